@@ -1,0 +1,69 @@
+"""Stored fits, and the published curves."""
+
+from django.db import models
+
+from webapp.runs.models import Run
+
+
+class Fit(models.Model):
+    """A fit of one run's curve: what was fitted (window, cutoff, digest of the points) and what came out.
+
+    A row never changes. The same question on the same data is the same row (`fit_once`).
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="fits")
+    metric = models.CharField(max_length=250, default="eval/pass_rate")
+    x = models.CharField(max_length=20, default="device_hours")  # device_hours, flops, tokens, step
+    form = models.CharField(max_length=20, default="sigmoid")
+    method = models.CharField(max_length=10, default="fast")
+    level = models.FloatField(default=0.9)
+    window_lo = models.FloatField(null=True)  # in units of x; None: from the first point
+    cutoff = models.FloatField(null=True)  # points after it were not used; None: all points
+    data_digest = models.CharField(max_length=64)  # SHA-256 of the points used
+    status = models.CharField(max_length=20)  # ok, not_identified, failed
+    message = models.TextField(blank=True)
+    params = models.JSONField(null=True)  # {"R0", "A", "B", "C_mid"}
+    intervals = models.JSONField(null=True)  # {"A": [lo, hi], ...}; an end may be null
+    sse = models.FloatField(null=True)
+    r2 = models.FloatField(null=True)
+    n = models.PositiveIntegerField()
+    fitted_lo = models.FloatField(null=True)  # x of the first and last point used
+    fitted_hi = models.FloatField(null=True)
+    band = models.JSONField(
+        null=True
+    )  # {"x": [...], "y": [...], "lo": [...], "hi": [...]}: drawn curve and its interval
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=[
+                    "run",
+                    "metric",
+                    "x",
+                    "form",
+                    "method",
+                    "level",
+                    "window_lo",
+                    "cutoff",
+                    "data_digest",
+                ],
+                name="fit_once",
+                nulls_distinct=False,
+            )
+        ]
+        indexes = [models.Index(fields=["run", "metric", "x", "-id"], name="fit_newest")]
+
+
+class ReferenceFit(models.Model):
+    """A curve as published (arXiv 2510.13786, Table 1). Read-only: rows come from a migration."""
+
+    slug = models.SlugField(unique=True)
+    name = models.CharField(max_length=100)
+    source = models.CharField(max_length=200)
+    unit = models.CharField(max_length=40, default="GPU-hours")
+    r0 = models.FloatField(null=True)  # not published
+    a = models.FloatField()
+    b = models.FloatField()
+    c_mid = models.FloatField()
+    margin = models.FloatField()  # half width of the published error margin of A

@@ -1,0 +1,166 @@
+"""Runs, attempts, the dispatch outbox, and what runs report."""
+
+import secrets
+
+from django.conf import settings
+from django.db import models
+
+from webapp.accounts.models import Project
+from webapp.recipes.models import Revision
+
+ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_run_id() -> str:
+    """A random public id: 10 characters of Crockford's base 32 (50 bits)."""
+    return "".join(secrets.choice(ID_ALPHABET) for _ in range(10))
+
+
+class State(models.TextChoices):
+    """States of a run and of its attempts; `webapp.runs.states` says which may follow which."""
+
+    QUEUED = "queued"  # stored, waits for a worker to claim its dispatch row
+    SUBMITTING = "submitting"  # claimed; being handed to Ray Jobs
+    STARTING = "starting"  # Ray has the job; the driver has not reported yet
+    RUNNING = "running"
+    STOPPING = "stopping"  # a stop was asked for; the driver may still write a checkpoint
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"  # neither Ray nor heartbeats know it any more
+
+
+class Run(models.Model):
+    """One training of a recipe revision on a task, with model, seed and compute budget."""
+
+    class Origin(models.TextChoices):
+        LAUNCHED = "launched"  # by us, on the Ray cluster
+        TRACKED = "tracked"  # elsewhere; it only logs to us
+
+    id = models.CharField(primary_key=True, max_length=16, default=new_run_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="runs")
+    revision = models.ForeignKey(Revision, on_delete=models.PROTECT, related_name="runs", null=True)
+    origin = models.CharField(max_length=10, choices=Origin.choices, default=Origin.LAUNCHED)
+    name = models.CharField(max_length=120)
+    task = models.CharField(max_length=80)
+    model = models.CharField(max_length=200)
+    seed = models.PositiveIntegerField(default=0)
+    budget_hours = models.FloatField(null=True)  # device-hours; None: no budget (tracked runs)
+    config = models.JSONField(default=dict)  # the configuration in force: revision, model, task, seed, budget
+    state = models.CharField(max_length=12, choices=State.choices, default=State.QUEUED)
+    state_reason = models.TextField(blank=True)  # why it is in this state, in words for the page
+    attempt_number = models.PositiveIntegerField(default=1)  # the current attempt
+    version = models.BigIntegerField(default=1)  # grows with every visible change: the page's cursor
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    heartbeat_at = models.DateTimeField(null=True)  # last time its trainer spoke to us
+    refit_wanted_at = models.DateTimeField(null=True)  # new evaluation points wait for a refit since then
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["project", "-created_at", "id"], name="run_newest_first"),
+            models.Index(fields=["state"], name="run_state"),
+        ]
+        ordering = ["-created_at", "id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Attempt(models.Model):
+    """One launch of a run. A retry or resume is the next attempt."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    submission_id = models.CharField(max_length=80, unique=True)  # of the Ray job: run-<id>-a<number>
+    state = models.CharField(max_length=12, choices=State.choices, default=State.QUEUED)
+    resumed_from_step = models.BigIntegerField(
+        null=True
+    )  # points of earlier attempts past this step are superseded
+    log_tail = models.TextField(blank=True)  # last 64 KiB of the job's log, kept here by reconciliation
+    message = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "number"], name="attempt_number_unique")]
+        ordering = ["run_id", "number"]
+
+
+class Dispatch(models.Model):
+    """Outbox: what must reach Ray Jobs. Written in the launch's transaction; Celery is only a nudge."""
+
+    class Kind(models.TextChoices):
+        SUBMIT = "submit"
+        STOP = "stop"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="dispatches")
+    attempt = models.PositiveIntegerField()
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    created_at = models.DateTimeField(auto_now_add=True)
+    claimed_until = models.DateTimeField(null=True)  # a claim that ran out may be taken over
+    done_at = models.DateTimeField(null=True)
+    tries = models.PositiveIntegerField(default=0)
+    error = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "attempt", "kind"], name="dispatch_once")]
+
+
+class IdempotencyKey(models.Model):
+    """A launch request that was answered: the same key and body give the same run, another body is refused."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE)
+    key = models.CharField(max_length=200)
+    body_digest = models.CharField(max_length=64)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "key"], name="idempotency_key_unique")]
+
+
+class Record(models.Model):
+    """One record as a trainer reported it. (run, attempt, seq) makes repeated batches harmless."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="records")
+    attempt = models.PositiveIntegerField()
+    seq = models.BigIntegerField()
+    step = models.BigIntegerField()
+    time = models.DateTimeField()  # at the trainer
+    compute = models.JSONField()  # {"device_hours", "flops", "tokens"}: cumulative, evaluation not counted
+    metrics = models.JSONField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "attempt", "seq"], name="record_once")]
+
+
+class Series(models.Model):
+    """A metric of a run; its points are rows of Point."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series")
+    metric = models.CharField(max_length=250)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "metric"], name="series_unique")]
+
+
+class Point(models.Model):
+    """One value of a series with every x-axis beside it, so that a chart reads one narrow index range."""
+
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="points")
+    attempt = models.PositiveIntegerField()
+    seq = models.BigIntegerField()
+    step = models.BigIntegerField()
+    time = models.DateTimeField()
+    device_hours = models.FloatField(null=True)
+    flops = models.FloatField(null=True)
+    tokens = models.FloatField(null=True)
+    value = models.FloatField()
+    stderr = models.FloatField(null=True)  # standard error of the value, where the trainer reports one
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["series", "attempt", "seq"], name="point_once")]
