@@ -29,9 +29,6 @@ class Fit(models.Model):
     n = models.PositiveIntegerField()
     fitted_lo = models.FloatField(null=True)  # x of the first and last point used
     fitted_hi = models.FloatField(null=True)
-    band = models.JSONField(
-        null=True
-    )  # {"x": [...], "y": [...], "lo": [...], "hi": [...]}: drawn curve and its interval
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -61,9 +58,16 @@ class ReferenceFit(models.Model):
     slug = models.SlugField(unique=True)
     name = models.CharField(max_length=100)
     source = models.CharField(max_length=200)
+    task = models.CharField(max_length=80)
+    model = models.CharField(max_length=80)
     unit = models.CharField(max_length=40, default="GPU-hours")
-    r0 = models.FloatField(null=True)  # not published
     a = models.FloatField()
     b = models.FloatField()
     c_mid = models.FloatField()
-    margin = models.FloatField()  # half width of the published error margin of A
+    margin = models.FloatField()  # half width of the error margin of A that the source works with
+
+    class Meta:
+        ordering = ["-a", "name"]
+
+    def __str__(self) -> str:
+        return self.name

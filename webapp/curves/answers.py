@@ -1,0 +1,152 @@
+"""What a fit answers, as payloads with words: the ceiling, now, the end of the budget, a target, what came after.
+
+A ceiling never comes without its interval; where the data do not identify it, the answer says so instead.
+"""
+
+from typing import Any
+
+import numpy as np
+
+import scaling
+from scaling import forecast, plan
+from webapp.curves import words
+from webapp.curves.axes import Axis
+from webapp.curves.fitting import Curve, Question
+
+Payload = dict[str, Any]
+SHARE_OF_GAIN = 0.9  # the target cell asks for the compute to this share of the gain A - R0
+
+
+def ceiling(status: str, interval: words.Interval | None, value: float | None, level: float) -> Payload:
+    """A as it may be shown. `status` is the fit's; only "ok" gives a value."""
+    if status == "ok" and value is not None and interval is not None:
+        return {
+            "identified": True,
+            "value": value,
+            "lo": interval[0],
+            "hi": interval[1],
+            "text": words.rate(value, interval),
+            "interval_text": words.between(interval, level),
+        }
+    lo = interval[0] if interval else None
+    return {
+        "identified": False,
+        "value": None,
+        "lo": lo,
+        "hi": None,
+        "text": "not identified yet",
+        "interval_text": f"{words.percent(level)} at least {lo:.2f}"
+        if lo is not None
+        else "too few evaluations",
+    }
+
+
+def ceiling_of(fit: "scaling.Fit | None", level: float) -> Payload:
+    """The ceiling of a fit, or of no fit at all."""
+    if fit is None or fit.params is None:
+        return ceiling("failed", None, None, level)
+    if fit.status != "ok":
+        return ceiling(fit.status, (fit.at_least(), None), None, level)
+    return ceiling("ok", fit.interval("A"), fit.params["A"], level)
+
+
+def now(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload:
+    """The newest evaluation, and whether the fit expected it."""
+    if not len(curve.y):
+        return {"value_text": "–", "sentence": "no evaluation after the first update yet"}
+    value, at = float(curve.y[-1]), float(curve.x[-1])
+    se = curve.se[-1]
+    text = words.rate(value, (value - se, value + se)) if np.isfinite(se) else words.rate(value)
+    if fit is None or fit.params is None:
+        return {"value_text": text, "sentence": "nothing predicted yet"}
+    lo, hi = (float(np.squeeze(v)) for v in fit.predict_interval(np.array([at]), kind="new"))
+    predicted = float(np.squeeze(fit.predict(np.array([at]))))
+    known = "predicted" if question.cutoff is not None and at > question.cutoff else "fitted"
+    side = "inside" if lo <= value <= hi else "outside"
+    return {
+        "value_text": text,
+        "sentence": f"{known} {predicted:.3f} here, {side} the {words.percent(question.level)} band",
+    }
+
+
+def at_compute(fit: "scaling.Fit | None", at: float | None, question: Question) -> Payload:
+    """The predicted pass rate at a compute, with the interval of the curve."""
+    if at is None:
+        return {"value_text": "–", "sentence": "this run has no budget"}
+    if fit is None or fit.params is None:
+        return {"value_text": "–", "sentence": "nothing predicted yet"}
+    interval = mean_interval(fit, at)
+    if fit.status != "ok":
+        return {"value_text": "–", "sentence": f"not identified; {words.between(interval, question.level)}"}
+    value = float(np.squeeze(fit.predict(np.array([at]))))
+    return {"value_text": words.rate(value, interval), "sentence": words.between(interval, question.level)}
+
+
+def mean_interval(fit: "scaling.Fit", at: float) -> tuple[float, float]:
+    """The curve's interval at one compute."""
+    lo, hi = fit.predict_interval(np.array([at]), kind="mean")
+    return float(np.squeeze(lo)), float(np.squeeze(hi))
+
+
+def target(fit: "scaling.Fit | None", axis: Axis, question: Question) -> Payload:
+    """Compute to 90 % of the gain."""
+    title = "To 90 % of the gain"
+    if fit is None or fit.params is None or fit.status != "ok":
+        return {"title": title, "value_text": "–", "sentence": "needs an identified ceiling"}
+    goal = fit.params["R0"] + SHARE_OF_GAIN * (fit.params["A"] - fit.params["R0"])
+    lo, hi = plan.compute_interval(fit, goal)
+    show = lambda value: "never" if value is None else words.amount(value)
+    return {
+        "title": f"To reach {goal:.2f}",
+        "value_text": f"{words.amount(fit.compute_for(goal))} {axis.short}",
+        "sentence": f"90 % of the gain; {words.percent(question.level)} between {show(lo)} and {show(hi)}",
+    }
+
+
+def after(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload | None:
+    """The evaluations past the cutoff against what the fit predicted for them; None without such points."""
+    later = curve.after(question)
+    if fit is None or fit.params is None or not later.any():
+        return None
+    x, y = curve.x[later], curve.y[later]
+    score = forecast.score(fit, x, y)
+    predicted = np.asarray(fit.predict(x))
+    lo, hi = fit.predict_interval(x, kind="new")
+    return {
+        "n": score.n,
+        "inside": score.inside,
+        "mean_error": score.mean_error,
+        "sentence": f"{words.count(score.n, 'evaluation')}, {score.inside} inside the "
+        f"{words.percent(question.level)} band, mean error {words.signed(score.mean_error)}.",
+        "residuals": {
+            "x": x.tolist(),
+            "y": (y - predicted).tolist(),
+            "lo": (np.asarray(lo) - predicted).tolist(),
+            "hi": (np.asarray(hi) - predicted).tolist(),
+        },
+    }
+
+
+def advice(fit: "scaling.Fit | None", curve: Curve, axis: Axis, end_x: float | None, ended: bool) -> str:
+    """One sentence on whether more compute is worth it."""
+    if fit is None or fit.params is None:
+        return "Too early to say: a fit needs at least five evaluations after the first update."
+    if fit.status != "ok":
+        return "The curve has not bent enough to see its ceiling; more compute will tell."
+    at = float(curve.x[-1])
+    beyond = end_x if end_x is not None and end_x > at * 1.02 and not ended else 2 * at
+    gain, lo, hi = plan.gain(fit, at, beyond)
+    more = f"the next {words.amount(beyond - at)} {axis.short}"
+    share = f"{words.signed(gain)} (90 % {words.signed(lo)} to {words.signed(hi)})"
+    noise = np.sqrt(fit.sse / max(fit.n - 4, 1))
+    if hi < noise:
+        return f"Close to its ceiling: {more} would add {share}, less than the noise of one evaluation."
+    return f"{'Worth continuing' if lo > 0 else 'Perhaps worth continuing'}: {more} would add {share}."
+
+
+def fit_sentence(fit: "scaling.Fit | None", message: str = "") -> str:
+    """What was fitted and how well."""
+    if fit is None:
+        return message or "No fit yet."
+    r2 = f", R² {fit.r2:.3f}" if fit.r2 is not None and np.isfinite(fit.r2) else ""
+    return f"{words.count(fit.n, 'point')}{r2}. {fit.message}".strip()

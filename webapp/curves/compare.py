@@ -1,0 +1,155 @@
+"""Runs and published curves side by side: overlay, parameters, and sentences that say what can be told apart."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+import scaling
+from scaling import compare
+from webapp.curves import answers, words
+from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL
+from webapp.curves.figure import parameter_rows, try_fit
+from webapp.curves.fitting import Curve, Question, curve_of
+from webapp.curves.models import ReferenceFit
+from webapp.runs.models import Run
+
+Payload = dict[str, Any]
+GRID_POINTS = 100
+PUBLISHED_SPAN = (0.05, 20.0)  # published curves are drawn between these multiples of their C_mid
+
+
+def comparison(
+    runs: Sequence[Run], references: Sequence[ReferenceFit], *, x: str = DEFAULT_AXIS, view: str = "rate"
+) -> Payload:
+    """Overlay and table. `view` is "rate" (pass rate) or "share" (share of the gain A - R0 reached).
+
+    R0 of the published curves is not published, so they can only be drawn as shares; the table has them always.
+    """
+    curves = [curve_of(run, x) for run in runs]
+    fits = [try_fit(curve, Question(x))[0] for curve in curves]
+    series = [_run_series(*each, view) for each in zip(runs, curves, fits, strict=True)]
+    if view == "share":
+        series += [_published_series(reference) for reference in references]
+    table = [_run_row(run, fit) for run, fit in zip(runs, fits, strict=True)]
+    table += [_published_row(reference) for reference in references]
+    axis = AXES[x]
+    return {
+        "x": {"key": axis.key, "label": axis.label, "short": axis.short},
+        "view": view,
+        "series": series,
+        "table": table,
+        "scale": _scale(table),
+        "sentences": sentences(runs, fits, references, view),
+    }
+
+
+def label_of(run: Run) -> str:
+    """Name and seed, as legends show a run."""
+    return f"{run.name}, seed {run.seed}" if f"seed {run.seed}" not in run.name else run.name
+
+
+def _run_series(run: Run, curve: Curve, fit: "scaling.Fit | None", view: str) -> Payload:
+    series: Payload = {"id": run.pk, "kind": "run", "label": label_of(run), "points": None, "fit": None}
+    drawable = fit is not None and fit.params is not None
+    if view == "rate":
+        series["points"] = {"x": curve.x.tolist(), "y": curve.y.tolist()}
+    if drawable and view == "rate":
+        series["fit"] = _drawn(fit, curve, lambda y: y)
+    if drawable and view == "share" and fit.status == "ok":
+        to_share = lambda y: (np.asarray(y) - fit.params["R0"]) / (fit.params["A"] - fit.params["R0"])
+        series["points"] = {"x": curve.x.tolist(), "y": to_share(curve.y).tolist()}
+        series["fit"] = _drawn(fit, curve, to_share)
+    return series
+
+
+def _drawn(fit: "scaling.Fit", curve: Curve, transform) -> Payload:
+    grid = np.geomspace(fit.window[0], 2 * float(curve.x[-1]), GRID_POINTS)
+    lo, hi = fit.predict_interval(grid, kind="mean")
+    return {
+        "x": grid.tolist(),
+        "y": np.asarray(transform(fit.predict(grid))).tolist(),
+        "lo": np.asarray(transform(lo)).tolist(),
+        "hi": np.asarray(transform(hi)).tolist(),
+        "solid_until": fit.window[1],
+    }
+
+
+def _published_series(reference: ReferenceFit) -> Payload:
+    grid = reference.c_mid * np.geomspace(*PUBLISHED_SPAN, GRID_POINTS)
+    share = scaling.curve.sigmoid(grid, 0.0, 1.0, reference.b, reference.c_mid)
+    fit = {"x": grid.tolist(), "y": np.asarray(share).tolist(), "lo": None, "hi": None, "solid_until": None}
+    label = f"{reference.name} (published)"
+    return {"id": reference.slug, "kind": "published", "label": label, "points": None, "fit": fit}
+
+
+def _run_row(run: Run, fit: "scaling.Fit | None") -> Payload:
+    return {
+        "id": run.pk,
+        "kind": "run",
+        "label": label_of(run),
+        "recipe": str(run.revision) if run.revision else "",
+        "state": run.state,
+        "ceiling": answers.ceiling_of(fit, DEFAULT_LEVEL),
+        "rows": parameter_rows(fit, DEFAULT_LEVEL) if fit else [],
+        "n": fit.n if fit else 0,
+        "r2": fit.r2 if fit else None,
+    }
+
+
+def _published_row(reference: ReferenceFit) -> Payload:
+    lo, hi = reference.a - reference.margin, reference.a + reference.margin
+    margin = f"published, margin ± {reference.margin:g}"
+    cells = [("A", "A", f"{reference.a:.3f}", margin), ("B", "B", f"{reference.b:.2f}", "published")]
+    cells.append(
+        ("C_mid", "C<sub>mid</sub>", f"{words.amount(reference.c_mid)} {reference.unit}", "published")
+    )
+    cells.append(("R0", "R<sub>0</sub>", "–", "not published"))
+    keys = ("name", "html_name", "value_text", "interval_text")
+    return {
+        "id": reference.slug,
+        "kind": "published",
+        "label": f"{reference.name} (published)",
+        "recipe": reference.source,
+        "state": "published",
+        "ceiling": {
+            "identified": True, "value": reference.a, "lo": lo, "hi": hi, "text": f"{reference.a:.3f}",
+            "interval_text": margin,
+        },
+        "rows": [dict(zip(keys, cell, strict=True)) for cell in cells],
+        "n": None,
+        "r2": None,
+    }  # fmt: skip
+
+
+def _scale(table: Sequence[Payload]) -> list[float]:
+    ends = [row["ceiling"][end] for row in table for end in ("lo", "hi") if row["ceiling"][end] is not None]
+    return [max(0.0, min(ends) - 0.05), min(1.0, max(ends) + 0.05)] if ends else [0.0, 1.0]
+
+
+def sentences(
+    runs: Sequence[Run], fits: "Sequence[scaling.Fit | None]", references: Sequence[ReferenceFit], view: str
+) -> list[str]:
+    """For each pair of runs whether they can be told apart, by the paper's rule (section 2.1, A.8)."""
+    said = [_pair_sentence(a, b) for a, b in combinations(list(zip(runs, fits, strict=True)), 2)]
+    if references and view == "rate":
+        said.append(
+            "Published curves state no R0, so they cannot be drawn as pass rates; "
+            "switch to the share of the gain to see their shapes."
+        )
+    if references and runs:
+        said.append("Published pass rates are of other tasks and models: compare shapes, not heights.")
+    return said
+
+
+def _pair_sentence(a: "tuple[Run, scaling.Fit | None]", b: "tuple[Run, scaling.Fit | None]") -> str:
+    (run_a, fit_a), (run_b, fit_b) = a, b
+    name_a, name_b = label_of(run_a), label_of(run_b)
+    if (run_a.task, run_a.model) != (run_b.task, run_b.model):
+        return f"{name_a} and {name_b} differ in task or model: their ceilings are not rivals."
+    for name, fit in ((name_a, fit_a), (name_b, fit_b)):
+        if fit is None or fit.status != "ok":
+            return f"{name_a} against {name_b}: the ceiling of {name} is not identified yet, so nothing can be said."
+    result = compare.compare(fit_a, fit_b)
+    return f"{name_a} against {name_b}: {result.sentence(name_a, name_b)}"

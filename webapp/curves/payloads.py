@@ -1,0 +1,54 @@
+"""Stored fits as the API shows them."""
+
+from typing import Any
+
+from webapp.curves.models import Fit
+
+CSV_COLUMNS = (
+    "id", "run", "metric", "x", "form", "method", "status", "message", "level", "window_lo", "cutoff",
+    "R0", "A", "A_lo", "A_hi", "B", "B_lo", "B_hi", "C_mid", "C_mid_lo", "C_mid_hi",
+    "sse", "r2", "n", "fitted_lo", "fitted_hi", "data_digest", "created_at",
+)  # fmt: skip
+
+
+def fit_payload(fit: Fit) -> dict[str, Any]:
+    """A stored fit. A that is not identified is null in `params`, its lower bound is in `intervals`."""
+    params = dict(fit.params) if fit.params else None
+    if params is not None and fit.status != "ok":
+        params["A"] = None
+    return {
+        "id": fit.pk,
+        "run": fit.run_id,
+        "metric": fit.metric,
+        "x": fit.x,
+        "form": fit.form,
+        "method": fit.method,
+        "status": fit.status,
+        "message": fit.message,
+        "level": fit.level,
+        "window": {"lo": fit.window_lo, "cutoff": fit.cutoff},
+        "fitted": [fit.fitted_lo, fit.fitted_hi],
+        "params": params,
+        "intervals": fit.intervals,
+        "sse": fit.sse,
+        "r2": fit.r2,
+        "n": fit.n,
+        "data_digest": fit.data_digest,
+        "created_at": fit.created_at.isoformat(),
+    }
+
+
+def fit_row(fit: Fit) -> list[Any]:
+    """The same as one CSV row in the order of CSV_COLUMNS."""
+    payload = fit_payload(fit)
+    flat = payload | {
+        "window_lo": fit.window_lo,
+        "cutoff": fit.cutoff,
+        "fitted_lo": fit.fitted_lo,
+        "fitted_hi": fit.fitted_hi,
+    }
+    for name, value in (payload["params"] or {}).items():
+        flat[name] = value
+    for name, ends in (payload["intervals"] or {}).items():
+        flat[f"{name}_lo"], flat[f"{name}_hi"] = ends
+    return [flat.get(column) for column in CSV_COLUMNS]

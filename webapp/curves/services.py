@@ -1,0 +1,72 @@
+"""Stored fits: each new batch of evaluations is refitted and kept, with the digest of the points it used."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import F
+
+import scaling
+from webapp.curves.fitting import Curve, Question, curve_of, fit_curve
+from webapp.curves.models import Fit
+from webapp.runs.models import Run
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Refit:
+    """What a refit did: the stored fit (None: too few points) and whether it is new."""
+
+    fit: Fit | None
+    created: bool
+
+
+def refit(run_id: str) -> Refit:
+    """Fit the run's curve with all its points, store it, and tell the run's page. Safe to repeat.
+
+    The wish (`refit_wanted_at`) is cleared first and only if it is the one seen, so points that arrive
+    meanwhile wish again.
+    """
+    run = Run.objects.get(pk=run_id)
+    Run.objects.filter(pk=run_id, refit_wanted_at=run.refit_wanted_at).update(refit_wanted_at=None)
+    result = store_fit(run, curve_of(run), Question())
+    if result.created:
+        Run.objects.filter(pk=run_id).update(version=F("version") + 1)
+    return result
+
+
+def store_fit(run: Run, curve: Curve, question: Question) -> Refit:
+    """Fit and keep; the same question on the same data is the same row."""
+    try:
+        fit = fit_curve(curve, question)
+    except scaling.InputError as error:
+        log.info("run %s: no fit yet: %s", run.pk, error)
+        return Refit(None, created=False)
+    row, created = Fit.objects.get_or_create(
+        run=run,
+        metric=question.metric,
+        x=question.x,
+        form=question.form,
+        method=fit.method,
+        level=question.level,
+        window_lo=question.window_lo,
+        cutoff=question.cutoff,
+        data_digest=fit.digest,
+        defaults=_outcome(fit),
+    )
+    return Refit(row, created)
+
+
+def _outcome(fit: "scaling.Fit") -> dict[str, Any]:
+    return {
+        "status": fit.status,
+        "message": fit.message,
+        "params": fit.params,
+        "intervals": {name: fit.interval(name) for name in fit.params} if fit.params else None,
+        "sse": fit.sse,
+        "r2": fit.r2,
+        "n": fit.n,
+        "fitted_lo": fit.window[0],
+        "fitted_hi": fit.window[1],
+    }
