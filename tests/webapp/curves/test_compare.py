@@ -1,0 +1,56 @@
+"""Runs and published curves side by side."""
+
+import json
+
+import pytest
+
+from webapp.curves.compare import comparison
+from webapp.curves.models import ReferenceFit
+
+
+def test_a_higher_ceiling_is_said_so(make_run):
+    better, worse = make_run(a=0.6, name="X"), make_run(a=0.5, name="Y", seed=1)
+
+    payload = comparison([better, worse], [])
+
+    assert len(payload["series"]) == 2
+    assert "X" in payload["sentences"][0] and "higher" in payload["sentences"][0]
+
+
+def test_an_unidentified_ceiling_decides_nothing(make_run):
+    payload = comparison([make_run(), make_run(to=0.4, name="Y", seed=1)], [])
+
+    assert "not identified" in payload["sentences"][0]
+
+
+def test_other_tasks_are_no_rivals(make_run):
+    other = make_run(seed=1)
+    other.task = "code"
+
+    assert "not rivals" in comparison([make_run(), other], [])["sentences"][0]
+
+
+@pytest.mark.django_db
+def test_published_curves_are_drawn_only_as_shares():
+    references = list(ReferenceFit.objects.all()[:2])
+
+    as_rates = comparison([], references, view="rate")
+    as_shares = comparison([], references, view="share")
+
+    assert as_rates["series"] == []
+    assert any("R0" in sentence for sentence in as_rates["sentences"])
+    assert [series["kind"] for series in as_shares["series"]] == ["published", "published"]
+    assert max(as_shares["series"][0]["fit"]["y"]) <= 1
+
+
+def test_shares_of_a_run_run_from_zero_to_one(make_run):
+    series = comparison([make_run()], [], view="share")["series"][0]
+
+    assert min(series["fit"]["y"]) > -0.1
+    assert 0.9 < max(series["fit"]["y"]) <= 1.0
+
+
+def test_the_payload_is_json(make_run):
+    json.dumps(
+        comparison([make_run(), make_run(n=2, seed=1)], list(ReferenceFit.objects.all())), allow_nan=False
+    )
