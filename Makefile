@@ -1,0 +1,45 @@
+# Every target sets up .venv first (quick when nothing changed). Ctrl-C reaches the program itself.
+PYTHON := .venv/bin/python
+.PHONY: help setup demo up test check bench lock clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    train two recipes and watch their predicted ceilings (EXIT=1: end when both are done)"
+	@echo "make up      start the local stack (ARGS='--port 8001' passes options on)"
+	@echo "make test    all tests (ARGS='tests/scaling -q' passes options on)"
+	@echo "make check   lint, format, types, import arrows"
+	@echo "make bench   benchmarks with their baselines"
+	@echo "make lock    recompile requirements.lock from requirements/*.in"
+	@echo "make clean   remove caches (never var/, where the data are)"
+
+setup:
+	@bash scripts/setup.sh
+
+# `exec`: make waits for the program itself, which stops its children on Ctrl-C or SIGTERM.
+demo: setup
+	@exec $(PYTHON) manage.py demo $(if $(EXIT),--exit) $(ARGS)
+
+up: setup
+	@exec $(PYTHON) manage.py up $(ARGS)
+
+test: setup
+	@exec $(PYTHON) -m pytest $(ARGS)
+
+check: setup
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy .
+	$(PYTHON) -m pytest -q -p no:cacheprovider tests/test_import_arrows.py
+
+bench: setup
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=. $(PYTHON) "$$file"; done
+
+# torch is installed by scripts/setup.sh; its CUDA companions are not wanted on CPU.
+lock: setup
+	.venv/bin/uv pip compile requirements/*.in --override requirements/overrides.txt --python-version 3.11 \
+		--no-header --no-annotate --quiet $(ARGS) --output-file requirements.lock
+	sed -i -E '/^(torch|nvidia-|cuda-|triton)/d' requirements.lock
+
+clean:
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build test-artifacts
+	find . -path ./.venv -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf

@@ -1,0 +1,46 @@
+"""The tracking client: any trainer can import it. Standard library and httpx only.
+
+    import headroom
+
+    run = headroom.init(name="my run", task="arithmetic", model="tiny")
+    run.log({"eval/pass_rate": 0.41}, step=10, compute={"device_hours": 0.2, "flops": 1e12, "tokens": 5e5})
+    run.finish()
+
+A record is on disk when `log` returns; a background thread sends it. After `init` nothing here raises or waits for a
+server, and a killed process loses nothing that `log` returned for.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headroom.journal import JournalBusy
+from headroom.run import Run
+from headroom.run import init as _init
+from headroom.server import ServerError
+
+__all__ = ["JournalBusy", "Run", "ServerError", "finish", "init", "log"]
+
+_current: Run | None = None
+
+
+def init(**settings: Any) -> Run:
+    """Begin a run (see `headroom.run.init` for the settings) and make it the one that `log` and `finish` use."""
+    global _current
+    _current = _init(**settings)
+    return _current
+
+
+def log(metrics: Mapping[str, Any], *, step: int, compute: Mapping[str, Any] | None = None) -> None:
+    """`Run.log` of the run that `init` began last. Raises RuntimeError before any `init`."""
+    _require().log(metrics, step=step, compute=compute)
+
+
+def finish(state: str = "succeeded", message: str = "", timeout: float = 10) -> bool:
+    """`Run.finish` of the run that `init` began last. Raises RuntimeError before any `init`."""
+    return _require().finish(state, message, timeout)
+
+
+def _require() -> Run:
+    if _current is None:
+        raise RuntimeError("call headroom.init() first")
+    return _current

@@ -1,0 +1,189 @@
+"""The journal: every record as one JSON line on disk, written before `log` returns.
+
+A line that was written survives the death of the process (kill -9 included). A torn last line, left by a crash in the
+middle of a write, belongs to a `log` that never returned; it is cut off when the journal is opened again.
+Beside `NAME` lie `NAME.state` (run id and acknowledged position, replaced atomically), `NAME.rejected` (records that
+the server refused, with its reason) and `NAME.lock` (held while a process writes the journal).
+"""
+
+import fcntl
+import json
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+MAX_UNWRITTEN = 10_000  # records kept in memory while the disk refuses writes
+_open_paths: set[Path] = set()
+
+
+class JournalBusy(RuntimeError):
+    """Another process, or another run in this one, is writing the same journal."""
+
+
+@dataclass(frozen=True)
+class JournalState:
+    """What the server has of this journal."""
+
+    run: str | None = None
+    acknowledged: int = 0  # bytes from the start of the journal
+
+
+class Journal:
+    """An append-only file of records, possibly of several attempts of one run. Safe to use from several threads.
+
+    >>> journal = Journal(Path("metrics.jsonl"))
+    >>> journal.append({"attempt": 1, "seq": journal.next_seq(1), "step": 0, "metrics": {}})
+
+    Raises JournalBusy or OSError when it cannot be opened; `append` raises OSError only.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._mutex = threading.Lock()
+        self._lock_file = self._acquire()
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._unwritten: deque[bytes] = deque(maxlen=MAX_UNWRITTEN)
+        self._next_seq: dict[int, int] = {}
+        self.end = 0  # bytes that are complete lines
+        self._read_existing()
+
+    def _acquire(self) -> int:
+        # A POSIX lock on a file of its own: a forked child does not inherit it, the kernel frees it at any death.
+        if self.path in _open_paths:
+            raise JournalBusy(f"{self.path} is already open in this process: finish that run first")
+        lock_file = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock_file)
+            raise JournalBusy(f"{self.path} is being written by another process") from None
+        except OSError:  # a file system without locks: go on without
+            pass
+        _open_paths.add(self.path)
+        return lock_file
+
+    def _read_existing(self) -> None:
+        with self.path.open("rb") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self.end += len(line)
+                self._note(line)
+        os.ftruncate(self._file, self.end)
+
+    def _note(self, line: bytes) -> None:
+        record = parse_line(line)
+        if record is not None and isinstance(record.get("seq"), int):
+            attempt = record.get("attempt", 1)
+            self._next_seq[attempt] = max(self._next_seq.get(attempt, 0), record["seq"] + 1)
+
+    def next_seq(self, attempt: int) -> int:
+        """The first sequence number of `attempt` that the journal does not hold yet."""
+        return self._next_seq.get(attempt, 0)
+
+    def last_attempt(self) -> int | None:
+        """The highest attempt that the journal holds records of; None for an empty journal."""
+        return max(self._next_seq, default=None)
+
+    def append(self, attempt: int, fields: dict[str, Any]) -> None:
+        """Write one record and hand it to the operating system. Raises OSError when the disk refuses it; the record
+        is then kept in memory and written with the next one."""
+        with self._mutex:
+            seq = self._next_seq.get(attempt, 0)
+            record = {"attempt": attempt, "seq": seq, **fields}
+            line = json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+            self._next_seq[attempt] = seq + 1
+            self._unwritten.append(line)
+            self._write_out()
+
+    def _write_out(self) -> None:
+        data = b"".join(self._unwritten)
+        try:
+            written = os.write(self._file, data)
+            if written != len(data):
+                raise OSError(f"only {written} of {len(data)} bytes could be written to {self.path}")
+        except OSError:
+            os.ftruncate(self._file, self.end)  # no torn line in the middle of the file
+            raise
+        self.end += written
+        self._unwritten.clear()
+
+    def lines(self, start: int, *, max_lines: int, max_bytes: int) -> list[bytes]:
+        """Complete lines from byte `start` on; at least one where there is any, within the limits otherwise."""
+        lines: list[bytes] = []
+        size = 0
+        for line in self._read_from(start):
+            size += len(line)
+            if lines and size > max_bytes:
+                break
+            lines.append(line)
+            if len(lines) == max_lines:
+                break
+        return lines
+
+    def _read_from(self, start: int) -> Iterator[bytes]:
+        left = self.end - start
+        with self.path.open("rb") as file:
+            file.seek(start)
+            while left > 0:
+                line = file.readline()
+                left -= len(line)
+                yield line
+
+    def load_state(self, run: str | None) -> JournalState:
+        """What was acknowledged for `run` (None: whichever run this journal belongs to); from the start where the
+        state is missing, unreadable, of another run, or past the end of the journal."""
+        try:
+            state = JournalState(**json.loads(self._state_path.read_text()))
+        except (OSError, ValueError, TypeError):
+            return JournalState(run)
+        if (run is not None and state.run != run) or not 0 <= state.acknowledged <= self.end:
+            return JournalState(run or state.run)
+        return state
+
+    def save_state(self, state: JournalState) -> None:
+        partial = self._state_path.with_name(self._state_path.name + ".partial")
+        partial.write_text(json.dumps(asdict(state)))
+        partial.replace(self._state_path)
+
+    @property
+    def _state_path(self) -> Path:
+        return self.path.with_name(self.path.name + ".state")
+
+    @property
+    def rejected_path(self) -> Path:
+        return self.path.with_name(self.path.name + ".rejected")
+
+    def reject(self, line: bytes, *, status: int | None, reason: str) -> None:
+        """Keep a record that the server will never take, with its reason."""
+        entry = {
+            "status": status,
+            "reason": reason,
+            "record": parse_line(line) or line.decode(errors="replace"),
+        }
+        with self.rejected_path.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def close(self) -> None:
+        """Release the journal; a second call does nothing."""
+        with self._mutex:
+            if self.path in _open_paths and self._file >= 0:
+                os.fsync(self._file)
+                os.close(self._file)
+                os.close(self._lock_file)
+                self._file = -1
+                _open_paths.discard(self.path)
+
+
+def parse_line(line: bytes) -> dict[str, Any] | None:
+    """The record in a journal line, or None where the line is not a JSON object."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None

@@ -1,0 +1,196 @@
+"""A run as its trainer sees it: `init`, then `log` as often as it likes, then `finish`."""
+
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from headroom.journal import Journal, JournalState
+from headroom.sender import Sender
+from headroom.server import Server
+from headroom.values import COMPUTE_KEYS, clean_compute, clean_metrics
+
+log = logging.getLogger("headroom")
+
+EXIT_FLUSH_SECONDS = 5.0  # a process that ends without `finish` waits this long for the server
+
+
+class Run:
+    """One attempt of a run. Use it as a context manager to have it finished as succeeded or failed.
+
+    >>> with headroom.init(name="my run") as run:
+    ...     run.log({"eval/pass_rate": 0.41}, step=10, compute={"device_hours": 0.2})
+    """
+
+    def __init__(self, journal: Journal, attempt: int, run_id: str | None, sender: Sender | None) -> None:
+        self.id = run_id  # None: offline, nothing but the journal
+        self.attempt = attempt
+        self.journal_path = journal.path
+        self._journal = journal
+        self._sender = sender
+        self._compute: dict[str, int | float] = dict.fromkeys(COMPUTE_KEYS, 0)
+        self._complained: set[str] = set()
+        self._finish_mutex = threading.Lock()
+        self._finished: bool | None = None
+        self._pid = os.getpid()
+        atexit.register(self._at_exit)
+
+    def log(self, metrics: Mapping[str, Any], *, step: int, compute: Mapping[str, Any] | None = None) -> None:
+        """Record `metrics` of `step`: on disk when this returns, at the server soon after. Never raises.
+
+        `compute` is what the run has used so far, evaluation not counted: device_hours, flops, tokens; what is left
+        out stays as last reported. Values that are no finite numbers are dropped and named once in a warning.
+        """
+        try:
+            self._log(metrics, step, compute)
+        except Exception as error:  # tracking never stops training
+            self._complain(type(error).__name__, f"a record of step {step!r} could not be written: {error}")
+
+    def _log(self, metrics: Mapping[str, Any], step: int, compute: Mapping[str, Any] | None) -> None:
+        if self._finished is not None or os.getpid() != self._pid:
+            self._complain("late", "log() after finish(), or in a forked process, records nothing")
+            return
+        cleaned = clean_metrics(metrics, self._complain)
+        self._compute = clean_compute(compute, self._compute, self._complain)
+        fields = {
+            "step": int(step),
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "compute": self._compute,
+            "metrics": cleaned,
+        }
+        self._journal.append(self.attempt, fields)
+        if self._sender is not None:
+            self._sender.notify()
+
+    def finish(self, state: str = "succeeded", message: str = "", timeout: float = 10) -> bool:
+        """Send what is left and say how the run ended: succeeded, failed or cancelled. Never raises.
+
+        True when the server has everything (or there is none); False when `timeout` seconds were not enough: the
+        journal keeps the rest, and the next `init` with the same journal sends it. Later calls change nothing.
+        """
+        with self._finish_mutex:
+            if self._finished is None:
+                self._finished = False
+                atexit.unregister(self._at_exit)
+                self._finished = self._end({"state": state, "message": message}, timeout)
+            return self._finished
+
+    def _end(self, outcome: dict[str, str] | None, timeout: float) -> bool:
+        if os.getpid() != self._pid:
+            return False
+        sent = True
+        try:
+            if self._sender is not None:
+                payload = None if outcome is None else {"attempt": self.attempt, **outcome}
+                sent = self._sender.close(payload, timeout)
+                if not sent:
+                    log.warning("headroom: the server does not have all of %s yet", self.journal_path)
+            if sent:  # else the sender still reads it
+                self._journal.close()
+        except Exception as error:
+            self._complain("finish", f"finishing failed: {error!r}")
+            sent = False
+        return sent
+
+    def _at_exit(self) -> None:
+        if self._finished is None:
+            self._finished = self._end(None, EXIT_FLUSH_SECONDS)
+
+    def _complain(self, kind: str, message: str) -> None:
+        if kind not in self._complained:
+            self._complained.add(kind)
+            log.warning("headroom: %s", message)
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.finish()
+        elif issubclass(kind, KeyboardInterrupt):
+            self.finish("cancelled", "interrupted")
+        else:
+            self.finish("failed", f"{kind.__name__}: {error}")
+
+
+def init(
+    *,
+    project: str | None = None,
+    name: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    task: str | None = None,
+    model: str | None = None,
+    run: str | None = None,
+    attempt: int | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    url: str | None = None,
+    token: str | None = None,
+    resumed_from_step: int | None = None,
+    device: Any = None,
+) -> Run:
+    """Begin (or go on with) a run.
+
+    Without `url` (or HEADROOM_URL) everything stays in the journal. With it, `run` (or HEADROOM_RUN) names a run that
+    the server knows; without one, the run of an existing `journal`, else a new tracked run is made from name, task,
+    model and config. `attempt` (or HEADROOM_ATTEMPT) is by default the journal's last one, the next one where
+    `resumed_from_step` is given. The token comes from HEADROOM_TOKEN or the file that HEADROOM_TOKEN_FILE names.
+
+    A known run needs no answering server: it is told later. Raises ValueError for unusable settings, JournalBusy or
+    OSError for the journal, ServerError where a new run cannot be made.
+    """
+    run = run or os.environ.get("HEADROOM_RUN")
+    url = url or os.environ.get("HEADROOM_URL")
+    server = Server(url, token or _token_from_environment()) if url else None
+    book = Journal(Path(journal) if journal else _default_journal(run, name))
+    try:
+        attempt = attempt or _attempt(book, resumed_from_step)
+        if server is None:
+            return Run(book, attempt, run, None)
+        run_id = run or book.load_state(None).run
+        if run_id is None:
+            description = {"project": project, "name": name, "task": task, "model": model, "config": config}
+            run_id = server.create_run(
+                {key: value for key, value in description.items() if value is not None}
+            )
+            book.save_state(JournalState(run_id))
+    except BaseException:
+        book.close()
+        raise
+    start = {"attempt": attempt, "resumed_from_step": resumed_from_step, "device": device}
+    return Run(book, attempt, run_id, Sender(book, server, run_id, start))
+
+
+def _attempt(journal: Journal, resumed_from_step: int | None) -> int:
+    given = os.environ.get("HEADROOM_ATTEMPT")
+    if given:
+        return int(given)
+    last = journal.last_attempt()
+    if last is None:
+        return 1
+    return last if resumed_from_step is None else last + 1
+
+
+def _token_from_environment() -> str:
+    token = os.environ.get("HEADROOM_TOKEN")
+    path = os.environ.get("HEADROOM_TOKEN_FILE")
+    if not token and path:
+        token = Path(path).read_text().strip()
+    if not token:
+        raise ValueError("a server needs a token: set HEADROOM_TOKEN or HEADROOM_TOKEN_FILE, or pass token=")
+    return token
+
+
+def _default_journal(run: str | None, name: str | None) -> Path:
+    """A known run always has the same file, so that a restart goes on with it; a new run has one of its own."""
+    if run:
+        return Path("headroom-runs") / f"{run}.jsonl"
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name or "run")
+    return Path("headroom-runs") / f"{safe}-{stamp}.jsonl"

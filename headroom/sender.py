@@ -1,0 +1,161 @@
+"""Sends the journal to the server from a daemon thread; an absent or failing server only delays it."""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from headroom.journal import Journal, JournalState, parse_line
+from headroom.server import Server, ServerError
+
+log = logging.getLogger("headroom")
+
+GATHER_SECONDS = 0.2  # how long a new record waits for company
+MAX_BATCH_RECORDS = 500
+MAX_BATCH_BYTES = 1_000_000
+FIRST_BACKOFF_SECONDS = 0.5
+MAX_BACKOFF_SECONDS = 30.0
+CLOSING_BACKOFF_SECONDS = 0.3  # while `finish` waits
+
+
+class Sender:
+    """Sends the start notice, then the journal from where the server acknowledged it, then the finish notice.
+
+    One thread does all of it in this order; it reads the journal, so a long absence of the server costs no memory.
+    """
+
+    def __init__(self, journal: Journal, server: Server, run: str, start: dict[str, Any]) -> None:
+        self._journal = journal
+        self._server = server
+        self._run = run
+        self._start: dict[str, Any] | None = start
+        self._finish: dict[str, Any] | None = None
+        self._state = journal.load_state(run)
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._warned: set[str] = set()
+        self._failures = 0
+        self._wake.set()  # the start notice, and what an earlier process left
+        self._thread = threading.Thread(target=self._loop, name="headroom-sender", daemon=True)
+        self._thread.start()
+
+    def notify(self) -> None:
+        """The journal has grown."""
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def close(self, finish: dict[str, Any] | None, timeout_seconds: float) -> bool:
+        """Send what is left, and `finish` where given; True when the server has all of it in time."""
+        self._finish = finish
+        self._closing.set()
+        self._wake.set()
+        self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        return self._journal.end - self._state.acknowledged
+
+    def _loop(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()  # before looking at anything: what comes later sets it again
+            self._closing.wait(GATHER_SECONDS)
+            closing = self._closing.is_set()
+            if self._guarded(self._send_everything) and closing:
+                self._server.close()
+                return
+
+    def _guarded(self, step: Callable[[], None]) -> bool:
+        """True when `step` went through. Otherwise wait a while and have the loop try again."""
+        try:
+            step()
+        except ServerError as error:
+            self._warn(_kind(error), f"{error.reason}; records wait in {self._journal.path}")
+            self._back_off(error.retry_after)
+        except Exception as error:  # whatever happens here, the training goes on
+            self._warn(
+                type(error).__name__, f"sending failed: {error!r}; records wait in {self._journal.path}"
+            )
+            self._back_off(None)
+        else:
+            if self._failures:
+                log.warning("headroom: %s answers again", self._server.url)
+                self._warned = {kind for kind in self._warned if kind == "rejected"}
+            self._failures = 0
+            return True
+        self._wake.set()
+        return False
+
+    def _send_everything(self) -> None:
+        if self._start is not None:
+            self._send_notice(self._server.start, self._start)
+            self._start = None
+        while lines := self._next_lines():
+            self._send_lines(lines)
+        if self._finish is not None:
+            self._send_notice(self._server.finish, self._finish)
+            self._finish = None
+
+    def _send_notice(self, call: Callable[[str, dict[str, Any]], None], payload: dict[str, Any]) -> None:
+        try:
+            call(self._run, payload)
+        except ServerError as error:
+            if not error.final:
+                raise
+            self._warn(
+                f"notice {error.status}", f"{call.__name__} of run {self._run} refused: {error.reason}"
+            )
+
+    def _next_lines(self) -> list[bytes]:
+        return self._journal.lines(
+            self._state.acknowledged, max_lines=MAX_BATCH_RECORDS, max_bytes=MAX_BATCH_BYTES
+        )
+
+    def _send_lines(self, lines: list[bytes]) -> None:
+        """Send; where the batch is refused for good, halve it until the refused records are alone."""
+        try:
+            self._send_batch(lines)
+        except ServerError as error:
+            if not error.final:
+                raise
+            if len(lines) > 1:
+                middle = len(lines) // 2
+                self._send_lines(lines[:middle])
+                self._send_lines(lines[middle:])
+                return
+            self._reject(lines[0], error.status, error.reason)
+        self._acknowledge(sum(map(len, lines)))
+
+    def _send_batch(self, lines: list[bytes]) -> None:
+        if any(parse_line(line) is None for line in lines):
+            raise ServerError("not a JSON object", status=400)
+        self._server.send_records(self._run, lines)
+
+    def _reject(self, line: bytes, status: int | None, reason: str) -> None:
+        self._journal.reject(line, status=status, reason=reason)
+        self._warn("rejected", f"a record was refused: {reason}; it is kept in {self._journal.rejected_path}")
+
+    def _acknowledge(self, size: int) -> None:
+        self._state = JournalState(self._run, self._state.acknowledged + size)
+        self._journal.save_state(self._state)
+
+    def _back_off(self, retry_after: float | None) -> None:
+        self._failures += 1
+        if self._closing.is_set():
+            time.sleep(CLOSING_BACKOFF_SECONDS)
+            return
+        seconds = min(FIRST_BACKOFF_SECONDS * 2 ** (self._failures - 1), MAX_BACKOFF_SECONDS)
+        seconds = min(max(seconds, retry_after or 0.0), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)
+        self._closing.wait(seconds)
+
+    def _warn(self, kind: str, message: str) -> None:
+        if kind not in self._warned:
+            self._warned.add(kind)
+            log.warning("headroom: %s", message)
+
+
+def _kind(error: ServerError) -> str:
+    return f"status {error.status}"

@@ -1,0 +1,95 @@
+"""The few calls that the client makes to a Headroom server, and what their failures mean for the caller."""
+
+from typing import Any
+
+import httpx
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 30.0
+# The record itself is at fault: sending it again cannot help.
+FINAL_STATUSES = frozenset({400, 409, 413, 422})
+
+
+class ServerError(Exception):
+    """A call failed; `reason` says why in words, `status` is the HTTP status or None where there was no answer."""
+
+    def __init__(self, reason: str, status: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.status = status
+        self.retry_after = retry_after  # seconds, where the server names them
+
+    @property
+    def final(self) -> bool:
+        """True where the same request would be refused again."""
+        return self.status in FINAL_STATUSES
+
+
+class Server:
+    """A Headroom server at `url` (with or without `/api/v1`), spoken to with a bearer token."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self.url = url.rstrip("/").removesuffix("/api/v1")
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"HEADROOM_URL must start with http:// or https://, not {url!r}")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx.Client(
+            base_url=f"{self.url}/api/v1/",
+            headers=headers | {"Content-Type": "application/json"},
+            timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+        )
+
+    def create_run(self, description: dict[str, Any]) -> str:
+        """Make a tracked run; its id."""
+        answer = self._post("runs", json={"tracked": True} | description)
+        if not isinstance(answer.get("id"), str):
+            raise ServerError(f"{self.url} does not answer like a Headroom server")
+        return answer["id"]
+
+    def start(self, run: str, payload: dict[str, Any]) -> None:
+        self._post(f"runs/{run}/start", json=payload)
+
+    def finish(self, run: str, payload: dict[str, Any]) -> None:
+        self._post(f"runs/{run}/finish", json=payload)
+
+    def send_records(self, run: str, lines: list[bytes]) -> None:
+        """Send journal lines as one batch. Returning means that the server has stored them all."""
+        body = b'{"records":[' + b",".join(line.strip() for line in lines) + b"]}"
+        answer = self._post(f"runs/{run}/records", content=body)
+        if "accepted" not in answer:  # a proxy's page with status 200 is no acknowledgement
+            raise ServerError(f"{self.url} does not answer like a Headroom server")
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _post(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        try:
+            response = self._client.post(path, **kwargs)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ServerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from error
+        if not response.is_success:
+            raise ServerError(_reason(response), response.status_code, _retry_after(response))
+        return _object(response)
+
+
+def _object(response: httpx.Response) -> dict[str, Any]:
+    try:
+        body = response.json()
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _reason(response: httpx.Response) -> str:
+    error = _object(response).get("error")
+    if isinstance(error, dict) and error.get("message"):
+        field = f"{error['field']}: " if error.get("field") else ""
+        return f"{field}{error['message']} (HTTP {response.status_code})"
+    return f"{response.url} answered HTTP {response.status_code} {response.reason_phrase}"
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    try:
+        return max(0.0, float(response.headers["Retry-After"]))
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,56 @@
+"""Turns what a trainer passes to `log` into plain JSON values; what cannot be used is named, never raised."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+COMPUTE_KEYS = ("device_hours", "flops", "tokens")
+Complain = Callable[[str, str], None]  # (kind, message): a kind is reported once
+
+
+def to_number(value: Any) -> int | float | None:
+    """A finite number out of a Python, numpy or zero-dimensional tensor value; None for everything else."""
+    if isinstance(value, (str, bytes)) or value is None:
+        return None
+    if isinstance(value, int):
+        return int(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def clean_metrics(metrics: Mapping[str, Any], complain: Complain) -> dict[str, int | float]:
+    """The finite numbers of `metrics`; the others are dropped with one complaint per name."""
+    cleaned: dict[str, int | float] = {}
+    for name, value in metrics.items():
+        number = to_number(value)
+        if number is None:
+            complain(
+                f"metric {name}",
+                f"metric {name!r} has the value {value!r}, which is no finite number: dropped",
+            )
+        else:
+            cleaned[str(name)] = number
+    return cleaned
+
+
+def clean_compute(
+    compute: Mapping[str, Any] | None, last: dict[str, int | float], complain: Complain
+) -> dict[str, int | float]:
+    """All of COMPUTE_KEYS, cumulative; a key that is missing or not a number >= 0 keeps its `last` value."""
+    cleaned = dict(last)
+    for name, value in (compute or {}).items():
+        number = to_number(value)
+        if name not in COMPUTE_KEYS:
+            complain(
+                f"compute {name}", f"compute {name!r} is unknown (known: {', '.join(COMPUTE_KEYS)}): dropped"
+            )
+        elif number is None or number < 0:
+            complain(
+                f"compute {name}", f"compute {name!r} has the value {value!r}, which is not >= 0: dropped"
+            )
+        else:
+            cleaned[name] = number
+    return cleaned

@@ -1,0 +1,168 @@
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headroom import sender
+from headroom.run import Run
+from tests.headroom.fake_server import FakeServer
+
+Begin = Callable[..., Run]
+
+
+def log_steps(run: Run, *steps: int) -> None:
+    for step in steps:
+        run.log({"a": step}, step=step)
+
+
+def test_absent_server_gets_everything_when_it_comes_back(
+    begin: Begin, server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.stop()
+    run = begin()
+    log_steps(run, 0, 1, 2)
+    back = FakeServer(server.port)
+    log_steps(run, 3)
+
+    assert run.finish()
+    back.stop()
+    assert back.steps() == [0, 1, 2, 3]
+    assert [what for what, _ in back.notices] == ["start", "finish"]
+    assert caplog.text.count("cannot be reached") <= 1  # once, not once a try
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 429, 500, 502, 503])
+def test_passing_trouble_is_retried_and_nothing_is_rejected(
+    begin: Begin, server: FakeServer, status: int
+) -> None:
+    refusals = iter([(status, "not now")] * 3)
+    server.refuse = lambda path, body: next(refusals, None)
+    run = begin()
+    log_steps(run, 0, 1)
+
+    assert run.finish()
+    assert server.steps() == [0, 1]
+    assert not Path(f"{run.journal_path}.rejected").exists()
+
+
+@pytest.mark.parametrize("status", [400, 409, 413, 422])
+def test_refused_record_is_set_aside_and_the_others_arrive(
+    begin: Begin, server: FakeServer, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    def refuse(path: str, body: dict[str, Any]) -> tuple[int, str] | None:
+        bad = [r["step"] for r in body.get("records", []) if r["step"] in (3, 11)]
+        return (status, f"step {bad[0]} is bad") if bad else None
+
+    server.refuse = refuse
+    run = begin()
+    log_steps(run, *range(20))
+
+    assert run.finish()
+    assert server.steps() == [step for step in range(20) if step not in (3, 11)]
+    rejected = [json.loads(line) for line in Path(f"{run.journal_path}.rejected").read_text().splitlines()]
+    assert [(r["status"], r["record"]["step"]) for r in rejected] == [(status, 3), (status, 11)]
+    assert "step 3 is bad" in rejected[0]["reason"]
+    assert caplog.text.count("a record was refused") == 1
+
+
+def test_line_that_is_no_json_is_set_aside(begin: Begin, server: FakeServer, journal_path: Path) -> None:
+    journal_path.write_bytes(b"not json\n")
+    run = begin()
+    log_steps(run, 1)
+
+    assert run.finish()
+    assert server.steps() == [1]
+    assert json.loads(Path(f"{journal_path}.rejected").read_text())["record"] == "not json\n"
+
+
+def test_answer_that_got_lost_is_sent_again_and_stored_once(begin: Begin, server: FakeServer) -> None:
+    lost = iter([True])
+
+    def store_but_fail(path: str, body: dict[str, Any]) -> tuple[int, str] | None:
+        if path.endswith("records") and next(lost, False):
+            server._store(path.removeprefix("/api/v1/"), body)
+            return 502, "the answer got lost"
+        return None
+
+    server.refuse = store_but_fail
+    run = begin()
+    log_steps(run, 0, 1)
+
+    assert run.finish()
+    assert server.steps() == [0, 1]
+    assert len(server.arrivals) > 2
+
+
+def test_page_of_a_proxy_is_no_acknowledgement(begin: Begin, server: FakeServer) -> None:
+    pages = iter([(200, "please sign in")] * 2)
+    server.refuse = lambda path, body: next(pages, None) if path.endswith("records") else None
+    run = begin()
+    log_steps(run, 0)
+
+    assert run.finish()
+    assert server.steps() == [0]
+
+
+def test_next_process_sends_only_what_was_not_acknowledged(begin: Begin, server: FakeServer) -> None:
+    first = begin()
+    log_steps(first, 0, 1)
+    first.finish()
+    server.arrivals.clear()
+    second = begin()
+    log_steps(second, 2)
+    second.finish()
+
+    assert server.arrivals == [("r1", 1, 2)]
+
+
+def test_journal_written_offline_is_sent_once_there_is_a_server(
+    begin: Begin, server: FakeServer, journal_path: Path
+) -> None:
+    offline = begin(url=None, run=None)
+    log_steps(offline, 0, 1)
+    offline.finish()
+    begin().finish()
+
+    assert server.steps() == [0, 1]
+
+
+def test_finish_notice_that_is_refused_does_not_hold_up(
+    begin: Begin, server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.refuse = lambda path, body: (409, "the run has ended") if path.endswith("finish") else None
+    run = begin()
+    log_steps(run, 0)
+
+    assert run.finish()
+    assert "the run has ended" in caplog.text
+
+
+def test_hung_server_holds_finish_no_longer_than_its_timeout(begin: Begin, server: FakeServer) -> None:
+    released = threading.Event()
+    server.refuse = lambda path, body: (503, "late") if released.wait(30) else None
+    run = begin()
+    log_steps(run, 0)
+
+    assert not run.finish(timeout=0.1)
+    assert not run.finish()  # and says the same again
+    released.set()
+
+
+def test_batches_are_bounded(begin: Begin, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "MAX_BATCH_RECORDS", 7)
+    run = begin()
+    log_steps(run, *range(30))
+
+    assert run.finish()
+    sizes = [len(body["records"]) for path, body in server.requests if path.endswith("records")]
+    assert max(sizes) <= 7
+    assert server.steps() == list(range(30))
+
+
+def test_records_arrive_without_finish(begin: Begin, server: FakeServer) -> None:
+    log_steps(begin(), 5)
+
+    server.wait_for(lambda: server.steps() == [5], timeout=5)
