@@ -1,0 +1,155 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from training import recipe as recipes
+from training.recipe import RecipeError, apply_overrides, content_hash, load_recipe, recipe_names, resolve
+from training.schema import Loss
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with one model, `toy`, that has a context of 64 tokens."""
+    folder = tmp_path / "models" / "toy"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 64}))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_committed_recipe_loads_and_carries_its_file_name(name: str) -> None:
+    assert load_recipe(name).name == name
+
+
+def test_every_full_recipe_has_a_tiny_overlay() -> None:
+    full = {name for name in recipe_names() if "/" not in name}
+
+    assert {f"tiny/{name}" for name in full} <= set(recipe_names())
+
+
+def test_scalerl_is_the_papers() -> None:
+    recipe = load_recipe("scalerl")
+
+    assert recipe.offpolicy.model_dump() == {"mode": "pipeline", "k": 8}
+    assert (recipe.loss.type, recipe.loss.aggregation, recipe.advantage.norm) == ("cispo", "prompt", "batch")
+    assert recipe.rollout.prompts_per_step * recipe.rollout.generations_per_prompt == 768
+    assert recipe.rollout.max_sequence_tokens == 16_384
+    assert recipe.optimizer.eps == 1e-15
+
+
+def test_tiny_overlay_changes_the_size_and_keeps_the_method() -> None:
+    full, tiny = load_recipe("deepseek-grpo"), load_recipe("tiny/deepseek-grpo")
+
+    assert tiny.loss == full.loss
+    assert tiny.offpolicy == full.offpolicy
+    assert tiny.rollout.max_sequence_tokens < 64
+
+
+def test_load_by_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: tiny/scalerl\nname: mine\nloss: {type: dapo}\n")
+
+    assert load_recipe(path).loss == Loss(type="dapo", aggregation="prompt", eps_low=0.2, eps_high=0.26)
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        pytest.param("extends: scalerl\nlos: {}\n", "los", id="misspelt"),
+        pytest.param("extends: scalerl\nloss: {type: best}\n", "loss.type", id="unknown-loss"),
+        pytest.param("extends: scalerl\nbudget: {device_hours: 0}\n", "budget.device_hours", id="no-budget"),
+        pytest.param("name: x\ntitle: X\n", "model", id="missing"),
+        pytest.param("extends: scalerl\nsize: huge\n", "size", id="unknown-size"),
+        pytest.param("extends: nothing\n", "", id="unknown-base"),
+        pytest.param("- 1\n", "", id="not-a-mapping"),
+        pytest.param("a: [\n", "", id="not-yaml"),
+    ],
+)
+def test_wrong_file_names_the_field(tmp_path: Path, text: str, field: str) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(path)
+    assert caught.value.field == field
+
+
+def test_extends_itself(tmp_path: Path) -> None:
+    path = tmp_path / "loop.yaml"
+    path.write_text(f"extends: {path}\n")
+
+    with pytest.raises(RecipeError, match="extends itself"):
+        load_recipe(path)
+
+
+def test_overrides_leave_the_original_alone() -> None:
+    original = load_recipe("scalerl")
+    changed = apply_overrides(original, {"optimizer.lr": 1e-4, "task.options.max_digits": 3})
+
+    assert (changed.optimizer.lr, changed.task.options["max_digits"]) == (1e-4, 3)
+    assert original == load_recipe("scalerl")
+
+
+@pytest.mark.parametrize("key", ["nothing", "loss.nothing", "loss.type.deeper", "seed.x"])
+def test_override_of_an_unknown_field(key: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        apply_overrides(load_recipe("scalerl"), {key: 1})
+    assert caught.value.field == key
+
+
+def test_override_of_the_loss_type_brings_its_clip_range() -> None:
+    changed = apply_overrides(load_recipe("scalerl"), {"loss.type": "gspo"})
+
+    assert changed.loss.model_dump() == {
+        "type": "gspo",
+        "aggregation": "prompt",
+        "eps_low": 3e-3,
+        "eps_high": 4e-3,
+        "eps_max": None,
+    }
+
+
+def test_hash_depends_on_the_content_alone() -> None:
+    recipe = load_recipe("scalerl")
+    again = recipes.parse_recipe(json.loads(recipe.model_dump_json()))
+
+    assert content_hash(again) == content_hash(recipe)
+    assert content_hash(apply_overrides(recipe, {"seed": 1})) != content_hash(recipe)
+
+
+def test_resolve_fills_in_the_launch(home: Path) -> None:
+    run = resolve(
+        load_recipe("tiny/scalerl"), task="arithmetic", model="toy", seed=3, device_hours=2, home=home
+    )
+
+    assert (run.model, run.seed, run.budget.device_hours) == ("toy", 3, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "field", "reason"),
+    [
+        ("tiny/scalerl", {"task": "chess"}, "task", "there are: arithmetic"),
+        ("tiny/scalerl", {"model": "none"}, "model", "no model named 'none'; there are: toy"),
+        ("scalerl", {}, "model", "has a context of 64 tokens; the recipe needs 16384"),
+        ("tiny/scalerl", {"seed": -1}, "seed", "whole number"),
+        ("tiny/scalerl", {"seed": True}, "seed", "whole number"),
+        ("tiny/scalerl", {"device_hours": 0}, "budget_hours", "above 0"),
+        ("tiny/scalerl", {"device_hours": float("nan")}, "budget_hours", "above 0"),
+        ("tiny/scalerl", {"device_hours": "1"}, "budget_hours", "above 0"),
+    ],
+)
+def test_resolve_refuses(home: Path, name: str, change: dict, field: str, reason: str) -> None:
+    launch = {"task": "arithmetic", "model": "toy", "seed": 0, "device_hours": 1.0, **change}
+
+    with pytest.raises(RecipeError, match=reason) as caught:
+        resolve(load_recipe(name), home=home, **launch)
+    assert caught.value.field == field
+
+
+def test_resolve_refuses_wrong_task_options(home: Path) -> None:
+    recipe = apply_overrides(load_recipe("tiny/scalerl"), {"task.options.min_digits": 5})
+
+    with pytest.raises(RecipeError, match="min_digits is above max_digits") as caught:
+        resolve(recipe, task="arithmetic", model="toy", seed=0, device_hours=1.0, home=home)
+    assert caught.value.field == "task"

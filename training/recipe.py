@@ -1,0 +1,172 @@
+"""Recipes: load, override, hash, resolve. The schema is `training.schema`; the files are in `recipes/`."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from training import models, tasks
+from training.schema import Recipe
+
+__all__ = [
+    "RECIPES",
+    "Recipe",
+    "RecipeError",
+    "apply_overrides",
+    "content_hash",
+    "load_recipe",
+    "parse_recipe",
+    "recipe_names",
+    "resolve",
+]
+
+RECIPES = Path(__file__).resolve().parent.parent / "recipes"
+SIZES = Path(__file__).resolve().parent / "sizes"
+
+
+class RecipeError(ValueError):
+    """A recipe that cannot be used. `field` is a dotted path, `reason` a sentence without it."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}" if field else reason)
+        self.field = field
+        self.reason = reason
+
+
+def recipe_names() -> list[str]:
+    """Names of the committed recipes ("scalerl", "tiny/scalerl", ...), sorted, the full ones first."""
+    names = [path.relative_to(RECIPES).with_suffix("").as_posix() for path in RECIPES.rglob("*.yaml")]
+    return sorted(names, key=lambda name: ("/" in name, name))
+
+
+def load_recipe(path_or_name: str | Path) -> Recipe:
+    """Read a recipe by file path or by the name of a committed one.
+
+    `extends: NAME` merges another recipe in first, then `size: NAME` an overlay of `training/sizes/`.
+    """
+    return parse_recipe(_read(_locate(str(path_or_name)), seen=()))
+
+
+def parse_recipe(data: Mapping[str, Any]) -> Recipe:
+    """Validate a complete configuration, e.g. a stored one. RecipeError names the first wrong field."""
+    try:
+        return Recipe.model_validate(data)
+    except ValidationError as error:
+        raise _recipe_error(error) from None
+
+
+def apply_overrides(recipe: Recipe, overrides: Mapping[str, Any]) -> Recipe:
+    """A new recipe with dotted keys replaced: `{"optimizer.lr": 1e-4}`. Unknown keys are refused."""
+    data = recipe.model_dump(mode="json")
+    for key, value in overrides.items():
+        *parents, leaf = key.split(".")
+        target: Any = data
+        for parent in parents:
+            target = target.get(parent) if isinstance(target, dict) else None
+        if not isinstance(target, dict) or (leaf not in target and parents[-1:] != ["options"]):
+            raise RecipeError(key, "no such field")
+        target[leaf] = value
+    return parse_recipe(data)
+
+
+def content_hash(recipe: Recipe) -> str:
+    """SHA-256 (hex) of the recipe's canonical JSON: sorted keys, no spaces."""
+    canonical = json.dumps(recipe.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def resolve(
+    recipe: Recipe, *, task: str, model: str, seed: int, device_hours: float, home: Path | None = None
+) -> Recipe:
+    """The recipe that a run will train: task, model, seed and budget filled in and checked.
+
+    Raises RecipeError with field "task", "model", "seed" or "budget_hours" where one of these is at fault.
+    """
+    if task not in tasks.task_names():
+        raise RecipeError("task", f"no task named {task!r}; there are: {', '.join(tasks.task_names())}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
+        raise RecipeError("seed", "must be a whole number from 0 to 2147483647")
+    if not isinstance(device_hours, int | float) or not math.isfinite(device_hours) or device_hours <= 0:
+        raise RecipeError("budget_hours", "must be a number above 0")
+    options = recipe.task.options if recipe.task.name == task else {}
+    resolved = apply_overrides(
+        recipe,
+        {
+            "task": {"name": task, "options": options},
+            "model": model,
+            "seed": seed,
+            "budget.device_hours": float(device_hours),
+        },
+    )
+    check_runnable(resolved, home)
+    return resolved
+
+
+def check_runnable(recipe: Recipe, home: Path | None = None) -> None:
+    """Raise RecipeError (field "task" or "model") where the task or the model cannot do what is asked."""
+    try:
+        tasks.make_task(recipe.task.name, recipe.task.options)
+    except tasks.TaskError as error:
+        raise RecipeError("task", str(error)) from None
+    try:
+        models.check_model(recipe.model, home, min_context=recipe.rollout.max_sequence_tokens)
+    except models.ModelError as error:
+        raise RecipeError("model", str(error)) from None
+
+
+def _locate(path_or_name: str) -> Path:
+    path = Path(path_or_name)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise RecipeError("", f"no recipe file {path_or_name}")
+        return path
+    if path_or_name not in recipe_names():
+        raise RecipeError("", f"no recipe named {path_or_name!r}; there are: {', '.join(recipe_names())}")
+    return RECIPES / f"{path_or_name}.yaml"
+
+
+def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    if path.resolve() in seen:
+        raise RecipeError("extends", f"{path.name} extends itself")
+    try:
+        data = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise RecipeError("", f"{path} is not YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(data, dict):
+        raise RecipeError("", f"{path} must hold a mapping")
+    base, size = data.pop("extends", None), data.pop("size", None)
+    merged = _read(_locate(str(base)), (*seen, path.resolve())) if base else {}
+    if size:
+        merged = _merge(merged, _read_size(str(size)))
+    return _merge(merged, data)
+
+
+def _read_size(name: str) -> dict[str, Any]:
+    """The overlay that scales any recipe to a machine, e.g. "tiny"."""
+    path = SIZES / f"{name}.yaml"
+    if path.parent != SIZES or not path.is_file():
+        known = ", ".join(sorted(file.stem for file in SIZES.glob("*.yaml")))
+        raise RecipeError("size", f"no size named {name!r}; there are: {known}")
+    return yaml.safe_load(path.read_text())
+
+
+def _merge(base: dict[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """A new mapping in which the overlay wins; mappings merge, everything else is replaced."""
+    merged = dict(base)
+    for key, value in overlay.items():
+        both_mappings = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if both_mappings else value
+    if "type" in overlay and overlay["type"] != base.get("type"):  # clip values belong to their loss type
+        merged = {key: value for key, value in merged.items() if key in overlay or not key.startswith("eps_")}
+    return merged
+
+
+def _recipe_error(error: ValidationError) -> RecipeError:
+    first = error.errors()[0]
+    reason = {"extra_forbidden": "no such field", "missing": "is missing"}.get(first["type"], first["msg"])
+    return RecipeError(".".join(str(part) for part in first["loc"]), reason.removeprefix("Value error, "))

@@ -1,0 +1,58 @@
+"""The record: one line of metrics.jsonl and one item of `POST runs/{id}/records`."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+MAX_METRICS = 200
+MAX_NAME_LENGTH = 100
+
+
+class Compute(BaseModel):
+    """Cumulative training compute when the record was made; evaluation is not counted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    device_hours: Amount = Field(description="Devices allocated x hours.")
+    flops: Amount = Field(description="Floating point operations, generation and training.")
+    tokens: Amount = Field(description="Tokens generated plus tokens trained on.")
+
+
+class Record(BaseModel):
+    """What one moment of one attempt reports. (run, attempt, seq) identifies it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    attempt: int = Field(ge=1, le=32767, description="Launch of the run, from 1.")
+    seq: int = Field(ge=0, le=2**53, description="Position in this attempt, from 0.")
+    step: int = Field(ge=0, le=2**31 - 1, description="Updates made so far.")
+    time: str = Field(max_length=40, description="ISO 8601, with offset.")
+    compute: Compute
+    metrics: dict[str, float | None] = Field(
+        description="Name -> value; null where it is not finite. X_stderr is the standard error of X."
+    )
+
+    @field_validator("time")
+    @classmethod
+    def _time_is_iso(cls, value: str) -> str:
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("is not an ISO 8601 time") from None
+        if moment.tzinfo is None:
+            raise ValueError("has no offset from UTC")
+        return value
+
+    @field_validator("metrics", mode="after")
+    @classmethod
+    def _metrics_are_sane(cls, value: dict[str, float | None]) -> dict[str, float | None]:
+        if len(value) > MAX_METRICS:
+            raise ValueError(f"has more than {MAX_METRICS} metrics")
+        for name, number in value.items():
+            if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+                raise ValueError(f"metric names have 1 to {MAX_NAME_LENGTH} printable characters")
+            if number is not None and number - number != 0:  # NaN or infinite
+                raise ValueError(f"{name} is not finite; send null")
+        return value

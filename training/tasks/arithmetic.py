@@ -1,0 +1,93 @@
+"""Addition with a thinking trace, made offline from a seed, answers verified by program.
+
+A prompt is `37+58=<think>`; a response writes the column sums from the units up, then the answer:
+`15,9</think>95`. Difficulty is the number of digits and the share of the longer problems.
+"""
+
+import random
+from collections.abc import Sequence
+from functools import cached_property
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from training.tasks.base import Prompt
+
+THINK, END_THINK = "<think>", "</think>"
+_SPLIT_SEED = 20_251_013  # fixes which problems are held out, for every run
+
+
+class Arithmetic(BaseModel):
+    """Sums of two numbers of one to `max_digits` digits. Implements `training.tasks.base.Task`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_digits: int = Field(default=2, ge=1, le=6, description="Digits of the largest number.")
+    min_digits: int = Field(default=2, ge=1, le=6, description="Digits of the smallest number.")
+    train_prompts: int = Field(default=2048, ge=1, le=1_000_000, description="Size of the training set.")
+    held_out_pool: int = Field(default=1024, ge=1, le=100_000, description="Size of the held-out set.")
+
+    @model_validator(mode="after")
+    def _sizes_are_possible(self) -> "Arithmetic":
+        if self.min_digits > self.max_digits:
+            raise ValueError("min_digits is above max_digits")
+        problems = sum((9 * 10 ** (digits - 1)) ** 2 for digits in self._digit_range)
+        if self.train_prompts + self.held_out_pool > problems:
+            raise ValueError(f"there are only {problems} problems of this size")
+        return self
+
+    def training_prompts(self, seed: int) -> Sequence[Prompt]:
+        """All training prompts, shuffled by `seed`."""
+        prompts = list(self._split[0])
+        random.Random(seed).shuffle(prompts)
+        return prompts
+
+    def held_out_prompts(self, count: int) -> Sequence[Prompt]:
+        """The first `count` held-out prompts; ValueError where there are fewer."""
+        if count > self.held_out_pool:
+            raise ValueError(f"the task holds out {self.held_out_pool} prompts, not {count}")
+        return self._split[1][:count]
+
+    def is_correct(self, prompt: Prompt, response: str) -> bool:
+        """Exactly one `</think>`, and after it exactly the sum, without leading zeros or other text."""
+        _, *rest = response.split(END_THINK)
+        return len(rest) == 1 and rest[0].strip() == prompt.answer
+
+    @cached_property
+    def _split(self) -> tuple[list[Prompt], list[Prompt]]:
+        """(training, held out): one iid sample of distinct problems, cut in two."""
+        rng = random.Random(f"{_SPLIT_SEED}/{self.min_digits}/{self.max_digits}")
+        seen: dict[tuple[int, int], None] = {}
+        while len(seen) < self.held_out_pool + self.train_prompts:
+            seen[self.draw(rng)] = None
+        prompts = [make_prompt(a, b) for a, b in seen]
+        rng.shuffle(prompts)  # small problems run out, so the order of drawing is not iid
+        return prompts[self.held_out_pool :], prompts[: self.held_out_pool]
+
+    def draw(self, rng: random.Random) -> tuple[int, int]:
+        """Two numbers with the same, uniformly drawn count of digits."""
+        digits = rng.choice(self._digit_range)
+        low, high = 10 ** (digits - 1), 10**digits - 1
+        return rng.randint(low, high), rng.randint(low, high)
+
+    @property
+    def _digit_range(self) -> range:
+        return range(self.min_digits, self.max_digits + 1)
+
+
+def make_prompt(a: int, b: int) -> Prompt:
+    """The problem a + b."""
+    return Prompt(id=f"{a}+{b}", text=f"{a}+{b}={THINK}", answer=str(a + b))
+
+
+def column_sums(a: int, b: int) -> list[int]:
+    """Sums of the columns from the units up, each with the carry of the one before: 37 + 58 -> [15, 9]."""
+    sums, carry = [], 0
+    while a or b:
+        sums.append(a % 10 + b % 10 + carry)
+        carry, a, b = sums[-1] // 10, a // 10, b // 10
+    return sums
+
+
+def solution(a: int, b: int) -> str:
+    """The full correct response to `make_prompt(a, b)`."""
+    return f"{','.join(map(str, column_sums(a, b)))}{END_THINK}{a + b}"
