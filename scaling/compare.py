@@ -1,0 +1,153 @@
+"""Which recipe is better: the paper's rule for two fits, and ceilings of many recipes with their seeds."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy.special import ndtri, stdtrit
+
+from scaling.fitting import fit_points
+from scaling.intervals import Interval
+from scaling.models import Fit
+from scaling.paper import MARGIN
+
+Ceiling = tuple[float, float | None, float | None]
+
+_WITHIN_DOF = 50.0  # degrees of freedom behind the interval of one seed; a run has 20 to 60 evaluations
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """winner: "a", "b", "tie_ceiling" or "undecided". For a tie: the shared ceiling, both B refitted at it, and
+    which is at least as efficient ("a", "b", or None where their intervals of B overlap)."""
+
+    winner: str
+    reason: str
+    delta_a: float | None = None
+    shared_A: float | None = None
+    B_a: float | None = None
+    B_b: float | None = None
+    B_a_interval: Interval = (None, None)
+    B_b_interval: Interval = (None, None)
+    more_efficient: str | None = None
+
+
+def compare(a: Fit, b: Fit, *, margin: float = MARGIN) -> Comparison:
+    """The paper's rule (section 2.1): ceilings further apart than `margin` decide; else both are refitted with the mean
+    ceiling held fixed, and the higher B is at least as efficient.
+
+    Undecided where either ceiling is not identified. Both fits must be of one form and one unit of compute.
+    """
+    for name, one in (("first", a), ("second", b)):
+        if one.status != "ok":
+            return Comparison("undecided", f"the ceiling of the {name} is not known: {one.message}")
+    if a.form != b.form:
+        return Comparison("undecided", f"fits of different forms ({a.form}, {b.form}) cannot be compared")
+    assert a.params is not None and b.params is not None
+    delta = a.params["A"] - b.params["A"]
+    if abs(delta) > margin + 1e-12:
+        winner, side = ("a", "first") if delta > 0 else ("b", "second")
+        reason = f"the {side} has the higher ceiling, by {abs(delta):.3f} (margin {margin:g})"
+        return Comparison(winner, reason, delta_a=delta)
+    return _tie(a, b, delta, margin)
+
+
+def _tie(a: Fit, b: Fit, delta: float, margin: float) -> Comparison:
+    assert a.params is not None and b.params is not None
+    shared = 0.5 * (a.params["A"] + b.params["A"])
+    at_a, at_b = _at_ceiling(a, shared), _at_ceiling(b, shared)
+    tie = f"the ceilings tie: {abs(delta):.3f} apart, within {margin:g}"
+    if at_a.params is None or at_b.params is None:
+        return Comparison("tie_ceiling", f"{tie}; they cannot be refitted at {shared:.3f}", delta, shared)
+    b_a, b_b = at_a.params["B"], at_b.params["B"]
+    interval_a, interval_b = at_a.interval("B"), at_b.interval("B")
+    apart = not _overlap(interval_a, interval_b)
+    higher, side = ("a", "first") if b_a > b_b else ("b", "second")
+    detail = f"at the shared ceiling {shared:.3f} B is {b_a:.2f} and {b_b:.2f}"
+    verdict = (
+        f"the {side} is more efficient"
+        if apart
+        else "their intervals overlap, so neither is known to be more efficient"
+    )
+    return Comparison(
+        "tie_ceiling",
+        f"{tie}; {detail}: {verdict}",
+        delta,
+        shared,
+        b_a,
+        b_b,
+        interval_a,
+        interval_b,
+        higher if apart else None,
+    )
+
+
+def _at_ceiling(one: Fit, ceiling: float) -> Fit:
+    """Refit with the ceiling held fixed, everything else as it was."""
+    assert one.data is not None
+    options = {**one.options, "a": ceiling}
+    return fit_points(one.data, form=one.form, level=one.level, **options)
+
+
+def _overlap(one: Interval, other: Interval) -> bool:
+    """Whether two intervals share a point; None is unbounded."""
+
+    def above(x: Interval, y: Interval) -> bool:
+        return x[0] is not None and y[1] is not None and x[0] > y[1]
+
+    return not above(one, other) and not above(other, one)
+
+
+def recipe_ceiling(ceilings: Sequence[Ceiling], level: float = 0.9) -> Ceiling:
+    """One ceiling (A, lo, hi) for a recipe from those of its seeds, intervals at `level`.
+
+    One seed keeps its own interval (which knows nothing of other seeds). Several: the mean; its variance is the
+    between-seed variance (the excess of the spread of A over the seeds' own) plus the mean within-seed variance,
+    over the number of seeds; Student t with Welch-Satterthwaite degrees of freedom. An end that any seed leaves open is
+    open. Raises ValueError without seeds.
+    """
+    if not ceilings:
+        raise ValueError("no seeds")
+    if len(ceilings) == 1:
+        return ceilings[0]
+    k = len(ceilings)
+    mean = sum(c[0] for c in ceilings) / k
+    spread = sum((c[0] - mean) ** 2 for c in ceilings) / (k - 1)
+    z = float(ndtri(0.5 + 0.5 * level))
+    within = sum(_half_width(c) ** 2 for c in ceilings) / k / z**2
+    between = max(spread - within, 0.0)
+    total = between + within
+    if total == 0.0:
+        return mean, mean, mean
+    dof = total**2 / (between**2 / (k - 1) + within**2 / (k * _WITHIN_DOF))
+    reach = float(stdtrit(dof, 0.5 + 0.5 * level)) * math.sqrt(total / k)
+    open_lo, open_hi = (any(c[end] is None for c in ceilings) for end in (1, 2))
+    return mean, None if open_lo else mean - reach, None if open_hi else mean + reach
+
+
+def _half_width(ceiling: Ceiling) -> float:
+    a, lo, hi = ceiling
+    sides = [abs(end - a) for end in (lo, hi) if end is not None]
+    return sum(sides) / len(sides) if sides else 0.0
+
+
+def rank(ceilings: Sequence[Ceiling], margin: float = MARGIN) -> list[int]:
+    """Ranks 1, 2, ... in the order given; recipes that cannot be told apart share one.
+
+    Rule: in order of falling A, the first recipe leads a group. Every next one belongs to that group if its A is within
+    `margin` of the leader's or its interval overlaps the leader's; the first that does neither leads the
+    next group. A group's rank is one more than the number of recipes before it (1, 1, 3). An open end overlaps
+    everything on its side.
+    """
+    order = sorted(range(len(ceilings)), key=lambda i: -ceilings[i][0])
+    ranks = [0] * len(ceilings)
+    leader, leader_rank = -1, 0
+    for position, i in enumerate(order, start=1):
+        if leader < 0 or not _tied(ceilings[leader], ceilings[i], margin):
+            leader, leader_rank = i, position
+        ranks[i] = leader_rank
+    return ranks
+
+
+def _tied(leader: Ceiling, other: Ceiling, margin: float) -> bool:
+    return leader[0] - other[0] <= margin + 1e-12 or _overlap(leader[1:], other[1:])

@@ -1,0 +1,269 @@
+"""`fit`: validate, find the global optimum, measure the noise, judge what the data pin."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scaling import identifiability
+from scaling.curve import FORMS, NAMES, Array
+from scaling.models import Fit, Likelihood
+from scaling.noise import estimate
+from scaling.points import InputError, Window, check_fraction, prepare
+from scaling.points import Points as Data
+from scaling.solve import Points, Problem, normal_matrix, scan, solve
+
+METHODS = ("fast", "paper")
+MIN_COMPUTES = 4  # different computes; the curve has four parameters
+
+_B_RANGE = (0.02, 50.0)
+_B_PER_SPACING = 10.0  # a step between two neighbouring points is as steep as data can show
+_BEYOND = 7.0  # C_mid is sought this many e-folds (a factor of 1100) before and after the points
+_UNBOUNDED = 10.0  # with the box lifted, R0 and A are sought this many ranges of the data beyond them
+_NOISE_FLOOR = 1e-6  # of the range of the rewards
+_LOG_MAX = 700.0
+
+
+def fit(
+    compute: ArrayLike,
+    reward: ArrayLike,
+    *,
+    form: str = "sigmoid",
+    window: Window | None = None,
+    r0: float | None = None,
+    level: float = 0.9,
+    stderr: ArrayLike | None = None,
+    r0_observed: Sequence[float] | None = None,
+    method: str = "fast",
+    bounded: bool = True,
+) -> Fit:
+    """Fit a saturating curve (Eq. 1 of arXiv 2510.13786 for "sigmoid") by least squares.
+
+    compute [n]: > 0, any unit, any order; reward [n]: pass rates in [0, 1] (any with `bounded=False`).
+    window: (lo, hi) in compute, either may be None. r0: None is free, a number is held fixed.
+    stderr [n]: standard errors, if known. r0_observed: rewards measured before the first update, at zero compute.
+    level: of the intervals. method: "fast", or "paper" for the procedure of the paper (section A.5).
+
+    The box 0 <= R0 <= A <= 1 holds unless `bounded` is False. Raises InputError for data or options that
+    cannot be used; everything else is a Fit whose status says what the data pin.
+    """
+    _check_options(form, method, r0, bounded)
+    level = check_fraction("level", level)
+    data = prepare(compute, reward, window=window, stderr=stderr, r0_observed=r0_observed, bounded=bounded)
+    if method == "paper":
+        from scaling.paper import fit_paper
+
+        first = float(np.asarray(reward, dtype=float)[np.argmin(np.asarray(compute, dtype=float))])
+        return fit_paper(data, form=form, r0=r0, first_reward=first, level=level)
+    return fit_points(data, form=form, r0=r0, level=level, bounded=bounded)
+
+
+def fit_points(
+    data: Data,
+    *,
+    form: str = "sigmoid",
+    r0: float | None = None,
+    a: float | None = None,
+    level: float = 0.9,
+    bounded: bool = True,
+) -> Fit:
+    """Fit prepared points; `a` holds the ceiling fixed, as the comparison of two tied recipes needs."""
+    options = {"r0": r0, "a": a, "bounded": bounded}
+    blank = _blank(data, form, level, options)
+    reason = _hopeless(data)
+    if reason:
+        return replace(blank, message=reason)
+    like = _likelihood(data, form, r0, a, bounded)
+    best = like.best
+    if best.a[0] - best.r0[0] <= 1e-9 * max(float(np.ptp(data.reward)), 1e-12):
+        return replace(blank, message="the reward does not rise over the window, so there is no curve to fit")
+    result = replace(
+        blank,
+        params=_params(like),
+        **_goodness(data, form, _params(like)),
+        bounds_hit=_bounds_hit(like),
+        noise_sd=_noise_sd(like, data),
+        autocorrelation=like.noise.rho,
+        likelihood=like,
+    )
+    return _judge(result, like)
+
+
+def _check_options(form: str, method: str, r0: float | None, bounded: bool) -> None:
+    if form not in FORMS:
+        raise InputError(f"unknown form {form!r}: use one of {', '.join(FORMS)}")
+    if method not in METHODS:
+        raise InputError(f"unknown method {method!r}: use one of {', '.join(METHODS)}")
+    if method == "paper" and (form != "sigmoid" or not bounded):
+        raise InputError("the paper's method fits the sigmoid to pass rates only")
+    if r0 is not None:
+        if not math.isfinite(r0):
+            raise InputError(f"r0 {r0!r} is not a finite number")
+        if bounded and not 0.0 <= r0 < 1.0:
+            raise InputError(f"r0 {r0:g} is not in [0, 1)")
+
+
+def _blank(data: Data, form: str, level: float, options: dict) -> Fit:
+    return Fit(
+        form=form,
+        method="fast",
+        status="failed",
+        message="",
+        params=None,
+        level=level,
+        sse=None,
+        r2=None,
+        n=len(data.compute),
+        window=(float(data.compute[0]), float(data.compute[-1])),
+        digest=data.digest,
+        data=data,
+        options=options,
+    )
+
+
+def _hopeless(data: Data) -> str:
+    if len(np.unique(data.compute)) < MIN_COMPUTES:
+        return f"fewer than {MIN_COMPUTES} different computes, so there is no curve to fit"
+    if np.ptp(data.reward) == 0 and not len(data.r0_observed):
+        return "every reward is the same, so there is no curve to fit"
+    return ""
+
+
+def _likelihood(data: Data, form: str, r0: float | None, a: float | None, bounded: bool) -> Likelihood:
+    problem, offset, shift = _problem(data, form, r0, a, bounded)
+    grid = scan(problem)
+    best = solve(problem, grid)
+    design, residuals = _design(problem, best)
+    noise = estimate(
+        residuals,
+        design,
+        n_chain=len(problem.u),
+        known=data.stderr is not None,
+        floor=_NOISE_FLOOR * max(float(np.ptp(data.reward)), 1e-9) * math.sqrt(float(problem.w.mean())),
+    )
+    return Likelihood(problem, grid, best, noise, offset, shift)
+
+
+def _problem(
+    data: Data, form: str, r0: float | None, a: float | None, bounded: bool
+) -> tuple[Problem, float, float]:
+    """The problem in shifted units, with the offset of log compute and the shift of the reward."""
+    log_c = np.log(data.compute)
+    offset = float(0.5 * (log_c[0] + log_c[-1]))
+    shift = float(data.reward.mean())
+    u = log_c - offset
+    weight = np.ones_like(u) if data.stderr is None else data.stderr**-2.0
+    everything = np.concatenate([data.reward, data.r0_observed])
+    low, high = float(everything.min()), float(everything.max())
+    reach = _UNBOUNDED * max(high - low, 1e-9)
+    floor, cap = (0.0, 1.0) if bounded else (low - reach, high + reach)
+    problem = Problem(
+        form=form,
+        u=u,
+        y=data.reward - shift,
+        w=weight,
+        start_y=data.r0_observed - shift,
+        start_w=float(np.median(weight)),
+        floor=floor - shift,
+        cap=cap - shift,
+        r0=None if r0 is None else r0 - shift,
+        a=None if a is None else a - shift,
+        b_range=_b_range(u),
+        m_range=_m_range(u, offset),
+    )
+    return problem, offset, shift
+
+
+def _b_range(u: Array) -> tuple[float, float]:
+    steepest = _B_PER_SPACING * len(u) / float(u[-1] - u[0])
+    return math.log(_B_RANGE[0]), math.log(min(max(_B_RANGE[1], steepest), 1e8))
+
+
+def _m_range(u: Array, offset: float) -> tuple[float, float]:
+    """Kept inside what exp() can hold, so that C_mid is always a finite number above zero."""
+    return (max(u[0] - _BEYOND, -_LOG_MAX - offset), min(u[-1] + _BEYOND, _LOG_MAX - offset))
+
+
+def _design(p: Problem, best: Points) -> tuple[Array, Array]:
+    """(standardised Jacobian [k + n, free], residuals [k + n]); the k start observations first."""
+    _, _, free = normal_matrix(p, best)
+    from scaling.solve import _evaluate
+
+    s = _evaluate(p, best.b, best.m)
+    gain = s.a - s.r0
+    g = s.g[0]
+    rows = np.stack([1.0 - g, g, gain * s.by_b[0], gain * s.by_m[0]], axis=1) * np.sqrt(p.w)[:, None]
+    start = np.zeros((len(p.start_y), 4))
+    start[:, 0] = math.sqrt(p.start_w)
+    residuals = np.concatenate(
+        [(p.start_y - s.r0[0]) * math.sqrt(p.start_w), (p.y - s.r0[0] - gain[0] * g) * np.sqrt(p.w)]
+    )
+    return np.concatenate([start, rows])[:, free[0]], residuals
+
+
+def _params(like: Likelihood) -> dict[str, float]:
+    p, best = like.problem, like.best
+    values = (
+        float(best.r0[0]) + like.shift,
+        float(best.a[0]) + like.shift,
+        math.exp(float(best.b[0])),
+        math.exp(float(best.m[0]) + like.offset),
+    )
+    params = dict(zip(NAMES, values, strict=True))
+    if p.cap + like.shift <= 1.0 + 1e-12 and p.floor + like.shift >= -1e-12:  # the shift rounds
+        params["R0"], params["A"] = max(params["R0"], 0.0), min(params["A"], 1.0)
+    return params
+
+
+def _goodness(data: Data, form: str, params: dict[str, float]) -> dict[str, float | None]:
+    """Unweighted sum of squared residuals over the points of the window, and R2 (None where all are equal)."""
+    from scaling.curve import curve
+
+    fitted = curve(
+        data.compute, r0=params["R0"], a=params["A"], b=params["B"], c_mid=params["C_mid"], form=form
+    )
+    sse = float(((data.reward - fitted) ** 2).sum())
+    total = float(((data.reward - data.reward.mean()) ** 2).sum())
+    return {"sse": sse, "r2": 1.0 - sse / total if total > 0 else None}
+
+
+def _bounds_hit(like: Likelihood) -> tuple[str, ...]:
+    p, best = like.problem, like.best
+    hit = []
+    if p.r0 is None and best.r0[0] <= p.floor:
+        hit.append("R0")
+    if p.a is None and best.a[0] >= p.cap:
+        hit.append("A")
+    for name, value, ends in (("B", best.b[0], p.b_range), ("C_mid", best.m[0], p.m_range)):
+        if value <= ends[0] or value >= ends[1]:
+            hit.append(name)
+    return tuple(hit)
+
+
+def _noise_sd(like: Likelihood, data: Data) -> float:
+    typical = 1.0 if data.stderr is None else float(np.median(data.stderr))
+    return math.sqrt(like.noise.variance) * typical
+
+
+def _judge(result: Fit, like: Likelihood) -> Fit:
+    if like.problem.a is not None:
+        return replace(result, status="ok", message="the ceiling was held fixed")
+    n_shape = 2 + (like.problem.r0 is None)
+    rising = identifiability.rises(like, n_shape)
+    if rising and identifiability.has_bent(like):
+        return replace(result, status="ok", message=_remark(result))
+    lower = result.at_least()
+    why = "the curve has not bent enough to pin its ceiling" if rising else "no rise beyond the noise yet"
+    bound = f"A is at least {_floor2(lower or 0.0)} at {100 * result.level:.3g} %"
+    return replace(result, status="not_identified", message=f"not identified: {bound} ({why})")
+
+
+def _floor2(value: float) -> str:
+    """Rounded down, because the statement is a lower bound."""
+    return f"{math.floor(value * 1000) / 1000:.3f}"
+
+
+def _remark(result: Fit) -> str:
+    return f"on its bound: {', '.join(result.bounds_hit)}" if result.bounds_hit else ""

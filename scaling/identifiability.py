@@ -1,0 +1,47 @@
+"""Do the data pin the ceiling? Judged before any ceiling is shown.
+
+Two things must hold, both at IDENTIFY_LEVEL (98 %, so that an unbent curve passes about once in a hundred):
+
+1. The reward rises: the curve fits better than a constant by more than noise does.
+2. The curve has bent: with the bound A <= 1 lifted, the greatest gain A - R0 that the data allow is at most
+   MAX_GAIN_RATIO times the least. The bound is lifted because it is not evidence: an interval that ends at 1 only
+   because pass rates do says nothing about saturation, while a true ceiling of 0.98 may well touch 1.
+"""
+
+from scipy.special import fdtri
+
+from scaling.intervals import build
+from scaling.models import IDENTIFY_LEVEL, Likelihood
+from scaling.solve import solve
+
+MAX_GAIN_RATIO = 1.5
+
+
+def rises(like: Likelihood, n_shape: int) -> bool:
+    """F test of the curve against a constant; `n_shape`: parameters of the curve beyond the constant."""
+    p, noise = like.problem, like.noise
+    s1, sy, syy, _ = p.sums()
+    level = p.r0 if p.r0 is not None else sy / s1
+    constant = syy - 2.0 * level * sy + level**2 * s1
+    needed = n_shape * float(fdtri(n_shape, noise.dof, IDENTIFY_LEVEL))
+    return constant - float(like.best.sse[0]) > needed * noise.variance * noise.inflation
+
+
+def has_bent(like: Likelihood) -> bool:
+    """Whether the gain is bounded above within MAX_GAIN_RATIO of its lower bound."""
+    limit = like.limit(IDENTIFY_LEVEL)
+    lo, hi = like.region(IDENTIFY_LEVEL).parameter("A", limit)
+    start = float(like.best.r0[0])
+    cap = start + MAX_GAIN_RATIO * (lo - start)
+    if hi > cap or lo <= start:
+        return False
+    if hi < like.problem.cap:
+        return True
+    return not _reaches(like, cap, limit)
+
+
+def _reaches(like: Likelihood, cap: float, limit: float) -> bool:
+    """Whether a ceiling of `cap`, above the bound of 1, still fits the data."""
+    relaxed = like.problem.with_cap(cap)
+    region = build(relaxed, like.grid, solve(relaxed, like.grid), limit)
+    return region.parameter("A", limit)[1] >= cap - 1e-9
