@@ -94,7 +94,7 @@ def target(fit: "scaling.Fit | None", axis: Axis, question: Question) -> Payload
     if fit is None or fit.params is None or fit.status != "ok":
         return {"title": title, "value_text": "–", "sentence": "needs an identified ceiling"}
     goal = fit.params["R0"] + SHARE_OF_GAIN * (fit.params["A"] - fit.params["R0"])
-    lo, hi = plan.compute_interval(fit, goal)
+    lo, hi = fit.compute_for_interval(goal)
     show = lambda value: "never" if value is None else words.amount(value)
     return {
         "title": f"To reach {goal:.2f}",

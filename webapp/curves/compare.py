@@ -8,6 +8,7 @@ import numpy as np
 
 import scaling
 from scaling import compare
+from scaling.curve import curve as eq1
 from webapp.curves import answers, words
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL
 from webapp.curves.figure import parameter_rows, try_fit
@@ -78,7 +79,7 @@ def _drawn(fit: "scaling.Fit", curve: Curve, transform) -> Payload:
 
 def _published_series(reference: ReferenceFit) -> Payload:
     grid = reference.c_mid * np.geomspace(*PUBLISHED_SPAN, GRID_POINTS)
-    share = scaling.curve.sigmoid(grid, 0.0, 1.0, reference.b, reference.c_mid)
+    share = eq1(grid, r0=0.0, a=1.0, b=reference.b, c_mid=reference.c_mid)
     fit = {"x": grid.tolist(), "y": np.asarray(share).tolist(), "lo": None, "hi": None, "solid_until": None}
     label = f"{reference.name} (published)"
     return {"id": reference.slug, "kind": "published", "label": label, "points": None, "fit": fit}

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
 
-import scaling
-from scaling import compare
+from scaling import compare, curve
 from webapp.accounts.models import Project
 from webapp.curves import answers
 from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL
@@ -119,12 +118,12 @@ def _not_identified(fits: Iterable[Fit]) -> Payload:
 
 
 def _compute_to_share(params: dict[str, float], share: float) -> float:
-    """Eq. 1 solved for C where the share of the gain A - R0 is reached: C_mid (share / (1 - share))**(1/B)."""
-    return params["C_mid"] * (share / (1 - share)) ** (1 / params["B"])
+    """Compute at which the share of the gain A - R0 is reached (Eq. 1 solved for C)."""
+    return curve.compute_for(share, r0=0.0, a=1.0, b=params["B"], c_mid=params["C_mid"])
 
 
 def _rate_at(params: dict[str, float], compute: float) -> float:
-    return float(scaling.curve.sigmoid(compute, params["R0"], params["A"], params["B"], params["C_mid"]))
+    return float(curve.curve(compute, r0=params["R0"], a=params["A"], b=params["B"], c_mid=params["C_mid"]))
 
 
 def published_groups(budget: float | None) -> list[Payload]:
