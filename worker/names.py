@@ -1,0 +1,5 @@
+"""Names of the tasks: all that the web side knows of the worker."""
+
+DISPATCH = "worker.tasks.dispatch"  # (run_id): hand what waits for this run to Ray Jobs
+REFIT = "worker.tasks.refit"  # (run_id): new evaluation points wait for a fit
+RECONCILE = "worker.tasks.reconcile"  # (): find what hints were lost, ask Ray how its jobs are
