@@ -1,5 +1,68 @@
-"""Template filters: numbers with the digits their intervals support, whiskers, sparklines."""
+"""Template tags: numbers with the digits their intervals support, ages, and the marks of `webapp.pages.marks`."""
+
+from datetime import datetime
 
 from django import template
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from webapp.curves import words
+from webapp.pages import marks
+from webapp.runs.models import Run, State
 
 register = template.Library()
+register.simple_tag(marks.whisker, name="whisker")
+register.simple_tag(marks.sparkline, name="sparkline")
+register.simple_tag(marks.small_multiple, name="small_multiple")
+register.simple_tag(marks.meter, name="meter")
+register.simple_tag(marks.key, name="key")
+register.filter("amount", words.amount)
+
+
+@register.filter
+def rate(value: float | None, stderr: float | None = None) -> str:
+    """A pass rate with the digits that its standard error supports."""
+    if value is None or stderr is None:
+        return words.rate(value)
+    return words.rate(value, (value - stderr, value + stderr))
+
+
+@register.filter
+def age(moment: datetime | None) -> SafeString | str:
+    """A `time` element; static/js/shell.js turns it into "3 h" in the reader's clock and keeps it true."""
+    if moment is None:
+        return "–"
+    return format_html(
+        '<time datetime="{}" data-age>{}</time>', moment.isoformat(), moment.strftime("%Y-%m-%d %H:%M")
+    )
+
+
+@register.simple_tag
+def pill(state: str) -> SafeString:
+    """The state of a run or an attempt."""
+    return format_html('<span class="pill" data-state="{}">{}</span>', state, State(state).label.lower())
+
+
+@register.filter
+def short_hash(digest: str) -> str:
+    """The first ten characters of a content hash, as pages show it."""
+    return digest[:10]
+
+
+@register.filter
+def recipe_label(run: Run) -> str:
+    """ "ScaleRL rev 2", or nothing for a run tracked without a recipe."""
+    return str(run.revision) if run.revision else ""
+
+
+@register.simple_tag(takes_context=True)
+def with_query(context: template.Context, **changes: object) -> str:
+    """The current query string with some keys set, or dropped where the value is None: state lives in the URL."""
+    request: HttpRequest = context["request"]
+    query = request.GET.copy()
+    for name, value in changes.items():
+        query.pop(name, None)
+        if value is not None:
+            query[name] = str(value)
+    return f"?{query.urlencode()}" if query else "?"

@@ -1,0 +1,56 @@
+// Words for ages, and colours of the tokens as Plotly wants them. Numbers come formatted from the server.
+
+/** "just now", "4 min", "3 h", "2 d" since `date`. */
+export function ageText(date, now = new Date()) {
+  const minutes = Math.floor((now - date) / 60_000);
+  if (minutes < 1) return "just now";
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 48 * 60) return `${Math.floor(minutes / 60)} h`;
+  return `${Math.floor(minutes / 1440)} d`;
+}
+
+/** The colours in force, resolved: custom properties keep `light-dark()` unevaluated until they are used. */
+export function colours() {
+  const probe = document.createElement("i");
+  document.body.append(probe);
+  const names = ["paper", "card", "line", "ink", "ink-2", "ink-3", "mark", "accent", "c1", "c2", "c3", "c4", "c5", "c6"];
+  const found = {};
+  for (const name of names) {
+    probe.style.color = `var(--${name})`;
+    found[name] = getComputedStyle(probe).color;
+  }
+  probe.remove();
+  return found;
+}
+
+/** `rgb(r, g, b)` with an alpha. */
+export function faded(rgb, alpha) {
+  return rgb.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
+}
+
+/** An amount of compute with three significant digits, as the server writes it: "14,900", "0.0123", "1.20e21". */
+export function amount(value) {
+  if (value === 0) return "0";
+  if (Math.abs(value) >= 1e6) return value.toExponential(2).replace("e+", "e");
+  if (Math.abs(value) >= 1000) return Number(value.toPrecision(3)).toLocaleString("en");
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
+  return value.toFixed(Math.min(digits, 7));
+}
+
+/** Ticks of a log axis between two values: 1, 2, 5 of each decade, thinned to at most `most`; [values, texts]. */
+export function logTicks(from, to, most = 9) {
+  const all = [];
+  for (let decade = Math.floor(Math.log10(from)); decade <= Math.log10(to); decade += 1) {
+    for (const digit of [1, 2, 5]) all.push(Number((digit * 10 ** decade).toPrecision(1)));
+  }
+  let shown = all.filter((value) => value >= from && value <= to);
+  if (shown.length > most) shown = shown.filter((value) => /^1/.test(value.toExponential()));
+  return [shown, shown.map(tickText)];
+}
+
+/** A tick: 0.01, 20, 5k, or 2e18. */
+export function tickText(value) {
+  if (value >= 1e6 || value < 1e-4) return value.toExponential(0).replace("e+", "e");
+  if (value >= 1000) return `${value / 1000}k`;
+  return String(value);
+}

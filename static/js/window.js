@@ -1,0 +1,124 @@
+// The two ends of the fitted window: handles over the chart and range inputs below it, both with one model: the index
+// of the first and of the last evaluation that is fitted.
+import { amount } from "./format.js";
+
+const FEWEST = 5; // points that a fit needs
+
+/** `changed({lo, cutoff})` gets x values, or null for "from the first" and "up to the newest". */
+export function fittedWindow({ box, chart, controls, changed }) {
+  let payload = null;
+  let asked = { lo: null, cutoff: null };
+  const handles = Object.fromEntries([...box.querySelectorAll(".handle")].map((node) => [node.dataset.end, node]));
+  const ranges = { lo: controls.querySelector("#lo-range"), cutoff: controls.querySelector("#cutoff-range") };
+  const outputs = { lo: controls.querySelector("#lo-words"), cutoff: controls.querySelector("#cutoff-words") };
+
+  const xs = () => payload.points.x;
+  const firstIndex = () => (asked.lo === null ? 0 : Math.max(0, xs().findIndex((x) => x >= asked.lo)));
+  const lastIndex = () => (asked.cutoff === null ? xs().length - 1 : xs().filter((x) => x <= asked.cutoff).length - 1);
+
+  function move(end, index) {
+    const [first, last] = [firstIndex(), lastIndex()];
+    const newest = xs().length - 1;
+    if (end === "lo") {
+      const to = Math.max(0, Math.min(index, last - FEWEST + 1));
+      asked = { ...asked, lo: to <= 0 ? null : xs()[to] };
+    } else {
+      const to = Math.min(newest, Math.max(index, first + FEWEST - 1));
+      asked = { ...asked, cutoff: to >= newest ? null : xs()[to] };
+    }
+    place();
+    changed(asked);
+  }
+
+  function pixels(index) {
+    const axis = chart._fullLayout.xaxis;
+    return axis._offset + axis.d2p(xs()[index]);
+  }
+
+  /** Between the last point inside and the first outside, so that it belongs to neither. */
+  function edge(end) {
+    const index = end === "lo" ? firstIndex() : lastIndex();
+    const beside = end === "lo" ? index - 1 : index + 1;
+    const outside = beside >= 0 && beside < xs().length;
+    return outside ? (pixels(index) + pixels(beside)) / 2 : pixels(index) + (end === "lo" ? -8 : 8);
+  }
+
+  function nearest(px) {
+    let best = 0;
+    for (let index = 0; index < xs().length; index += 1) {
+      if (Math.abs(pixels(index) - px) < Math.abs(pixels(best) - px)) best = index;
+    }
+    return best;
+  }
+
+  function place() {
+    const usable = payload !== null && xs().length > FEWEST && chart._fullLayout;
+    controls.hidden = !usable;
+    for (const node of Object.values(handles)) node.hidden = !usable;
+    if (!usable) return;
+    const { xaxis, yaxis } = chart._fullLayout;
+    for (const [end, node] of Object.entries(handles)) {
+      const px = edge(end);
+      node.hidden = px < xaxis._offset - 12 || px > xaxis._offset + xaxis._length + 12;
+      node.style.left = `${px}px`;
+      node.style.top = `${yaxis._offset}px`;
+      node.style.height = `${yaxis._length}px`;
+      node.classList.toggle("flip", px < xaxis._offset + 140);
+    }
+    describe();
+  }
+
+  function describe() {
+    const unit = payload.x.short;
+    const [first, last, count] = [firstIndex(), lastIndex(), xs().length];
+    const words = {
+      lo: first === 0 ? "nothing" : `${first} of ${count} evaluations, below ${amount(xs()[first])} ${unit}`,
+      cutoff: last === count - 1 ? `all ${count} evaluations` : `${amount(xs()[last])} ${unit}, ${last + 1} of ${count} evaluations`,
+    };
+    for (const end of ["lo", "cutoff"]) {
+      const now = end === "lo" ? first : last;
+      ranges[end].max = count - 1;
+      ranges[end].value = now;
+      ranges[end].setAttribute("aria-valuetext", words[end]);
+      outputs[end].textContent = words[end];
+      Object.entries({ valuemin: 0, valuemax: count - 1, valuenow: now, valuetext: words[end] })
+        .forEach(([name, value]) => handles[end].setAttribute(`aria-${name}`, value));
+    }
+    handles.cutoff.querySelector("span").textContent =
+      last === count - 1 ? "all fitted, drag" : `fitted up to ${amount(xs()[last])}, drag`;
+  }
+
+  for (const [end, node] of Object.entries(handles)) {
+    node.addEventListener("pointerdown", (event) => {
+      node.setPointerCapture(event.pointerId);
+      node.classList.add("dragging");
+      node.focus();
+      event.preventDefault();
+    });
+    node.addEventListener("pointermove", (event) => {
+      if (!node.hasPointerCapture(event.pointerId)) return;
+      const index = nearest(event.clientX - box.getBoundingClientRect().left);
+      if (index !== (end === "lo" ? firstIndex() : lastIndex())) move(end, index);
+    });
+    node.addEventListener("pointerup", () => node.classList.remove("dragging"));
+    node.addEventListener("keydown", (event) => {
+      const now = end === "lo" ? firstIndex() : lastIndex();
+      const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -5, PageUp: 5 }[event.key];
+      const to = { Home: 0, End: xs().length - 1 }[event.key] ?? (step === undefined ? undefined : now + step);
+      if (to === undefined) return;
+      event.preventDefault();
+      move(end, to);
+    });
+    ranges[end].addEventListener("input", () => move(end, Number(ranges[end].value)));
+  }
+
+  return {
+    place,
+    /** A new payload; the question that it answers is `question`. */
+    show(newPayload, question) {
+      payload = newPayload;
+      asked = question;
+      place();
+    },
+  };
+}

@@ -1,0 +1,77 @@
+"""Forms: they hold values and errors for the pages. What is right or wrong is decided by the services."""
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.forms import AuthenticationForm
+
+from webapp.accounts.models import Scope
+
+
+class SignInForm(AuthenticationForm):
+    """Django's, with a sentence of ours."""
+
+    error_messages = AuthenticationForm.error_messages | {
+        "invalid_login": "No account with this name and password.",
+    }
+
+
+class TokenForm(forms.Form):
+    """A new API token."""
+
+    scope = forms.ChoiceField(
+        choices=[
+            (Scope.READ, "read: look at runs, curves and fits"),
+            (Scope.WRITE, "write: also report records of runs"),
+            (Scope.LAUNCH, "launch: also launch, stop and resume runs"),
+        ],
+        label="May do",
+        help_text="Each includes what is above it. Give the least that will do.",
+    )
+
+
+class LaunchForm(forms.Form):
+    """What a launch asks for; choices and defaults come from the chosen recipe."""
+
+    recipe = forms.ChoiceField(help_text="What is trained how; its key settings are beside the form.")
+    revision = forms.TypedChoiceField(coerce=int, help_text="A revision never changes once it is stored.")
+    task = forms.ChoiceField(help_text="Prompts plus a verifier, with a held-out split for evaluation.")
+    model = forms.CharField(
+        max_length=200,
+        help_text="A folder in HEADROOM_HOME/models, or a path that the cluster sees.",
+        widget=forms.TextInput(attrs={"list": "models", "autocomplete": "off", "spellcheck": "false"}),
+    )
+    seed = forms.IntegerField(help_text="Runs with several seeds show how sure a ceiling is.")
+    budget_hours = forms.FloatField(
+        label="Compute budget, device-hours",
+        widget=forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"}),
+    )
+    name = forms.CharField(max_length=120, required=False, help_text="Optional; made of recipe and seed if empty.")
+    idempotency_key = forms.CharField(widget=forms.HiddenInput, max_length=200)
+
+    def __init__(self, data: Any = None, *, choices: dict[str, list], devices: int = 1, **kwargs: Any) -> None:
+        super().__init__(data, **kwargs)
+        for name, values in choices.items():
+            self.fields[name].choices = values  # type: ignore[attr-defined]
+        self.fields["recipe"].widget.attrs["data-reload"] = "1"
+        self.fields["budget_hours"].help_text = (
+            f"Devices allocated times hours; evaluation is not counted. This recipe holds {devices} "
+            f"device{'' if devices == 1 else 's'}, so one device-hour is {60 / devices:.3g} minutes of training."
+        )
+
+
+class RevisionForm(forms.Form):
+    """A configuration as YAML (JSON is YAML) and why it differs."""
+
+    config = forms.CharField(
+        label="Configuration",
+        help_text="YAML or JSON, complete. Unknown keys are refused, so that a misspelt one never passes silently.",
+        widget=forms.Textarea(attrs={"rows": 28, "spellcheck": "false", "wrap": "off"}),
+        strip=False,
+    )
+    message = forms.CharField(max_length=300, label="What changes, and why", help_text="One line.")
+
+
+def add_service_error(form: forms.Form, field: str | None, message: str) -> None:
+    """Put a service's error beside its field, or on top where the form has no such field."""
+    form.add_error(field if field in form.fields else None, message)

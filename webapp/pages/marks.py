@@ -1,0 +1,151 @@
+"""Marks drawn on the server as inline SVG: the whisker, the sparkline, the small multiple, the legend's keys.
+
+Pure functions from numbers to SVG; colours are classes of static/css/components.css, so both themes work.
+"""
+
+import math
+from collections.abc import Sequence
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+Scale = tuple[float, float]
+WHISKER_WIDTH, WHISKER_MARGIN, WHISKER_HEIGHT = 190, 6, 18
+SERIES = 6  # colours and shapes before they repeat
+
+# Each around (0, 0), radius about 4: colour and shape change together.
+SHAPES = (
+    "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",  # circle
+    "M-3.8 -3.8h7.6v7.6h-7.6z",  # square
+    "M0 -4.6l4.8 8.6h-9.6z",  # triangle up
+    "M0 -5l5 5l-5 5l-5 -5z",  # diamond
+    "M0 4.6l4.8 -8.6h-9.6z",  # triangle down
+    "M-4.5 -2.2l2.3 -2.3l2.2 2.3l2.2 -2.3l2.3 2.3l-2.3 2.2l2.3 2.2l-2.3 2.3l-2.2 -2.3l-2.2 2.3l-2.3 -2.3l2.3 -2.2z",
+)  # the last: cross
+
+
+def shape_path(index: int) -> SafeString:
+    """The path of the shape of series `index`."""
+    return mark_safe(SHAPES[index % SERIES])  # a constant of this module
+
+
+def series_class(index: int) -> str:
+    """The CSS class that sets the colour of series `index`."""
+    return f"s{index % SERIES + 1}"
+
+
+def whisker(ceiling: dict, scale: Scale = (0.0, 1.0), *, series: int = 0, published: bool = False) -> SafeString:
+    """A ceiling with its interval on a shared scale; open arrow where only a lower bound is known.
+
+    `ceiling` is a payload of `webapp.curves.answers.ceiling`. Without even a bound there is only the scale.
+    """
+    label = f"ceiling {ceiling['text']}, {ceiling['interval_text']}"
+    inner = _identified(ceiling, scale, series) if ceiling["identified"] else _open(ceiling, scale)
+    css = f"whisker {series_class(series)}{' published' if published else ''}"
+    ends = (WHISKER_MARGIN, WHISKER_WIDTH - WHISKER_MARGIN)
+    return format_html(
+        '<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>'
+        '<line class="scale" x1="{}" x2="{}" y1="9" y2="9"/>{}</svg>',
+        css, WHISKER_WIDTH, WHISKER_HEIGHT, label, label, *ends, inner,
+    )  # fmt: skip
+
+
+def _place(value: float, scale: Scale) -> float:
+    """Pixels of `value` on the whisker's scale; beyond its ends, the end."""
+    lo, hi = scale
+    share = (value - lo) / (hi - lo) if hi > lo else 0.5
+    width = WHISKER_WIDTH - 2 * WHISKER_MARGIN
+    return round(WHISKER_MARGIN + width * min(1.0, max(0.0, share)), 1)
+
+
+def _identified(ceiling: dict, scale: Scale, series: int) -> SafeString:
+    lo = _place(scale[0] if ceiling["lo"] is None else ceiling["lo"], scale)
+    hi = _place(scale[1] if ceiling["hi"] is None else ceiling["hi"], scale)
+    return format_html(
+        '<line class="span" x1="{}" x2="{}" y1="9" y2="9"/><path class="dot" transform="translate({} 9)" d="{}"/>',
+        lo, hi, _place(ceiling["value"], scale), shape_path(series),
+    )  # fmt: skip
+
+
+def _open(ceiling: dict, scale: Scale) -> SafeString:
+    if ceiling["lo"] is None:
+        return mark_safe("")
+    end = WHISKER_WIDTH - WHISKER_MARGIN
+    return format_html(
+        '<path class="open" d="M{} 9H{}m-5 -4l5 4l-5 4"/>', min(_place(ceiling["lo"], scale), end - 10), end
+    )
+
+
+def key(series: int, *, hollow: bool = False) -> SafeString:
+    """The mark of a series for legends and tables."""
+    return format_html(
+        '<span class="key {}{}"><svg viewBox="-6 -6 12 12" aria-hidden="true"><path d="{}"/></svg></span>',
+        series_class(series),
+        " hollow" if hollow else "",
+        shape_path(series),
+    )
+
+
+def sparkline(values: Sequence[float], *, width: int = 96, height: int = 24, margin: int = 3) -> SafeString:
+    """Values in order as a thin line with a dot at the newest, on their own scale; nothing for fewer than two."""
+    shown = [v for v in values if v is not None and math.isfinite(v)]
+    if len(shown) < 2:
+        return mark_safe('<span class="faint">–</span>')
+    xs = [margin + i * (width - 2 * margin) / (len(shown) - 1) for i in range(len(shown))]
+    ys = _heights(shown, height, margin)
+    label = f"pass rate from {shown[0]:.2f} to {shown[-1]:.2f}"
+    return format_html(
+        '<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}"><path d="{}"/>'
+        '<circle cx="{}" cy="{}" r="2.2"/></svg>',
+        width, height, label, _path(xs, ys), round(xs[-1], 1), round(ys[-1], 1),
+    )  # fmt: skip
+
+
+def small_multiple(
+    steps: Sequence[float], values: Sequence[float], *, label: str, alarm_from: float | None = None
+) -> SafeString:
+    """A line over steps in a 200 x 56 box; from `alarm_from` upwards the ground is tinted, where it is in sight."""
+    if len(values) < 2:
+        return mark_safe("")
+    width, height, margin = 200, 56, 4
+    lo, hi = min(values), max(values)
+    if alarm_from is not None:
+        lo, hi = min(lo, 0.0), max(hi, alarm_from * 1.4)
+    first, span = steps[0], (steps[-1] - steps[0]) or 1
+    xs = [(step - first) / span * width for step in steps]
+    ys = _heights(values, height, margin, lo, hi)
+    band = mark_safe("")
+    if alarm_from is not None:
+        border = _heights([alarm_from], height, margin, lo, hi)[0]
+        band = format_html('<rect class="alarm" width="{}" height="{}"/>', width, round(border, 1))
+    return format_html(
+        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}<path d="{}"/></svg>',
+        width, height, label, band, _path(xs, ys),
+    )  # fmt: skip
+
+
+def _heights(
+    values: Sequence[float], height: int, margin: int, lo: float | None = None, hi: float | None = None
+) -> list[float]:
+    """Pixels from the top; a constant series runs through the middle."""
+    lo = min(values) if lo is None else lo
+    hi = max(values) if hi is None else hi
+    span = hi - lo
+    share = (lambda v: (v - lo) / span) if span > 0 else (lambda v: 0.5)
+    return [height - margin - share(v) * (height - 2 * margin) for v in values]
+
+
+def _path(xs: Sequence[float], ys: Sequence[float]) -> SafeString:
+    points = " L".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
+    return mark_safe(f"M{points}")  # digits only
+
+
+def meter(share: float | None, label: str) -> SafeString:
+    """Compute used of the budget as a thin bar; nothing without a budget."""
+    if share is None:
+        return mark_safe("")
+    return format_html(
+        '<svg class="meter" viewBox="0 0 100 4" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<rect width="{}" height="4"/></svg>',
+        label, round(100 * min(1.0, max(0.0, share)), 1),
+    )  # fmt: skip

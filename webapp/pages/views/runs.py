@@ -1,0 +1,123 @@
+"""The list of runs, and the launch of one."""
+
+from typing import Any
+from uuid import uuid4
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
+
+from training.models import available_models, default_home
+from training.tasks import task_names
+from webapp.errors import Conflict, InvalidInput
+from webapp.pages import facts
+from webapp.pages.access import current_project, signed_in
+from webapp.pages.forms import LaunchForm, add_service_error
+from webapp.pages.rows import rows_of, shared_scale
+from webapp.recipes.models import Recipe, Revision
+from webapp.runs.models import Run, State
+from webapp.runs.selectors import runs_of
+from webapp.runs.services import launch as launching
+from webapp.runs.states import ENDED
+
+PAGE_SIZE = 50
+STATE_GROUPS = {"unfinished": [s for s in State if s not in ENDED], "ended": list(ENDED)} | {s: [s] for s in State}
+
+
+@login_required
+@require_GET
+def runs(request: HttpRequest) -> HttpResponse:
+    """The list; asked by htmx, the table alone (filter, paging, refresh every 3 s while a run is unfinished)."""
+    project = current_project(request)
+    found = runs_of(project, _filters(request)).select_related("revision__recipe")
+    page = Paginator(found, PAGE_SIZE).get_page(request.GET.get("page"))
+    rows = rows_of(list(page.object_list))
+    context = {
+        "page": page,
+        "rows": rows,
+        "scale": shared_scale([row.ceiling for row in rows]),
+        "live": any(row.run.state not in ENDED for row in rows),
+        "filtered": any(request.GET.get(name) for name in ("q", "state", "recipe")),
+    }
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "runs/_table.html", context)
+    choices = {"recipes": Recipe.objects.filter(project=project), "states": State.choices}
+    return render(request, "runs/list.html", context | choices)
+
+
+def _filters(request: HttpRequest) -> dict[str, Any]:
+    query = request.GET
+    return {
+        "text": query.get("q", "").strip(),
+        "recipe": query.get("recipe", ""),
+        "states": STATE_GROUPS.get(query.get("state", ""), []),
+    }
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def launch(request: HttpRequest) -> HttpResponse:
+    """The launch form. Another recipe in the query shows that recipe's defaults; htmx swaps the form only."""
+    project = current_project(request)
+    revisions = _newest_revisions(project)
+    if not revisions:
+        return render(request, "runs/launch.html", {"no_recipes": True})
+    asked = request.POST.get("recipe") or request.GET.get("recipe", "")
+    revision = next((r for r in revisions if r.recipe.slug == asked), revisions[0])
+    form = _launch_form(request, revisions, revision)
+    if request.method == "POST" and form.is_valid():
+        run = _try_launch(request, form)
+        if run:
+            return redirect("run", run.pk)
+    context = {"form": form, "revision": revision, "facts": facts.key_settings(revision.config)}
+    context["models"] = list(available_models(default_home()))
+    status = 422 if form.is_bound and not form.is_valid() else 200
+    return render(request, "runs/launch.html", context, status=status)
+
+
+def _newest_revisions(project: Any) -> list[Revision]:
+    """Of each recipe of the project the newest revision, those for the local default (tiny) first."""
+    newest = (
+        Revision.objects.filter(recipe__project=project)
+        .select_related("recipe")
+        .order_by("recipe_id", "-number")
+        .distinct("recipe_id")
+    )
+    return sorted(newest, key=lambda r: (not r.recipe.slug.startswith("tiny-"), r.recipe.slug))
+
+
+def _launch_form(request: HttpRequest, revisions: list[Revision], chosen: Revision) -> LaunchForm:
+    numbers = list(chosen.recipe.revisions.order_by("-number").values_list("number", "message"))
+    choices = {
+        "recipe": [(r.recipe.slug, r.recipe.name) for r in revisions],
+        "revision": [(n, f"rev {n}{f': {message}' if message else ''}") for n, message in numbers],
+        "task": [(name, name) for name in task_names()],
+    }
+    config = chosen.config
+    defaults = {
+        "recipe": chosen.recipe.slug,
+        "revision": chosen.number,
+        "task": config["task"]["name"],
+        "model": config["model"],
+        "seed": config["seed"],
+        "budget_hours": config["budget"]["device_hours"],
+        "idempotency_key": uuid4().hex,
+    }
+    data = request.POST if request.method == "POST" else None
+    return LaunchForm(data, choices=choices, devices=facts.devices(config), initial=defaults)
+
+
+def _try_launch(request: HttpRequest, form: LaunchForm) -> Run | None:
+    """The run, or None with the service's objection put into the form."""
+    values = form.cleaned_data
+    try:
+        return launching.launch_run(user=signed_in(request), project=current_project(request), **values)
+    except InvalidInput as error:
+        add_service_error(form, error.field, error.message)
+    except Conflict:
+        form.data = form.data.copy()  # a new key: sending this form again is a new launch
+        form.data["idempotency_key"] = uuid4().hex
+        form.add_error(None, "This form was sent before with other values. Send it again to launch another run.")
+    return None
