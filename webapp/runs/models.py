@@ -79,6 +79,7 @@ class Attempt(models.Model):
     resumed_from_step = models.BigIntegerField(
         null=True
     )  # points of earlier attempts past this step are superseded
+    device = models.JSONField(null=True)  # what it trains on, as its trainer says
     log_tail = models.TextField(blank=True)  # last 64 KiB of the job's log, kept here by reconciliation
     message = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -126,7 +127,8 @@ class IdempotencyKey(models.Model):
 class Record(models.Model):
     """One record as a trainer reported it. (run, attempt, seq) makes repeated batches harmless."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="records")
+    # db_index=False here and below: the unique constraint's index starts with the same column.
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="records", db_index=False)
     attempt = models.PositiveIntegerField()
     seq = models.BigIntegerField()
     step = models.BigIntegerField()
@@ -141,7 +143,7 @@ class Record(models.Model):
 class Series(models.Model):
     """A metric of a run; its points are rows of Point."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series", db_index=False)
     metric = models.CharField(max_length=250)
 
     class Meta:
@@ -151,7 +153,7 @@ class Series(models.Model):
 class Point(models.Model):
     """One value of a series with every x-axis beside it, so that a chart reads one narrow index range."""
 
-    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="points")
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="points", db_index=False)
     attempt = models.PositiveIntegerField()
     seq = models.BigIntegerField()
     step = models.BigIntegerField()

@@ -1,0 +1,91 @@
+"""Errors that services raise for their callers. Pages show them beside the field, the API as {"error": {...}}."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+SENTENCES = {
+    "missing": "is required",
+    "extra_forbidden": "is not a known field",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing_size": "is too large a number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "string_type": "must be text",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "list_type": "must be a list",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} items",
+    "too_long": "must have at most {max_length} items",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+}
+
+
+class ServiceError(Exception):
+    """A request that cannot be done. `message` is a sentence for people, `field` a dotted path or None."""
+
+    status = 400
+    code = "error"
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+
+class InvalidInput(ServiceError):
+    """A value that cannot be used; `field` names it."""
+
+    code = "invalid_input"
+
+    def __init__(self, field: str | None, message: str, status: int = 422) -> None:
+        super().__init__(message, field=field)
+        self.status = status
+
+    @classmethod
+    def from_problems(cls, problems: Iterable[Mapping[str, Any]], *, under: str = "") -> "InvalidInput":
+        """The first of a pydantic error's `.errors()`, as one sentence with the dotted field."""
+        problem = next(iter(problems))
+        path = [part for part in under.split(".") if part] + [str(part) for part in problem["loc"]]
+        field = ".".join(path) or None
+        return cls(field, f"{field or 'The body'} {sentence(problem)}.")
+
+
+class Unauthorized(ServiceError):
+    status, code = 401, "unauthorized"
+
+
+class Forbidden(ServiceError):
+    status, code = 403, "forbidden"
+
+
+class NotFound(ServiceError):
+    status, code = 404, "not_found"
+
+
+class Conflict(ServiceError):
+    """The request does not fit the present state."""
+
+    status, code = 409, "conflict"
+
+
+def sentence(problem: Mapping[str, Any]) -> str:
+    """What is wrong, in stable words that follow the field's name ("must be a whole number")."""
+    context = problem.get("ctx") or {}
+    if problem["type"] in SENTENCES:
+        return SENTENCES[problem["type"]].format(**context)
+    if problem["type"] == "value_error" and "error" in context:
+        return f"is not valid: {context['error']}".rstrip(".")
+    return f"is not valid: {problem['msg'][:1].lower()}{problem['msg'][1:]}".rstrip(".")

@@ -1,0 +1,49 @@
+"""Reading recipes and revisions."""
+
+from django.db.models import Count, Max, OuterRef, Prefetch, QuerySet, Subquery
+
+from webapp.accounts.models import Project
+from webapp.errors import NotFound
+from webapp.recipes.models import Recipe, Revision
+
+
+def recipes_of(project: Project) -> QuerySet[Recipe]:
+    """The project's recipes by slug, each with `latest_number`, `latest_hash`, `latest_at` and `run_count`."""
+    newest = Revision.objects.filter(recipe=OuterRef("pk")).order_by("-number")
+    return (
+        Recipe.objects.filter(project=project)
+        .annotate(
+            latest_number=Subquery(newest.values("number")[:1]),
+            latest_hash=Subquery(newest.values("content_hash")[:1]),
+            latest_at=Max("revisions__created_at"),
+            run_count=Count("revisions__runs", distinct=True),
+        )
+        .order_by("slug")
+    )
+
+
+def recipe_by_slug(project: Project, slug: str) -> Recipe:
+    """The recipe, annotated as in `recipes_of`. Raises NotFound."""
+    recipe = recipes_of(project).filter(slug=slug).first()
+    if recipe is None:
+        raise NotFound(f"There is no recipe {slug}.")
+    return recipe
+
+
+def revisions_of(recipe: Recipe) -> QuerySet[Revision]:
+    """All revisions, newest first."""
+    return recipe.revisions.select_related("created_by").order_by("-number")
+
+
+def find_revision(project: Project, slug: str, number: int | None) -> Revision | None:
+    """A recipe's revision by number, or its newest; None where there is none."""
+    revisions = Revision.objects.filter(recipe__project=project, recipe__slug=slug).select_related("recipe")
+    if number is not None:
+        revisions = revisions.filter(number=number)
+    return revisions.order_by("-number").first()
+
+
+def with_revisions(recipes: QuerySet[Recipe]) -> QuerySet[Recipe]:
+    """The same recipes with their revisions fetched, newest first, without the configurations."""
+    light = Revision.objects.defer("config").order_by("-number")
+    return recipes.prefetch_related(Prefetch("revisions", queryset=light))

@@ -1,0 +1,134 @@
+"""Recipes and revisions: every write."""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+
+from training.recipe import Recipe as RecipeConfig
+from training.recipe import RecipeError, content_hash, load_recipe, parse_recipe, recipe_names
+from webapp.accounts.models import Project, User
+from webapp.errors import Conflict, InvalidInput
+from webapp.recipes.models import Recipe, Revision
+
+SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,78}[a-z0-9])?")
+SHIPPED = "shipped with Headroom"
+
+
+@transaction.atomic
+def create_recipe(
+    *,
+    project: Project,
+    slug: str,
+    name: str,
+    config: Mapping[str, Any],
+    description: str = "",
+    message: str = "",
+    user: User | None = None,
+) -> Recipe:
+    """A recipe with its first revision.
+
+    Raises InvalidInput (fields slug, name, config...) and Conflict where the slug is taken.
+    """
+    if not SLUG.fullmatch(slug):
+        raise InvalidInput("slug", "slug must be 1 to 80 characters: a-z, 0-9 and hyphens between them.")
+    if not 1 <= len(name.strip()) <= 100:
+        raise InvalidInput("name", "name must have 1 to 100 characters.")
+    parsed = parse_config(config)
+    try:
+        with transaction.atomic():
+            recipe = Recipe.objects.create(
+                project=project, slug=slug, name=name.strip(), description=description
+            )
+    except IntegrityError as error:
+        raise Conflict(f"There is already a recipe {slug}.", field="slug") from error
+    _append(recipe, parsed, message, user)
+    return recipe
+
+
+@transaction.atomic
+def add_revision(
+    *, recipe: Recipe, config: Mapping[str, Any], message: str = "", user: User | None = None
+) -> Revision:
+    """The recipe's revision with this configuration: a new one, or the one that already says the same.
+
+    Raises InvalidInput where the configuration is no recipe; the field starts with "config".
+    """
+    parsed = parse_config(config)
+    Recipe.objects.select_for_update().get(pk=recipe.pk)  # numbers are given one at a time
+    return _append(recipe, parsed, message, user)
+
+
+def parse_config(config: Mapping[str, Any]) -> RecipeConfig:
+    """The configuration, checked. Raises InvalidInput naming the field under "config"."""
+    try:
+        return parse_recipe(config)
+    except RecipeError as error:
+        field = f"config.{error.field}" if error.field else "config"
+        raise InvalidInput(field, f"{field}: {error.reason}.") from error
+
+
+def _append(recipe: Recipe, parsed: RecipeConfig, message: str, user: User | None) -> Revision:
+    digest = content_hash(parsed)
+    existing = recipe.revisions.filter(content_hash=digest).first()
+    if existing is not None:
+        return existing
+    last = recipe.revisions.aggregate(last=Max("number"))["last"] or 0
+    return Revision.objects.create(
+        recipe=recipe,
+        number=last + 1,
+        config=parsed.model_dump(mode="json"),
+        content_hash=digest,
+        message=message[:300],
+        created_by=user,
+    )
+
+
+@transaction.atomic
+def sync_shipped_recipes(project: Project) -> int:
+    """Bring every file of `recipes/` into the project; returns how many revisions are new. Safe to repeat.
+
+    The slug is the file's name with "/" as "-". A file that changed becomes a new revision.
+    """
+    shipped = shipped_recipes()
+    Recipe.objects.bulk_create(
+        [
+            Recipe(project=project, slug=slug, name=parsed.title, description=parsed.description)
+            for slug, parsed, _ in shipped
+        ],
+        ignore_conflicts=True,
+    )
+    recipes = {
+        recipe.slug: recipe
+        for recipe in project.recipes.filter(slug__in=[slug for slug, _, _ in shipped]).prefetch_related(
+            "revisions"
+        )
+    }
+    missing = [
+        _shipped_revision(recipes[slug], parsed, digest)
+        for slug, parsed, digest in shipped
+        if digest not in {revision.content_hash for revision in recipes[slug].revisions.all()}
+    ]
+    Revision.objects.bulk_create(missing)
+    return len(missing)
+
+
+def _shipped_revision(recipe: Recipe, parsed: RecipeConfig, digest: str) -> Revision:
+    last = max((revision.number for revision in recipe.revisions.all()), default=0)
+    return Revision(
+        recipe=recipe,
+        number=last + 1,
+        config=parsed.model_dump(mode="json"),
+        content_hash=digest,
+        message=SHIPPED,
+    )
+
+
+@lru_cache(maxsize=1)
+def shipped_recipes() -> tuple[tuple[str, RecipeConfig, str], ...]:
+    """(slug, configuration, content hash) of each file in `recipes/`; read once a process."""
+    loaded = ((name, load_recipe(name)) for name in recipe_names())
+    return tuple((name.replace("/", "-"), parsed, content_hash(parsed)) for name, parsed in loaded)

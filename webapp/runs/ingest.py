@@ -1,0 +1,194 @@
+"""Storing what trainers report: one COPY a batch, whatever its size; all of it or nothing.
+
+PostgreSQL takes the records apart into points, so a value crosses Python once and as text.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from django.db import connection, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from training.records import Record
+from webapp import nudge
+from webapp.errors import Conflict, InvalidInput
+from webapp.runs.lifecycle import ensure_attempts
+from webapp.runs.models import Run, State
+from webapp.runs.states import move
+from worker import names
+
+MAX_RECORDS = 5000
+MAX_METRICS = 1000
+MAX_METRIC_NAME = 250
+FITTED_METRIC = "eval/pass_rate"
+
+# Kept for the connection's life, emptied by each commit, so that a batch does not grow the system catalogue.
+CREATE_INCOMING = """
+CREATE TEMPORARY TABLE IF NOT EXISTS incoming_record (
+    position integer, attempt integer, seq bigint, step bigint, "time" timestamptz, compute jsonb, metrics jsonb
+) ON COMMIT DELETE ROWS
+"""
+COPY_INCOMING = "COPY incoming_record FROM STDIN"
+INSERT_SERIES = """
+INSERT INTO runs_series (run_id, metric)
+SELECT %(run)s, name FROM unnest(%(names)s::text[]) AS name
+WHERE NOT EXISTS (SELECT 1 FROM runs_series WHERE run_id = %(run)s AND metric = name)
+ON CONFLICT (run_id, metric) DO NOTHING
+"""
+# `X_stderr` beside `X` is its standard error and no series of its own; null is a value that was not finite.
+INSERT_RECORDS_AND_POINTS = """
+WITH fresh AS (
+    INSERT INTO runs_record (run_id, attempt, seq, step, "time", compute, metrics)
+    SELECT %(run)s, attempt, seq, step, "time", compute, metrics FROM incoming_record ORDER BY position
+    ON CONFLICT (run_id, attempt, seq) DO NOTHING
+    RETURNING attempt, seq, step, "time", compute, metrics
+), added AS (
+    INSERT INTO runs_point
+        (series_id, attempt, seq, step, "time", device_hours, flops, tokens, value, stderr)
+    SELECT series.id, attempt, seq, step, "time",
+        (compute -> 'device_hours')::float8, (compute -> 'flops')::float8, (compute -> 'tokens')::float8,
+        metric.value::float8, nullif(metrics -> (metric.key || '_stderr'), 'null')::float8
+    FROM fresh
+    CROSS JOIN LATERAL jsonb_each(metrics) AS metric
+    JOIN runs_series AS series ON series.run_id = %(run)s AND series.metric = metric.key
+    WHERE metric.value <> 'null'
+        AND NOT (metric.key LIKE '%%\\_stderr' AND metrics ? left(metric.key, -7))
+)
+SELECT count(*), coalesce(bool_or(metrics ? %(fitted)s), false) FROM fresh
+"""
+FIND_CONFLICT = """
+SELECT position FROM incoming_record AS new
+JOIN runs_record AS old ON old.run_id = %(run)s AND old.attempt = new.attempt AND old.seq = new.seq
+WHERE (old.step, old."time", old.compute, old.metrics) <> (new.step, new."time", new.compute, new.metrics)
+ORDER BY position LIMIT 1
+"""
+
+
+@dataclass(frozen=True)
+class IngestResult:
+    """How many records of a batch were new, and how many were stored already."""
+
+    accepted: int
+    duplicates: int
+
+
+@transaction.atomic
+def store_records(run: Run, records: Sequence[Record]) -> IngestResult:
+    """Store a batch: records, series and points. (run, attempt, seq) makes a repeated record harmless.
+
+    Raises InvalidInput for a batch or metric beyond the limits or an attempt that the run does not have, and
+    Conflict where a stored (attempt, seq) comes again with other content; both name records.<i>. On an error
+    nothing is stored. Wishes a refit where evaluations are new.
+    """
+    check_limits(records)
+    unique = _without_repeats(records)
+    # One writer a run at a time: parallel batches cannot deadlock over series and points.
+    current = Run.objects.select_for_update().get(pk=run.pk)
+    ensure_attempts(current, _first_uses(unique))
+    accepted, has_evaluations = _insert(current, unique)
+    if accepted < len(unique):
+        _refuse_other_content(current)
+    _note_report(current, new=accepted > 0, refit=has_evaluations)
+    return IngestResult(accepted, len(records) - accepted)
+
+
+def check_limits(records: Sequence[Record]) -> None:
+    """Raise InvalidInput where the batch is too long, a record too wide, or a metric's name unusable."""
+    if len(records) > MAX_RECORDS:
+        raise InvalidInput("records", f"records must have at most {MAX_RECORDS} items, not {len(records)}.")
+    known: set[str] = set()
+    for i, record in enumerate(records):
+        field = f"records.{i}.metrics"
+        if len(record.metrics) > MAX_METRICS:
+            raise InvalidInput(
+                field, f"{field} must have at most {MAX_METRICS} metrics, not {len(record.metrics)}."
+            )
+        if record.metrics.keys() <= known:
+            continue
+        for name in record.metrics.keys() - known:
+            if not 1 <= len(name) <= MAX_METRIC_NAME or not name.isprintable():
+                message = f"{field} has a name that is not 1 to {MAX_METRIC_NAME} printable characters: {name[:60]!r}."
+                raise InvalidInput(field, message)
+        known |= record.metrics.keys()
+
+
+def _without_repeats(records: Sequence[Record]) -> list[tuple[int, Record]]:
+    """(position, record) without a batch's own repetitions. Raises Conflict where one has other content."""
+    seen: dict[tuple[int, int], Record] = {}
+    unique = []
+    for i, record in enumerate(records):
+        first = seen.setdefault((record.attempt, record.seq), record)
+        if first is record:
+            unique.append((i, record))
+        elif first != record:
+            raise _conflict(i, record.attempt, record.seq)
+    return unique
+
+
+def _first_uses(unique: Sequence[tuple[int, Record]]) -> dict[int, str]:
+    """Attempt -> the field of the first record that names it."""
+    uses: dict[int, str] = {}
+    for i, record in unique:
+        uses.setdefault(record.attempt, f"records.{i}.attempt")
+    return uses
+
+
+def _insert(run: Run, unique: Sequence[tuple[int, Record]]) -> tuple[int, bool]:
+    """How many records were new, and whether any of them holds an evaluation."""
+    metric_names = sorted({name for _, record in unique for name in _series_names(record)})
+    with connection.cursor() as cursor:
+        cursor.execute(CREATE_INCOMING)
+        cursor.execute("DELETE FROM incoming_record")  # of an earlier batch in this very transaction
+        with cursor.copy(COPY_INCOMING) as copy:
+            for row in _rows(unique):
+                copy.write_row(row)
+        if metric_names:
+            cursor.execute(INSERT_SERIES, {"run": run.pk, "names": metric_names})
+        cursor.execute(INSERT_RECORDS_AND_POINTS, {"run": run.pk, "fitted": FITTED_METRIC})
+        return cursor.fetchone()
+
+
+def _rows(unique: Sequence[tuple[int, Record]]) -> Iterator[tuple]:
+    for i, record in unique:
+        compute = json.dumps(record.compute.__dict__)
+        yield i, record.attempt, record.seq, record.step, record.time, compute, json.dumps(record.metrics)
+
+
+def _series_names(record: Record) -> Iterator[str]:
+    metrics = record.metrics
+    for name, value in metrics.items():
+        if value is not None and not (name.endswith("_stderr") and name[: -len("_stderr")] in metrics):
+            yield name
+
+
+def _refuse_other_content(run: Run) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(FIND_CONFLICT, {"run": run.pk})
+        row = cursor.fetchone()
+        if row is None:
+            return
+        cursor.execute("SELECT attempt, seq FROM incoming_record WHERE position = %s", row)
+        raise _conflict(row[0], *cursor.fetchone())
+
+
+def _conflict(position: int, attempt: int, seq: int) -> Conflict:
+    field = f"records.{position}"
+    message = f"{field}: attempt {attempt}, seq {seq} was reported before with other content."
+    return Conflict(message, field=field)
+
+
+def _note_report(run: Run, *, new: bool, refit: bool) -> None:
+    """The trainer lives: heartbeat, and running if it only was starting; new records make a new version."""
+    now = timezone.now()
+    fields = {"heartbeat_at": now}
+    if refit:
+        fields["refit_wanted_at"] = now
+        nudge.send(names.REFIT, run.pk)
+    if new and run.state != State.RUNNING:
+        started = {"started_at": run.started_at or now}
+        if move(run, State.RUNNING, attempt=run.attempt_number, **fields, **started):
+            return
+    bumped = {"version": F("version") + 1} if new else {}
+    Run.objects.filter(pk=run.pk).update(**fields, **bumped)

@@ -1,0 +1,27 @@
+"""`python manage.py prepare_stack`: what a database needs before the first request. Safe to repeat."""
+
+import json
+from typing import Any
+
+from django.core.management import BaseCommand, CommandParser, call_command
+
+from webapp.accounts.models import Project
+from webapp.accounts.services import default_project, first_account
+from webapp.recipes.services import sync_shipped_recipes
+
+
+class Command(BaseCommand):
+    help = "Migrate, make the default project and the first account, bring in the shipped recipes."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--username", default="admin")
+
+    def handle(self, *args: Any, username: str, **options: Any) -> None:
+        """Prints {"password": ...} as its last line; null where accounts exist already."""
+        call_command("migrate", interactive=False, verbosity=0)
+        default_project()
+        password = first_account(username)
+        for project in Project.objects.all():
+            sync_shipped_recipes(project)
+        self.stdout.write(json.dumps({"password": password}))

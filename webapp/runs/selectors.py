@@ -1,0 +1,199 @@
+"""Reading runs, their series and points."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db import connection
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models.functions import Mod, RowNumber
+
+from webapp.accounts.models import Project
+from webapp.errors import NotFound
+from webapp.runs.models import Attempt, Point, Record, Run, Series
+
+PASS_RATE = "eval/pass_rate"
+
+
+@dataclass(frozen=True)
+class RunFilters:
+    """Which runs of a project; an empty field does not filter. `q` searches names, recipes and ids."""
+
+    states: Sequence[str] = ()
+    recipe: str = ""
+    task: str = ""
+    model: str = ""
+    q: str = ""
+
+
+class CurvePoint(NamedTuple):
+    """One value of a series with all its x-axes."""
+
+    step: int
+    device_hours: float | None
+    flops: float | None
+    tokens: float | None
+    value: float
+    stderr: float | None
+    attempt: int
+    seq: int
+    time: datetime
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Some points of a series, how they were chosen, and of how many."""
+
+    points: list[CurvePoint]
+    method: str
+    total: int
+
+    @property
+    def sampled(self) -> bool:
+        return len(self.points) < self.total
+
+
+def runs_of(project: Project, filters: RunFilters = RunFilters()) -> QuerySet[Run]:  # noqa: B008 (frozen)
+    """The project's runs, newest first, with their recipe and author."""
+    runs = Run.objects.filter(project=project)
+    if filters.states:
+        runs = runs.filter(state__in=filters.states)
+    if filters.recipe:
+        runs = runs.filter(revision__recipe__slug=filters.recipe)
+    if filters.task:
+        runs = runs.filter(task=filters.task)
+    if filters.model:
+        runs = runs.filter(model=filters.model)
+    if filters.q:
+        text = filters.q.replace("\0", "")
+        runs = runs.filter(
+            Q(name__icontains=text)
+            | Q(pk__istartswith=text)
+            | Q(revision__recipe__name__icontains=text)
+            | Q(revision__recipe__slug__icontains=text)
+        )
+    return runs.select_related("revision__recipe", "created_by").order_by("-created_at", "id")
+
+
+def run_by_id(project: Project, run_id: str) -> Run:
+    """A run of this project. Raises NotFound, also for a run of another project."""
+    run = (
+        Run.objects.filter(project=project, pk=run_id.replace("\0", ""))
+        .select_related("project", "revision__recipe", "created_by")
+        .first()
+    )
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return run
+
+
+def attempts_of(run: Run) -> QuerySet[Attempt]:
+    """All attempts, newest first, without their logs."""
+    return run.attempts.defer("log_tail").order_by("-number")
+
+
+def records_of(run: Run) -> QuerySet[Record]:
+    """Everything reported, in the order of arrival."""
+    return Record.objects.filter(run=run).order_by("id")
+
+
+def effective(points: QuerySet[Point]) -> QuerySet[Point]:
+    """Without the superseded: points past the step that a later, started attempt resumed from."""
+    later = Attempt.objects.filter(
+        run=OuterRef("series__run"), number__gt=OuterRef("attempt"), started_at__isnull=False
+    ).filter(Q(resumed_from_step=None) | Q(resumed_from_step__lt=OuterRef("step")))
+    return points.filter(~Exists(later))
+
+
+def effective_points(run: Run, metric: str = PASS_RATE) -> list[CurvePoint]:
+    """Every effective point of a series, unsampled, in the order of training. One query."""
+    points = effective(Point.objects.filter(series__run=run, series__metric=metric))
+    rows = points.order_by("attempt", "seq").values_list(*CurvePoint._fields)
+    return [CurvePoint(*row) for row in rows]
+
+
+def metric_names(run: Run) -> list[str]:
+    """All series of the run, by name."""
+    return list(Series.objects.filter(run=run).order_by("metric").values_list("metric", flat=True))
+
+
+# Minimum and maximum of each 2^k steps, and the newest point. Coarser windows are unions of finer ones, so a point
+# that is shown was shown at every earlier time since it was new: data only thins points out, never moves one.
+SAMPLE = """
+WITH here AS (
+    SELECT p.* FROM runs_point AS p JOIN runs_series AS s ON s.id = p.series_id
+    WHERE s.run_id = %(run)s AND s.metric = %(metric)s AND NOT EXISTS (
+        SELECT 1 FROM runs_attempt AS a
+        WHERE a.run_id = s.run_id AND a.number > p.attempt AND a.started_at IS NOT NULL
+            AND (a.resumed_from_step IS NULL OR a.resumed_from_step < p.step))
+), size AS (
+    SELECT count(*) AS total, max(step) AS last_step FROM here
+), scale AS (
+    SELECT total, (
+        SELECT min(k) FROM generate_series(0, 62) AS k
+        WHERE total <= %(points)s OR 2 * ((last_step >> k) + 1) < %(points)s
+    ) AS k FROM size
+), ranked AS (
+    SELECT here.*, total, k,
+        row_number() OVER (PARTITION BY step >> k ORDER BY value, attempt, seq) AS from_bottom,
+        row_number() OVER (PARTITION BY step >> k ORDER BY value DESC, attempt, seq) AS from_top,
+        row_number() OVER (ORDER BY attempt DESC, seq DESC) AS age
+    FROM here CROSS JOIN scale
+)
+SELECT total, k, step, device_hours, flops, tokens, value, stderr, attempt, seq, "time" FROM ranked
+WHERE total <= %(points)s OR from_bottom = 1 OR from_top = 1 OR age = 1
+ORDER BY attempt, seq
+"""
+MIN_SAMPLE = 10
+
+
+def sampled_points(run: Run, metric: str, x: str = "step", points: int = 1000) -> Sampled:
+    """At most `points` (at least 10) points of a series, chosen in the database; those without this x are left out.
+
+    Stable: more data thins points out but never moves one, and never brings back one that had gone.
+    """
+    parameters = {"run": run.pk, "metric": metric, "points": max(points, MIN_SAMPLE)}
+    with connection.cursor() as cursor:
+        cursor.execute(SAMPLE, parameters)
+        rows = cursor.fetchall()
+    if not rows:
+        return Sampled([], "every point", 0)
+    total, k = rows[0][:2]
+    shown = [CurvePoint(*row[2:]) for row in rows]
+    method = f"minimum and maximum of every {2**k} steps, and the newest point"
+    usable = [point for point in shown if getattr(point, x) is not None]
+    return Sampled(usable, method if len(rows) < total else "every point", total)
+
+
+def latest_values(run: Run) -> dict[str, Point]:
+    """Metric -> its newest point. One query that reads one index entry a series."""
+    newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("pk")[:1]
+    chosen = Series.objects.filter(run=run).annotate(newest=Subquery(newest)).values("newest")
+    points = Point.objects.filter(pk__in=chosen).select_related("series").order_by("series__metric")
+    return {point.series.metric: point for point in points}
+
+
+def latest_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, Point]:
+    """Run -> the newest point of one series, for many runs in one query."""
+    newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("pk")[:1]
+    series = Series.objects.filter(run__in=list(run_ids), metric=metric).annotate(newest=Subquery(newest))
+    points = Point.objects.filter(pk__in=series.values("newest")).select_related("series")
+    return {point.series.run_id: point for point in points}
+
+
+def sparklines(run_ids: Iterable[str], metric: str = PASS_RATE, points: int = 40) -> dict[str, list[float]]:
+    """Run -> some 40 evenly picked values of a series in the order of training, for many runs in one query."""
+    here = effective(Point.objects.filter(series__run__in=list(run_ids), series__metric=metric))
+    order = [F("attempt").asc(), F("seq").asc()]
+    ranked = here.annotate(
+        place=Window(RowNumber(), partition_by=F("series"), order_by=order),
+        total=Window(Count("pk"), partition_by=F("series")),
+    )
+    stride = (F("total") + points - 1) / points  # whole-number division
+    picked = ranked.annotate(offset=Mod(F("place") - 1, stride)).filter(Q(offset=0) | Q(place=F("total")))
+    lines: dict[str, list[float]] = {}
+    rows = picked.order_by("series_id", "attempt", "seq").values_list("series__run_id", "value")
+    for run_id, value in rows:
+        lines.setdefault(run_id, []).append(value)
+    return lines
