@@ -67,7 +67,7 @@ def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]
 
 def metric_label(run: Run) -> str:
     """ "Held-out pass rate, mean@4", with k from the run's configuration where it says."""
-    k = (run.config.get("eval") or {}).get("samples_per_prompt") if isinstance(run.config, dict) else None
+    k = (run.config.get("eval") or {}).get("k")
     return f"Held-out pass rate, mean@{k}" if k else "Held-out pass rate"
 
 
