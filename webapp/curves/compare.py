@@ -152,5 +152,22 @@ def _pair_sentence(a: "tuple[Run, scaling.Fit | None]", b: "tuple[Run, scaling.F
     for name, fit in ((name_a, fit_a), (name_b, fit_b)):
         if fit is None or fit.status != "ok":
             return f"{name_a} against {name_b}: the ceiling of {name} is not identified yet, so nothing can be said."
-    result = compare.compare(fit_a, fit_b)
-    return f"{name_a} against {name_b}: {result.sentence(name_a, name_b)}"
+    return _verdict(compare.compare(fit_a, fit_b), name_a, name_b)
+
+
+def _verdict(result: compare.Comparison, name_a: str, name_b: str) -> str:
+    if result.winner in ("a", "b"):
+        winner, loser = (name_a, name_b) if result.winner == "a" else (name_b, name_a)
+        return (
+            f"{winner} has a higher ceiling than {loser}, by {abs(result.delta_a):.3f}; "
+            f"differences up to {compare.MARGIN:g} would count as a tie."
+        )
+    if result.B_a is None or result.B_b is None:
+        return f"{name_a} against {name_b}: {result.reason}."
+    tie = (
+        f"{name_a} and {name_b} tie in ceiling ({abs(result.delta_a):.3f} apart, within {compare.MARGIN:g}); "
+        f"at the shared ceiling {result.shared_A:.3f} their B are {result.B_a:.2f} and {result.B_b:.2f}"
+    )
+    if result.more_efficient is None:
+        return f"{tie}, which their intervals do not tell apart."
+    return f"{tie}: {name_a if result.more_efficient == 'a' else name_b} is more efficient."

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from django.utils import timezone
 
 import scaling
 from webapp.curves.figure import run_figure
@@ -83,7 +84,7 @@ def test_every_axis_gives_the_same_ceiling(make_run, x):
 
 
 def test_hindsight_compares_half_of_the_compute_with_what_came(make_run):
-    hindsight = run_figure(make_run(state=State.SUCCEEDED))["hindsight"]
+    hindsight = run_figure(make_run(state=State.SUCCEEDED, noise=0.001))["hindsight"]
 
     assert hindsight["cutoff"] == pytest.approx(4.0)
     assert "From 50 % of the compute: predicted 0.59" in hindsight["sentence"]
@@ -97,10 +98,10 @@ def test_the_band_widens_beyond_the_window(make_run):
     assert width[-1] > width[len(width) // 2]
 
 
-def test_superseded_points_are_not_fitted(make_run, db):
+def test_superseded_points_are_not_fitted(make_run):
     run = make_run()
     run.attempts.create(number=1, submission_id="a1")
-    run.attempts.create(number=2, submission_id="a2", resumed_from_step=200)
+    run.attempts.create(number=2, submission_id="a2", resumed_from_step=200, started_at=timezone.now())
 
     figure = run_figure(run)
 
