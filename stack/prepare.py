@@ -1,0 +1,57 @@
+"""What the database needs before the servers start, done in a process of its own: Django reads its settings once,
+and here only now knows where the database is."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from stack.environment import ROOT
+
+PREPARE_SECONDS = 120.0
+
+
+class PrepareError(RuntimeError):
+    """The database could not be prepared; the message ends with what the process said."""
+
+
+def prepare_database(username: str, log_path: Path, stopping: threading.Event, lock: int) -> str | None:
+    """Migrations, default project, shipped recipes and, on an empty database, the account `username`: returns its
+    password then, else None. Raises PrepareError; also when `stopping` is set meanwhile."""
+    command = [
+        sys.executable,
+        "-P",
+        str(ROOT / "stack" / "keeper.py"),
+        sys.executable,
+        str(ROOT / "manage.py"),
+    ]
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "prepare_stack", "--username", username],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=(lock,),
+        )
+    assert process.stdin is not None and process.stdout is not None
+    with process.stdin, process.stdout:
+        _wait(process, stopping)
+        if process.returncode != 0:
+            tail = log_path.read_text(errors="replace")[-2000:]
+            raise PrepareError(f"the database could not be prepared; {log_path} ends with:\n{tail}")
+        return json.loads(process.stdout.read().splitlines()[-1])["password"]
+
+
+def _wait(process: subprocess.Popen[bytes], stopping: threading.Event) -> None:
+    deadline = time.monotonic() + PREPARE_SECONDS
+    while process.poll() is None:
+        if stopping.wait(0.05) or time.monotonic() > deadline:
+            assert process.stdin is not None
+            process.stdin.close()  # the keeper ends it
+            process.wait()
+            reason = "stopped" if stopping.is_set() else f"not done in {PREPARE_SECONDS:.0f} s"
+            raise PrepareError(f"preparing the database: {reason}")

@@ -1,0 +1,52 @@
+"""The Celery application: `celery -A worker.app worker -B`."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import django
+from celery import Celery
+from celery.signals import worker_ready
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+django.setup()
+
+from django.conf import settings  # noqa: E402 - needs the line above
+
+from worker import names  # noqa: E402
+
+RECONCILE_SECONDS = 2.0
+
+app = Celery("headroom", broker=settings.CELERY_BROKER_URL, include=["worker.tasks"])
+app.conf.update(
+    accept_content=["json"],
+    task_serializer="json",
+    task_ignore_result=True,
+    task_acks_late=True,  # a task of a worker that died runs again: every task may be repeated
+    task_reject_on_worker_lost=True,
+    worker_prefetch_multiplier=1,
+    task_soft_time_limit=90,
+    task_time_limit=120,
+    broker_connection_retry_on_startup=True,
+    broker_transport_options={
+        "visibility_timeout": 300
+    },  # seconds until an unacknowledged task is given again
+    worker_hijack_root_logger=False,  # Django's logging settings hold
+    worker_cancel_long_running_tasks_on_connection_loss=True,
+    timezone="UTC",
+    beat_schedule={
+        "reconcile": {
+            "task": names.RECONCILE,
+            "schedule": RECONCILE_SECONDS,
+            "options": {"expires": RECONCILE_SECONDS},  # a late one is worth nothing: the next one follows
+        }
+    },
+)
+
+
+@worker_ready.connect
+def tell_supervisor(**_: Any) -> None:
+    """The supervisor waits for this file."""
+    path = os.environ.get("HEADROOM_WORKER_READY_FILE")
+    if path:
+        Path(path).touch()

@@ -1,0 +1,88 @@
+"""Hands claimed dispatch rows to Ray Jobs: one submission or one stop each."""
+
+import logging
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import yaml
+
+from stack import environment
+from webapp.runs import launch, lifecycle
+from webapp.runs.launch import JobSpec
+from webapp.runs.models import Dispatch
+from worker.ray_jobs import RayJobs, RayRefused, RayUnreachable, connect
+
+log = logging.getLogger(__name__)
+
+JOB_STOP_SECONDS = "30"
+
+
+def send_dispatches(*, run_id: str | None = None) -> int:
+    """Send every dispatch row that is due (of one run, or of all); returns how many went through.
+
+    A row that could not be sent is tried again later, unless Ray refuses it for good.
+    """
+    sent = 0
+    for dispatch in lifecycle.claim_dispatches(run_id=run_id):
+        try:
+            with connect() as jobs:
+                _send(jobs, dispatch)
+        except RayRefused as error:
+            lifecycle.dispatch_failed(dispatch, str(error), retry=False)
+        except RayUnreachable as error:
+            lifecycle.dispatch_failed(dispatch, str(error), retry=True)
+        except Exception as error:
+            log.exception("dispatch %s of run %s", dispatch.kind, dispatch.run_id)
+            lifecycle.dispatch_failed(dispatch, f"{type(error).__name__}: {error}", retry=True)
+        else:
+            lifecycle.dispatch_done(dispatch)
+            sent += 1
+    return sent
+
+
+def _send(jobs: RayJobs, dispatch: Dispatch) -> None:
+    submission_id = f"run-{dispatch.run_id}-a{dispatch.attempt}"
+    if dispatch.kind == Dispatch.Kind.STOP:
+        jobs.stop(submission_id)
+    elif jobs.status(submission_id) is None:  # else it went through before and only the answer was lost
+        spec = launch.job_spec(dispatch)
+        write_run_folder(spec)
+        jobs.submit(spec.submission_id, entrypoint(spec), job_variables(spec))
+
+
+def write_run_folder(spec: JobSpec) -> None:
+    """recipe.yaml and the token (mode 0600) in the run's folder, each replaced as a whole. Raises OSError."""
+    spec.run_dir.mkdir(parents=True, exist_ok=True)
+    _write(spec.run_dir / "recipe.yaml", yaml.safe_dump(spec.recipe, sort_keys=False), 0o644)
+    _write(spec.run_dir / "token", spec.token, 0o600)
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
+        file.write(text)
+    partial.replace(path)
+
+
+def entrypoint(spec: JobSpec) -> str:
+    """The driver's command line for a shell. HEADROOM_JOB_PYTHON names the Python of another cluster."""
+    python = os.environ.get("HEADROOM_JOB_PYTHON") or sys.executable
+    words = [
+        python,
+        "-m",
+        "training",
+        "run",
+        str(spec.run_dir / "recipe.yaml"),
+        "--run-dir",
+        str(spec.run_dir),
+    ]
+    return shlex.join(words + (["--resume"] if spec.resume else []))
+
+
+def job_variables(spec: JobSpec) -> dict[str, str]:
+    """The driver's variables: who it reports to, and time enough to write a checkpoint when it is stopped."""
+    defaults = {"PYTHONPATH": str(environment.ROOT), "OMP_NUM_THREADS": "1"}
+    return defaults | spec.env | {"RAY_JOB_STOP_WAIT_TIME_S": JOB_STOP_SECONDS}

@@ -1,0 +1,140 @@
+"""Ray Jobs over its REST API: submit, look, read the end of a log, stop.
+
+REST rather than Ray's own client, which has no time-outs, downloads whole logs, and would bring Ray into every process
+that speaks to it. The address is read at each use: the supervisor may have started Ray anew elsewhere.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from stack import environment
+
+TIMEOUT = httpx.Timeout(20.0, connect=3.0)
+LOG_TAIL_BYTES = 64 * 1024
+LOG_TAIL_LINES = 1000
+
+
+class RayUnreachable(RuntimeError):
+    """Ray cannot be asked now; the same request may go through later."""
+
+
+class RayRefused(RuntimeError):
+    """Ray will not take this request, now or later."""
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """What Ray says of a job: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED."""
+
+    status: str
+    message: str
+    node_id: str | None  # where the driver runs
+
+
+class RayJobs:
+    """The Jobs API at `address` (http://host:port of Ray's dashboard). Close it after use, or use `with`."""
+
+    def __init__(self, address: str, token: str | None = None) -> None:
+        url = address if address.startswith("http") else f"http://{address}"
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT)
+        self._address = url
+
+    def submit(self, submission_id: str, entrypoint: str, variables: Mapping[str, str]) -> None:
+        """Have Ray run `entrypoint`. An id that Ray knows already is the same job: success.
+
+        Raises RayUnreachable or RayRefused.
+        """
+        body = {
+            "submission_id": submission_id,
+            "entrypoint": entrypoint,
+            "runtime_env": {"env_vars": dict(variables)},
+        }
+        response = self._request("POST", "/api/jobs/", json=body)
+        if response.is_success or self.status(submission_id) is not None:
+            return
+        error = f"Ray did not take the job: {_last_line(response.text)}"
+        if response.status_code == 400:
+            raise RayRefused(error)
+        raise RayUnreachable(error)
+
+    def status(self, submission_id: str) -> JobStatus | None:
+        """What Ray says of the job; None where it does not know it. Raises RayUnreachable."""
+        response = self._request("GET", f"/api/jobs/{submission_id}")
+        if response.status_code == 404:
+            return None
+        self._check(response)
+        body = response.json()
+        return JobStatus(body["status"], body.get("message") or "", body.get("driver_node_id"))
+
+    def log_tail(self, submission_id: str, node_id: str | None) -> str:
+        """The last lines of the job's output, at most LOG_TAIL_BYTES; empty where there is none yet."""
+        if node_id is None:
+            return ""
+        wanted = {"node_id": node_id, "filename": f"job-driver-{submission_id}.log", "lines": LOG_TAIL_LINES}
+        response = self._request("GET", "/api/v0/logs/file", params=wanted)
+        if not response.is_success:  # the file does not exist before the driver starts
+            return ""
+        return response.content[-LOG_TAIL_BYTES:].decode(errors="replace")
+
+    def stop(self, submission_id: str) -> None:
+        """Ask the job to stop (SIGTERM, and SIGKILL after RAY_JOB_STOP_WAIT_TIME_S); an unknown job is stopped.
+
+        Raises RayUnreachable.
+        """
+        response = self._request("POST", f"/api/jobs/{submission_id}/stop")
+        if response.status_code != 404:
+            self._check(response)
+
+    def _request(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
+        try:
+            response = self._client.request(method, path, **kwargs)
+        except httpx.HTTPError as error:
+            raise RayUnreachable(
+                f"Ray at {self._address} does not answer: {error or type(error).__name__}"
+            ) from error
+        if response.status_code in (401, 403):
+            raise RayUnreachable(
+                f"Ray at {self._address} does not accept the token: {_last_line(response.text)}"
+            )
+        return response
+
+    def _check(self, response: httpx.Response) -> None:
+        if not response.is_success:
+            raise RayUnreachable(f"Ray at {self._address} answered: {_last_line(response.text)}")
+
+    def close(self) -> None:
+        self._client.close()
+
+    def __enter__(self) -> "RayJobs":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def connect() -> RayJobs:
+    """The Jobs API of this installation. Raises RayUnreachable where there is none."""
+    address = environment.services().ray_address
+    if not address:
+        raise RayUnreachable("no Ray cluster is known: it was not started and RAY_ADDRESS is not set")
+    return RayJobs(address, _token())
+
+
+def _token() -> str | None:
+    """As Ray's own clients find it: RAY_AUTH_TOKEN, the file of RAY_AUTH_TOKEN_PATH, ~/.ray/auth_token."""
+    token = os.environ.get("RAY_AUTH_TOKEN")
+    if token:
+        return token.strip()
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+    return path.read_text().strip() if path.is_file() else None
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip(" .")]
+    return lines[-1][:500] if lines else "no reason given"

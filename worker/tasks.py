@@ -1,0 +1,27 @@
+"""Celery tasks. Thin on purpose: each names one function that does the work and may be repeated."""
+
+from worker import names
+from worker.app import app
+from worker.dispatch import send_dispatches
+from worker.reconcile import reconcile_all
+from worker.refits import refit_or_wait
+
+
+@app.task(name=names.DISPATCH)
+def dispatch(run_id: str) -> None:
+    """Hand what waits for this run to Ray Jobs."""
+    send_dispatches(run_id=run_id)
+
+
+@app.task(name=names.REFIT)
+def refit(run_id: str) -> None:
+    """Refit the run's curve, or come back when the last refit is a second old."""
+    wait_seconds = refit_or_wait(run_id)
+    if wait_seconds is not None:
+        refit.apply_async(args=(run_id,), countdown=wait_seconds)
+
+
+@app.task(name=names.RECONCILE)
+def reconcile() -> None:
+    """Find what hints were lost and bring the store in step with Ray."""
+    reconcile_all()
