@@ -12,6 +12,7 @@ from scipy.special import fdtri
 
 from scaling.intervals import build
 from scaling.models import IDENTIFY_LEVEL, Likelihood
+from scaling.ridge import trace
 from scaling.solve import solve
 
 MAX_GAIN_RATIO = 1.5
@@ -20,7 +21,7 @@ MAX_GAIN_RATIO = 1.5
 def rises(like: Likelihood, n_shape: int) -> bool:
     """F test of the curve against a constant; `n_shape`: parameters of the curve beyond the constant."""
     p, noise = like.problem, like.noise
-    s1, sy, syy, _ = p.sums()
+    s1, sy, syy, _ = p.sums
     level = p.r0 if p.r0 is not None else sy / s1
     constant = syy - 2.0 * level * sy + level**2 * s1
     needed = n_shape * float(fdtri(n_shape, noise.dof, IDENTIFY_LEVEL))
@@ -30,7 +31,7 @@ def rises(like: Likelihood, n_shape: int) -> bool:
 def has_bent(like: Likelihood) -> bool:
     """Whether the gain is bounded above within MAX_GAIN_RATIO of its lower bound."""
     limit = like.limit(IDENTIFY_LEVEL)
-    lo, hi = like.region(IDENTIFY_LEVEL).parameter("A", limit)
+    lo, hi = like.region(IDENTIFY_LEVEL).parameter("A")
     start = float(like.best.r0[0])
     cap = start + MAX_GAIN_RATIO * (lo - start)
     if hi > cap or lo <= start:
@@ -43,5 +44,6 @@ def has_bent(like: Likelihood) -> bool:
 def _reaches(like: Likelihood, cap: float, limit: float) -> bool:
     """Whether a ceiling of `cap`, above the bound of 1, still fits the data."""
     relaxed = like.problem.with_cap(cap)
-    region = build(relaxed, like.grid, solve(relaxed, like.grid), limit)
-    return region.parameter("A", limit)[1] >= cap - 1e-9
+    best = solve(relaxed, like.grid)
+    region = build(relaxed, trace(relaxed, like.grid, best, limit), best, limit)
+    return region.parameter("A")[1] >= cap - 1e-9

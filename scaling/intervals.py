@@ -4,96 +4,81 @@ The interval of any quantity is the range it takes over the likelihood region {s
 The region is sampled in (log B, log C_mid) along its ridge, which may be a long thin banana; for each sample the
 region in (R0, A) is an ellipse cut by the box 0 <= R0 <= A <= 1, where the extremes of a quantity that is linear in R0 and A
 (A itself, the curve at some compute, the gain between two computes) have a closed form. So one set of samples serves
-all parameters, all bands and all levels up to the one that it was made for.
+all parameters and all bands.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from scaling.curve import Array, share
+from scaling.ridge import Ends, climb, find_ends, merge, rise, root, take
 from scaling.solve import (
     Moments,
     Points,
     Problem,
-    Scan,
     free_optimum,
     masked,
     moments,
     normal_matrix,
-    refine,
     shares,
     solve_linear,
 )
 
-NODES = 33  # C_mid values along the ridge
-ACROSS = 11  # B values across it, at each
-_FAR = np.array([0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 9.0, 17.0, 40.0])  # looks for the ends, in Wald half widths
+NODES = 24  # C_mid values along the ridge
+ACROSS = 13  # B values across it, at each
 
 Interval = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
 class Region:
-    """Samples of the likelihood region. Nodes: arrays [k]; samples: arrays [k, ACROSS] ordered by B, and moments of all
-    samples and of the optimum [k * ACROSS + 1]."""
+    """Samples of the likelihood region {sum of squares <= limit}, the optimum last: arrays [samples]."""
 
     problem: Problem
     best: Points  # the optimum that the allowance is counted from, length 1
-    limit: float  # largest sum of squares that the samples cover
-    node_m: Array
-    node_b: Array
-    node_sse: Array
-    b: Array
-    sse: Array
+    limit: float
+    ends: Ends
+    lowest_b: float
+    highest_b: float
     sample_b: Array
     sample_m: Array
     moments: Moments
 
-    def c_mid(self, limit: float) -> Interval:
+    def c_mid(self) -> Interval:
         """Interval of the shifted log C_mid; None at an end where the search box ends first."""
-        rise = _rise(self.node_sse, self.best.sse[0])
+        return (None if self.ends.open_lo else self.ends.lo, None if self.ends.open_hi else self.ends.hi)
+
+    def log_b(self) -> Interval:
+        """Interval of log B; None at an end where the search box ends first."""
+        lo, hi = self.problem.b_range
         return (
-            _crossing(self.node_m, rise, _root(limit, self.best.sse[0]), self.best.m[0], -1),
-            _crossing(self.node_m, rise, _root(limit, self.best.sse[0]), self.best.m[0], +1),
+            None if self.lowest_b <= lo + 1e-6 else self.lowest_b,
+            None if self.highest_b >= hi - 1e-6 else self.highest_b,
         )
 
-    def log_b(self, limit: float) -> Interval:
-        """Interval of log B; None at an end where the search box ends first."""
-        ends: list[float | None] = []
-        for side, bound in ((-1, self.problem.b_range[0]), (+1, self.problem.b_range[1])):
-            found = [float(self.best.b[0])]
-            for k in np.flatnonzero(self.node_sse <= limit):
-                rise = _rise(self.sse[k], self.node_sse[k])
-                end = _crossing(self.b[k], rise, _root(limit, self.node_sse[k]), self.node_b[k], side)
-                found.append(float(self.b[k][0 if side < 0 else -1]) if end is None else end)
-            end = max(found) if side > 0 else min(found)
-            ends.append(None if abs(end - bound) < 1e-6 else end)
-        return ends[0], ends[1]
+    def extremes(self, of_r0: Array, of_a: Array) -> tuple[Array, Array]:
+        """Least and greatest of `of_r0 * R0 + of_a * A` over the region.
 
-    def extremes(self, of_r0: Array, of_a: Array, limit: Array) -> tuple[Array, Array]:
-        """Least and greatest of `of_r0 * R0 + of_a * A` over the region up to each `limit`.
-
-        of_r0, of_a: [samples, c] (c quantities at once); limit: scalar.
+        of_r0, of_a: [samples, c], c quantities at once.
         """
         mom = self.moments
         lo = np.full(of_r0.shape[1], np.inf)
         hi = np.full(of_r0.shape[1], -np.inf)
-        for r0, a, valid in _corners(self.problem, mom, float(limit)):
+        for r0, a, valid in _corners(self.problem, mom, self.limit):
             if valid.any():
                 value = of_r0[valid] * r0[valid, None] + of_a[valid] * a[valid, None]
                 lo, hi = np.minimum(lo, value.min(axis=0)), np.maximum(hi, value.max(axis=0))
         if self.problem.r0 is None and self.problem.a is None:
-            low, high = _inside_extremes(self.problem, mom, of_r0, of_a, float(limit))
+            low, high = _inside_extremes(self.problem, mom, of_r0, of_a, self.limit)
             lo, hi = np.minimum(lo, low), np.maximum(hi, high)
         at_best = of_r0[-1] * self.best.r0[0] + of_a[-1] * self.best.a[0]
         return np.minimum(lo, at_best), np.maximum(hi, at_best)
 
-    def parameter(self, name: str, limit: float) -> tuple[float, float]:
+    def parameter(self, name: str) -> tuple[float, float]:
         """Extremes of R0 or A."""
         one, zero = np.ones((len(self.sample_b), 1)), np.zeros((len(self.sample_b), 1))
-        lo, hi = self.extremes(one, zero, limit) if name == "R0" else self.extremes(zero, one, limit)
+        lo, hi = self.extremes(one, zero) if name == "R0" else self.extremes(zero, one)
         return float(lo[0]), float(hi[0])
 
     def shares(self, u: Array) -> Array:
@@ -101,110 +86,42 @@ class Region:
         return share(self.problem.form, u[None, :] - self.sample_m[:, None], np.exp(self.sample_b)[:, None])
 
 
-def build(p: Problem, grid: Scan, best: Points, limit: float) -> Region:
-    """Samples of {sum of squares <= limit} around `best`, the optimum of `p`."""
-    nodes = _nodes(p, grid, best, limit)
-    inside = nodes.sse <= limit
-    k = np.flatnonzero(inside)
-    lower, upper = _across(p, nodes, k, limit)
-    b = np.linspace(0.0, 1.0, ACROSS) * (upper - lower)[:, None] + lower[:, None]
-    m = np.broadcast_to(nodes.m[k][:, None], b.shape)
-    sample_b = np.append(b.ravel(), best.b[0])
-    sample_m = np.append(m.ravel(), best.m[0])
+def build(p: Problem, ridge: Points, best: Points, limit: float) -> Region:
+    """Samples of {sum of squares <= limit} around `best`, the optimum of `p`; `ridge` must reach beyond the region."""
+    ridge, ends = find_ends(p, ridge, best, limit)
+    nodes = _nodes(p, ridge, best, ends, limit)
+    lower, upper = _across(p, nodes, limit)
+    across = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, ACROSS))  # dense at the rim, where extremes lie
+    b = across * (upper - lower)[:, None] + lower[:, None]
+    m = np.broadcast_to(nodes.m[:, None], b.shape)
+    sample_b, sample_m = np.append(b.ravel(), best.b[0]), np.append(m.ravel(), best.m[0])
     mom = moments(p, shares(p, sample_b, sample_m))
-    sse = solve_linear(p, mom)[2][:-1].reshape(b.shape)
-    # Nodes outside are kept for the crossing of C_mid only; their rows across are collapsed.
-    full_b = np.repeat(nodes.b[:, None], ACROSS, axis=1)
-    full_sse = np.repeat(nodes.sse[:, None], ACROSS, axis=1)
-    full_b[k], full_sse[k] = b, sse
-    return Region(p, best, limit, nodes.m, nodes.b, nodes.sse, full_b, full_sse, sample_b, sample_m, mom)
+    return Region(p, best, limit, ends, float(lower.min()), float(upper.max()), sample_b, sample_m, mom)
 
 
-def _nodes(p: Problem, grid: Scan, best: Points, limit: float) -> Points:
-    """The ridge: best B for each of NODES values of C_mid that span the region, its ends included."""
-    slope, half = _ridge(p, best, limit)
-    reach = np.concatenate([-_FAR[::-1], _FAR]) * half + best.m[0]
-    grid_sse = solve_linear(p, grid.moments)[2]
-    inside = grid.m[(grid_sse <= limit).any(axis=0)]
-    probe = np.unique(np.clip(np.concatenate([reach, inside[:1], inside[-1:]]), *p.m_range))
-    found = _along(p, grid, grid_sse, best, slope, probe)
-    for _ in range(2):
-        brackets = [_bracket(p, best, found, limit, side) for side in (-1, +1)]
-        between = np.concatenate([np.linspace(inner, outer, 6)[1:-1] for inner, outer in brackets])
-        found = _merge(found, _along(p, grid, grid_sse, best, slope, between))
-    lo, hi = (_bracket(p, best, found, limit, side)[1] for side in (-1, +1))
+def _nodes(p: Problem, ridge: Points, best: Points, ends: Ends, limit: float) -> Points:
+    """Ridge points from end to end, dense at both, where a narrow region is cut by a level line most obliquely."""
     centre = float(best.m[0])
-    below = centre + (lo - centre) * np.linspace(1.0, 0.0, NODES // 2 + 1)[:-1]
-    above = centre + (hi - centre) * np.linspace(0.0, 1.0, NODES // 2 + 1)[1:]
-    nodes = np.unique(np.concatenate([below, above]))
-    ridge = _along(p, grid, grid_sse, best, slope, nodes)
-    return _merge(ridge, best)
+    turn = np.sin(np.linspace(0.0, 0.5 * np.pi, NODES // 2 + 1)[1:])
+    m = np.concatenate([centre - (centre - ends.lo) * turn[::-1], centre + (ends.hi - centre) * turn])
+    found = merge(climb(p, m, ridge), best)
+    return take(found, np.flatnonzero(found.sse <= limit + 1e-3 * (limit - best.sse[0])))
 
 
-def _merge(one: Points, other: Points) -> Points:
-    """Both sets together, ordered by C_mid."""
-    columns = [np.append(getattr(one, k), getattr(other, k)) for k in ("b", "m", "r0", "a", "sse")]
-    order = np.argsort(columns[1], kind="stable")
-    return Points(*(c[order] for c in columns))
-
-
-def _ridge(p: Problem, best: Points, limit: float) -> tuple[float, float]:
-    """(d log B / d log C_mid along the ridge, Wald half width of log C_mid), both from the normal matrix."""
-    matrix, _, free = normal_matrix(p, best)
-    free = free.copy()
-    full = masked(matrix, free)[0]
-    span = p.m_range[1] - p.m_range[0]
-    try:
-        inverse = np.linalg.inv(full + 1e-13 * np.trace(full) * np.eye(4))
-    except np.linalg.LinAlgError:
-        return 0.0, 0.1 * span
-    if not free[0, 3] or not inverse[3, 3] > 0:
-        return 0.0, 0.1 * span
-    half = math.sqrt(max(limit - float(best.sse[0]), 0.0) * inverse[3, 3])
-    return float(inverse[2, 3] / inverse[3, 3]), float(np.clip(half, 1e-9 * span, 0.25 * span))
-
-
-def _along(p: Problem, grid: Scan, grid_sse: Array, best: Points, slope: float, m: Array) -> Points:
-    """Best B at each fixed m: the best of three starts, refined."""
-    column = np.abs(grid.m[None, :] - m[:, None]).argmin(axis=1)
-    starts = np.stack(
-        [
-            np.full(len(m), best.b[0]),
-            best.b[0] + np.clip(slope * (m - best.m[0]), -3.0, 3.0),
-            grid.b[grid_sse[:, column].argmin(axis=0)],
-        ]
-    )
-    starts = np.clip(starts, *p.b_range)
-    sse = solve_linear(p, moments(p, shares(p, starts, np.broadcast_to(m, starts.shape))))[2]
-    b = np.take_along_axis(starts, sse.argmin(axis=0)[None], axis=0)[0]
-    return refine(p, b, m, move=(True, False), tolerance=1e-5, max_iterations=25)
-
-
-def _bracket(p: Problem, best: Points, probe: Points, limit: float, side: int) -> tuple[float, float]:
-    """(last C_mid inside, first outside) on one side; the bound of the search where nothing lies outside."""
-    centre = float(best.m[0])
-    outward = np.flatnonzero(side * (probe.m - centre) > 0)[::side]
-    m, inside = probe.m[outward], np.flatnonzero(probe.sse[outward] <= limit)
-    last = int(inside[-1]) if len(inside) else -1
-    bound = p.m_range[0] if side < 0 else p.m_range[1]
-    return (centre if last < 0 else float(m[last])), (bound if last + 1 >= len(m) else float(m[last + 1]))
-
-
-def _across(p: Problem, nodes: Points, k: Array, limit: float) -> tuple[Array, Array]:
-    """Ends of the region in log B at the nodes k, by doubling outwards and then false position on the root."""
-    centre = np.concatenate([nodes.b[k], nodes.b[k]])
-    m = np.concatenate([nodes.m[k], nodes.m[k]])
-    base = np.concatenate([nodes.sse[k], nodes.sse[k]])
-    side = np.repeat([-1.0, 1.0], len(k))
+def _across(p: Problem, nodes: Points, limit: float) -> tuple[Array, Array]:
+    """Ends of the region in log B at each node, by doubling outwards and then false position on the root."""
+    k = len(nodes.b)
+    centre, m, base = (np.concatenate([v, v]) for v in (nodes.b, nodes.m, nodes.sse))
+    side = np.repeat([-1.0, 1.0], k)
     room = np.where(side > 0, p.b_range[1] - centre, centre - p.b_range[0])
-    goal = _root(limit, base)
+    goal = root(limit, base)
 
     def excess(step: Array) -> Array:
         mom = moments(p, shares(p, centre + side * step, m))
-        return _rise(solve_linear(p, mom)[2], base) - goal
+        return rise(solve_linear(p, mom)[2], base) - goal
 
     x0, f0 = np.zeros_like(room), -goal
-    x1 = np.minimum(_half_width(p, nodes, k, goal), room)
+    x1 = np.minimum(_half_width(p, nodes, goal), room)
     f1 = excess(x1)
     for _ in range(12):
         short = (f1 < 0) & (x1 < room)
@@ -213,49 +130,31 @@ def _across(p: Problem, nodes: Points, k: Array, limit: float) -> tuple[Array, A
         x0, f0 = np.where(short, x1, x0), np.where(short, f1, f0)
         x1 = np.where(short, np.minimum(2.0 * x1, room), x1)
         f1 = np.where(short, excess(x1), f1)
-    open_end = f1 <= 0
-    for _ in range(4):  # `excess` is nearly linear, so false position converges at once
-        x = x0 - f0 * (x1 - x0) / np.where(f1 > f0, f1 - f0, 1.0)
+    open_end = (f1 < 0) & (x1 >= room)
+    for _ in range(3):  # `excess` is nearly linear, so false position converges at once
+        x = _straight(x0, f0, x1, f1)
         f = excess(x)
         inside = f <= 0
         x0, f0 = np.where(inside, x, x0), np.where(inside, f, f0)
         x1, f1 = np.where(inside, x1, x), np.where(inside, f1, f)
-    step = np.where(open_end, room, x0)
-    return centre[: len(k)] - step[: len(k)], centre[len(k) :] + step[len(k) :]
+    step = np.where(open_end, room, _straight(x0, f0, x1, f1))
+    return centre[:k] - step[:k], centre[k:] + step[k:]
 
 
-def _half_width(p: Problem, nodes: Points, k: Array, goal: Array) -> Array:
+def _straight(x0: Array, f0: Array, x1: Array, f1: Array) -> Array:
+    """Where the straight line through two points is zero."""
+    return x0 - f0 * (x1 - x0) / np.where(f1 > f0, f1 - f0, 1.0)
+
+
+def _half_width(p: Problem, nodes: Points, goal: Array) -> Array:
     """First guess of the half width in log B at each node, from the curvature there; for both sides [2k]."""
-    at = Points(nodes.b[k], nodes.m[k], nodes.r0[k], nodes.a[k], nodes.sse[k])
-    matrix, _, free = normal_matrix(p, at)
+    matrix, _, free = normal_matrix(p, nodes)
     free[:, 3], free[:, 2] = False, True
     full = masked(matrix, free)
     full = full + 1e-13 * np.trace(full, axis1=1, axis2=2)[:, None, None] * np.eye(4)
     variance = np.linalg.inv(full)[:, 2, 2]
     half = np.sqrt(np.where(np.isfinite(variance) & (variance > 0), variance, 1.0))
     return np.clip(np.concatenate([half, half]) * goal, 1e-7, 2.0)
-
-
-def _rise(sse: Array | float, base: Array | float) -> Array:
-    """Square root of the rise: nearly linear in a parameter, so that interpolation is accurate."""
-    return np.sqrt(np.maximum(np.asarray(sse) - base, 0.0))
-
-
-def _root(limit: float, base: Array | float) -> Array:
-    return np.sqrt(np.maximum(limit - np.asarray(base), 0.0))
-
-
-def _crossing(x: Array, rise: Array, goal: float, centre: float, side: int) -> float | None:
-    """Outermost x on one side of `centre` where `rise` passes `goal`; None if it is still below at the end."""
-    outward = np.flatnonzero(side * (x - centre) >= 0)[::side]
-    xs, rises = x[outward], rise[outward]
-    inside = np.flatnonzero(rises <= goal)
-    last = int(inside[-1]) if len(inside) else 0
-    if last + 1 >= len(xs):
-        return None
-    width = rises[last + 1] - rises[last]
-    way = (goal - rises[last]) / width if width > 0 else 1.0
-    return float(xs[last] + min(max(way, 0.0), 1.0) * (xs[last + 1] - xs[last]))
 
 
 def _corners(p: Problem, mom: Moments, limit: float) -> list[tuple[Array, Array, np.ndarray]]:

@@ -12,6 +12,7 @@ from scaling.intervals import Interval, Region, build
 from scaling.noise import Noise
 from scaling.points import Points as Data
 from scaling.points import check_fraction
+from scaling.ridge import trace
 from scaling.solve import Points, Problem, Scan
 
 IDENTIFY_LEVEL = 0.98  # the status is judged at this level, whatever level is asked for
@@ -27,18 +28,22 @@ class Likelihood:
     noise: Noise
     offset: float
     shift: float
+    ridge: Points | None = None
     regions: dict[float, Region] = field(default_factory=dict)
 
     def limit(self, level: float, *, one_sided: bool = False) -> float:
         """Greatest sum of squares inside an interval of `level`."""
         return float(self.best.sse[0]) + self.noise.allowance(level, one_sided=one_sided)
 
-    def region(self, level: float) -> Region:
-        """The samples that cover `level`; made once, and for all levels up to IDENTIFY_LEVEL at once."""
-        top = max(level, IDENTIFY_LEVEL)
-        if top not in self.regions:
-            self.regions[top] = build(self.problem, self.grid, self.best, self.limit(top))
-        return self.regions[top]
+    def region(self, level: float, *, one_sided: bool = False) -> Region:
+        """Samples of the region of `level`; made once."""
+        limit = self.limit(level, one_sided=one_sided)
+        if limit not in self.regions:
+            if self.ridge is None or limit > self.limit(IDENTIFY_LEVEL):
+                top = max(limit, self.limit(IDENTIFY_LEVEL))
+                self.ridge = trace(self.problem, self.grid, self.best, top)
+            self.regions[limit] = build(self.problem, self.ridge, self.best, limit)
+        return self.regions[limit]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +99,9 @@ class Fit:
         if self.params is None or like is None:
             return None
         level = self._level(level)
-        limit = like.limit(level, one_sided=True) if level > 0.5 else float(like.best.sse[0])
-        return like.region(level).parameter("A", limit)[0] + like.shift
+        if level <= 0.5:
+            return self.params["A"]
+        return min(like.region(level, one_sided=True).parameter("A")[0] + like.shift, self.params["A"])
 
     def predict(self, compute: ArrayLike) -> Array:
         """Expected reward at `compute` (any shape, >= 0, the unit of the fit). Raises ValueError for a failed fit."""
@@ -134,7 +140,7 @@ class Fit:
         region = like.region(level)
         g = region.shares(np.log([from_compute, to_compute]) - like.offset)
         step = g[:, 1:] - g[:, :1]
-        lo, hi = region.extremes(-step, step, like.limit(level))
+        lo, hi = region.extremes(-step, step)
         return float(lo[0]), float(hi[0])
 
     def compute_for(self, target: float) -> float:
@@ -161,7 +167,7 @@ class Fit:
         assert like is not None
         region = like.region(level)
         g = region.shares(log_compute - like.offset)
-        lo, hi = region.extremes(1.0 - g, g, like.limit(level))
+        lo, hi = region.extremes(1.0 - g, g)
         return lo + like.shift, hi + like.shift
 
     def _linear_interval(self, name: str, level: float) -> Interval:
@@ -170,7 +176,7 @@ class Fit:
         problem = like.problem
         if name == "R0" and problem.r0 is not None:
             return params["R0"], params["R0"]
-        lo, hi = like.region(level).parameter(name, like.limit(level))
+        lo, hi = like.region(level).parameter(name)
         lo, hi = min(lo + like.shift, params[name]), max(hi + like.shift, params[name])
         unbounded = self.options.get("bounded") is False
         open_lo = unbounded and name == "R0" and lo <= problem.floor + like.shift
@@ -180,8 +186,8 @@ class Fit:
     def _shape_interval(self, name: str, level: float) -> Interval:
         like, params = self.likelihood, self.params
         assert like is not None and params is not None
-        region, limit = like.region(level), like.limit(level)
-        ends = region.log_b(limit) if name == "B" else region.c_mid(limit)
+        region = like.region(level)
+        ends = region.log_b() if name == "B" else region.c_mid()
         offset = 0.0 if name == "B" else like.offset
         lo, hi = (None if e is None else math.exp(e + offset) for e in ends)
         return (

@@ -5,6 +5,7 @@ damping refines many starts at once. K problems are solved side by side: arrays 
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -32,6 +33,7 @@ class Problem:
     b_range: tuple[float, float]
     m_range: tuple[float, float]
 
+    @cached_property
     def sums(self) -> tuple[float, float, float, float]:
         """(sum w, sum w y, sum w y^2, weight of the start) over curve points and start observations."""
         w0 = self.start_w * len(self.start_y)
@@ -69,7 +71,7 @@ class Moments:
 
 def moments(p: Problem, g: Array) -> Moments:
     """Moments of shares g [..., n]."""
-    _, sy, syy, w0 = p.sums()
+    _, sy, syy, w0 = p.sums
     h = 1.0 - g
     gy = g @ (p.w * p.y)
     return Moments((h * h) @ p.w + w0, (h * g) @ p.w, (g * g) @ p.w, sy - gy, gy, syy)
