@@ -63,4 +63,8 @@ def differences(before: Config, after: Config) -> list[Change]:
 
 def parent_of(revision: Revision) -> Revision | None:
     """The revision before this one, if there is one."""
-    return Revision.objects.filter(recipe=revision.recipe_id, number__lt=revision.number).order_by("-number").first()
+    return (
+        Revision.objects.filter(recipe=revision.recipe_id, number__lt=revision.number)
+        .order_by("-number")
+        .first()
+    )

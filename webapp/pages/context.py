@@ -20,7 +20,11 @@ PAGES = (
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
     """Pages with counts, the user's projects and the current one. htmx swaps regions only and needs none of it."""
-    if getattr(request, "htmx", False) or not getattr(request, "user", None) or not request.user.is_authenticated:
+    if (
+        getattr(request, "htmx", False)
+        or not getattr(request, "user", None)
+        or not request.user.is_authenticated
+    ):
         return {}
     try:
         project = current_project(request)

@@ -1,10 +1,10 @@
 """The small multiples of the run page: which metrics, their latest values, and what is alarming.
 
-All panels come from three queries. A panel shows every 2^k-th step, k the least that keeps it under MAX_POINTS, so
+All panels come from two queries. A panel shows every 2^k-th step, k the least that keeps it under MAX_POINTS, so
 that a point once drawn never moves: later it is kept or left out (the page says so).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from django.db.models import F, Max, Q, QuerySet
@@ -12,6 +12,7 @@ from django.db.models.functions import Mod
 
 from webapp.curves import words
 from webapp.runs.models import Point, Run
+from webapp.runs.selectors import effective
 
 MAX_POINTS = 200
 
@@ -79,13 +80,13 @@ class Panel:
 def panels(run: Run) -> list[Panel]:
     """Panels of the metrics that the run reports, in the order of METRICS."""
     names = [metric.name for metric in METRICS]
-    reported = Point.objects.filter(series__run=run, series__metric__in=names)
+    reported = effective(Point.objects.filter(series__run=run, series__metric__in=names))
     last_step = reported.aggregate(last=Max("step"))["last"]
     if last_step is None:
         return []
     stride = stride_for(last_step)
     found: dict[str, Panel] = {m.name: Panel(m, stride=stride) for m in METRICS}
-    for metric, step, value in _sampled(reported, stride, run, last_step):
+    for metric, step, value in _sampled(reported, stride, last_step):
         found[metric].steps.append(step)
         found[metric].values.append(value)
     return [panel for panel in found.values() if panel.values]
@@ -99,21 +100,7 @@ def stride_for(last_step: int, max_points: int = MAX_POINTS) -> int:
     return stride
 
 
-def _sampled(points: QuerySet[Point], stride: int, run: Run, last_step: int) -> Iterator[tuple[str, int, float]]:
-    """(metric, step, value) of every stride-th step and the newest one; superseded points left out."""
+def _sampled(points: QuerySet[Point], stride: int, last_step: int) -> Iterable[tuple[str, int, float]]:
+    """(metric, step, value) of every stride-th step and the newest one."""
     kept = points.annotate(phase=Mod(F("step"), stride)).filter(Q(phase=0) | Q(step=last_step))
-    limits = superseded_from(run)
-    rows = kept.order_by("step", "seq").values_list("series__metric", "step", "value", "attempt")
-    for metric, step, value, attempt in rows:
-        if step <= limits.get(attempt, step):
-            yield metric, step, value
-
-
-def superseded_from(run: Run) -> dict[int, int]:
-    """Of each attempt that a later one resumed from: the last step that still counts."""
-    limits: dict[int, int] = {}
-    resumed = run.attempts.exclude(resumed_from_step=None).values_list("number", "resumed_from_step")
-    for number, step in resumed:
-        for earlier in range(1, number):
-            limits[earlier] = min(step, limits.get(earlier, step))
-    return limits
+    return kept.order_by("step", "attempt", "seq").values_list("series__metric", "step", "value")

@@ -14,7 +14,10 @@ def key_settings(config: Config) -> list[tuple[str, str]]:
     return [
         ("Loss", f"{loss['type'].upper()}{_clips(loss)}"),
         ("Averaged over", f"{loss['aggregation']}s"),
-        ("Advantage", f"divided by the {config['advantage']['norm']}'s std".replace("the none's std", "nothing")),
+        (
+            "Advantage",
+            f"divided by the {config['advantage']['norm']}'s std".replace("the none's std", "nothing"),
+        ),
         ("Batch", f"{rollout['prompts_per_step']} prompts × {rollout['generations_per_prompt']} generations"),
         ("Off-policy", f"{off['mode']}, {off['k']}" if off["k"] else "synchronous"),
         ("Zero-variance prompts", "left out" if config["filter"]["zero_variance"] == "drop" else "kept"),
@@ -22,7 +25,10 @@ def key_settings(config: Config) -> list[tuple[str, str]]:
         ("Length control", config["length"]["mode"]),
         ("Head", f"{precision['head_generator']} / {precision['head_trainer']}"),
         ("Learning rate", f"{config['optimizer']['lr']:g}"),
-        ("Evaluation", f"{evaluation['prompts']} prompts, mean@{evaluation['k']}, every {evaluation['every_steps']} steps"),
+        (
+            "Evaluation",
+            f"{evaluation['prompts']} prompts, mean@{evaluation['k']}, every {evaluation['every_steps']} steps",
+        ),
     ]
 
 

@@ -46,10 +46,14 @@ class LaunchForm(forms.Form):
         label="Compute budget, device-hours",
         widget=forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"}),
     )
-    name = forms.CharField(max_length=120, required=False, help_text="Optional; made of recipe and seed if empty.")
+    name = forms.CharField(
+        max_length=120, required=False, help_text="Optional; made of recipe and seed if empty."
+    )
     idempotency_key = forms.CharField(widget=forms.HiddenInput, max_length=200)
 
-    def __init__(self, data: Any = None, *, choices: dict[str, list], devices: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self, data: Any = None, *, choices: dict[str, list], devices: int = 1, **kwargs: Any
+    ) -> None:
         super().__init__(data, **kwargs)
         for name, values in choices.items():
             self.fields[name].choices = values  # type: ignore[attr-defined]

@@ -34,7 +34,9 @@ def series_class(index: int) -> str:
     return f"s{index % SERIES + 1}"
 
 
-def whisker(ceiling: dict, scale: Scale = (0.0, 1.0), *, series: int = 0, published: bool = False) -> SafeString:
+def whisker(
+    ceiling: dict, scale: Scale = (0.0, 1.0), *, series: int = 0, published: bool = False
+) -> SafeString:
     """A ceiling with its interval on a shared scale; open arrow where only a lower bound is known.
 
     `ceiling` is a payload of `webapp.curves.answers.ceiling`. Without even a bound there is only the scale.

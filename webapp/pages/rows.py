@@ -8,8 +8,8 @@ from webapp.curves import answers
 from webapp.curves.axes import DEFAULT_METRIC
 from webapp.curves.models import Fit
 from webapp.curves.selectors import latest_fits
-from webapp.runs.models import Run
-from webapp.runs.selectors import Sparkline, sparklines
+from webapp.runs.models import Point, Run
+from webapp.runs.selectors import latest_of_runs, sparklines
 
 SPARKLINE_POINTS = 40
 SCALE_MARGIN = 0.05
@@ -29,19 +29,20 @@ class Row:
 
 
 def rows_of(runs: Sequence[Run]) -> list[Row]:
-    """Two queries for any number of runs: newest fits, and thinned pass rates."""
-    fits = latest_fits(run.pk for run in runs)
-    lines = sparklines([run.pk for run in runs], DEFAULT_METRIC, SPARKLINE_POINTS)
-    return [_row(run, fits.get(run.pk), lines.get(run.pk)) for run in runs]
+    """Three queries for any number of runs: newest fits, thinned pass rates, newest pass rate."""
+    ids = [run.pk for run in runs]
+    fits, newest = latest_fits(ids), latest_of_runs(ids, DEFAULT_METRIC)
+    lines = sparklines(ids, DEFAULT_METRIC, SPARKLINE_POINTS)
+    return [_row(run, fits.get(run.pk), newest.get(run.pk), lines.get(run.pk, [])) for run in runs]
 
 
-def _row(run: Run, fit: Fit | None, line: Sparkline | None) -> Row:
-    used = line.device_hours if line else None
+def _row(run: Run, fit: Fit | None, newest: Point | None, line: Sequence[float]) -> Row:
+    used = newest.device_hours if newest else None
     return Row(
         run=run,
-        spark=line.values if line else [],
-        latest=line.values[-1] if line else None,
-        latest_stderr=line.stderr if line else None,
+        spark=line,
+        latest=newest.value if newest else None,
+        latest_stderr=newest.stderr if newest else None,
         used_hours=used,
         share=min(1.0, (used or 0.0) / run.budget_hours) if run.budget_hours else None,
         ceiling=stored_ceiling(fit) if fit else None,

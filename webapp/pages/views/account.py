@@ -7,12 +7,12 @@ from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.accounts.models import ApiToken
 from webapp.accounts.services import create_token
+from webapp.accounts.services import revoke_token as revoke
 from webapp.pages.access import SESSION_KEY, current_project, projects_of, signed_in
 from webapp.pages.forms import SignInForm, TokenForm
 
@@ -62,9 +62,11 @@ def tokens(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST or None)
     raw = None
     if request.method == "POST" and form.is_valid():
-        raw = create_token(user, project, form.cleaned_data["scope"])
+        raw = create_token(user=user, project=project, scope=form.cleaned_data["scope"])
     rows = ApiToken.objects.filter(user=user, project=project, run=None).order_by("revoked_at", "-created_at")
-    return render(request, "tokens.html", {"form": form, "raw": raw, "tokens": rows, "base_url": _base(request)})
+    return render(
+        request, "tokens.html", {"form": form, "raw": raw, "tokens": rows, "base_url": _base(request)}
+    )
 
 
 def _base(request: HttpRequest) -> str:
@@ -76,6 +78,6 @@ def _base(request: HttpRequest) -> str:
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
     """Revoke one of the user's own tokens; revoking it again changes nothing."""
     token = get_object_or_404(ApiToken, pk=token_id, user=signed_in(request), run=None)
-    ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
+    revoke(token)
     messages.info(request, "The token is revoked: requests with it are refused from now on.")
     return redirect("tokens")

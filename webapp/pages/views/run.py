@@ -15,8 +15,8 @@ from webapp.curves.figure import run_figure
 from webapp.errors import Conflict
 from webapp.pages import configuration, diagnostics, marks
 from webapp.pages.access import get_run, signed_in
+from webapp.runs import launch, lifecycle
 from webapp.runs.models import Run, State
-from webapp.runs.services import launch, lifecycle
 from webapp.runs.states import ACTIVE, ENDED
 
 TABS = {

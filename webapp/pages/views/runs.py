@@ -17,13 +17,15 @@ from webapp.pages.access import current_project, signed_in
 from webapp.pages.forms import LaunchForm, add_service_error
 from webapp.pages.rows import rows_of, shared_scale
 from webapp.recipes.models import Recipe, Revision
+from webapp.runs import launch as launching
 from webapp.runs.models import Run, State
-from webapp.runs.selectors import runs_of
-from webapp.runs.services import launch as launching
+from webapp.runs.selectors import RunFilters, runs_of
 from webapp.runs.states import ENDED
 
 PAGE_SIZE = 50
-STATE_GROUPS = {"unfinished": [s for s in State if s not in ENDED], "ended": list(ENDED)} | {s: [s] for s in State}
+STATE_GROUPS = {"unfinished": [s for s in State if s not in ENDED], "ended": list(ENDED)} | {
+    s: [s] for s in State
+}
 
 
 @login_required
@@ -31,7 +33,7 @@ STATE_GROUPS = {"unfinished": [s for s in State if s not in ENDED], "ended": lis
 def runs(request: HttpRequest) -> HttpResponse:
     """The list; asked by htmx, the table alone (filter, paging, refresh every 3 s while a run is unfinished)."""
     project = current_project(request)
-    found = runs_of(project, _filters(request)).select_related("revision__recipe")
+    found = runs_of(project, _filters(request))
     page = Paginator(found, PAGE_SIZE).get_page(request.GET.get("page"))
     rows = rows_of(list(page.object_list))
     context = {
@@ -47,13 +49,10 @@ def runs(request: HttpRequest) -> HttpResponse:
     return render(request, "runs/list.html", context | choices)
 
 
-def _filters(request: HttpRequest) -> dict[str, Any]:
+def _filters(request: HttpRequest) -> RunFilters:
     query = request.GET
-    return {
-        "text": query.get("q", "").strip(),
-        "recipe": query.get("recipe", ""),
-        "states": STATE_GROUPS.get(query.get("state", ""), []),
-    }
+    states = STATE_GROUPS.get(query.get("state", ""), [])
+    return RunFilters(states=states, recipe=query.get("recipe", ""), q=query.get("q", "").strip())
 
 
 @login_required
@@ -119,5 +118,7 @@ def _try_launch(request: HttpRequest, form: LaunchForm) -> Run | None:
     except Conflict:
         form.data = form.data.copy()  # a new key: sending this form again is a new launch
         form.data["idempotency_key"] = uuid4().hex
-        form.add_error(None, "This form was sent before with other values. Send it again to launch another run.")
+        form.add_error(
+            None, "This form was sent before with other values. Send it again to launch another run."
+        )
     return None

@@ -1,0 +1,116 @@
+"""Recipes, their revisions, and the next revision."""
+
+from itertools import pairwise
+from typing import Any
+
+import yaml
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods
+
+from webapp.errors import InvalidInput
+from webapp.pages import configuration, facts
+from webapp.pages.access import current_project, get_recipe, signed_in
+from webapp.pages.forms import RevisionForm
+from webapp.recipes.models import Revision
+from webapp.recipes.selectors import recipes_of, revisions_of
+from webapp.recipes.services import add_revision
+from webapp.runs.models import Run
+
+RUNS_SHOWN = 10
+
+
+@login_required
+@require_GET
+def recipes(request: HttpRequest) -> HttpResponse:
+    """All recipes of the project."""
+    return render(request, "recipes/list.html", {"recipes": recipes_of(current_project(request))})
+
+
+@login_required
+@require_GET
+def recipe(request: HttpRequest, slug: str) -> HttpResponse:
+    """A recipe: its newest configuration, and its revisions with what each changed and its newest runs."""
+    found = get_recipe(request, slug)
+    revisions = list(revisions_of(found))
+    newest = revisions[0] if revisions else None
+    context = {
+        "recipe": found,
+        "newest": newest,
+        "facts": facts.key_settings(newest.config) if newest else [],
+        "sections": configuration.sections(newest.config) if newest else [],
+        "yaml": configuration.as_yaml(newest.config) if newest else "",
+        "history": _history(revisions),
+    }
+    return render(request, "recipes/recipe.html", context)
+
+
+def _history(revisions: list[Revision]) -> list[dict[str, Any]]:
+    """Newest first: each revision, what it changed, and its newest runs (one query for all)."""
+    runs: dict[int, list[Run]] = {}
+    for run in Run.objects.filter(revision__in=revisions).defer("config").order_by("-created_at"):
+        runs.setdefault(run.revision_id, []).append(run)
+    changes = {new.pk: configuration.differences(old.config, new.config) for new, old in pairwise(revisions)}
+    return [
+        {
+            "revision": revision,
+            "changes": changes.get(revision.pk),
+            "runs": runs.get(revision.pk, [])[:RUNS_SHOWN],
+            "more": max(0, len(runs.get(revision.pk, [])) - RUNS_SHOWN),
+        }
+        for revision in revisions
+    ]
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def new_revision(request: HttpRequest, slug: str) -> HttpResponse:
+    """The next revision, starting from the newest; a wrong setting is named beside the text."""
+    found = get_recipe(request, slug)
+    newest = revisions_of(found).first()
+    start = {"config": configuration.as_yaml(newest.config)} if newest else {}
+    form = RevisionForm(request.POST or None, initial=start)
+    if request.method == "POST" and form.is_valid():
+        revision = _try_add(request, form, found)
+        if revision:
+            return redirect(f"{reverse('recipe', args=[found.slug])}#rev-{revision.number}")
+    status = 422 if form.is_bound else 200
+    return render(
+        request, "recipes/new.html", {"recipe": found, "newest": newest, "form": form}, status=status
+    )
+
+
+def _try_add(request: HttpRequest, form: RevisionForm, found: Any) -> Revision | None:
+    """The stored revision, or None with the reason in the form."""
+    try:
+        config = parse_yaml(form.cleaned_data["config"])
+        before = found.revisions.count()
+        revision = add_revision(
+            recipe=found, config=config, message=form.cleaned_data["message"], user=signed_in(request)
+        )
+    except InvalidInput as error:
+        form.add_error("config", error.message)
+        return None
+    if found.revisions.count() == before:
+        messages.info(request, f"Nothing new: this is what rev {revision.number} says already.")
+    else:
+        messages.info(request, f"Stored as rev {revision.number}.")
+    return revision
+
+
+def parse_yaml(text: str) -> dict[str, Any]:
+    """A mapping out of YAML or JSON. Raises InvalidInput with the line at fault."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark else ""
+        raise InvalidInput(
+            "config", f"Not YAML{where}: {getattr(error, 'problem', None) or error}."
+        ) from None
+    if not isinstance(data, dict):
+        raise InvalidInput("config", "A configuration is a mapping of settings.")
+    return data
