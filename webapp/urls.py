@@ -2,6 +2,9 @@
 
 from django.urls import include, path
 
+from webapp.api.api import urls as api_urls
+
 urlpatterns = [
+    *api_urls(),
     path("", include("webapp.pages.urls")),
 ]

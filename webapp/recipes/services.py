@@ -49,11 +49,16 @@ def create_recipe(
     return recipe
 
 
+def add_revision(**request: Any) -> Revision:
+    """The revision of `add_revision_once` alone."""
+    return add_revision_once(**request)[0]
+
+
 @transaction.atomic
-def add_revision(
+def add_revision_once(
     *, recipe: Recipe, config: Mapping[str, Any], message: str = "", user: User | None = None
-) -> Revision:
-    """The recipe's revision with this configuration: a new one, or the one that already says the same.
+) -> tuple[Revision, bool]:
+    """The recipe's revision with this configuration, and whether it is new: the same content is the same revision.
 
     Raises InvalidInput where the configuration is no recipe; the field starts with "config".
     """
@@ -71,13 +76,13 @@ def parse_config(config: Mapping[str, Any]) -> RecipeConfig:
         raise InvalidInput(field, f"{field}: {error.reason}.") from error
 
 
-def _append(recipe: Recipe, parsed: RecipeConfig, message: str, user: User | None) -> Revision:
+def _append(recipe: Recipe, parsed: RecipeConfig, message: str, user: User | None) -> tuple[Revision, bool]:
     digest = content_hash(parsed)
     existing = recipe.revisions.filter(content_hash=digest).first()
     if existing is not None:
-        return existing
+        return existing, False
     last = recipe.revisions.aggregate(last=Max("number"))["last"] or 0
-    return Revision.objects.create(
+    revision = Revision.objects.create(
         recipe=recipe,
         number=last + 1,
         config=parsed.model_dump(mode="json"),
@@ -85,6 +90,7 @@ def _append(recipe: Recipe, parsed: RecipeConfig, message: str, user: User | Non
         message=message[:300],
         created_by=user,
     )
+    return revision, True
 
 
 @transaction.atomic

@@ -1,0 +1,143 @@
+"""Curves, series, fits, figure, comparison and leaderboard over HTTP."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from webapp.curves import services
+from webapp.runs.models import Run
+
+
+@pytest.fixture
+def evaluated(writer, tracked, record):
+    """A run with 40 evaluations along Eq. 1, reported over HTTP, and its stored fit."""
+    rng = np.random.default_rng(0)
+    hours = [0.0, *np.geomspace(0.1, 8.0, 40)]
+    rates = [0.2 + 0.4 / (1 + h**-2.0) if h else 0.2 for h in hours]
+    records = [
+        record(
+            i,
+            {"eval/pass_rate": rate + 0.003 * rng.standard_normal(), "eval/pass_rate_stderr": 0.01},
+            compute={"device_hours": hour, "flops": 1e15 * hour, "tokens": 1e6 * hour},
+        )
+        for i, (hour, rate) in enumerate(zip(hours, rates, strict=True))
+    ]
+    assert writer.post(f"runs/{tracked.pk}/records", {"records": records}).status_code == 200
+    services.refit(tracked.pk)
+    return tracked
+
+
+def rows_of(response):
+    assert response["Content-Type"] == "text/csv; charset=utf-8"
+    return list(csv.DictReader(io.StringIO(response.content.decode())))
+
+
+def test_the_curve_has_every_point(reader, evaluated):
+    body = reader.get(f"runs/{evaluated.pk}/curve").json()
+
+    assert (body["total"], len(body["points"])) == (41, 41)
+    assert body["points"][0]["compute"] == 0
+    assert body["points"][-1] == {
+        "compute": pytest.approx(8.0), "value": pytest.approx(0.59, abs=0.02), "stderr": 0.01, "step": 40, "attempt": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("x", "last"), [("flops", 8e15), ("tokens", 8e6), ("step", 40)])
+def test_the_curve_on_other_axes(reader, evaluated, x, last):
+    points = reader.get(f"runs/{evaluated.pk}/curve", x=x).json()["points"]
+
+    assert points[-1]["compute"] == pytest.approx(last)
+
+
+def test_the_curve_as_csv_is_what_scaling_fit_reads(reader, evaluated):
+    rows = rows_of(reader.get(f"runs/{evaluated.pk}/curve", format="csv", start="false"))
+
+    assert len(rows) == 40
+    assert list(rows[0])[:2] == ["compute", "reward"]
+    assert all(float(row["compute"]) > 0 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "field"),
+    [
+        ("curve", {"x": "money"}, "x"),
+        ("curve", {"format": "xml"}, "format"),
+        ("series", {"points": 5}, "points"),
+        ("figure", {"cutoff": -1}, "cutoff"),
+        ("figure", {"cutoff": "nan"}, "cutoff"),
+        ("figure", {"level": 2}, "level"),
+    ],
+)
+def test_bad_questions_name_the_field(reader, evaluated, problem, path, query, field):
+    assert problem(reader.get(f"runs/{evaluated.pk}/{path}", **query))[:3] == (422, "invalid_input", field)
+
+
+def test_an_unknown_metric_is_an_empty_curve(reader, evaluated):
+    body = reader.get(f"runs/{evaluated.pk}/curve", metric="nothing").json()
+
+    assert (body["total"], body["points"]) == (0, [])
+
+
+def test_the_series_says_whether_and_how_it_was_sampled(reader, evaluated):
+    whole = reader.get(f"runs/{evaluated.pk}/series", metric="eval/pass_rate").json()
+    sampled = reader.get(f"runs/{evaluated.pk}/series", metric="eval/pass_rate", points=10).json()
+
+    assert (whole["sampled"], whole["method"], whole["shown"]) == (False, "every point", 41)
+    assert sampled["sampled"] is True
+    assert "minimum and maximum" in sampled["method"]
+    assert sampled["shown"] == len(sampled["points"]) <= 10
+    assert sampled["total"] == 41
+
+
+def test_metric_names(reader, evaluated):
+    assert reader.get(f"runs/{evaluated.pk}/metrics").json() == {"items": ["eval/pass_rate"]}
+
+
+def test_fits_as_json_and_csv(reader, evaluated):
+    listed = reader.get(f"runs/{evaluated.pk}/fits").json()
+    (item,) = listed["items"]
+    (row,) = rows_of(reader.get("fits", run=evaluated.pk, format="csv"))
+
+    assert item == reader.get(f"fits/{item['id']}").json() == reader.get("fits").json()["items"][0]
+    assert item["status"] == "ok"
+    assert len(item["data_digest"]) == 64
+    assert row["data_digest"] == item["data_digest"]
+    assert float(row["A_lo"]) < float(row["A"]) < float(row["A_hi"])
+
+
+def test_fits_of_others_do_not_exist(stranger, reader, evaluated, problem):
+    fit = reader.get("fits").json()["items"][0]["id"]
+
+    assert problem(stranger.get(f"fits/{fit}"))[:2] == (404, "not_found")
+    assert problem(stranger.get("fits", run=evaluated.pk))[:2] == (404, "not_found")
+    assert stranger.get("fits").json()["items"] == []
+    assert problem(reader.get(f"fits/{10**30}"))[:2] == (404, "not_found")
+
+
+def test_the_figure_answers_204_when_nothing_is_new(reader, evaluated):
+    version = Run.objects.get(pk=evaluated.pk).version
+
+    assert reader.get(f"runs/{evaluated.pk}/figure", since=version).status_code == 204
+    assert reader.get(f"runs/{evaluated.pk}/figure", since=version - 1).json()["version"] == version
+
+
+def test_the_leaderboard_as_json_and_csv(reader, evaluated):
+    groups = reader.get("leaderboard").json()["groups"]
+    rows = rows_of(reader.get("leaderboard", format="csv", published="false"))
+
+    assert groups[0]["rows"][0]["runs"] == [evaluated.pk]
+    assert any(row["published"] for group in groups for row in group["rows"])
+    (row,) = rows
+    assert (row["recipe"], row["runs"]) == ("elsewhere", evaluated.pk)
+    assert float(row["lo"]) < float(row["A"]) < float(row["hi"])
+
+
+def test_compare(reader, evaluated, problem):
+    body = reader.get("compare", run=[evaluated.pk], reference=["scalerl"], view="share").json()
+
+    assert [row["label"] for row in body["table"]][1] == "ScaleRL (published)"
+    assert problem(reader.get("compare"))[:3] == (422, "invalid_input", "run")
+    assert problem(reader.get("compare", run=["nothing"]))[0] == 404
+    assert problem(reader.get("compare", run=[evaluated.pk], reference=["nothing"]))[0] == 404

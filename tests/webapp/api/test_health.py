@@ -1,0 +1,53 @@
+"""/healthz with the real database, parts that are not there, and parts that do not answer."""
+
+import socket
+import time
+
+import pytest
+
+pytestmark = pytest.mark.django_db(transaction=True)  # the parts are asked from threads
+
+
+def test_parts_that_are_not_configured_do_no_harm(client, settings):
+    settings.CELERY_BROKER_URL = settings.RAY_ADDRESS = None
+
+    response = client.get("/healthz")
+
+    assert response.status_code == 200
+    assert response.json() == {
+        "status": "ok",
+        "database": "ok",
+        "broker": "not configured",
+        "worker": "not configured",
+        "ray": "not configured",
+    }
+
+
+def test_parts_that_refuse_are_named(client, settings, free_port):
+    settings.CELERY_BROKER_URL = f"redis://:secret@127.0.0.1:{free_port}/0"
+    settings.RAY_ADDRESS = f"http://127.0.0.1:{free_port}"
+
+    response = client.get("/healthz")
+
+    body = response.json()
+    assert response.status_code == 503
+    assert (body["status"], body["database"]) == ("failing", "ok")
+    assert all(body[part].startswith("does not answer") for part in ("broker", "worker", "ray"))
+    assert b"secret" not in response.content
+
+
+def test_a_part_that_hangs_is_given_up_within_a_second(client, settings):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings.RAY_ADDRESS = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        started = time.monotonic()
+
+        response = client.get("/healthz")
+
+    assert response.status_code == 503
+    assert time.monotonic() - started < 2
+
+
+@pytest.fixture
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]

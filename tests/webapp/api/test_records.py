@@ -1,0 +1,121 @@
+"""Records over HTTP: what is accepted, what is refused and how it is named."""
+
+import pytest
+
+from webapp.runs.models import Point, Record
+
+
+def test_post_and_read_back(writer, reader, tracked, record):
+    sent = [record(i, {"eval/pass_rate": 0.5, "eval/pass_rate_stderr": 0.1}) for i in range(5)]
+
+    answer = writer.post(f"runs/{tracked.pk}/records", {"records": sent})
+    first = reader.get(f"runs/{tracked.pk}/records", limit=3).json()
+    rest = reader.get(f"runs/{tracked.pk}/records", limit=3, cursor=first["next"]).json()
+
+    assert (answer.status_code, answer.json()) == (200, {"accepted": 5, "duplicates": 0})
+    assert [item["seq"] for item in first["items"] + rest["items"]] == [0, 1, 2, 3, 4]
+    assert rest["next"] is None
+    assert first["items"][2]["metrics"] == sent[2]["metrics"]
+    assert first["items"][2]["compute"] == sent[2]["compute"]
+
+
+def test_a_repeated_batch_is_accepted_as_duplicates(writer, tracked, record):
+    batch = {"records": [record(i, {"a": 1.0}) for i in range(3)]}
+    writer.post(f"runs/{tracked.pk}/records", batch)
+
+    again = writer.post(f"runs/{tracked.pk}/records", batch)
+
+    assert (again.status_code, again.json()) == (200, {"accepted": 0, "duplicates": 3})
+    assert Record.objects.count() == 3
+
+
+def test_other_content_under_a_known_key_is_a_conflict(writer, tracked, record, problem):
+    writer.post(f"runs/{tracked.pk}/records", {"records": [record(1, {"a": 1.0})]})
+
+    response = writer.post(f"runs/{tracked.pk}/records", {"records": [record(0, {}), record(1, {"a": 2.0})]})
+
+    assert problem(response)[:3] == (409, "conflict", "records.1")
+    assert Record.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"attempt": 0}, "attempt"),
+        ({"attempt": "1"}, "attempt"),
+        ({"seq": -1}, "seq"),
+        ({"seq": 1.5}, "seq"),
+        ({"step": None}, "step"),
+        ({"time": "yesterday"}, "time"),
+        ({"time": "2026-01-01T00:00:00"}, "time"),
+        ({"compute": {"device_hours": -1, "flops": 0, "tokens": 0}}, "compute.device_hours"),
+        ({"compute": {"device_hours": 1}}, "compute.flops"),
+        ({"metrics": {"a": "high"}}, "metrics.a"),
+        ({"metrics": {"a": True}}, "metrics.a"),
+        ({"metrics": []}, "metrics"),
+        ({"metrics": {"": 1.0}}, "metrics"),
+        ({"metrics": {"x" * 251: 1.0}}, "metrics"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_malformed_record_rejects_the_whole_batch_and_is_named(
+    writer, tracked, record, problem, change, field
+):
+    batch = [
+        record(0, {"a": 1.0}),
+        record(1, {"a": 1.0}),
+        record(2, {"a": 1.0}),
+        record(3, {"a": 1.0}) | change,
+    ]
+
+    status, code, named, message = problem(writer.post(f"runs/{tracked.pk}/records", {"records": batch}))
+
+    assert (status, code, named) == (422, "invalid_input", f"records.3.{field}")
+    assert message.startswith(f"records.3.{field} ")
+    assert not Record.objects.exists()
+    assert not Point.objects.exists()
+
+
+def test_a_missing_field_is_named(writer, tracked, record, problem):
+    broken = record(0, {})
+    del broken["metrics"]
+
+    response = writer.post(f"runs/{tracked.pk}/records", {"records": [broken]})
+
+    assert problem(response)[2:] == ("records.0.metrics", "records.0.metrics is required.")
+
+
+def test_size_limits(writer, tracked, record, problem):
+    many = {"records": [record(i, {}) for i in range(5001)]}
+    wide = {"records": [record(0, {f"m{i}": 1.0 for i in range(1001)})]}
+
+    assert problem(writer.post(f"runs/{tracked.pk}/records", many))[:3] == (422, "invalid_input", "records")
+    assert problem(writer.post(f"runs/{tracked.pk}/records", wide))[:3] == (
+        422, "invalid_input", "records.0.metrics",
+    )  # fmt: skip
+    assert not Record.objects.exists()
+
+
+@pytest.mark.parametrize("value", ["1e999", "-1e999", "1" + "0" * 400])
+def test_numbers_that_no_float_holds_are_refused(writer, tracked, record, problem, value):
+    import json
+
+    body = json.dumps({"records": [record(0, {"a": 12345.5})]}).replace("12345.5", value).encode()
+
+    assert problem(writer.post(f"runs/{tracked.pk}/records", body))[0] in {400, 422}
+    assert not Record.objects.exists()
+
+
+def test_readers_may_not_report(reader, tracked, record, problem):
+    response = reader.post(f"runs/{tracked.pk}/records", {"records": [record(0, {})]})
+
+    assert problem(response)[:2] == (403, "forbidden")
+
+
+@pytest.mark.parametrize("size", [1, 200])
+def test_the_cost_in_queries_is_constant(writer, tracked, record, size, django_assert_num_queries):
+    writer.get("runs")  # the token's use is noted once a minute
+
+    batch = {"records": [record(i, {f"m{j}": 1.0 for j in range(20)}) for i in range(size)]}
+    with django_assert_num_queries(12):  # token, run, and the service's ten
+        assert writer.post(f"runs/{tracked.pk}/records", batch).status_code == 200

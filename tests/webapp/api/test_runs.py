@@ -1,0 +1,265 @@
+"""Launch, track, list, show, cancel and resume over HTTP."""
+
+import pytest
+
+from webapp.runs.models import Dispatch, IdempotencyKey, Run, State
+
+
+def test_launch_makes_a_queued_run_with_its_dispatch(launcher, launch_body):
+    response = launcher.post("runs", launch_body)
+
+    body = response.json()
+    run = Run.objects.get(pk=body["id"])
+    assert response.status_code == 201
+    assert (body["state"], body["recipe"], body["revision"], body["created_by"]) == (
+        "queued",
+        "tiny-scalerl",
+        1,
+        "ada",
+    )
+    assert (run.config["seed"], run.config["budget"]["device_hours"]) == (1, 0.5)
+    assert Dispatch.objects.get(run=run).kind == "submit"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"recipe": "nothing"}, "recipe"),
+        ({"revision": 99}, "revision"),
+        ({"revision": 0}, "revision"),
+        ({"task": "nothing"}, "task"),
+        ({"model": "nothing"}, "model"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2**31}, "seed"),
+        ({"seed": "1"}, "seed"),
+        ({"seed": True}, "seed"),
+        ({"budget_hours": 0}, "budget_hours"),
+        ({"budget_hours": -1}, "budget_hours"),
+        ({"budget_hours": 1e7}, "budget_hours"),
+        ({"budget_hours": None}, "budget_hours"),
+        ({"name": "x" * 121}, "name"),
+        ({"name": "a\nb"}, "name"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_bad_launches_name_the_field_and_leave_nothing(launcher, launch_body, problem, change, field):
+    status, code, named, message = problem(launcher.post("runs", launch_body | change))
+
+    assert (status, code, named) == (422, "invalid_input", field)
+    assert message.endswith(".")
+    assert not Run.objects.exists()
+    assert not Dispatch.objects.exists()
+
+
+def test_a_missing_field_is_named(launcher, launch_body, problem):
+    del launch_body["task"]
+
+    assert problem(launcher.post("runs", launch_body)) == (422, "invalid_input", "task", "task is required.")
+
+
+def test_an_infinite_budget_is_refused(launcher, launch_body, problem):
+    body = b'{"recipe":"tiny-scalerl","task":"arithmetic","model":"tiny-arithmetic","budget_hours":1e999}'
+
+    status, _, field, _ = problem(launcher.post("runs", body))
+
+    assert (status, field) in {(422, "budget_hours"), (400, None)}
+    assert not Run.objects.exists()
+
+
+def test_the_same_key_and_body_are_the_same_run(launcher, launch_body):
+    first = launcher.post("runs", launch_body, Idempotency_Key="k1")
+
+    again = launcher.post("runs", launch_body, Idempotency_Key="k1")
+
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["id"] == again.json()["id"]
+    assert Run.objects.count() == 1
+
+
+def test_a_used_key_with_another_body_is_refused_by_name(launcher, launch_body, problem):
+    made = launcher.post("runs", launch_body, Idempotency_Key="k1").json()
+
+    status, code, field, message = problem(
+        launcher.post("runs", launch_body | {"seed": 2}, Idempotency_Key="k1")
+    )
+
+    assert (status, code, field) == (409, "conflict", "Idempotency-Key")
+    assert "k1" in message
+    assert made["id"] in message
+    assert Run.objects.count() == 1
+
+
+def test_a_failed_launch_does_not_use_up_the_key(launcher, launch_body):
+    launcher.post("runs", launch_body | {"task": "nothing"}, Idempotency_Key="k1")
+
+    assert not IdempotencyKey.objects.exists()
+    assert launcher.post("runs", launch_body, Idempotency_Key="k1").status_code == 201
+
+
+def test_a_key_of_another_project_is_another_key(launcher, stranger, launch_body):
+    first = launcher.post("runs", launch_body, Idempotency_Key="k1").json()
+
+    assert stranger.post("runs", launch_body, Idempotency_Key="k1").json()["id"] != first["id"]
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201])
+def test_unusable_keys_are_refused(launcher, launch_body, problem, key):
+    status, _, field, _ = problem(launcher.post("runs", launch_body, Idempotency_Key=key))
+
+    assert (status, field) == (422, "Idempotency-Key")
+
+
+def test_track_a_run(writer):
+    response = writer.post("runs", {"tracked": True, "name": "mine", "task": "math", "config": {"lr": 1e-3}})
+
+    body = response.json()
+    assert response.status_code == 201
+    assert (body["origin"], body["state"], body["task"], body["model"]) == (
+        "tracked", "running", "math", "unspecified",
+    )  # fmt: skip
+    assert Run.objects.get().config == {"lr": 1e-3}
+    assert not Dispatch.objects.exists()
+
+
+def test_tracking_for_another_project_is_refused(writer, problem):
+    assert problem(writer.post("runs", {"tracked": True, "project": "code"}))[:3] == (
+        422,
+        "invalid_input",
+        "project",
+    )
+
+
+@pytest.mark.parametrize(
+    ("scope", "tracked", "status"),
+    [
+        ("read", True, 403),
+        ("read", False, 403),
+        ("write", True, 201),
+        ("write", False, 403),
+        ("launch", True, 201),
+    ],
+)
+def test_what_each_scope_may_make(client_with, launch_body, scope, tracked, status):
+    body = {"tracked": True} if tracked else launch_body
+
+    assert client_with(scope).post("runs", body).status_code == status
+
+
+def test_writers_may_not_cancel_or_resume(writer, tracked, problem):
+    assert problem(writer.post(f"runs/{tracked.pk}/cancel"))[:2] == (403, "forbidden")
+    assert problem(writer.post(f"runs/{tracked.pk}/resume"))[:2] == (403, "forbidden")
+
+
+@pytest.mark.parametrize("path", ["", "/curve", "/series", "/fits", "/records", "/figure", "/metrics"])
+def test_runs_of_others_do_not_exist(stranger, tracked, problem, path):
+    assert problem(stranger.get(f"runs/{tracked.pk}{path}"))[:2] == (404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["cancel", "resume", "start", "finish", "records"])
+def test_runs_of_others_cannot_be_changed(stranger, tracked, record, problem, path):
+    bodies = {"finish": {"state": "failed"}, "records": {"records": [record(0, {"a": 1.0})]}}
+
+    response = stranger.post(f"runs/{tracked.pk}/{path}", bodies.get(path))
+
+    assert problem(response)[:2] == (404, "not_found")
+    tracked.refresh_from_db()
+    assert tracked.state == State.RUNNING
+
+
+def test_a_runs_own_token_reports_that_run_and_nothing_else(
+    client_with, tracked, user, project, record, problem
+):
+    from webapp.runs.launch import track_run
+
+    other = track_run(user=user, project=project, name="other")
+    own = client_with("write", run=tracked)
+
+    assert own.post(f"runs/{tracked.pk}/start", {"attempt": 1}).status_code == 200
+    assert own.post(f"runs/{tracked.pk}/records", {"records": [record(0, {"a": 1.0})]}).status_code == 200
+    assert own.get(f"runs/{tracked.pk}").json()["latest"]["a"]["value"] == 1.0
+    assert own.post(f"runs/{tracked.pk}/finish", {"attempt": 1, "state": "succeeded"}).status_code == 200
+    for path in (f"runs/{other.pk}", f"runs/{other.pk}/records"):
+        assert problem(own.get(path))[0] == 404
+    for path in ("runs", "recipes", "fits", "leaderboard", f"runs/{tracked.pk}/curve"):
+        assert problem(own.get(path))[0] == 403
+    assert problem(own.post("runs", {"tracked": True}))[0] == 403
+    assert problem(own.post(f"runs/{tracked.pk}/cancel"))[0] == 403
+
+
+def test_list_pages_by_cursor_without_gaps_or_repeats(reader, project, user):
+    from webapp.runs.launch import track_run
+
+    made = [track_run(user=user, project=project, name=f"r{i}").pk for i in range(7)]
+    moment = Run.objects.get(pk=made[0]).created_at
+    Run.objects.filter(pk__in=made[:4]).update(created_at=moment)  # ties must not confuse it
+
+    seen, cursor = [], None
+    while True:
+        page = reader.get("runs", limit=2, **({"cursor": cursor} if cursor else {})).json()
+        seen += [item["id"] for item in page["items"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+
+    assert len(seen) == 7
+    assert set(seen) == set(made)
+
+
+def test_filters(reader, launcher, launch_body, writer):
+    launched = launcher.post("runs", launch_body | {"name": "Alpha"}).json()["id"]
+    tracked = writer.post("runs", {"tracked": True, "name": "Beta", "task": "code", "model": "7b"}).json()[
+        "id"
+    ]
+
+    def ids(**query):
+        return [item["id"] for item in reader.get("runs", **query).json()["items"]]
+
+    assert ids(state="queued") == [launched]
+    assert set(ids(state=["queued", "running"])) == {launched, tracked}
+    assert ids(recipe="tiny-scalerl") == [launched]
+    assert ids(task="code") == ids(model="7b") == ids(q="bet") == [tracked]
+    assert ids(q="scalerl") == [launched]
+    assert ids(q="nothing") == []
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_the_list_costs_the_same_for_many_runs(
+    reader, launcher, launch_body, count, django_assert_num_queries
+):
+    for seed in range(count):
+        launcher.post("runs", launch_body | {"seed": seed})
+    reader.get("runs")  # the token's use is noted once a minute
+
+    with django_assert_num_queries(2):  # token, runs
+        assert len(reader.get("runs").json()["items"]) == count
+
+
+def test_cancel_and_resume(launcher, launch_body, problem):
+    run = launcher.post("runs", launch_body).json()["id"]
+
+    cancelled = launcher.post(f"runs/{run}/cancel")
+    again = launcher.post(f"runs/{run}/cancel")
+    resumed = launcher.post(f"runs/{run}/resume").json()
+
+    assert (cancelled.status_code, again.status_code) == (200, 200)
+    assert (cancelled.json()["state"], cancelled.json()["state_reason"]) == ("cancelled", "Cancelled by ada.")
+    assert (resumed["state"], resumed["attempt"]) == ("queued", 2)
+    assert problem(launcher.post(f"runs/{run}/resume"))[:2] == (409, "conflict")
+
+
+def test_finish_checks_its_state(writer, tracked, problem):
+    assert problem(writer.post(f"runs/{tracked.pk}/finish", {"attempt": 1, "state": "running"}))[:3] == (
+        422, "invalid_input", "state",
+    )  # fmt: skip
+    assert problem(writer.post(f"runs/{tracked.pk}/start", {"attempt": 0}))[2] == "attempt"
+
+
+def test_the_detail_has_attempts_configuration_and_newest_values(reader, writer, tracked, record):
+    writer.post(f"runs/{tracked.pk}/start", {"attempt": 1, "device": {"cores": 2}})
+    writer.post(f"runs/{tracked.pk}/records", {"records": [record(i, {"a": i / 4}) for i in range(3)]})
+
+    body = reader.get(f"runs/{tracked.pk}").json()
+
+    assert body["latest"] == {"a": {"value": 0.5, "stderr": None, "step": 2}}
+    assert body["attempts"][0]["device"] == {"cores": 2}
+    assert body["config"] == {}

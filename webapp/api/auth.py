@@ -1,0 +1,69 @@
+"""Bearer tokens: the only place that finds who asks, for which project, and whether they may."""
+
+from typing import cast
+
+from django.http import HttpRequest
+from ninja.security import HttpBearer
+
+from webapp.accounts.models import ApiToken, Project, Scope
+from webapp.accounts.services import authenticate
+from webapp.errors import Forbidden, InvalidInput, NotFound, Unauthorized
+from webapp.runs.models import Run
+from webapp.runs.selectors import run_by_id
+
+LEVELS = {Scope.READ: 0, Scope.WRITE: 1, Scope.LAUNCH: 2}
+
+
+class ApiRequest(HttpRequest):
+    """A request whose token was checked."""
+
+    auth: ApiToken
+
+
+class BearerToken(HttpBearer):
+    """`Authorization: Bearer TOKEN` with at least `scope`. A run's own token passes only where `run_token` says so."""
+
+    def __init__(self, scope: Scope, *, run_token: bool = False) -> None:
+        super().__init__()
+        self.scope = scope
+        self.run_token = run_token
+
+    def authenticate(self, request: HttpRequest, token: str) -> ApiToken:
+        found = authenticate(token.strip())
+        if found is None:
+            raise Unauthorized("This token is unknown or was revoked.")
+        if found.run_id is not None and not self.run_token:
+            raise Forbidden(f"This token can only report run {found.run_id}.")
+        if LEVELS[Scope(found.scope)] < LEVELS[self.scope]:
+            raise Forbidden(f"This needs a token with the scope {self.scope}; this one has {found.scope}.")
+        refuse_nul(request)
+        return found
+
+
+READ = BearerToken(Scope.READ)
+READ_RUN = BearerToken(Scope.READ, run_token=True)
+WRITE = BearerToken(Scope.WRITE)
+WRITE_RUN = BearerToken(Scope.WRITE, run_token=True)
+LAUNCH = BearerToken(Scope.LAUNCH)
+
+
+def refuse_nul(request: HttpRequest) -> None:
+    """PostgreSQL has no NUL character in texts; refuse it in address and query before it gets there."""
+    if "\0" in request.path:
+        raise NotFound("There is nothing at this address.")
+    for name, values in request.GET.lists():
+        if "\0" in name or any("\0" in value for value in values):
+            raise InvalidInput(name.replace("\0", "") or None, "A query parameter holds a NUL character.")
+
+
+def project_of(request: HttpRequest) -> Project:
+    """The project that the token belongs to."""
+    return cast(ApiRequest, request).auth.project
+
+
+def run_of(request: HttpRequest, run_id: str) -> Run:
+    """The run, if the token may see it. Raises NotFound, also for runs of others."""
+    token = cast(ApiRequest, request).auth
+    if token.run_id is not None and token.run_id != run_id:
+        raise NotFound(f"There is no run {run_id}.")
+    return run_by_id(token.project, run_id)

@@ -1,0 +1,139 @@
+"""Curves, series, fits, the run's figure, comparison and leaderboard."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router
+
+from webapp.api import tables
+from webapp.api.auth import READ, project_of, run_of
+from webapp.api.paging import page
+from webapp.api.payloads import point_payload
+from webapp.api.schemas import (
+    CompareQuery,
+    CurveQuery,
+    FigureQuery,
+    FitQuery,
+    LeaderboardQuery,
+    SeriesQuery,
+)
+from webapp.curves import payloads as curve_payloads
+from webapp.curves.compare import comparison
+from webapp.curves.figure import run_figure
+from webapp.curves.leaderboard import leaderboard
+from webapp.curves.models import Fit, ReferenceFit
+from webapp.curves.selectors import stored_fits
+from webapp.errors import NotFound
+from webapp.runs import selectors
+
+router = Router(tags=["curves"])
+Payload = dict[str, Any]
+
+
+@router.get("/runs/{run_id}/curve", auth=READ, response=dict[str, Any], summary="Every point of a curve")
+def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Payload | HttpResponse:
+    """Unsampled, without superseded points. CSV columns fit `python -m scaling fit`."""
+    run = run_of(request, run_id)
+    points = [p for p in selectors.effective_points(run, query.metric) if getattr(p, query.x) is not None]
+    if not query.start:
+        points = [p for p in points if getattr(p, query.x) > 0]
+    if query.format == "csv":
+        rows = (tables.curve_row(point, query.x) for point in points)
+        return tables.table(f"{run.pk}-curve", tables.CURVE_COLUMNS, rows)
+    return {
+        "run": run.pk,
+        "metric": query.metric,
+        "x": query.x,
+        "total": len(points),
+        "points": [point_payload(point, query.x) for point in points],
+    }
+
+
+@router.get("/runs/{run_id}/series", auth=READ, response=dict[str, Any], summary="A sampled series")
+def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> Payload:
+    """For charts. Says how the points were chosen and of how many; more data never moves a shown point."""
+    run = run_of(request, run_id)
+    sample = selectors.sampled_points(run, query.metric, query.x, query.points)
+    return {
+        "run": run.pk,
+        "metric": query.metric,
+        "x": query.x,
+        "sampled": sample.sampled,
+        "method": sample.method,
+        "total": sample.total,
+        "shown": len(sample.points),
+        "points": [point_payload(point, query.x) for point in sample.points],
+    }
+
+
+@router.get(
+    "/runs/{run_id}/metrics", auth=READ, response=dict[str, list[str]], summary="Names of a run's series"
+)
+def get_metrics(request: HttpRequest, run_id: str) -> dict[str, list[str]]:
+    return {"items": selectors.metric_names(run_of(request, run_id))}
+
+
+@router.get(
+    "/runs/{run_id}/figure", auth=READ, response={200: dict[str, Any], 204: None}, summary="A run's figure"
+)
+def get_figure(request: HttpRequest, run_id: str, query: Query[FigureQuery]) -> Payload | HttpResponse:
+    """Points, fit, extrapolation and what they say in words: what the run's page shows."""
+    run = run_of(request, run_id)
+    if query.since is not None and query.since >= run.version:
+        return HttpResponse(status=204)
+    return run_figure(run, x=query.x, cutoff=query.cutoff, window_lo=query.lo, level=query.level)
+
+
+@router.get("/runs/{run_id}/fits", auth=READ, response=dict[str, Any], summary="A run's stored fits")
+def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> Payload | HttpResponse:
+    run = run_of(request, run_id)
+    return _fits(stored_fits(run), query, f"{run.pk}-fits")
+
+
+@router.get("/fits", auth=READ, response=dict[str, Any], summary="Stored fits of all runs")
+def list_fits(request: HttpRequest, query: Query[FitQuery]) -> Payload | HttpResponse:
+    fits = Fit.objects.filter(run__project=project_of(request))
+    if query.run:
+        fits = fits.filter(run=run_of(request, query.run))
+    return _fits(fits, query, "fits")
+
+
+def _fits(fits: Any, query: FitQuery, name: str) -> Payload | HttpResponse:
+    if query.format == "csv":  # a download is whole
+        rows = (curve_payloads.fit_row(fit) for fit in fits.order_by("-id"))
+        return tables.table(name, curve_payloads.CSV_COLUMNS, rows)
+    return page(
+        fits, order=["-id"], cursor=query.cursor, limit=query.limit, payload=curve_payloads.fit_payload
+    )
+
+
+@router.get("/fits/{int:fit_id}", auth=READ, response=dict[str, Any], summary="One stored fit")
+def get_fit(request: HttpRequest, fit_id: int) -> Payload:
+    in_range = fit_id < 2**63
+    fit = Fit.objects.filter(pk=fit_id, run__project=project_of(request)).first() if in_range else None
+    if fit is None:
+        raise NotFound(f"There is no fit {fit_id}.")
+    return curve_payloads.fit_payload(fit)
+
+
+@router.get("/compare", auth=READ, response=dict[str, Any], summary="Runs and published curves side by side")
+def get_comparison(request: HttpRequest, query: Query[CompareQuery]) -> Payload:
+    runs = [run_of(request, run_id) for run_id in dict.fromkeys(query.run)]
+    references = [_reference(slug) for slug in dict.fromkeys(query.reference)]
+    return comparison(runs, references, x=query.x, view=query.view)
+
+
+def _reference(slug: str) -> ReferenceFit:
+    found = ReferenceFit.objects.filter(slug=slug).first()
+    if found is None:
+        raise NotFound(f"There is no published curve {slug}.")
+    return found
+
+
+@router.get("/leaderboard", auth=READ, response=dict[str, Any], summary="Recipes by ceiling")
+def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Payload | HttpResponse:
+    """Per task and model, each ceiling with its interval; recipes that cannot be told apart share a rank."""
+    groups = leaderboard(project_of(request), budget=query.budget, published=query.published)
+    if query.format == "csv":
+        return tables.table("leaderboard", tables.LEADERBOARD_COLUMNS, tables.leaderboard_rows(groups))
+    return {"groups": groups}

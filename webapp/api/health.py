@@ -1,0 +1,98 @@
+"""GET /healthz: whether database, broker, worker and Ray answer, each asked with a timeout, all at the same time."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+
+import httpx
+import redis
+from django.conf import settings
+from django.db import connections
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
+
+from webapp import nudge
+
+OK, NOT_CONFIGURED = "ok", "not configured"
+PART_SECONDS = 0.9
+ALL_SECONDS = 1.0
+_askers = ThreadPoolExecutor(max_workers=8, thread_name_prefix="healthz")
+
+
+@require_safe
+def healthz(request: HttpRequest) -> JsonResponse:
+    """200 with {"status": "ok", "database": "ok", ...}; 503 where a part that is configured does not answer."""
+    asked = {name: _askers.submit(check) for name, check in CHECKS.items()}
+    wait(asked.values(), timeout=ALL_SECONDS)
+    answers = {
+        name: future.result() if future.done() else f"no answer within {ALL_SECONDS:g} s"
+        for name, future in asked.items()
+    }
+    healthy = all(answer in (OK, NOT_CONFIGURED) for answer in answers.values())
+    body = {"status": OK if healthy else "failing"} | answers
+    return JsonResponse(body, status=200 if healthy else 503)
+
+
+def _guarded(check: Callable[[], str]) -> Callable[[], str]:
+    """The kind of error, never its text: it may hold addresses and passwords."""
+
+    def ask() -> str:
+        try:
+            return check()
+        except Exception as error:  # any failure is an answer
+            return f"does not answer ({type(error).__name__})"
+
+    return ask
+
+
+@_guarded
+def database() -> str:
+    connection = connections["default"]
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    finally:
+        connection.close()
+    return OK
+
+
+@_guarded
+def broker() -> str:
+    if not settings.CELERY_BROKER_URL:
+        return NOT_CONFIGURED
+    seconds = PART_SECONDS
+    with redis.Redis.from_url(
+        settings.CELERY_BROKER_URL, socket_timeout=seconds, socket_connect_timeout=seconds
+    ) as client:
+        client.ping()
+    return OK
+
+
+@_guarded
+def worker() -> str:
+    if not settings.CELERY_BROKER_URL:
+        return NOT_CONFIGURED
+    control = nudge.producer(settings.CELERY_BROKER_URL).control
+    return OK if control.inspect(timeout=PART_SECONDS, limit=1).ping() else "does not answer"
+
+
+@_guarded
+def ray() -> str:
+    if not settings.RAY_ADDRESS:
+        return NOT_CONFIGURED
+    address = f"{settings.RAY_ADDRESS.rstrip('/')}/api/version"
+    response = httpx.get(address, headers=_ray_headers(), timeout=PART_SECONDS)
+    return OK if response.is_success else f"answers with HTTP {response.status_code}"
+
+
+def _ray_headers() -> dict[str, str]:
+    """Ray's own way to find its token: variable, file named by a variable, file in the home folder."""
+    token = os.environ.get("RAY_AUTH_TOKEN", "")
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+    if not token and path.is_file():
+        token = path.read_text().strip()
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+CHECKS = {"database": database, "broker": broker, "worker": worker, "ray": ray}

@@ -1,0 +1,106 @@
+"""What the API says of runs, recipes and points."""
+
+from typing import Any
+
+from webapp.recipes.models import Recipe, Revision
+from webapp.runs.models import Attempt, Point, Record, Run
+from webapp.runs.selectors import CurvePoint
+
+Payload = dict[str, Any]
+
+
+def run_payload(run: Run) -> Payload:
+    """A run as in lists; needs `revision__recipe` and `created_by` selected."""
+    revision = run.revision
+    return {
+        "id": run.pk,
+        "name": run.name,
+        "origin": run.origin,
+        "state": run.state,
+        "state_reason": run.state_reason,
+        "recipe": revision.recipe.slug if revision else None,
+        "revision": revision.number if revision else None,
+        "task": run.task,
+        "model": run.model,
+        "seed": run.seed,
+        "budget_hours": run.budget_hours,
+        "attempt": run.attempt_number,
+        "version": run.version,
+        "created_by": run.created_by.get_username() if run.created_by else None,
+        "created_at": run.created_at,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "heartbeat_at": run.heartbeat_at,
+    }
+
+
+def run_detail(run: Run, attempts: list[Attempt], latest: dict[str, Point]) -> Payload:
+    """A run with its configuration, attempts and newest values."""
+    values = {name: {"value": p.value, "stderr": p.stderr, "step": p.step} for name, p in latest.items()}
+    return run_payload(run) | {
+        "config": run.config,
+        "attempts": [attempt_payload(attempt) for attempt in attempts],
+        "latest": values,
+    }
+
+
+def attempt_payload(attempt: Attempt) -> Payload:
+    return {
+        "number": attempt.number,
+        "state": attempt.state,
+        "message": attempt.message,
+        "submission_id": attempt.submission_id,
+        "resumed_from_step": attempt.resumed_from_step,
+        "device": attempt.device,
+        "created_at": attempt.created_at,
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+    }
+
+
+def recipe_payload(recipe: Recipe) -> Payload:
+    """A recipe as `webapp.recipes.selectors.recipes_of` annotates it."""
+    return {
+        "slug": recipe.slug,
+        "name": recipe.name,
+        "description": recipe.description,
+        "latest_revision": recipe.latest_number,  # type: ignore[attr-defined]
+        "content_hash": recipe.latest_hash,  # type: ignore[attr-defined]
+        "runs": recipe.run_count,  # type: ignore[attr-defined]
+        "created_at": recipe.created_at,
+    }
+
+
+def revision_payload(revision: Revision, slug: str) -> Payload:
+    return {
+        "recipe": slug,
+        "number": revision.number,
+        "content_hash": revision.content_hash,
+        "message": revision.message,
+        "created_by": revision.created_by.get_username() if revision.created_by else None,
+        "created_at": revision.created_at,
+        "config": revision.config,
+    }
+
+
+def record_payload(record: Record) -> Payload:
+    """As it was reported."""
+    return {
+        "attempt": record.attempt,
+        "seq": record.seq,
+        "step": record.step,
+        "time": record.time,
+        "compute": record.compute,
+        "metrics": record.metrics,
+    }
+
+
+def point_payload(point: CurvePoint, x: str) -> Payload:
+    """A point on one axis."""
+    return {
+        "compute": getattr(point, x),
+        "value": point.value,
+        "stderr": point.stderr,
+        "step": point.step,
+        "attempt": point.attempt,
+    }

@@ -1,0 +1,119 @@
+"""/api/v1/runs: launch or track, list, show, cancel, resume, and what trainers report."""
+
+from typing import Annotated, Any, cast
+
+from django.http import HttpRequest
+from ninja import Body, Header, Query, Router, Status
+
+from training.records import Record
+from webapp.accounts.models import Scope
+from webapp.api import schemas
+from webapp.api.auth import LAUNCH, READ, READ_RUN, WRITE, WRITE_RUN, ApiRequest, project_of, run_of
+from webapp.api.paging import page
+from webapp.api.payloads import record_payload, run_detail, run_payload
+from webapp.api.records import BATCH_BODY, parse_batch
+from webapp.api.schemas import FinishBody, PageQuery, RunBody, RunQuery, StartBody, TrackBody
+from webapp.errors import Forbidden, InvalidInput
+from webapp.runs import ingest, launch, lifecycle, selectors
+from webapp.runs.models import Run
+
+router = Router(tags=["runs"])
+RUN = {200: schemas.RunOut}
+
+
+@router.get("", auth=READ, response=schemas.RunPage, summary="List runs, newest first")
+def list_runs(request: HttpRequest, query: Query[RunQuery]) -> dict[str, Any]:
+    filters = selectors.RunFilters(query.state, query.recipe, query.task, query.model, query.q)
+    runs = selectors.runs_of(project_of(request), filters)
+    order = ["-created_at", "id"]
+    return page(runs, order=order, cursor=query.cursor, limit=query.limit, payload=run_payload)
+
+
+@router.post(
+    "",
+    auth=WRITE,
+    response={200: schemas.RunOut, 201: schemas.RunOut},
+    summary="Launch or track a run",
+    description="Launching needs the scope launch, tracking the scope write. With an Idempotency-Key the same "
+    "request makes one run: 201 the first time, 200 with the same run afterwards, 409 for another body.",
+)
+def create_run(
+    request: HttpRequest,
+    body: Body[RunBody],
+    idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
+) -> Status:
+    make = _track if isinstance(body, TrackBody) else _launch
+    launched = make(cast(ApiRequest, request), body, idempotency_key)
+    run = selectors.run_by_id(project_of(request), launched.run.pk)
+    return Status(201 if launched.created else 200, run_payload(run))
+
+
+def _launch(request: ApiRequest, body: schemas.LaunchBody, key: str | None) -> launch.Launched:
+    token = request.auth
+    if token.scope != Scope.LAUNCH:
+        raise Forbidden(f"This needs a token with the scope launch; this one has {token.scope}.")
+    fields = body.model_dump(exclude={"tracked"})
+    return launch.launch_run_once(user=token.user, project=token.project, idempotency_key=key, **fields)
+
+
+def _track(request: ApiRequest, body: TrackBody, key: str | None) -> launch.Launched:
+    token = request.auth
+    if body.project not in (None, token.project.slug):
+        raise InvalidInput("project", f"This token belongs to the project {token.project.slug}.")
+    fields = body.model_dump(exclude={"tracked", "project"})
+    return launch.track_run_once(user=token.user, project=token.project, idempotency_key=key, **fields)
+
+
+@router.get("/{run_id}", auth=READ_RUN, response=schemas.RunDetail, summary="One run")
+def get_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    return run_detail(run, list(selectors.attempts_of(run)), selectors.latest_values(run))
+
+
+@router.post("/{run_id}/cancel", auth=LAUNCH, response=RUN, summary="Stop a run")
+def cancel_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    lifecycle.cancel_run(run, user=cast(ApiRequest, request).auth.user)
+    return run_payload(run)
+
+
+@router.post("/{run_id}/resume", auth=LAUNCH, response=RUN, summary="Launch the next attempt of an ended run")
+def resume_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    launch.resume_run(run, user=cast(ApiRequest, request).auth.user)
+    return run_payload(run)
+
+
+@router.post("/{run_id}/start", auth=WRITE_RUN, response=RUN, summary="The trainer is up")
+def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    lifecycle.report_started(run, **body.model_dump())
+    return run_payload(run)
+
+
+@router.post("/{run_id}/finish", auth=WRITE_RUN, response=RUN, summary="How the trainer ended")
+def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    lifecycle.report_finished(run, **body.model_dump())
+    return run_payload(run)
+
+
+@router.post(
+    "/{run_id}/records",
+    auth=WRITE_RUN,
+    response=schemas.IngestOut,
+    summary="Report a batch of records",
+    description="All or nothing. A record whose (attempt, seq) is stored already counts as a duplicate; with "
+    "other content the batch is refused (409).",
+    openapi_extra=BATCH_BODY,
+)
+def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    run: Run = run_of(request, run_id)
+    records: list[Record] = parse_batch(request.body)
+    return vars(ingest.store_records(run, records))
+
+
+@router.get("/{run_id}/records", auth=READ_RUN, response=schemas.RecordPage, summary="Records as reported")
+def list_records(request: HttpRequest, run_id: str, query: Query[PageQuery]) -> dict[str, Any]:
+    records = selectors.records_of(run_of(request, run_id))
+    return page(records, order=["id"], cursor=query.cursor, limit=query.limit, payload=record_payload)

@@ -1,0 +1,240 @@
+"""Shapes of what the API takes and gives; they are also what /api/v1/openapi.json says."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Discriminator, Field, Tag
+
+from training.records import Record
+from webapp.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from webapp.runs.models import State
+
+Axis = Literal["device_hours", "flops", "tokens", "step"]
+Format = Literal["json", "csv"]
+StateName = Literal[tuple(State.values)]  # type: ignore[valid-type]
+
+
+class Error(Schema):
+    code: str
+    message: str = Field(description="One sentence for people.")
+    field: str | None = Field(
+        None, description='Dotted path of the value at fault, e.g. "records.3.metrics".'
+    )
+
+
+class ErrorBody(Schema):
+    error: Error
+
+
+class Body(Schema):
+    """What is sent to us: no unknown fields, no silent conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class LaunchBody(Body):
+    """Launch a run on the cluster."""
+
+    tracked: Literal[False] = False
+    recipe: str = Field(description="Slug of the recipe.")
+    revision: int | None = Field(None, ge=1, le=2**31 - 1, description="Its revision; null: the newest.")
+    task: str
+    model: str
+    seed: int = 0
+    budget_hours: float = Field(description="Device-hours after which training stops.")
+    name: str = ""
+
+
+class TrackBody(Body):
+    """Track a run that trains elsewhere."""
+
+    tracked: Literal[True]
+    name: str = ""
+    task: str = ""
+    model: str = ""
+    config: dict[str, Any] = Field(default_factory=dict)
+    recipe: str | None = None
+    seed: int = 0
+    project: str | None = Field(None, description="Slug of the token's project, as a check.")
+
+
+def _kind(data: Any) -> str:
+    tracked = data.get("tracked") if isinstance(data, dict) else getattr(data, "tracked", None)
+    return "tracked" if tracked else "launch"
+
+
+RunBody = Annotated[
+    Annotated[LaunchBody, Tag("launch")] | Annotated[TrackBody, Tag("tracked")], Discriminator(_kind)
+]
+
+
+class StartBody(Body):
+    attempt: int = Field(1, ge=1, le=32767)
+    resumed_from_step: int | None = Field(None, ge=0, le=2**53)
+    device: Any = Field(None, description="What it trains on, in words or as an object.")
+
+
+class FinishBody(Body):
+    attempt: int = Field(1, ge=1, le=32767)
+    state: Literal["succeeded", "failed", "cancelled"]
+    message: str = ""
+
+
+class RecipeBody(Body):
+    slug: str
+    name: str
+    config: dict[str, Any] = Field(description="A complete recipe, as training.recipe describes it.")
+    description: str = Field("", max_length=10_000)
+    message: str = Field("", max_length=300)
+
+
+class RevisionBody(Body):
+    config: dict[str, Any]
+    message: str = Field("", max_length=300, description="What changed and why.")
+
+
+class RecordBatch(Body):
+    records: list[Record]
+
+
+class PageQuery(Schema):
+    cursor: str | None = Field(None, description='"next" of the page before.')
+    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
+
+
+class RunQuery(PageQuery):
+    state: list[StateName] = Field(default_factory=list, description="One or more states.")
+    recipe: str = ""
+    task: str = ""
+    model: str = ""
+    q: str = Field("", max_length=200, description="Part of a name, a recipe or an id.")
+
+
+class RunOut(Schema):
+    id: str
+    name: str
+    origin: Literal["launched", "tracked"]
+    state: StateName
+    state_reason: str
+    recipe: str | None
+    revision: int | None
+    task: str
+    model: str
+    seed: int
+    budget_hours: float | None
+    attempt: int
+    version: int
+    created_by: str | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    heartbeat_at: datetime | None
+
+
+class AttemptOut(Schema):
+    number: int
+    state: StateName
+    message: str
+    submission_id: str
+    resumed_from_step: int | None
+    device: Any
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class ValueOut(Schema):
+    value: float
+    stderr: float | None
+    step: int
+
+
+class RunDetail(RunOut):
+    config: dict[str, Any]
+    attempts: list[AttemptOut]
+    latest: dict[str, ValueOut] = Field(description="Newest value of every metric.")
+
+
+class RunPage(Schema):
+    items: list[RunOut]
+    next: str | None
+
+
+class IngestOut(Schema):
+    accepted: int
+    duplicates: int
+
+
+class RecipeOut(Schema):
+    slug: str
+    name: str
+    description: str
+    latest_revision: int | None
+    content_hash: str | None
+    runs: int
+    created_at: datetime
+
+
+class RecipePage(Schema):
+    items: list[RecipeOut]
+    next: str | None
+
+
+class RevisionOut(Schema):
+    recipe: str
+    number: int
+    content_hash: str
+    message: str
+    created_by: str | None
+    created_at: datetime
+    config: dict[str, Any]
+
+
+class RevisionPage(Schema):
+    items: list[RevisionOut]
+    next: str | None
+
+
+class RecordPage(Schema):
+    items: list[dict[str, Any]]
+    next: str | None
+
+
+class CurveQuery(Schema):
+    metric: str = "eval/pass_rate"
+    x: Axis = "device_hours"
+    format: Format = "json"
+    start: bool = Field(True, description="Keep points at zero compute (the evaluation before any update).")
+
+
+class SeriesQuery(Schema):
+    metric: str = "eval/pass_rate"
+    x: Axis = "step"
+    points: int = Field(1000, ge=10, le=10_000)
+
+
+class FitQuery(PageQuery):
+    run: str = ""
+    format: Format = "json"
+
+
+class FigureQuery(Schema):
+    x: Axis = "device_hours"
+    cutoff: float | None = Field(None, gt=0, allow_inf_nan=False)
+    lo: float | None = Field(None, ge=0, allow_inf_nan=False)
+    level: float = Field(0.9, ge=0.5, le=0.999)
+    since: int | None = Field(None, ge=0, description="Version that is known: 204 where nothing is newer.")
+
+
+class CompareQuery(Schema):
+    run: list[str] = Field(max_length=12)
+    reference: list[str] = Field(default_factory=list, max_length=20)
+    x: Axis = "device_hours"
+    view: Literal["rate", "share"] = "rate"
+
+
+class LeaderboardQuery(Schema):
+    budget: float | None = Field(None, gt=0, allow_inf_nan=False)
+    published: bool = True
+    format: Format = "json"
