@@ -27,7 +27,7 @@ export function baseLayout(colour, axis, scale, xRange, yRange) {
       ticks: "",
       ...(scale === "log" ? logAxisTicks(xRange) : { tickmode: "auto", nticks: 8, exponentformat: "SI" }),
     },
-    yaxis: { range: yRange, gridcolor: colour.line, zeroline: false, nticks: 7, tickformat: ".3~f" },
+    yaxis: { range: yRange, gridcolor: colour.line, zeroline: false, nticks: 7, tickformat: yRange[1] - yRange[0] > 0.4 ? ".1f" : ".2f" },
   };
 }
 
@@ -58,13 +58,13 @@ export function line(x, y, colour, dash = "solid", axes = {}) {
 }
 
 /** Traces and layout of the run page's figure. */
-export function runChart(payload, colour, scale) {
+export function runChart(payload, colour, scale, narrow) {
   const traces = payload.fit?.solid ? fitTraces(payload.fit, colour) : [];
   for (const role of ["excluded", "fitted", "after"]) traces.push(pointTrace(payload, role, colour));
   if (payload.start && scale === "linear") traces.push(startTrace(payload.start, colour));
   const layout = baseLayout(colour, payload.x, scale, xRange(payload, scale), yRange(payload));
   layout.shapes = shapes(payload, colour);
-  layout.annotations = annotations(payload, colour, scale, layout.xaxis.range);
+  layout.annotations = annotations(payload, colour, scale, narrow);
   if (payload.after) addResiduals(payload.after.residuals, traces, layout, colour);
   return { traces, layout };
 }
@@ -137,23 +137,32 @@ function shapes({ fit, ceiling }, colour) {
   return found;
 }
 
-function annotations({ fit, ceiling, start }, colour, scale) {
+function annotations({ fit, ceiling, start }, colour, scale, narrow) {
   const found = [];
   const height = ceiling.identified ? ceiling.value : ceiling.lo;
   if (fit && height !== null) {
     found.push({
       xref: "x domain", x: 0.01, xanchor: "left", y: height, yanchor: "bottom", showarrow: false,
-      text: ceiling.identified ? `ceiling ${ceiling.text}, ${ceiling.interval_text}` : `↑ ceiling not identified yet, ${ceiling.interval_text}`,
+      text: ceilingWords(ceiling, narrow),
       font: { color: ceiling.identified ? colour.accent : colour["ink-3"], size: 11 },
     });
   }
   if (start && scale === "log") {
     found.push({
-      xref: "x domain", x: 0, xanchor: "left", y: start.y, yanchor: "middle", showarrow: false,
-      text: `◂ ${start.y.toFixed(3)} before the first update`, font: { color: colour["ink-3"], size: 11 },
+      xref: "x domain", x: 0, xanchor: "right", xshift: 4, y: start.y, yanchor: "middle", showarrow: false,
+      text: "◂", font: { color: colour["ink-3"], size: 11 },
+    }, {
+      xref: "x domain", x: 0.01, xanchor: "left", yref: "y domain", y: 0, yanchor: "bottom", showarrow: false,
+      text: `◂ before the first update: ${start.y.toFixed(3)}`, font: { color: colour["ink-3"], size: 11 },
     });
   }
   return found;
+}
+
+/** Never a ceiling without its interval, however narrow the chart. */
+function ceilingWords(ceiling, narrow) {
+  if (!ceiling.identified) return narrow ? `↑ ${ceiling.interval_text}` : `↑ ceiling not identified yet, ${ceiling.interval_text}`;
+  return narrow ? `${ceiling.text}, ${ceiling.interval_text}` : `ceiling ${ceiling.text}, ${ceiling.interval_text}`;
 }
 
 /** A strip below the chart: later points minus what was predicted for them, with the band around zero. */
@@ -166,7 +175,7 @@ function addResiduals(residuals, traces, layout, colour) {
   });
   layout.yaxis.domain = [0.3, 1];
   layout.yaxis2 = {
-    domain: [0, 0.2], anchor: "x", gridcolor: colour.line, nticks: 3, tickformat: "+.2~f",
+    domain: [0, 0.2], anchor: "x", gridcolor: colour.line, nticks: 4, tickformat: "+.2f",
     zeroline: true, zerolinecolor: colour["ink-3"], zerolinewidth: 1,
   };
   layout.xaxis.anchor = "y2";

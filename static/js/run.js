@@ -72,7 +72,7 @@ function draw() {
   chart.hidden = nothing;
   if (nothing) return;
   const first = !chart._fullLayout;
-  const { traces, layout } = runChart(payload, colours(), scale);
+  const { traces, layout } = runChart(payload, colours(), scale, chart.clientWidth < 480);
   window.Plotly.react(chart, traces, layout, CONFIG);
   if (first) {
     keepTicks(chart);

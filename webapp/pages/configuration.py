@@ -4,10 +4,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from pydantic import BaseModel
 
+from training.recipe import RecipeError, parse_recipe
+from training.schema import Recipe as Schema
 from webapp.recipes.models import Revision
 
 Config = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a configuration, and what the schema says of it."""
+
+    name: str
+    value: str
+    help: str
 
 
 @dataclass(frozen=True)
@@ -38,24 +50,54 @@ def scalar(value: Any) -> str:
     return yaml.safe_dump(value, default_flow_style=True, width=10_000).removesuffix("...\n").strip()
 
 
-def sections(config: Config) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(section, [(setting, value)]) in the configuration's order; settings of the top level come first."""
+def ordered(config: Config) -> Config:
+    """A recipe's settings in the order of the schema (PostgreSQL keeps none), without those that are not set.
+
+    What is no recipe (tracked runs report what they like) comes back as it is.
+    """
+    try:
+        return parse_recipe(config).model_dump(mode="json", exclude_none=True)
+    except RecipeError:
+        return config
+
+
+def sections(config: Config) -> list[tuple[str, list[Setting]]]:
+    """(section, settings) in the schema's order; settings of the top level come first, under ""."""
+    config = ordered(config)
     top = {name: value for name, value in config.items() if not isinstance(value, dict)}
-    found = [("", list(flatten(top).items()))] if top else []
+    found = [("", _settings(top, ""))] if top else []
     for name, value in config.items():
         if isinstance(value, dict):
-            found.append((name, list(flatten(value).items())))
+            found.append((name, _settings(value, f"{name}.")))
     return found
 
 
+def _settings(values: Config, prefix: str) -> list[Setting]:
+    return [Setting(name, value, help_of(prefix + name)) for name, value in flatten(values).items()]
+
+
+def help_of(path: str) -> str:
+    """What the schema says of a setting; nothing for one that it does not know."""
+    model: type[BaseModel] = Schema
+    *parents, leaf = path.split(".")
+    for parent in parents:
+        field = model.model_fields.get(parent)
+        if field is None or not (
+            isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+        ):
+            return ""
+        model = field.annotation
+    return (model.model_fields[leaf].description or "") if leaf in model.model_fields else ""
+
+
 def as_yaml(config: Config) -> str:
-    """The configuration as YAML in its own order."""
-    return yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100)
+    """The configuration as YAML in the schema's order."""
+    return yaml.safe_dump(ordered(config), sort_keys=False, allow_unicode=True, width=100)
 
 
 def differences(before: Config, after: Config) -> list[Change]:
     """Settings that differ, in the order of `after`, then those that are gone."""
-    old, new = flatten(before), flatten(after)
+    old, new = flatten(ordered(before)), flatten(ordered(after))
     changed = [Change(path, old.get(path), value) for path, value in new.items() if old.get(path) != value]
     gone = [Change(path, value, None) for path, value in old.items() if path not in new]
     return changed + gone

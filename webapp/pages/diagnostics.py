@@ -14,7 +14,7 @@ from webapp.curves import words
 from webapp.runs.models import Point, Run
 from webapp.runs.selectors import effective
 
-MAX_POINTS = 200
+MAX_POINTS = 120
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ METRICS = (
     Metric("train/reward", "Training reward"),
     Metric(
         "train/truncation_rate", "Truncation rate", share=True, alarm_from=0.10,
-        alarm_words="10 % or more answers are cut off: training tends to become unstable",
+        alarm_words="of the answers are cut off at the length limit; from 10 % on training tends to become unstable",
     ),
     Metric("train/entropy", "Entropy"),
     Metric("train/grad_norm", "Gradient norm"),
     Metric("train/ratio_max", "Largest ratio"),
     Metric("train/ratio_clip_fraction", "Clipped ratios", share=True),
-    Metric("train/mismatch_logp_mean", "Log-prob mismatch, mean"),
-    Metric("train/mismatch_logp_max", "Log-prob mismatch, max"),
+    Metric("train/mismatch_logp_mean", "Log-prob gap, mean"),
+    Metric("train/mismatch_logp_max", "Log-prob gap, max"),
     Metric("train/kl", "KL"),
     Metric("train/response_length", "Response length"),
     Metric("train/effective_batch", "Effective batch"),

@@ -4,8 +4,11 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
+from django.urls import reverse
 
 from webapp.accounts.models import Scope
+
+RELOAD = {"hx-trigger": "change", "hx-target": "#launch", "hx-include": "closest form"}
 
 
 class SignInForm(AuthenticationForm):
@@ -54,10 +57,11 @@ class LaunchForm(forms.Form):
     def __init__(
         self, data: Any = None, *, choices: dict[str, list], devices: int = 1, **kwargs: Any
     ) -> None:
-        super().__init__(data, **kwargs)
+        super().__init__(data, label_suffix="", **kwargs)
         for name, values in choices.items():
             self.fields[name].choices = values  # type: ignore[attr-defined]
-        self.fields["recipe"].widget.attrs["data-reload"] = "1"
+        for name in ("recipe", "revision"):  # another recipe has other defaults: the form comes anew
+            self.fields[name].widget.attrs |= RELOAD | {"hx-get": reverse("launch")}
         self.fields["budget_hours"].help_text = (
             f"Devices allocated times hours; evaluation is not counted. This recipe holds {devices} "
             f"device{'' if devices == 1 else 's'}, so one device-hour is {60 / devices:.3g} minutes of training."

@@ -52,6 +52,17 @@ def whisker(
     )  # fmt: skip
 
 
+def labelled_whisker(ceiling: dict) -> SafeString:
+    """A whisker that stands alone, on a scale of tenths around its interval whose ends are written below it."""
+    ends = [ceiling[end] for end in ("lo", "hi") if ceiling[end] is not None]
+    lo = max(0.0, math.floor(10 * min(ends) - 1) / 10) if ends else 0.0
+    hi = min(1.0, math.ceil(10 * max(ends) + 1) / 10) if len(ends) == 2 else 1.0
+    return format_html(
+        '{}<span class="scale-ends" aria-hidden="true"><span>{}</span><span>{}</span></span>',
+        whisker(ceiling, (lo, hi)), f"{lo:.1f}", f"{hi:.1f}",
+    )  # fmt: skip
+
+
 def _place(value: float, scale: Scale) -> float:
     """Pixels of `value` on the whisker's scale; beyond its ends, the end."""
     lo, hi = scale

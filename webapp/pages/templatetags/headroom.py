@@ -8,6 +8,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from webapp.curves import words
+from webapp.curves.compare import label_of
 from webapp.pages import marks
 from webapp.runs.models import Run, State
 
@@ -18,6 +19,7 @@ register.simple_tag(marks.small_multiple, name="small_multiple")
 register.simple_tag(marks.meter, name="meter")
 register.simple_tag(marks.key, name="key")
 register.filter("amount", words.amount)
+register.filter("run_label", label_of)
 
 
 @register.filter
@@ -26,6 +28,13 @@ def rate(value: float | None, stderr: float | None = None) -> str:
     if value is None or stderr is None:
         return words.rate(value)
     return words.rate(value, (value - stderr, value + stderr))
+
+
+@register.filter
+def span(ceiling: dict) -> str:
+    """The interval of a ceiling alone, for columns whose title has the level: "0.596 to 0.627"."""
+    ends = (ceiling["lo"], ceiling["hi"])
+    return f"{words.rate(ends[0], ends)} to {words.rate(ends[1], ends)}"
 
 
 @register.filter

@@ -29,6 +29,7 @@ def leaderboard(request: HttpRequest) -> HttpResponse:
         "groups": [group | {"stripes": tie_stripes(group["rows"])} for group in groups],
         "show_published": show_published,
         "has_own": any(not group.get("published") for group in groups),
+        "source": next((row["source"] for group in groups for row in group["rows"] if row["published"]), ""),
         "budget": budget,
         "problem": problem,
     }

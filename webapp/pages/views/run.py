@@ -59,7 +59,7 @@ def _positive(query: QueryDict, field: str) -> float | None:
 def page_figure(run: Run, question: dict[str, Any]) -> dict[str, Any]:
     """The payload of `run_figure` with what only the page needs: the drawn whisker and what may be done now."""
     payload = run_figure(run, **question)
-    payload["ceiling_svg"] = marks.whisker(payload["ceiling"])
+    payload["ceiling_svg"] = marks.labelled_whisker(payload["ceiling"])
     payload["actions"] = {"stop": may_stop(run), "resume": may_resume(run)}
     return payload
 

@@ -58,33 +58,51 @@ def _filters(request: HttpRequest) -> RunFilters:
 @login_required
 @require_http_methods(["GET", "POST"])
 def launch(request: HttpRequest) -> HttpResponse:
-    """The launch form. Another recipe in the query shows that recipe's defaults; htmx swaps the form only."""
-    project = current_project(request)
-    revisions = _newest_revisions(project)
+    """The launch form; asked by htmx (another recipe or revision was chosen), the form alone with its defaults."""
+    revisions = _newest_revisions(current_project(request))
     if not revisions:
         return render(request, "runs/launch.html", {"no_recipes": True})
-    asked = request.POST.get("recipe") or request.GET.get("recipe", "")
-    revision = next((r for r in revisions if r.recipe.slug == asked), revisions[0])
+    revision = _chosen(request, revisions)
     form = _launch_form(request, revisions, revision)
     if request.method == "POST" and form.is_valid():
         run = _try_launch(request, form)
         if run:
             return redirect("run", run.pk)
-    context = {"form": form, "revision": revision, "facts": facts.key_settings(revision.config)}
-    context["models"] = list(available_models(default_home()))
-    status = 422 if form.is_bound and not form.is_valid() else 200
-    return render(request, "runs/launch.html", context, status=status)
+    context = {
+        "form": form,
+        "revision": revision,
+        "facts": facts.key_settings(revision.config),
+        "models": list(available_models(default_home())),
+    }
+    template = "runs/_launch_form.html" if request.htmx else "runs/launch.html"  # type: ignore[attr-defined]
+    return render(request, template, context, status=422 if form.errors else 200)
+
+
+def _chosen(request: HttpRequest, revisions: list[Revision]) -> Revision:
+    """The revision that the request names, else the newest of its recipe, else of the first recipe."""
+    asked = request.POST or request.GET
+    newest = next((r for r in revisions if r.recipe.slug == asked.get("recipe")), revisions[0])
+    number = asked.get("revision", "")
+    same_recipe = request.headers.get("HX-Trigger-Name") != "recipe"
+    if same_recipe and number.isdigit() and int(number) < newest.number:
+        return newest.recipe.revisions.select_related("recipe").filter(number=number).first() or newest
+    return newest
 
 
 def _newest_revisions(project: Any) -> list[Revision]:
-    """Of each recipe of the project the newest revision, those for the local default (tiny) first."""
+    """The newest revision of each recipe of the project; those for the local default (tiny) first."""
     newest = (
         Revision.objects.filter(recipe__project=project)
         .select_related("recipe")
         .order_by("recipe_id", "-number")
         .distinct("recipe_id")
     )
-    return sorted(newest, key=lambda r: (not r.recipe.slug.startswith("tiny-"), r.recipe.slug))
+    return sorted(newest, key=_order)
+
+
+def _order(revision: Revision) -> tuple[bool, bool, str]:
+    slug = revision.recipe.slug
+    return not slug.startswith("tiny-"), not slug.endswith("scalerl"), slug
 
 
 def _launch_form(request: HttpRequest, revisions: list[Revision], chosen: Revision) -> LaunchForm:
@@ -100,7 +118,8 @@ def _launch_form(request: HttpRequest, revisions: list[Revision], chosen: Revisi
         "revision": chosen.number,
         "task": config["task"]["name"],
         "model": config["model"],
-        "seed": config["seed"],
+        "seed": request.GET.get("seed") or config["seed"],
+        "name": request.GET.get("name", ""),
         "budget_hours": config["budget"]["device_hours"],
         "idempotency_key": uuid4().hex,
     }
