@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def describe(fitted: Fit, predict: Sequence[float] = ()) -> dict:
-    """The fit as JSON-ready numbers, None where a value does not exist. Intervals of predictions are of the mean curve."""
+    """The fit as JSON-ready numbers, None where a value does not exist; a prediction's interval is the mean curve's."""
     return {
         "form": fitted.form,
         "method": fitted.method,

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 Array = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 FORMS = ("sigmoid", "power", "logistic")
 NAMES = ("R0", "A", "B", "C_mid")
@@ -27,7 +28,7 @@ NAMES = ("R0", "A", "B", "C_mid")
 _MAX_EXPONENT = 700.0  # exp() of more than this overflows a double
 
 
-def share(form: str, log_ratio: ArrayLike, b: ArrayLike) -> Array:
+def share(form: str, log_ratio: ArrayLike, b: Array | float) -> Array:
     """Share of the gain reached, in [0, 1], at `log_ratio` = log(C / C_mid); broadcasts over both."""
     v = np.asarray(log_ratio, dtype=float)
     if form == "sigmoid":
@@ -39,7 +40,7 @@ def share(form: str, log_ratio: ArrayLike, b: ArrayLike) -> Array:
     raise ValueError(f"unknown form {form!r}: use one of {', '.join(FORMS)}")
 
 
-def share_slopes(form: str, log_ratio: ArrayLike, b: ArrayLike) -> tuple[Array, Array, Array]:
+def share_slopes(form: str, log_ratio: ArrayLike, b: Array | float) -> tuple[Array, Array, Array]:
     """The share and its derivatives by log B and by log C_mid, at finite `log_ratio`."""
     v = np.asarray(log_ratio, dtype=float)
     g = share(form, v, b)

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scaling import identifiability
-from scaling.curve import FORMS, NAMES, Array
+from scaling.curve import FORMS, NAMES, Array, curve
 from scaling.models import Fit, Likelihood
-from scaling.noise import estimate
-from scaling.points import InputError, Window, check_fraction, prepare
-from scaling.points import Points as Data
-from scaling.solve import Points, Problem, normal_matrix, scan, solve
+from scaling.noise import Noise, estimate
+from scaling.points import InputError, Points, Window, check_fraction, prepare
+from scaling.ridge import take
+from scaling.solve import Problem, Solutions, design, scan, solve
 
 METHODS = ("fast", "paper")
 MIN_COMPUTES = 4  # different computes; the curve has four parameters
@@ -24,6 +24,7 @@ _BEYOND = 7.0  # C_mid is sought this many e-folds (a factor of 1100) before and
 _UNBOUNDED = 10.0  # with the box lifted, R0 and A are sought this many ranges of the data beyond them
 _NOISE_FLOOR = 1e-6  # of the range of the rewards
 _LOG_MAX = 700.0
+_MAX_RESTARTS = 3  # the way along the ridge may find a lower basin than the grid did
 
 
 def fit(
@@ -61,7 +62,7 @@ def fit(
 
 
 def fit_points(
-    data: Data,
+    data: Points,
     *,
     form: str = "sigmoid",
     r0: float | None = None,
@@ -79,10 +80,13 @@ def fit_points(
     best = like.best
     if best.a[0] - best.r0[0] <= 1e-9 * max(float(np.ptp(data.reward)), 1e-12):
         return replace(blank, message="the reward does not rise over the window, so there is no curve to fit")
+    params = _params(like)
+    sse, r2 = goodness(data, form, params)
     result = replace(
         blank,
-        params=_params(like),
-        **_goodness(data, form, _params(like)),
+        params=params,
+        sse=sse,
+        r2=r2,
         bounds_hit=_bounds_hit(like),
         noise_sd=_noise_sd(like, data),
         autocorrelation=like.noise.rho,
@@ -105,7 +109,7 @@ def _check_options(form: str, method: str, r0: float | None, bounded: bool) -> N
             raise InputError(f"r0 {r0:g} is not in [0, 1)")
 
 
-def _blank(data: Data, form: str, level: float, options: dict) -> Fit:
+def _blank(data: Points, form: str, level: float, options: dict) -> Fit:
     return Fit(
         form=form,
         method="fast",
@@ -123,31 +127,35 @@ def _blank(data: Data, form: str, level: float, options: dict) -> Fit:
     )
 
 
-def _hopeless(data: Data) -> str:
+def _hopeless(data: Points) -> str:
     if len(np.unique(data.compute)) < MIN_COMPUTES:
         return f"fewer than {MIN_COMPUTES} different computes, so there is no curve to fit"
-    if np.ptp(data.reward) == 0 and not len(data.r0_observed):
+    if np.ptp(data.reward) == 0:
         return "every reward is the same, so there is no curve to fit"
     return ""
 
 
-def _likelihood(data: Data, form: str, r0: float | None, a: float | None, bounded: bool) -> Likelihood:
+def _likelihood(data: Points, form: str, r0: float | None, a: float | None, bounded: bool) -> Likelihood:
     problem, offset, shift = _problem(data, form, r0, a, bounded)
     grid = scan(problem)
     best = solve(problem, grid)
-    design, residuals = _design(problem, best)
-    noise = estimate(
-        residuals,
-        design,
-        n_chain=len(problem.u),
-        known=data.stderr is not None,
-        floor=_NOISE_FLOOR * max(float(np.ptp(data.reward)), 1e-9) * math.sqrt(float(problem.w.mean())),
-    )
-    return Likelihood(problem, grid, best, noise, offset, shift)
+    for _ in range(_MAX_RESTARTS):
+        like = Likelihood(problem, grid, best, _noise(problem, best, data), offset, shift)
+        better = take(like.ridge, np.array([like.ridge.best()]))
+        if better.sse[0] >= best.sse[0] * (1.0 - 1e-9):
+            break
+        best = solve(problem, grid, also=better)
+    return like
+
+
+def _noise(problem: Problem, best: Solutions, data: Points) -> Noise:
+    jacobian, residuals = design(problem, best)
+    floor = _NOISE_FLOOR * max(float(np.ptp(data.reward)), 1e-9) * math.sqrt(float(problem.w.mean()))
+    return estimate(residuals, jacobian, n_chain=len(problem.u), known=data.stderr is not None, floor=floor)
 
 
 def _problem(
-    data: Data, form: str, r0: float | None, a: float | None, bounded: bool
+    data: Points, form: str, r0: float | None, a: float | None, bounded: bool
 ) -> tuple[Problem, float, float]:
     """The problem in shifted units, with the offset of log compute and the shift of the reward."""
     log_c = np.log(data.compute)
@@ -186,23 +194,6 @@ def _m_range(u: Array, offset: float) -> tuple[float, float]:
     return (max(u[0] - _BEYOND, -_LOG_MAX - offset), min(u[-1] + _BEYOND, _LOG_MAX - offset))
 
 
-def _design(p: Problem, best: Points) -> tuple[Array, Array]:
-    """(standardised Jacobian [k + n, free], residuals [k + n]); the k start observations first."""
-    _, _, free = normal_matrix(p, best)
-    from scaling.solve import _evaluate
-
-    s = _evaluate(p, best.b, best.m)
-    gain = s.a - s.r0
-    g = s.g[0]
-    rows = np.stack([1.0 - g, g, gain * s.by_b[0], gain * s.by_m[0]], axis=1) * np.sqrt(p.w)[:, None]
-    start = np.zeros((len(p.start_y), 4))
-    start[:, 0] = math.sqrt(p.start_w)
-    residuals = np.concatenate(
-        [(p.start_y - s.r0[0]) * math.sqrt(p.start_w), (p.y - s.r0[0] - gain[0] * g) * np.sqrt(p.w)]
-    )
-    return np.concatenate([start, rows])[:, free[0]], residuals
-
-
 def _params(like: Likelihood) -> dict[str, float]:
     p, best = like.problem, like.best
     values = (
@@ -217,16 +208,14 @@ def _params(like: Likelihood) -> dict[str, float]:
     return params
 
 
-def _goodness(data: Data, form: str, params: dict[str, float]) -> dict[str, float | None]:
-    """Unweighted sum of squared residuals over the points of the window, and R2 (None where all are equal)."""
-    from scaling.curve import curve
-
+def goodness(data: Points, form: str, params: dict[str, float]) -> tuple[float, float | None]:
+    """(unweighted sum of squared residuals over the points used, R2 or None where all are equal)."""
     fitted = curve(
         data.compute, r0=params["R0"], a=params["A"], b=params["B"], c_mid=params["C_mid"], form=form
     )
     sse = float(((data.reward - fitted) ** 2).sum())
     total = float(((data.reward - data.reward.mean()) ** 2).sum())
-    return {"sse": sse, "r2": 1.0 - sse / total if total > 0 else None}
+    return sse, 1.0 - sse / total if total > 0 else None
 
 
 def _bounds_hit(like: Likelihood) -> tuple[str, ...]:
@@ -242,7 +231,7 @@ def _bounds_hit(like: Likelihood) -> tuple[str, ...]:
     return tuple(hit)
 
 
-def _noise_sd(like: Likelihood, data: Data) -> float:
+def _noise_sd(like: Likelihood, data: Points) -> float:
     typical = 1.0 if data.stderr is None else float(np.median(data.stderr))
     return math.sqrt(like.noise.variance) * typical
 

@@ -44,6 +44,6 @@ def has_bent(like: Likelihood) -> bool:
 def _reaches(like: Likelihood, cap: float, limit: float) -> bool:
     """Whether a ceiling of `cap`, above the bound of 1, still fits the data."""
     relaxed = like.problem.with_cap(cap)
-    best = solve(relaxed, like.grid)
+    best = solve(relaxed, like.grid, also=like.best)
     region = build(relaxed, trace(relaxed, like.grid, best, limit), best, limit)
     return region.parameter("A")[1] >= cap - 1e-9

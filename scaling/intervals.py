@@ -1,10 +1,10 @@
 """Profile-likelihood intervals and bands.
 
-The interval of any quantity is the range it takes over the likelihood region {sum of squares <= minimum + allowance}.
-The region is sampled in (log B, log C_mid) along its ridge, which may be a long thin banana; for each sample the
-region in (R0, A) is an ellipse cut by the box 0 <= R0 <= A <= 1, where the extremes of a quantity that is linear in R0 and A
-(A itself, the curve at some compute, the gain between two computes) have a closed form. So one set of samples serves
-all parameters and all bands.
+The interval of any quantity is the range it takes over the likelihood region
+{sum of squares <= minimum + allowance}. The region is sampled in (log B, log C_mid) along its ridge, which may be
+a long thin banana. For each sample the region in (R0, A) is an ellipse cut by the box 0 <= R0 <= A <= 1, where the
+extremes of a quantity that is linear in R0 and A (A itself, the curve at some compute, the gain between two computes)
+have a closed form. So one set of samples serves all parameters and all bands.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from scaling.curve import Array, share
 from scaling.ridge import Ends, climb, find_ends, merge, rise, root, take
 from scaling.solve import (
     Moments,
-    Points,
     Problem,
+    Solutions,
     free_optimum,
     masked,
     moments,
@@ -36,7 +36,7 @@ class Region:
     """Samples of the likelihood region {sum of squares <= limit}, the optimum last: arrays [samples]."""
 
     problem: Problem
-    best: Points  # the optimum that the allowance is counted from, length 1
+    best: Solutions  # the optimum that the allowance is counted from, length 1
     limit: float
     ends: Ends
     lowest_b: float
@@ -86,7 +86,7 @@ class Region:
         return share(self.problem.form, u[None, :] - self.sample_m[:, None], np.exp(self.sample_b)[:, None])
 
 
-def build(p: Problem, ridge: Points, best: Points, limit: float) -> Region:
+def build(p: Problem, ridge: Solutions, best: Solutions, limit: float) -> Region:
     """Samples of {sum of squares <= limit} around `best`, the optimum of `p`; `ridge` must reach beyond the region."""
     ridge, ends = find_ends(p, ridge, best, limit)
     nodes = _nodes(p, ridge, best, ends, limit)
@@ -99,7 +99,7 @@ def build(p: Problem, ridge: Points, best: Points, limit: float) -> Region:
     return Region(p, best, limit, ends, float(lower.min()), float(upper.max()), sample_b, sample_m, mom)
 
 
-def _nodes(p: Problem, ridge: Points, best: Points, ends: Ends, limit: float) -> Points:
+def _nodes(p: Problem, ridge: Solutions, best: Solutions, ends: Ends, limit: float) -> Solutions:
     """Ridge points from end to end, dense at both, where a narrow region is cut by a level line most obliquely."""
     centre = float(best.m[0])
     turn = np.sin(np.linspace(0.0, 0.5 * np.pi, NODES // 2 + 1)[1:])
@@ -108,7 +108,7 @@ def _nodes(p: Problem, ridge: Points, best: Points, ends: Ends, limit: float) ->
     return take(found, np.flatnonzero(found.sse <= limit + 1e-3 * (limit - best.sse[0])))
 
 
-def _across(p: Problem, nodes: Points, limit: float) -> tuple[Array, Array]:
+def _across(p: Problem, nodes: Solutions, limit: float) -> tuple[Array, Array]:
     """Ends of the region in log B at each node, by doubling outwards and then false position on the root."""
     k = len(nodes.b)
     centre, m, base = (np.concatenate([v, v]) for v in (nodes.b, nodes.m, nodes.sse))
@@ -142,11 +142,11 @@ def _across(p: Problem, nodes: Points, limit: float) -> tuple[Array, Array]:
 
 
 def _straight(x0: Array, f0: Array, x1: Array, f1: Array) -> Array:
-    """Where the straight line through two points is zero."""
-    return x0 - f0 * (x1 - x0) / np.where(f1 > f0, f1 - f0, 1.0)
+    """Where the straight line through two points is zero, kept between them."""
+    return x0 + np.clip(-f0 / np.where(f1 > f0, f1 - f0, 1.0), 0.0, 1.0) * (x1 - x0)
 
 
-def _half_width(p: Problem, nodes: Points, goal: Array) -> Array:
+def _half_width(p: Problem, nodes: Solutions, goal: Array) -> Array:
     """First guess of the half width in log B at each node, from the curvature there; for both sides [2k]."""
     matrix, _, free = normal_matrix(p, nodes)
     free[:, 3], free[:, 2] = False, True

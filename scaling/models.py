@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,10 +11,9 @@ from scaling import curve
 from scaling.curve import NAMES, Array
 from scaling.intervals import Interval, Region, build
 from scaling.noise import Noise
-from scaling.points import Points as Data
-from scaling.points import check_fraction
+from scaling.points import Points, check_fraction
 from scaling.ridge import trace
-from scaling.solve import Points, Problem, Scan
+from scaling.solve import Problem, Scan, Solutions
 
 IDENTIFY_LEVEL = 0.98  # the status is judged at this level, whatever level is asked for
 
@@ -24,12 +24,16 @@ class Likelihood:
 
     problem: Problem
     grid: Scan
-    best: Points
+    best: Solutions
     noise: Noise
     offset: float
     shift: float
-    ridge: Points | None = None
     regions: dict[float, Region] = field(default_factory=dict)
+
+    @cached_property
+    def ridge(self) -> Solutions:
+        """The ridge as far as IDENTIFY_LEVEL reaches."""
+        return trace(self.problem, self.grid, self.best, self.limit(IDENTIFY_LEVEL))
 
     def limit(self, level: float, *, one_sided: bool = False) -> float:
         """Greatest sum of squares inside an interval of `level`."""
@@ -39,10 +43,9 @@ class Likelihood:
         """Samples of the region of `level`; made once."""
         limit = self.limit(level, one_sided=one_sided)
         if limit not in self.regions:
-            if self.ridge is None or limit > self.limit(IDENTIFY_LEVEL):
-                top = max(limit, self.limit(IDENTIFY_LEVEL))
-                self.ridge = trace(self.problem, self.grid, self.best, top)
-            self.regions[limit] = build(self.problem, self.ridge, self.best, limit)
+            far = limit > self.limit(IDENTIFY_LEVEL)
+            ridge = trace(self.problem, self.grid, self.best, limit) if far else self.ridge
+            self.regions[limit] = build(self.problem, ridge, self.best, limit)
         return self.regions[limit]
 
 
@@ -70,7 +73,7 @@ class Fit:
     bounds_hit: tuple[str, ...] = ()
     noise_sd: float | None = None
     autocorrelation: float | None = None
-    data: Data | None = field(default=None, repr=False)
+    data: Points | None = field(default=None, repr=False)
     options: dict = field(default_factory=dict, repr=False)
     likelihood: Likelihood | None = field(default=None, repr=False)
 

@@ -9,8 +9,8 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scaling.curve import Array, curve
-from scaling.fitting import fit_points
+from scaling.curve import Array
+from scaling.fitting import fit_points, goodness
 from scaling.models import Fit
 from scaling.points import Points, prepare
 
@@ -127,10 +127,8 @@ def fit_paper(data: Points, *, form: str, r0: float | None, first_reward: float,
             message="no cell of the grid converged",
         )
     params = {"R0": r0, "A": grid.a, "B": grid.b, "C_mid": grid.c_mid}
-    fitted = curve(data.compute, r0=r0, a=grid.a, b=grid.b, c_mid=grid.c_mid)
-    sse = float(((data.reward - fitted) ** 2).sum())
-    total = float(((data.reward - data.reward.mean()) ** 2).sum())
-    ours = replace(ours, params=params, sse=sse, r2=1.0 - sse / total if total > 0 else None)
+    sse, r2 = goodness(data, form, params)
+    ours = replace(ours, params=params, sse=sse, r2=r2)
     if not grid.at_edge:
         return ours
     message = f"not identified: the best cell is on the edge of the paper's grid ({', '.join(grid.at_edge)})"

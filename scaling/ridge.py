@@ -10,7 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaling.curve import Array
-from scaling.solve import Points, Problem, Scan, masked, moments, normal_matrix, refine, shares, solve_linear
+from scaling.solve import (
+    Problem,
+    Scan,
+    Solutions,
+    masked,
+    moments,
+    normal_matrix,
+    refine,
+    shares,
+    solve_linear,
+)
 
 _FIRST = np.array([0.35, 0.7, 1.0, 1.4, 2.0])  # first probes, in Wald half widths
 _STRIDE = 2.0
@@ -38,19 +48,19 @@ def root(limit: float, base: Array | float) -> Array:
     return rise(limit, base)
 
 
-def merge(one: Points, other: Points) -> Points:
+def merge(one: Solutions, other: Solutions) -> Solutions:
     """Both sets together, ordered by C_mid."""
     columns = [np.append(getattr(one, k), getattr(other, k)) for k in ("b", "m", "r0", "a", "sse")]
     order = np.argsort(columns[1], kind="stable")
-    return Points(*(c[order] for c in columns))
+    return Solutions(*(c[order] for c in columns))
 
 
-def take(points: Points, index: np.ndarray) -> Points:
+def take(points: Solutions, index: np.ndarray) -> Solutions:
     """Some of the points."""
-    return Points(*(getattr(points, k)[index] for k in ("b", "m", "r0", "a", "sse")))
+    return Solutions(*(getattr(points, k)[index] for k in ("b", "m", "r0", "a", "sse")))
 
 
-def trace(p: Problem, grid: Scan, best: Points, limit: float) -> Points:
+def trace(p: Problem, grid: Scan, best: Solutions, limit: float) -> Solutions:
     """Ridge points from the optimum outwards until each side has passed `limit` or reached the search box."""
     slope, half = _wald(p, best, limit)
     centre = float(best.m[0])
@@ -71,7 +81,7 @@ def trace(p: Problem, grid: Scan, best: Points, limit: float) -> Points:
     return ridge
 
 
-def find_ends(p: Problem, ridge: Points, best: Points, limit: float) -> tuple[Points, Ends]:
+def find_ends(p: Problem, ridge: Solutions, best: Solutions, limit: float) -> tuple[Solutions, Ends]:
     """The two ends at `limit`, with the ridge points that were added to pin them."""
     goal = float(root(limit, best.sse[0]))
     for _ in range(_MAX_ROUNDS):
@@ -90,12 +100,12 @@ def find_ends(p: Problem, ridge: Points, best: Points, limit: float) -> tuple[Po
     return ridge, ends
 
 
-def climb(p: Problem, m: Array, ridge: Points) -> Points:
+def climb(p: Problem, m: Array, ridge: Solutions) -> Solutions:
     """Ridge points at each m, started from their neighbours on a ridge already known."""
     return refine(p, np.interp(m, ridge.m, ridge.b), m, move=(True, False), tolerance=1e-4, max_iterations=12)
 
 
-def _wald(p: Problem, best: Points, limit: float) -> tuple[float, float]:
+def _wald(p: Problem, best: Solutions, limit: float) -> tuple[float, float]:
     """(d log B / d log C_mid along the ridge, half width of log C_mid), both from the normal matrix."""
     matrix, _, free = normal_matrix(p, best)
     full = masked(matrix, free)[0]
@@ -107,7 +117,7 @@ def _wald(p: Problem, best: Points, limit: float) -> tuple[float, float]:
     return float(inverse[2, 3] / inverse[3, 3]), float(np.clip(half, 1e-9 * span, 0.25 * span))
 
 
-def _along(p: Problem, grid: Scan, grid_sse: Array, best: Points, slope: float, m: Array) -> Points:
+def _along(p: Problem, grid: Scan, grid_sse: Array, best: Solutions, slope: float, m: Array) -> Solutions:
     """Best B at each fixed m: the best of three starts, refined."""
     column = np.abs(grid.m[None, :] - m[:, None]).argmin(axis=1)
     starts = np.stack(
@@ -123,33 +133,33 @@ def _along(p: Problem, grid: Scan, grid_sse: Array, best: Points, slope: float, 
     return refine(p, b, m, move=(True, False), tolerance=1e-4, max_iterations=25)
 
 
-def _outward(ridge: Points, best: Points, side: int) -> tuple[Array, Array]:
+def _outward(ridge: Solutions, best: Solutions, side: int) -> tuple[Array, Array]:
     """(m, rise) from the optimum outwards on one side, the optimum first."""
     at = np.flatnonzero(side * (ridge.m - best.m[0]) > 0)[::side]
     m = np.concatenate([best.m, ridge.m[at]])
     return m, np.concatenate([[0.0], rise(ridge.sse[at], best.sse[0])])
 
 
-def _bracket(ridge: Points, best: Points, goal: float, side: int) -> tuple[float, float | None]:
+def _bracket(ridge: Solutions, best: Solutions, goal: float, side: int) -> tuple[float, float | None]:
     """(last m inside, first outside) on one side; None where nothing lies outside."""
     m, height = _outward(ridge, best, side)
     last = int(np.flatnonzero(height <= goal)[-1])
     return float(m[last]), float(m[last + 1]) if last + 1 < len(m) else None
 
 
-def _height(ridge: Points, best: Points, m: float) -> float:
+def _height(ridge: Solutions, best: Solutions, m: float) -> float:
     if m == best.m[0]:
         return 0.0
     return float(rise(ridge.sse[np.searchsorted(ridge.m, m)], best.sse[0]))
 
 
-def _tight(ridge: Points, best: Points, goal: float, inner: float, outer: float) -> bool:
+def _tight(ridge: Solutions, best: Solutions, goal: float, inner: float, outer: float) -> bool:
     """Whether the bracket is narrow enough for straight interpolation."""
     low, high = _height(ridge, best, inner), _height(ridge, best, outer)
     return high - low <= 0.1 * goal or abs(outer - inner) < 1e-9
 
 
-def _between(ridge: Points, best: Points, goal: float, inner: float, outer: float) -> list[float]:
+def _between(ridge: Solutions, best: Solutions, goal: float, inner: float, outer: float) -> list[float]:
     """Three m in the bracket: the interpolated crossing, and one on either side of it."""
     low, high = _height(ridge, best, inner), _height(ridge, best, outer)
     way = min(max((goal - low) / (high - low), 0.05), 0.95)
@@ -158,7 +168,7 @@ def _between(ridge: Points, best: Points, goal: float, inner: float, outer: floa
     ]
 
 
-def _crossing(ridge: Points, best: Points, goal: float, side: int) -> float | None:
+def _crossing(ridge: Solutions, best: Solutions, goal: float, side: int) -> float | None:
     """Outermost m on one side where the ridge passes the goal; None where the search box ends first."""
     inner, outer = _bracket(ridge, best, goal, side)
     if outer is None:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scaling.curve import Array, share, share_slopes
+from scaling.curve import Array, Bools, share, share_slopes
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,6 @@ class Moments:
         """Weighted sum of squared residuals at R0 and A (never below zero by rounding)."""
         q = r0 * r0 * self.hh + 2.0 * r0 * a * self.hg + a * a * self.gg
         return np.maximum(self.yy - 2.0 * (r0 * self.hy + a * self.gy) + q, 0.0)
-
-    def take(self, index: Array) -> "Moments":
-        return Moments(*(getattr(self, k)[index] for k in ("hh", "hg", "gg", "hy", "gy")), self.yy)
 
 
 def moments(p: Problem, g: Array) -> Moments:
@@ -156,7 +153,7 @@ def scan(p: Problem) -> Scan:
 
 
 @dataclass(frozen=True)
-class Points:
+class Solutions:
     """K candidate solutions, arrays [K]."""
 
     b: Array
@@ -169,8 +166,8 @@ class Points:
         return int(np.argmin(self.sse))
 
 
-def solve(p: Problem, grid: Scan, starts: int = 8) -> Points:
-    """The global optimum as Points of length 1: every basin of the grid, refined; the lowest wins."""
+def solve(p: Problem, grid: Scan, *, also: Solutions | None = None, starts: int = 8) -> Solutions:
+    """The global optimum as Solutions of length 1: every basin of the grid, and `also`, refined; the lowest wins."""
     sse = solve_linear(p, grid.moments)[2]
     padded = np.pad(sse, 1, constant_values=np.inf)
     nb, nm = sse.shape
@@ -180,9 +177,12 @@ def solve(p: Problem, grid: Scan, starts: int = 8) -> Points:
             lowest &= sse <= padded[i : i + nb, j : j + nm]
     rows, columns = np.nonzero(lowest)
     order = np.argsort(sse[rows, columns], kind="stable")[:starts]
-    found = refine(p, grid.b[rows[order]], grid.m[columns[order]])
+    b, m = grid.b[rows[order]], grid.m[columns[order]]
+    if also is not None:
+        b, m = np.append(b, also.b), np.append(m, also.m)
+    found = refine(p, b, m)
     k = found.best()
-    return Points(*(np.atleast_1d(v[k]) for v in (found.b, found.m, found.r0, found.a, found.sse)))
+    return Solutions(*(np.atleast_1d(v[k]) for v in (found.b, found.m, found.r0, found.a, found.sse)))
 
 
 @dataclass
@@ -196,7 +196,7 @@ class _State:
     a: Array
     sse: Array
 
-    def accept(self, other: "_State", better: np.ndarray) -> None:
+    def accept(self, other: "_State", better: Bools) -> None:
         for name, mine in vars(self).items():
             theirs = getattr(other, name)
             mask = better[:, None] if mine.ndim == 2 else better
@@ -219,7 +219,7 @@ def refine(
     move: tuple[bool, bool] = (True, True),
     tolerance: float = 1e-9,
     max_iterations: int = 80,
-) -> Points:
+) -> Solutions:
     """Damped Gauss-Newton in (log B, log C_mid) from K starts [K]; `move` holds either of the two fixed."""
     state = _evaluate(p, np.clip(b, *p.b_range), np.clip(m, *p.m_range))
     damping = np.full(len(state.b), 1e-3)
@@ -236,16 +236,30 @@ def refine(
         if (settled | (damping > 1e9)).all():
             break
         damping = np.clip(damping, 1e-12, 1e12)
-    return Points(state.b, state.m, state.r0, state.a, state.sse)
+    return Solutions(state.b, state.m, state.r0, state.a, state.sse)
 
 
-def normal_matrix(p: Problem, state: Points) -> tuple[Array, Array, Array]:
+def normal_matrix(p: Problem, state: Solutions) -> tuple[Array, Array, Bools]:
     """(J'WJ [K, 4, 4], J'Wr [K, 4], free [K, 4]) by (R0, A, log B, log C_mid) at given points."""
     full = _evaluate(p, state.b, state.m)
     return _normal(p, full)
 
 
-def _normal(p: Problem, s: _State) -> tuple[Array, Array, Array]:
+def design(p: Problem, at: Solutions) -> tuple[Array, Array]:
+    """(standardised Jacobian [k + n, free parameters], residuals [k + n]) at one solution; start observations first."""
+    _, _, free = normal_matrix(p, at)
+    s = _evaluate(p, at.b, at.m)
+    gain, g, root_w = s.a - s.r0, s.g[0], np.sqrt(p.w)
+    rows = np.stack([1.0 - g, g, gain * s.by_b[0], gain * s.by_m[0]], axis=1) * root_w[:, None]
+    start = np.zeros((len(p.start_y), 4))
+    start[:, 0] = p.start_w**0.5
+    residuals = np.concatenate(
+        [(p.start_y - s.r0[0]) * p.start_w**0.5, (p.y - s.r0[0] - gain[0] * g) * root_w]
+    )
+    return np.concatenate([start, rows])[:, free[0]], residuals
+
+
+def _normal(p: Problem, s: _State) -> tuple[Array, Array, Bools]:
     gain = (s.a - s.r0)[:, None]
     j = np.stack([1.0 - s.g, s.g, gain * s.by_b, gain * s.by_m], axis=1)
     residual = p.y - s.r0[:, None] - gain * s.g
@@ -263,7 +277,7 @@ def _normal(p: Problem, s: _State) -> tuple[Array, Array, Array]:
     return matrix, gradient, free
 
 
-def masked(matrix: Array, free: Array) -> Array:
+def masked(matrix: Array, free: Bools) -> Array:
     """`matrix` [K, d, d] with rows and columns of what is not free replaced by the identity."""
     both = free[:, :, None] & free[:, None, :]
     return np.where(both, matrix, np.eye(matrix.shape[-1]))
