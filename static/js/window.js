@@ -72,8 +72,8 @@ export function fittedWindow({ box, chart, controls, changed }) {
     const unit = payload.x.short;
     const [first, last, count] = [firstIndex(), lastIndex(), xs().length];
     const words = {
-      lo: first === 0 ? "nothing" : `${first} of ${count} evaluations, below ${amount(xs()[first])} ${unit}`,
-      cutoff: last === count - 1 ? `all ${count} evaluations` : `${amount(xs()[last])} ${unit}, ${last + 1} of ${count} evaluations`,
+      lo: first === 0 ? "nothing" : `${amount(xs()[first])} ${unit}, ${first} of ${count} left out`,
+      cutoff: last === count - 1 ? `all ${count} evaluations` : `${amount(xs()[last])} ${unit}, then predict ${count - last - 1} of ${count}`,
     };
     for (const end of ["lo", "cutoff"]) {
       const now = end === "lo" ? first : last;

@@ -38,7 +38,7 @@ METRICS = (
     Metric("train/grad_norm", "Gradient norm"),
     Metric("train/ratio_max", "Largest ratio"),
     Metric("train/ratio_clip_fraction", "Clipped ratios", share=True),
-    Metric("train/mismatch_logp_mean", "Log-prob gap, mean"),
+    Metric("train/mismatch_logp_mean", "Log-prob gap"),
     Metric("train/mismatch_logp_max", "Log-prob gap, max"),
     Metric("train/kl", "KL"),
     Metric("train/response_length", "Response length"),
@@ -64,7 +64,9 @@ class Panel:
     def latest(self) -> str:
         """The newest value with three significant digits."""
         value = self.values[-1]
-        return f"{100 * value:.3g} %" if self.metric.share else words.amount(value)
+        if self.metric.share:
+            return f"{100 * value:.3g} %"
+        return f"{value:.3g}" if 0.001 <= abs(value) < 1000 else words.amount(value)
 
     @property
     def label(self) -> str:

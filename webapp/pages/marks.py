@@ -75,8 +75,9 @@ def _identified(ceiling: dict, scale: Scale, series: int) -> SafeString:
     lo = _place(scale[0] if ceiling["lo"] is None else ceiling["lo"], scale)
     hi = _place(scale[1] if ceiling["hi"] is None else ceiling["hi"], scale)
     return format_html(
-        '<line class="span" x1="{}" x2="{}" y1="9" y2="9"/><path class="dot" transform="translate({} 9)" d="{}"/>',
-        lo, hi, _place(ceiling["value"], scale), shape_path(series),
+        '<path class="span" d="M{} 9H{}"/><path class="cap" d="M{} 5v8M{} 5v8"/>'
+        '<path class="dot" transform="translate({} 9) scale(.8)" d="{}"/>',
+        lo, hi, lo, hi, _place(ceiling["value"], scale), shape_path(series),
     )  # fmt: skip
 
 
