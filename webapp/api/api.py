@@ -53,6 +53,6 @@ def urls() -> list[URLPattern | URLResolver]:
     patterns, *_ = api.urls
     return [
         path("healthz", healthz, name="healthz"),
-        path("api/v1/", (problems.in_our_form(patterns), "api", "api")),  # type: ignore[arg-type]
+        path("api/v1/", (problems.in_our_form(patterns), "api", "api")),
         re_path(r"^api/(?P<rest>.*)$", problems.nothing_here),
     ]

@@ -51,7 +51,11 @@ def install(api: NinjaAPI) -> None:
         Exception: _of_bug,
     }
     for kind, answer in handlers.items():
-        api.add_exception_handler(kind, lambda request, error, answer=answer: answer(error))
+        api.add_exception_handler(kind, _without_request(answer))
+
+
+def _without_request(answer: Callable[[Any], HttpResponse]) -> Callable[[HttpRequest, Any], HttpResponse]:
+    return lambda request, error: answer(error)
 
 
 def _of_validation_error(error: ValidationError) -> JsonResponse:

@@ -42,8 +42,11 @@ def create_run(
     body: Body[RunBody],
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status:
-    make = _track if isinstance(body, TrackBody) else _launch
-    launched = make(cast(ApiRequest, request), body, idempotency_key)
+    asked = cast(ApiRequest, request)
+    if isinstance(body, TrackBody):
+        launched = _track(asked, body, idempotency_key)
+    else:
+        launched = _launch(asked, body, idempotency_key)
     run = selectors.run_by_id(project_of(request), launched.run.pk)
     return Status(201 if launched.created else 200, run_payload(run))
 

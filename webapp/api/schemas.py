@@ -12,7 +12,6 @@ from webapp.runs.models import State
 
 Axis = Literal["device_hours", "flops", "tokens", "step"]
 Format = Literal["json", "csv"]
-StateName = Literal[tuple(State.values)]  # type: ignore[valid-type]
 
 
 class Error(Schema):
@@ -104,7 +103,7 @@ class PageQuery(Schema):
 
 
 class RunQuery(PageQuery):
-    state: list[StateName] = Field(default_factory=list, description="One or more states.")
+    state: list[State] = Field(default_factory=list, description="One or more states.")
     recipe: str = ""
     task: str = ""
     model: str = ""
@@ -115,7 +114,7 @@ class RunOut(Schema):
     id: str
     name: str
     origin: Literal["launched", "tracked"]
-    state: StateName
+    state: State
     state_reason: str
     recipe: str | None
     revision: int | None
@@ -134,7 +133,7 @@ class RunOut(Schema):
 
 class AttemptOut(Schema):
     number: int
-    state: StateName
+    state: State
     message: str
     submission_id: str
     resumed_from_step: int | None

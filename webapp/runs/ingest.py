@@ -6,6 +6,7 @@ PostgreSQL takes the records apart into points, so a value crosses Python once a
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import F
@@ -182,13 +183,14 @@ def _conflict(position: int, attempt: int, seq: int) -> Conflict:
 def _note_report(run: Run, *, new: bool, refit: bool) -> None:
     """The trainer lives: heartbeat, and running if it only was starting; new records make a new version."""
     now = timezone.now()
-    fields = {"heartbeat_at": now}
+    fields: dict[str, Any] = {"heartbeat_at": now}
     if refit:
         fields["refit_wanted_at"] = now
         nudge.send(names.REFIT, run.pk)
     if new and run.state != State.RUNNING:
-        started = {"started_at": run.started_at or now}
-        if move(run, State.RUNNING, attempt=run.attempt_number, **fields, **started):
+        started_at = run.started_at or now
+        if move(run, State.RUNNING, attempt=run.attempt_number, started_at=started_at, **fields):
             return
-    bumped = {"version": F("version") + 1} if new else {}
-    Run.objects.filter(pk=run.pk).update(**fields, **bumped)
+    if new:
+        fields["version"] = F("version") + 1
+    Run.objects.filter(pk=run.pk).update(**fields)

@@ -153,7 +153,7 @@ def sampled_points(run: Run, metric: str, x: str = "step", points: int = 1000) -
 
     Stable: more data thins points out but never moves one, and never brings back one that had gone.
     """
-    parameters = {"run": run.pk, "metric": metric, "points": max(points, MIN_SAMPLE)}
+    parameters: dict[str, str | int] = {"run": run.pk, "metric": metric, "points": max(points, MIN_SAMPLE)}
     with connection.cursor() as cursor:
         cursor.execute(SAMPLE, parameters)
         rows = cursor.fetchall()
