@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 COMPUTE_KEYS = ("device_hours", "flops", "tokens")
+MAX_NAME_LENGTH = 100  # the server's limit
 Complain = Callable[[str, str], None]  # (kind, message): a kind is reported once
 
 
@@ -26,13 +27,18 @@ def clean_metrics(metrics: Mapping[str, Any], complain: Complain) -> dict[str, i
     cleaned: dict[str, int | float] = {}
     for name, value in metrics.items():
         number = to_number(value)
-        if number is None:
+        if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+            complain(
+                "name",
+                f"a metric's name has 1 to {MAX_NAME_LENGTH} printable characters, not {name!r}: dropped",
+            )
+        elif number is None:
             complain(
                 f"metric {name}",
                 f"metric {name!r} has the value {value!r}, which is no finite number: dropped",
             )
         else:
-            cleaned[str(name)] = number
+            cleaned[name] = number
     return cleaned
 
 

@@ -1,6 +1,6 @@
 """Runs one part of the stack and sees to it that nothing of it outlives the supervisor.
 
-    python stack/keeper.py COMMAND ARGUMENT...
+    python stack/keeper.py [--grace SECONDS] COMMAND ARGUMENT...
 
 The supervisor holds the other end of standard input. When that closes (because the supervisor stops this part, or was
 killed), or on SIGTERM, the command gets SIGTERM, some time, and then everything that descends from it is killed: being
@@ -32,6 +32,9 @@ def prctl(option: int, value: int) -> None:
 
 
 def main(command: list[str]) -> int:
+    grace = GRACE_SECONDS
+    if command[0] == "--grace":
+        grace, command = float(command[1]), command[2:]
     asked_to_stop = _stop_requests()
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     with open(os.devnull, "rb") as nothing:
@@ -40,7 +43,7 @@ def main(command: list[str]) -> int:
         )
     while process.poll() is None and not select.select([asked_to_stop, 0], [], [], POLL_SECONDS)[0]:
         pass
-    _end(process)
+    _end(process, grace)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
@@ -54,11 +57,11 @@ def _stop_requests() -> int:
     return readable
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], grace: float) -> None:
     if process.poll() is None:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_SECONDS)
+            process.wait(grace)
     _signal_descendants(signal.SIGTERM)
     _wait_for_descendants(LEFTOVER_SECONDS)
     while _descendants():  # new ones may appear while the others die

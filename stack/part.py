@@ -13,6 +13,7 @@ from stack.environment import ROOT
 
 FIRST_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 30.0
+MAX_LOG_BYTES = 20_000_000  # a longer log is set aside at the part's next start
 SETTLED_SECONDS = 60.0  # a part that ran this long starts over with the first back-off
 
 
@@ -42,6 +43,7 @@ class Part:
         """Start the process; its output is appended to its log. The keeper holds `lock` (a descriptor) until all
         of the part is gone. Raises OSError."""
         command = [sys.executable, "-P", str(ROOT / "stack" / "keeper.py"), *self.command()]
+        self._rotate_log()
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 command,
@@ -55,6 +57,10 @@ class Part:
             )
         self.started_at = time.monotonic()
         self.restart_at = None
+
+    def _rotate_log(self) -> None:
+        if self.log_path.exists() and self.log_path.stat().st_size > MAX_LOG_BYTES:
+            self.log_path.replace(self.log_path.with_suffix(".log.1"))
 
     def exit_status(self) -> int | None:
         """The status that the process ended with; None while it runs or where there is none."""

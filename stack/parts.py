@@ -2,12 +2,14 @@
 
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 
 from stack import ray, redis
 from stack.part import Part
+from stack.ports import listening_error
 
 BIN = Path(sys.executable).parent
 # Fits are small; one thread each keeps two cores free for the training.
@@ -36,7 +38,7 @@ def redis_part(home: Path, log_folder: Path, port: int) -> Part:
 
 
 class RayPart(Part):
-    """A Ray head node; each start takes new ports, `address` is the Jobs API of the latest."""
+    """A Ray head node. Each start takes new ports; the Jobs API stays at `address` where its port is still free."""
 
     address: str
 
@@ -50,9 +52,13 @@ class RayPart(Part):
             90.0,
         )
         self._folder = ray.ray_folder(home)
+        self._dashboard_port: int | None = None
 
     def _command(self) -> list[str]:
         ports = ray.RayPorts.free()
+        if self._dashboard_port is not None and listening_error("127.0.0.1", self._dashboard_port) is None:
+            ports = replace(ports, dashboard=self._dashboard_port)
+        self._dashboard_port = ports.dashboard
         self.address = ray.ray_address(ports)
         return ray.ray_command(self._folder, ports)
 

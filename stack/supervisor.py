@@ -138,7 +138,8 @@ class Supervisor:
         deadline = time.monotonic() + PORT_SECONDS
         while error := listening_error(self.host, self.port):
             if "use" not in error or time.monotonic() > deadline:
-                raise StackError(f"the web server cannot listen on {self.host}:{self.port}: {error}")
+                hint = "; choose another port with --port" if "use" in error else ""
+                raise StackError(f"the web server cannot listen on {self.host}:{self.port}: {error}{hint}")
             time.sleep(0.1)
 
     def _start_ray(self) -> str | None:

@@ -35,6 +35,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
 
 
+from tests.running_stack import stack  # noqa: E402, F401 - a fixture for every folder
+
+
 @pytest.fixture
 def headroom_home() -> Path:
     """The session's HEADROOM_HOME."""

@@ -1,5 +1,6 @@
 """The Celery application: `celery -A worker.app worker -B`."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from django.conf import settings  # noqa: E402 - needs the line above
 from worker import names  # noqa: E402
 
 RECONCILE_SECONDS = 2.0
+
+for _chatty in ("celery.app.trace", "celery.worker.strategy", "celery.beat"):  # three lines a round
+    logging.getLogger(_chatty).setLevel(logging.WARNING)
 
 app = Celery("headroom", broker=settings.CELERY_BROKER_URL, include=["worker.tasks"])
 app.conf.update(

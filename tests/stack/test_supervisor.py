@@ -1,0 +1,145 @@
+"""The supervisor as its user meets it: `manage.py up`, without Ray where Ray is not the question."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from stack.environment import ROOT
+from stack.ports import free_port
+from tests.running_stack import RunningStack, alive, stack_environment
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(240)]
+
+
+def keeper_of(running: RunningStack, name: str) -> psutil.Process:
+    """The keeper of a part, found by a word of its command line."""
+    children = psutil.Process(running.process.pid).children()
+    (found,) = [child for child in children if any(name in word for word in child.cmdline())]
+    return found
+
+
+def health(running: RunningStack) -> dict[str, str]:
+    try:
+        return httpx.get(f"{running.url}/healthz", timeout=5).json()
+    except (httpx.HTTPError, ValueError) as error:
+        return {"status": repr(error)}
+
+
+def up(home: Path, *options: str, default_home: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A `manage.py up` that is expected to end by itself."""
+    return subprocess.run(
+        [sys.executable, "manage.py", "up", "--home", str(home), *options],
+        cwd=ROOT,
+        env=stack_environment(default_home or home),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """A stack without Ray, for tests that break parts of it."""
+    running = RunningStack.start(tmp_path_factory.mktemp("small") / "home", "--no-ray")
+    yield running
+    running.stop()
+
+
+def test_whole_stack_answers_for_every_part(stack: RunningStack) -> None:
+    wait_until(lambda: health(stack).get("status") == "ok", 30, "healthz")
+
+    assert health(stack) == {"status": "ok", "database": "ok", "broker": "ok", "worker": "ok", "ray": "ok"}
+
+
+def test_first_account_can_make_a_token_and_use_it(stack: RunningStack) -> None:
+    token = stack.token("read")
+    answer = httpx.get(f"{stack.url}/api/v1/recipes", headers={"Authorization": f"Bearer {token}"})
+
+    assert answer.status_code == 200, answer.text
+    assert {"scalerl", "tiny-scalerl"} <= {recipe["slug"] for recipe in answer.json()["items"]}
+
+
+def test_second_stack_on_the_same_folder_is_refused(stack: RunningStack) -> None:
+    result = up(stack.home, "--port", str(free_port()))
+
+    assert result.returncode == 1
+    assert f"Headroom is already running on {stack.home} (process {stack.process.pid})" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_taken_port_is_a_clear_error(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        result = up(tmp_path, "--port", str(port))
+
+    assert result.returncode == 1
+    assert result.stderr.strip() == (
+        f"CommandError: the web server cannot listen on 127.0.0.1:{port}: "
+        "Address already in use; choose another port with --port"
+    )
+
+
+def test_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = up(tmp_path / "file" / "home", "--port", str(free_port()), default_home=tmp_path)
+
+    assert result.returncode == 1
+    assert "cannot be used: Not a directory" in result.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(("name", "in_command"), [("redis", "valkey-server"), ("celery", "worker.app")])
+def test_dead_part_is_started_again(small: RunningStack, name: str, in_command: str) -> None:
+    (victim,) = keeper_of(small, in_command).children()
+    victim.send_signal(signal.SIGKILL)
+    small.wait_for(f"{name} ended with status 137")
+
+    expected = {"status": "ok", "database": "ok", "broker": "ok", "worker": "ok", "ray": "not configured"}
+    wait_until(lambda: health(small) == expected, 60, f"{name} works again")
+
+
+def test_sigterm_stops_every_child(tmp_path: Path) -> None:
+    running = RunningStack.start(tmp_path / "home")
+    children = running.descendants()
+    running.stop()
+
+    assert running.process.returncode == 0
+    assert len(children) > 20  # Ray's own among them
+    assert alive(children) == []
+
+
+def test_killed_supervisor_leaves_nothing_and_the_next_one_starts(tmp_path: Path) -> None:
+    killed = RunningStack.start(tmp_path / "home", "--no-ray")
+    children = killed.descendants()
+    killed.process.kill()
+    killed.process.wait()
+    again = RunningStack.start(tmp_path / "home", "--no-ray", port=killed.port)
+    still_there = alive(children)
+    again.stop()
+
+    assert still_there == []
+    assert "password" not in "\n".join(again.output)  # the account is there already
+
+
+def test_parts_that_are_given_are_used_and_not_started(tmp_path: Path, small: RunningStack) -> None:
+    """The second stack has its own web server and worker on the first one's stores."""
+    given = json.loads((small.home / "services.json").read_text())
+    home = tmp_path / "second"
+    variables = stack_environment(home)
+    variables |= {"DATABASE_URL": given["database_url"], "REDIS_URL": given["redis_url"]}
+    second = RunningStack.start(home, "--no-ray", variables=variables)
+    commands = [" ".join(child.cmdline()) for child in psutil.Process(second.process.pid).children()]
+    second.stop()
+
+    assert len(commands) == 2, commands
+    assert not (home / "postgres").exists() and not (home / "redis").exists()
+    assert os.path.exists(f"/proc/{small.process.pid}")
