@@ -80,7 +80,7 @@ def fit_points(
     best = like.best
     if best.a[0] - best.r0[0] <= 1e-9 * max(float(np.ptp(data.reward)), 1e-12):
         return replace(blank, message="the reward does not rise over the window, so there is no curve to fit")
-    params = _params(like)
+    params = _params(like, r0, a)
     sse, r2 = goodness(data, form, params)
     result = replace(
         blank,
@@ -194,11 +194,11 @@ def _m_range(u: Array, offset: float) -> tuple[float, float]:
     return (max(u[0] - _BEYOND, -_LOG_MAX - offset), min(u[-1] + _BEYOND, _LOG_MAX - offset))
 
 
-def _params(like: Likelihood) -> dict[str, float]:
+def _params(like: Likelihood, r0: float | None, a: float | None) -> dict[str, float]:
     p, best = like.problem, like.best
     values = (
-        float(best.r0[0]) + like.shift,
-        float(best.a[0]) + like.shift,
+        float(best.r0[0]) + like.shift if r0 is None else r0,
+        float(best.a[0]) + like.shift if a is None else a,
         math.exp(float(best.b[0])),
         math.exp(float(best.m[0]) + like.offset),
     )

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+import scaling
+from scaling.compare import compare, rank, recipe_ceiling
+from scaling.simulate import rewards
+
+
+def fitted(*, a=0.6, b=1.9, times=6.0, seed=0, sd=0.005):
+    compute = np.linspace(100 * times / 60, 100 * times, 60)
+    return scaling.fit(
+        compute, rewards(compute, r0=0.1, a=a, b=b, c_mid=100.0, sd=sd, rng=np.random.default_rng(seed))
+    )
+
+
+def test_ceilings_further_apart_than_the_margin_decide() -> None:
+    low, high = fitted(a=0.55), fitted(a=0.61, seed=1)
+
+    assert compare(low, high).winner == "b"
+    assert compare(high, low).winner == "a"
+    assert "higher ceiling, by 0.0" in compare(high, low).reason
+
+
+def test_a_tie_is_refitted_at_the_shared_ceiling_and_the_higher_b_is_more_efficient() -> None:
+    slow, fast = fitted(b=1.5), fitted(b=2.2, seed=1)
+
+    result = compare(slow, fast)
+
+    assert result.winner == "tie_ceiling" and result.more_efficient == "b"
+    assert result.shared_A == pytest.approx(0.5 * (slow.params["A"] + fast.params["A"]))
+    assert result.B_a == pytest.approx(1.5, abs=0.1) and result.B_b == pytest.approx(2.2, abs=0.1)
+
+
+def test_equal_recipes_tie_in_everything() -> None:
+    result = compare(fitted(), fitted(seed=1))
+
+    assert result.winner == "tie_ceiling" and result.more_efficient is None
+    assert "overlap" in result.reason
+
+
+def test_an_unknown_ceiling_decides_nothing() -> None:
+    result = compare(fitted(), fitted(times=0.6))
+
+    assert result.winner == "undecided" and "not identified" in result.reason
+
+
+def test_one_seed_keeps_its_interval_and_more_combine() -> None:
+    assert recipe_ceiling([(0.6, 0.58, 0.63)]) == (0.6, 0.58, 0.63)
+
+    mean, lo, hi = recipe_ceiling([(0.60, 0.59, 0.61), (0.61, 0.60, 0.62), (0.59, 0.58, 0.60)])
+
+    assert mean == pytest.approx(0.6)
+    assert 0.58 < lo < 0.6 < hi < 0.62
+    assert recipe_ceiling([(0.6, 0.59, None), (0.61, 0.6, 0.62)])[2] is None
+    with pytest.raises(ValueError, match="no seeds"):
+        recipe_ceiling([])
+
+
+def test_seeds_that_differ_more_than_their_intervals_widen_the_recipes() -> None:
+    close = recipe_ceiling([(0.60, 0.59, 0.61), (0.60, 0.59, 0.61), (0.60, 0.59, 0.61)])
+    apart = recipe_ceiling([(0.55, 0.54, 0.56), (0.60, 0.59, 0.61), (0.65, 0.64, 0.66)])
+
+    assert apart[2] - apart[1] > 4 * (close[2] - close[1])
+
+
+def test_ranks_tie_with_the_leader_of_the_group() -> None:
+    ceilings = [(0.50, 0.49, 0.51), (0.61, 0.60, 0.62), (0.595, 0.59, 0.60), (0.47, 0.46, 0.495)]
+
+    assert rank(ceilings) == [3, 1, 1, 3]
+    assert rank(ceilings, margin=0.0) == [3, 1, 1, 3]  # the intervals still touch or overlap
+    assert rank([(0.6, 0.59, 0.61), (0.5, 0.4, None)]) == [1, 1]
+    assert rank([]) == []

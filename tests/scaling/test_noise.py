@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+
+import scaling
+from scaling.noise import Noise, estimate
+from scaling.simulate import noise, rewards
+
+DESIGN = np.vander(np.linspace(-1, 1, 50), 4)
+
+
+def estimated(rho: float, *, repeats: int = 200) -> list[Noise]:
+    rng = np.random.default_rng(7)
+    found = []
+    for _ in range(repeats):
+        error = noise(50, 0.01, rng, rho=rho)
+        residuals = error - DESIGN @ np.linalg.lstsq(DESIGN, error, rcond=None)[0]
+        found.append(estimate(residuals, DESIGN, n_chain=50, known=False, floor=0.0))
+    return found
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.5])
+def test_the_autocorrelation_and_variance_of_the_errors_are_found_without_bias(rho: float) -> None:
+    found = estimated(rho)
+
+    assert np.mean([one.rho for one in found]) == pytest.approx(rho, abs=0.05)
+    assert np.mean([one.variance for one in found]) == pytest.approx(1e-4, rel=0.15)
+
+
+def test_independent_noise_is_hardly_inflated() -> None:
+    assert np.median([one.inflation for one in estimated(0.0)]) < 1.1
+
+
+def test_correlated_noise_widens_the_interval() -> None:
+    width = {}
+    for rho in (0.0, 0.6):
+        compute = np.linspace(8.0, 400.0, 50)
+        rng = np.random.default_rng(2)
+        reward = rewards(compute, r0=0.1, a=0.6, b=1.8, c_mid=100.0, sd=0.01, rng=rng, rho=rho)
+        fit = scaling.fit(compute, reward)
+        width[rho] = np.diff(fit.interval("A"))[0] / fit.noise_sd
+
+    assert width[0.6] > 1.4 * width[0.0]
+
+
+def test_known_errors_are_believed_unless_the_scatter_is_larger() -> None:
+    compute = np.linspace(8.0, 400.0, 50)
+    truth = {"r0": 0.1, "a": 0.6, "b": 1.8, "c_mid": 100.0}
+    reward = rewards(compute, **truth, sd=0.01, rng=np.random.default_rng(4))
+
+    believed = scaling.fit(compute, reward, stderr=np.full(50, 0.03))
+    doubted = scaling.fit(compute, reward, stderr=np.full(50, 0.001))
+
+    assert believed.noise_sd == pytest.approx(0.03)
+    assert doubted.noise_sd == pytest.approx(0.01, rel=0.4)
+
+
+def test_few_points_are_taken_as_independent_with_heavy_tails() -> None:
+    residuals = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+
+    few = estimate(residuals, np.ones((6, 1)), n_chain=6, known=False, floor=0.0)
+
+    assert few.rho == 0.0 and few.dof == 5
+    assert few.quantile(0.9) == pytest.approx(2.015, abs=1e-3)
