@@ -1,0 +1,118 @@
+"""Accounts, the default project, and tokens that are stored as digests only."""
+
+import hashlib
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+
+from webapp.accounts import services
+from webapp.accounts.models import ApiToken, Project
+from webapp.errors import Conflict, InvalidInput
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def user():
+    return get_user_model().objects.create_user("ada")
+
+
+@pytest.fixture
+def project(user):
+    return Project.objects.get(slug="default")
+
+
+@pytest.fixture
+def token(user, project):
+    return services.create_token(user=user, project=project, scope="write")
+
+
+def test_every_new_account_belongs_to_the_default_project():
+    ada = get_user_model().objects.create_user("ada")
+    root = get_user_model().objects.create_superuser("root")
+
+    assert [p.slug for p in ada.projects.all()] == [p.slug for p in root.projects.all()] == ["default"]
+    assert Project.objects.get().recipes.filter(slug="tiny-scalerl").exists()
+
+
+def test_a_projects_slug_is_its_own(project):
+    with pytest.raises(Conflict):
+        services.create_project(slug="default", name="Again")
+
+
+def test_the_first_account_gets_a_password_once():
+    password = services.first_account("ada")
+
+    assert get_user_model().objects.get().check_password(password)
+    assert services.first_account("ada") is None
+    assert services.first_account("grace") is None
+
+
+def test_a_token_is_stored_as_its_digest_only(token):
+    row = ApiToken.objects.get()
+
+    assert token.startswith("hr_")
+    assert row.digest == hashlib.sha256(token.encode()).hexdigest()
+    assert token not in str(ApiToken.objects.values().get())
+
+
+def test_a_token_opens_its_project(token, user, project):
+    found = services.authenticate(token)
+
+    assert (found.user, found.project, found.scope) == (user, project, "write")
+
+
+@pytest.mark.parametrize("raw", ["", "hr_", "hr_wrong", "é", "x" * 10_000])
+def test_other_texts_open_nothing(token, raw):
+    assert services.authenticate(raw) is None
+
+
+def test_a_revoked_token_opens_nothing(token):
+    services.revoke_token(services.authenticate(token))
+
+    assert services.authenticate(token) is None
+
+
+def test_the_token_of_an_inactive_or_former_member_opens_nothing(token, user, project):
+    project.members.remove(user)
+    after_leaving = services.authenticate(token)
+    project.members.add(user)
+    user.is_active = False
+    user.save()
+
+    assert after_leaving is None
+    assert services.authenticate(token) is None
+
+
+def test_authentication_is_one_query_and_notes_the_use_once_a_minute(token, django_assert_num_queries):
+    services.authenticate(token)
+
+    with django_assert_num_queries(1):
+        found = services.authenticate(token)
+    assert found.last_used_at is not None
+
+
+def test_bad_tokens_are_not_made(user, project):
+    outsider = services.create_project(slug="code", name="Code")
+
+    with pytest.raises(InvalidInput) as scope:
+        services.create_token(user=user, project=project, scope="everything")
+    with pytest.raises(InvalidInput) as member:
+        services.create_token(user=user, project=outsider, scope="read")
+
+    assert (scope.value.field, member.value.field) == ("scope", "user")
+    assert not ApiToken.objects.exists()
+
+
+def test_the_command_prints_the_token_alone_on_a_line(user, capsys):
+    call_command("create_token", "ada", "--scope", "read")
+
+    (line,) = capsys.readouterr().out.splitlines()
+    assert services.authenticate(line).scope == "read"
+
+
+@pytest.mark.parametrize("arguments", [["nobody"], ["ada", "--project", "nothing"]])
+def test_the_command_says_what_is_unknown(user, arguments):
+    with pytest.raises(CommandError, match=f"there is no .* '{arguments[-1]}'"):
+        call_command("create_token", *arguments)

@@ -1,0 +1,166 @@
+"""Reading runs and series: superseded points, stable samples, one query for many runs."""
+
+import random
+
+import pytest
+
+from webapp.errors import NotFound
+from webapp.runs import ingest, lifecycle, selectors
+from webapp.runs.launch import track_run
+from webapp.runs.models import Attempt
+
+
+@pytest.fixture
+def report(make_record):
+    """report(run, [0.1, 0.2], attempt=2, first=10): pass rates of consecutive steps."""
+
+    def send(run, values, *, attempt=1, first=0, metric="eval/pass_rate"):
+        records = [make_record(first + i, {metric: v}, attempt=attempt, seq=i) for i, v in enumerate(values)]
+        ingest.store_records(run, records)
+
+    return send
+
+
+def steps(points):
+    return [(p.attempt, p.step) for p in points]
+
+
+def test_points_past_the_resumed_checkpoint_are_superseded(tracked, report):
+    report(tracked, [0.1] * 6)
+    lifecycle.report_started(tracked, attempt=2, resumed_from_step=3)
+    report(tracked, [0.2] * 2, attempt=2, first=4)
+
+    expected = [(1, 0), (1, 1), (1, 2), (1, 3), (2, 4), (2, 5)]
+    assert steps(selectors.effective_points(tracked)) == expected
+    assert steps(selectors.sampled_points(tracked, "eval/pass_rate").points) == expected
+    assert selectors.sparklines([tracked.pk])[tracked.pk] == [0.1] * 4 + [0.2] * 2
+
+
+def test_a_later_resume_supersedes_the_attempts_before_it(tracked, report):
+    report(tracked, [0.1] * 6)
+    lifecycle.report_started(tracked, attempt=2, resumed_from_step=4)
+    report(tracked, [0.2] * 2, attempt=2, first=5)
+    lifecycle.report_started(tracked, attempt=3, resumed_from_step=2)
+    report(tracked, [0.3], attempt=3, first=3)
+
+    assert steps(selectors.effective_points(tracked)) == [(1, 0), (1, 1), (1, 2), (3, 3)]
+
+
+def test_an_attempt_that_began_anew_supersedes_all_before_it(tracked, report):
+    report(tracked, [0.1] * 3)
+    lifecycle.report_started(tracked, attempt=2, resumed_from_step=None)
+    report(tracked, [0.2], attempt=2)
+
+    assert steps(selectors.effective_points(tracked)) == [(2, 0)]
+
+
+def test_an_attempt_that_has_not_started_supersedes_nothing(tracked, report):
+    report(tracked, [0.1] * 3)
+    Attempt.objects.create(run=tracked, number=2, submission_id="later")
+
+    assert len(selectors.effective_points(tracked)) == 3
+
+
+def test_a_sample_never_moves_a_point_when_data_is_added(tracked, report):
+    values = random.Random(0)
+    before: set = set()
+    for batch in range(12):
+        new = [(1, batch * 9 + i) for i in range(9)]
+        records = [values.random() for _ in new]
+        ingest_at(report, tracked, records, first=batch * 9)
+
+        sample = selectors.sampled_points(tracked, "eval/pass_rate", points=20)
+        shown = set(steps(sample.points))
+
+        assert len(shown) <= 20
+        assert shown <= before | set(new)
+        assert sample.total == 9 * (batch + 1)
+        before = shown
+    assert sample.sampled
+    assert sample.method == "minimum and maximum of every 16 steps, and the newest point"
+
+
+def ingest_at(report, run, values, *, first):
+    """Consecutive steps whose seq goes on where the last batch ended."""
+    from training.records import Record
+
+    compute = {"device_hours": 0.1, "flops": 1.0, "tokens": 1.0}
+    rows = [
+        {
+            "attempt": 1,
+            "seq": first + i,
+            "step": first + i,
+            "time": "2026-01-01T00:00:00Z",
+            "compute": compute,
+        }
+        for i in range(len(values))
+    ]
+    ingest.store_records(
+        run,
+        [
+            Record.model_validate(row | {"metrics": {"eval/pass_rate": v}})
+            for row, v in zip(rows, values, strict=True)
+        ],
+    )
+
+
+def test_a_sample_keeps_the_extremes_and_the_newest(tracked, report):
+    values = [0.5] * 200
+    values[77], values[150] = 0.01, 0.99
+    report(tracked, values)
+
+    sample = selectors.sampled_points(tracked, "eval/pass_rate", points=20)
+
+    shown = {p.step: p.value for p in sample.points}
+    assert (shown[77], shown[150]) == (0.01, 0.99)
+    assert 199 in shown
+
+
+def test_a_sample_of_nothing(tracked):
+    assert selectors.sampled_points(tracked, "nothing").points == []
+
+
+def test_newest_values_in_one_query(tracked, make_record, django_assert_num_queries):
+    ingest.store_records(tracked, [make_record(i, {"a": float(i), "b": -float(i)}) for i in range(4)])
+
+    with django_assert_num_queries(1):
+        latest = selectors.latest_values(tracked)
+
+    assert {name: (p.value, p.step) for name, p in latest.items()} == {"a": (3.0, 3), "b": (-3.0, 3)}
+
+
+def test_sparklines_and_newest_of_many_runs_in_one_query_each(
+    project, user, report, django_assert_num_queries
+):
+    runs = [track_run(user=user, project=project, name=f"r{i}") for i in range(3)]
+    report(runs[0], [i / 100 for i in range(100)])
+    report(runs[1], [0.5])
+
+    with django_assert_num_queries(1):
+        lines = selectors.sparklines([run.pk for run in runs], points=10)
+    with django_assert_num_queries(1):
+        newest = selectors.latest_of_runs([run.pk for run in runs])
+
+    assert lines[runs[0].pk] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99]
+    assert lines[runs[1].pk] == [0.5]
+    assert runs[2].pk not in lines
+    assert {pk: p.value for pk, p in newest.items()} == {runs[0].pk: 0.99, runs[1].pk: 0.5}
+
+
+def test_reading_a_curve_is_one_query(tracked, report, django_assert_num_queries):
+    report(tracked, [0.5] * 30)
+
+    with django_assert_num_queries(1):
+        points = selectors.effective_points(tracked)
+
+    assert len(points) == 30
+    assert (points[3].device_hours, points[3].stderr) == (pytest.approx(0.3), None)
+
+
+def test_a_run_of_another_project_is_not_found(tracked, db):
+    from webapp.accounts.services import create_project
+
+    other = create_project(slug="code", name="Code")
+
+    with pytest.raises(NotFound):
+        selectors.run_by_id(other, tracked.pk)
