@@ -1,0 +1,109 @@
+"""`python -m training pretrain|run`: train without any server. With HEADROOM_URL set, records go there too."""
+
+import argparse
+import contextlib
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from training.models import BASE_MODEL, default_home
+from training.recipe import RecipeError, apply_overrides, load_recipe
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status: 0 the budget was reached or a stop was asked for, 1 an error (its reason is the last line)."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout
+    )
+    for chatty in ("httpx", "httpcore", "filelock"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    try:
+        return options.command(options)
+    except Exception as error:
+        logging.getLogger("training").debug("", exc_info=True)
+        print(f"error: {_one_line(error)}", file=sys.stderr, flush=True)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="pretrain|run")
+
+    pretrain = commands.add_parser(
+        "pretrain", help="make the base model of the default task (about a minute)"
+    )
+    pretrain.add_argument("--out", type=Path, help=f"folder (default: HEADROOM_HOME/models/{BASE_MODEL})")
+    pretrain.add_argument("--steps", type=int, help="fewer steps, for a quick and bad model")
+    pretrain.set_defaults(command=_pretrain)
+
+    run = commands.add_parser("run", help="train a recipe")
+    run.add_argument("recipe", help="a YAML file, or the name of a committed recipe, e.g. tiny/scalerl")
+    run.add_argument("--run-dir", type=Path, required=True, help="metrics.jsonl, summary.json, checkpoints/")
+    run.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. optimizer.lr=1e-4")
+    run.add_argument("--steps", type=int, help="stop after this many updates (budget.max_steps)")
+    run.add_argument("--depth", type=int, help="versions the trainer may be ahead; 0 = synchronous")
+    run.add_argument("--engine", choices=["vllm", "transformers"], help="generator engine (engine.type)")
+    run.add_argument("--seed", type=int)
+    run.add_argument(
+        "--resume", action="store_true", help="go on from the newest checkpoint in the run folder"
+    )
+    run.set_defaults(command=_run)
+    return parser
+
+
+def _pretrain(options: argparse.Namespace) -> int:
+    from training.pretrain import Lessons, pretrain
+
+    out = options.out or default_home() / "models" / BASE_MODEL
+    lessons = Lessons() if options.steps is None else Lessons(steps=options.steps)
+    made = pretrain(out, lessons)
+    print(f"{'made' if made else 'already complete:'} {out}", flush=True)
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    recipe = apply_overrides(load_recipe(options.recipe), _overrides(options))
+    from training.launch import run
+
+    outcome = run(recipe, options.run_dir, resume=options.resume)
+    print(
+        f"{outcome.state}: {outcome.reason}; step {outcome.step}, pass rate {outcome.pass_rate}", flush=True
+    )
+    return 0
+
+
+def _overrides(options: argparse.Namespace) -> dict[str, Any]:
+    overrides = dict(_parse_setting(setting) for setting in options.set)
+    if options.steps is not None:
+        overrides["budget.max_steps"] = options.steps
+    if options.depth is not None:
+        overrides |= {"offpolicy.mode": "pipeline", "offpolicy.k": options.depth}
+    if options.engine is not None:
+        overrides["engine.type"] = options.engine
+    if options.seed is not None:
+        overrides["seed"] = options.seed
+    return overrides
+
+
+def _parse_setting(setting: str) -> tuple[str, Any]:
+    key, equals, value = setting.partition("=")
+    if not equals or not key:
+        raise RecipeError("", f"--set takes KEY=VALUE, not {setting!r}")
+    number = yaml.safe_load(value)
+    if isinstance(number, str):  # YAML reads 1e-4 as text
+        with contextlib.suppress(ValueError):
+            number = float(number)
+    return key, number
+
+
+def _one_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""From rollouts to arrays, and from arrays to micro-batches. numpy only: the driver imports it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from training.rollouts import Group, Sample
+
+
+@dataclass(frozen=True)
+class Batch:
+    """N samples, padded on the right to L tokens. Column t of the [N, L - 1] arrays belongs to token t + 1."""
+
+    tokens: np.ndarray  # [N, L] int64
+    lengths: np.ndarray  # [N] int64, prompt and response
+    behaviour_logp: np.ndarray  # [N, L - 1] float32, the generator's own
+    mask: np.ndarray  # [N, L - 1] bool, True where the policy chose the token
+    rewards: np.ndarray  # [N] float32
+    prompt_index: np.ndarray  # [N] int64
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+def make_batch(groups: Sequence[Group]) -> Batch:
+    """One batch of all samples of the groups; the position of a group is its prompt index."""
+    samples = [(index, sample) for index, group in enumerate(groups) for sample in group.samples]
+    width = max(len(sample.tokens) for _, sample in samples)
+    shape = (len(samples), width)
+    tokens = np.zeros(shape, np.int64)
+    logp = np.zeros(shape, np.float32)
+    mask = np.zeros(shape, bool)
+    for row, (_, sample) in enumerate(samples):
+        _fill(sample, tokens[row], logp[row], mask[row])
+    return Batch(
+        tokens=tokens,
+        lengths=np.array([len(sample.tokens) for _, sample in samples], np.int64),
+        behaviour_logp=logp[:, 1:],
+        mask=mask[:, 1:],
+        rewards=np.array([sample.reward for _, sample in samples], np.float32),
+        prompt_index=np.array([index for index, _ in samples], np.int64),
+    )
+
+
+def _fill(sample: Sample, tokens: np.ndarray, logp: np.ndarray, mask: np.ndarray) -> None:
+    start, end = len(sample.prompt), len(sample.tokens)
+    tokens[:end] = sample.tokens
+    logp[start:end] = sample.logp
+    mask[start:end] = sample.chosen
+
+
+def micro_batches(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
+    """Row numbers of each micro-batch: sorted by length, at most `max_tokens` padded tokens, at least one row."""
+    order = np.argsort(-lengths, kind="stable")
+    batches: list[np.ndarray] = []
+    start = 0
+    while start < len(order):
+        rows = max(1, int(max_tokens // lengths[order[start]]))
+        batches.append(order[start : start + rows])
+        start += rows
+    return batches

@@ -1,0 +1,129 @@
+"""One run from its recipe to its exit status: what `python -m training run` does."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from training import cluster, models
+from training.checkpoints import Checkpoint, newest_checkpoint
+from training.codec import Codec
+from training.driver import Controller, Outcome
+from training.recipe import Recipe, RecipeError, check_runnable, content_hash
+from training.reporting import JOURNAL, Reporter, open_reporter
+from training.tasks import make_task
+from training.waiting import Stopped, Switchboard
+
+log = logging.getLogger("training")
+
+
+def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
+    """Train to the budget, or to SIGTERM or SIGINT. Any error is raised after the server has been told."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    home = _home(run_dir)
+    check_runnable(recipe, home)
+    checkpoint = newest_checkpoint(run_dir / "checkpoints") if resume else None
+    journal = run_dir / JOURNAL
+    if not resume and journal.exists() and journal.stat().st_size:
+        raise RecipeError("", f"{run_dir} holds a run already; use --resume, or another --run-dir")
+    resumed_from = (checkpoint.step if checkpoint else 0) if resume else None
+    device = _device_words(recipe)
+    reporter = open_reporter(run_dir, resumed_from_step=resumed_from, device=device)
+    began = time.monotonic()
+    try:
+        outcome = asyncio.run(
+            _run(recipe, run_dir, models.find_model(recipe.model, home), reporter, checkpoint)
+        )
+    except BaseException as error:
+        reporter.finish("failed", _reason(error))
+        raise
+    finally:
+        with suppress(Exception):
+            ray.shutdown()
+    _write_summary(recipe, run_dir, outcome, time.monotonic() - began)
+    reporter.finish(outcome.state, outcome.reason)
+    return outcome
+
+
+async def _run(
+    recipe: Recipe, run_dir: Path, model_folder: Path, reporter: Reporter, checkpoint: Checkpoint | None
+) -> Outcome:
+    switch = Switchboard()
+    loop = asyncio.get_running_loop()
+    address = cluster.connect(recipe.resources)
+    for number in (signal.SIGTERM, signal.SIGINT):  # after ray.init, which has handlers of its own
+        loop.add_signal_handler(number, switch.stop)
+    actors = cluster.Cluster(recipe, model_folder, switch)
+    try:
+        generator, trainer = await actors.start()
+        _write_driver_file(run_dir, address, actors)
+        controller = Controller(
+            recipe,
+            task=make_task(recipe.task.name, recipe.task.options),
+            codec=Codec(model_folder),
+            generator=generator,
+            trainer=trainer,
+            reporter=reporter,
+            run_dir=run_dir,
+            parameters=actors.parameters,
+            resume=checkpoint,
+            switch=switch,
+        )
+        return await controller.run()
+    except Stopped:
+        usage = Controller.usage_of(checkpoint)
+        return Outcome(
+            "cancelled", "stopped before training", checkpoint.step if checkpoint else 0, usage, None
+        )
+    finally:
+        await actors.stop()
+
+
+def _home(run_dir: Path) -> Path:
+    """HEADROOM_HOME; without it, the home that `run_dir` (HOME/runs/ID) lies in, else the default."""
+    runs = run_dir.resolve().parent
+    is_in_a_home = runs.name == "runs" and (runs.parent / "models").is_dir()
+    return runs.parent if is_in_a_home and not os.environ.get("HEADROOM_HOME") else models.default_home()
+
+
+def _device_words(recipe: Recipe) -> str:
+    resources = recipe.resources
+    kind = "GPU" if resources.generator_gpus + resources.trainer_gpus else "CPU core"
+    return f"{resources.devices} {kind}{'s' if resources.devices > 1 else ''}"
+
+
+def _write_driver_file(run_dir: Path, address: str, actors: cluster.Cluster) -> None:
+    """Who works for this run: for people, and for whoever cleans up."""
+    content = {"pid": os.getpid(), "host": cluster.this_host(), "ray": address, "processes": actors.processes}
+    (run_dir / "driver.json").write_text(json.dumps(content) + "\n")
+
+
+def _write_summary(recipe: Recipe, run_dir: Path, outcome: Outcome, wall_seconds: float) -> None:
+    content: dict[str, Any] = {
+        "recipe": recipe.name,
+        "content_hash": content_hash(recipe),
+        "seed": recipe.seed,
+        "state": outcome.state,
+        "reason": outcome.reason,
+        "step": outcome.step,
+        "pass_rate": outcome.pass_rate,
+        "compute": asdict(outcome.usage),
+        "wall_seconds": round(wall_seconds, 3),
+    }
+    partial = run_dir / "summary.json.partial"
+    partial.write_text(json.dumps(content, indent=1) + "\n")
+    partial.replace(run_dir / "summary.json")
+
+
+def _reason(error: BaseException) -> str:
+    """One line; of an error in a Ray actor, its own last line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,153 @@
+"""What a generator gives back, and how a group of responses is made and scored. No torch, no engine."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from training.codec import Codec
+from training.schema import Recipe
+from training.tasks import Prompt, Task
+
+
+@dataclass(frozen=True)
+class Request:
+    """One sequence to generate: continue `tokens` by at most `max_tokens`."""
+
+    tokens: list[int]
+    max_tokens: int
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What was generated. `logp` are the sampling log-probabilities of `tokens`; `finished`: the model ended it."""
+
+    tokens: list[int]
+    logp: list[float]
+    finished: bool
+    oldest_version: int  # weights that made the first token
+    newest_version: int  # weights that made the last one
+
+
+class Generator(Protocol):
+    """An engine, here or behind a Ray actor."""
+
+    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
+        """All requests, in order."""
+
+    async def update_weights(self, payload: bytes, version: int) -> None:
+        """New weights (safetensors) for running and later requests; returns when they are in force."""
+
+
+@dataclass
+class Sample:
+    """One response with its prompt. `chosen` is False for tokens that were forced, not sampled."""
+
+    prompt: list[int]
+    response: list[int] = field(default_factory=list)
+    logp: list[float] = field(default_factory=list)
+    chosen: list[bool] = field(default_factory=list)
+    finished: bool = False
+    interrupted: bool = False
+    oldest_version: int = 0
+    newest_version: int = 0
+    reward: float = 0.0
+    correct: bool = False
+
+    @property
+    def tokens(self) -> list[int]:
+        """Prompt and response."""
+        return self.prompt + self.response
+
+    def add(self, completion: Completion) -> None:
+        """Append what the policy chose."""
+        if not self.response:
+            self.oldest_version = completion.oldest_version
+        self.response = self.response + completion.tokens
+        self.logp = self.logp + completion.logp
+        self.chosen = self.chosen + [True] * len(completion.tokens)
+        self.finished = completion.finished
+        self.newest_version = completion.newest_version
+
+    def force(self, tokens: list[int]) -> None:
+        """Append tokens that the policy did not choose; they are never trained on."""
+        self.response = self.response + tokens
+        self.logp = self.logp + [0.0] * len(tokens)
+        self.chosen = self.chosen + [False] * len(tokens)
+        self.interrupted = True
+
+
+@dataclass(frozen=True)
+class Group:
+    """All samples of one prompt."""
+
+    prompt: Prompt
+    samples: list[Sample]
+
+    @property
+    def pass_rate(self) -> float:
+        """Share of correct samples."""
+        return sum(sample.correct for sample in self.samples) / len(self.samples)
+
+
+class Rollouts:
+    """Makes scored groups with a generator."""
+
+    def __init__(self, recipe: Recipe, task: Task, codec: Codec, generator: Generator) -> None:
+        self._recipe, self._task, self._codec, self._generator = recipe, task, codec, generator
+        self._limits = random.Random(f"limits/{recipe.seed}")
+        self._phrase = codec.encode(recipe.length.phrase) if recipe.length.mode == "interruption" else []
+
+    async def groups(self, prompts: Sequence[Prompt], n: int, temperature: float) -> list[Group]:
+        """`n` scored samples of each prompt."""
+        samples = [Sample(tokens) for tokens in map(self._prompt_tokens, prompts) for _ in range(n)]
+        await self._continue(samples, [self._first_limit() for _ in samples], temperature)
+        cut = [sample for sample in samples if not sample.finished and self._room(sample) > 0]
+        if cut and self._recipe.length.mode == "interruption":
+            for sample in cut:
+                self._interrupt(sample)
+            await self._continue(cut, [max(1, self._room(sample)) for sample in cut], temperature)
+        groups = [Group(prompt, samples[i * n : (i + 1) * n]) for i, prompt in enumerate(prompts)]
+        for group in groups:
+            for sample in group.samples:
+                self._score(group.prompt, sample)
+        return groups
+
+    async def _continue(self, samples: list[Sample], limits: list[int], temperature: float) -> None:
+        requests = [Request(sample.tokens, limit) for sample, limit in zip(samples, limits, strict=True)]
+        completions = await self._generator.generate(requests, temperature)
+        for sample, completion in zip(samples, completions, strict=True):
+            sample.add(completion)
+
+    def _prompt_tokens(self, prompt: Prompt) -> list[int]:
+        tokens = self._codec.encode(prompt.text)
+        limit = self._recipe.rollout.max_prompt_tokens
+        if len(tokens) > limit:
+            raise ValueError(
+                f"prompt {prompt.id} has {len(tokens)} tokens; rollout.max_prompt_tokens is {limit}"
+            )
+        return tokens
+
+    def _first_limit(self) -> int:
+        """Tokens before the interruption (a random length, section 2), else all there is room for."""
+        length = self._recipe.length
+        if length.mode == "interruption":
+            return self._limits.randint(length.interrupt_low, length.interrupt_high)
+        return self._recipe.rollout.max_response_tokens
+
+    def _room(self, sample: Sample) -> int:
+        return self._recipe.rollout.max_response_tokens - len(sample.response)
+
+    def _interrupt(self, sample: Sample) -> None:
+        """End the thinking by force, unless it has ended by itself and only the answer goes on."""
+        if not self._codec.has_ended_thinking(sample.response):
+            sample.force(self._phrase)
+
+    def _score(self, prompt: Prompt, sample: Sample) -> None:
+        """Reward (section 4 of the recipe): correct or not; the length penalty touches correct traces only."""
+        reward, length = self._recipe.reward, self._recipe.length
+        sample.correct = self._task.is_correct(prompt, self._codec.decode(sample.response))
+        sample.reward = reward.correct if sample.correct else reward.incorrect
+        if length.mode == "penalty" and sample.correct:
+            left = (length.penalty_max_tokens - len(sample.response)) / length.penalty_cache_tokens
+            sample.reward += min(0.0, max(-1.0, left - 1.0))

@@ -1,0 +1,120 @@
+"""How far generation may run ahead: an accounting identity, not an age check afterwards. No torch, no Ray.
+
+Groups of samples are numbered in the order in which they start. Batch s, trained at version s, is made of the groups
+s*P ... s*P + P - 1 (P prompts a step), whichever finishes first. Group n may start only while
+
+    n < (g + depth + 1) * P        g = version of the weights in the generator
+
+so a group started with weights g is trained at version floor(n / P) <= g + depth: the trainer is never more than
+`depth` versions ahead of a sample. depth 0 is synchronous; PipelineRL-k is depth k with a push after every update;
+PPO-off-policy-k is depth k - 1 with a push after every k updates, whose k batches are complete before the first.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """Permission to generate one group: its number and the weights' version at its start."""
+
+    number: int
+    version: int
+
+
+class WorkBuffer(Generic[T]):
+    """Counts groups from start to training. Misuse raises RuntimeError.
+
+    >>> buffer = WorkBuffer(prompts_per_step=1, depth=0)
+    >>> ticket = buffer.start()
+    >>> buffer.may_start()  # synchronous: nothing more until the next version is in the generator
+    False
+    >>> buffer.finish(ticket, "group")
+    >>> buffer.take()
+    [(Ticket(number=0, version=0), 'group')]
+    >>> buffer.trained()
+    >>> buffer.pushed(1)
+    >>> buffer.may_start()
+    True
+    """
+
+    def __init__(self, *, prompts_per_step: int, depth: int, push_every: int = 1, version: int = 0) -> None:
+        if prompts_per_step < 1 or depth < 0 or push_every < 1 or depth < push_every - 1:
+            raise ValueError("needs prompts_per_step >= 1, push_every >= 1 and depth >= push_every - 1")
+        self._prompts, self._depth, self._push_every = prompts_per_step, depth, push_every
+        self._first_version = version
+        self.trainer_version = version
+        self.generator_version = version
+        self._next = version * prompts_per_step
+        self._finished: dict[int, tuple[Ticket, T]] = {}
+        self._running: dict[int, Ticket] = {}
+        self._taken = False
+
+    @property
+    def num_running(self) -> int:
+        """Groups that are being generated."""
+        return len(self._running)
+
+    def may_start(self) -> bool:
+        """Whether one more group keeps the bound."""
+        return self._next < (self.generator_version + self._depth + 1) * self._prompts
+
+    def start(self) -> Ticket:
+        """Begin a group with the weights that the generator has now."""
+        if not self.may_start():
+            raise RuntimeError(
+                f"group {self._next} would be more than {self._depth} versions old when trained"
+            )
+        ticket = Ticket(self._next, self.generator_version)
+        self._running[ticket.number] = ticket
+        self._next += 1
+        return ticket
+
+    def finish(self, ticket: Ticket, group: T) -> None:
+        """Hand in what was generated."""
+        if self._running.pop(ticket.number, None) != ticket:
+            raise RuntimeError(f"group {ticket.number} is not being generated")
+        self._finished[ticket.number] = (ticket, group)
+
+    def is_ready(self) -> bool:
+        """Whether the next batch can be trained: it, or at the start of a block the whole block, has finished."""
+        since = self.trainer_version - self._first_version
+        until = self.trainer_version + (self._push_every if since % self._push_every == 0 else 1)
+        wanted = range(self.trainer_version * self._prompts, until * self._prompts)
+        return not self._taken and all(number in self._finished for number in wanted)
+
+    def take(self) -> list[tuple[Ticket, T]]:
+        """The next batch, in order. Its groups stay counted until `trained`."""
+        if not self.is_ready():
+            raise RuntimeError("the next batch is not complete, or one is being trained")
+        first = self.trainer_version * self._prompts
+        batch = [self._finished.pop(number) for number in range(first, first + self._prompts)]
+        self._taken = True
+        return batch
+
+    def trained(self) -> None:
+        """The update on the batch taken is done."""
+        if not self._taken:
+            raise RuntimeError("no batch is being trained")
+        self._taken = False
+        self.trainer_version += 1
+
+    def wants_push(self) -> bool:
+        """Whether the trainer's weights should go to the generator now."""
+        since = self.trainer_version - self._first_version
+        return self.generator_version < self.trainer_version and since % self._push_every == 0
+
+    def pushed(self, version: int) -> None:
+        """The generator has these weights; groups that start from now on count from there."""
+        if not self.generator_version < version <= self.trainer_version:
+            raise RuntimeError(f"version {version} is not between generator and trainer")
+        self.generator_version = version
+
+    def untrained(self) -> list[Ticket]:
+        """Groups started and not trained, oldest first: what a resume must generate again."""
+        return sorted(
+            [*self._running.values(), *(ticket for ticket, _ in self._finished.values())],
+            key=lambda ticket: ticket.number,
+        )

@@ -1,0 +1,83 @@
+"""Metrics of one update: what the batch was like, how stale, how fast, who waited."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from training.accounting import Usage
+from training.rollouts import Group
+
+
+class StepMetrics:
+    """Watches the clock between updates. Evaluation does not count."""
+
+    def __init__(self, *, tokens: float = 0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._step_began = clock()
+        self._idle_since: float | None = self._step_began  # of the generator
+        self._generator_idle = self._trainer_idle = 0.0
+        self._tokens = float(tokens)
+        self._paused_at: float | None = None
+
+    def generating(self, num_running: int) -> None:
+        """Groups being generated have become this many."""
+        now = self._clock()
+        if num_running == 0 and self._idle_since is None:
+            self._idle_since = now
+        elif num_running and self._idle_since is not None:
+            self._generator_idle += now - self._idle_since
+            self._idle_since = None
+
+    @contextmanager
+    def trainer_waits(self) -> Iterator[None]:
+        """Around the trainer's wait for a batch."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._trainer_idle += self._clock() - began
+
+    def pause(self) -> None:
+        """An evaluation begins; nothing is being generated for training."""
+        self._paused_at = self._clock()
+
+    def resume(self) -> None:
+        """It is over: as if its time had not been."""
+        assert self._paused_at is not None
+        away = self._clock() - self._paused_at
+        self._step_began += away
+        if self._idle_since is not None:
+            self._idle_since += away
+        self._paused_at = None
+
+    def of_step(
+        self, groups: Sequence[Group], staleness: Sequence[int], result: Any, usage: Usage
+    ) -> dict[str, float]:
+        """Metrics of the update just made (a `trainer.StepResult`), and a new step begins."""
+        now = self._clock()
+        seconds = max(now - self._step_began, 1e-9)
+        if self._idle_since is not None:
+            self._generator_idle += now - self._idle_since
+            self._idle_since = now
+        samples = [sample for group in groups for sample in group.samples]
+        metrics = {
+            "train/reward": _mean([sample.reward for sample in samples]),
+            "train/pass_rate": _mean([sample.correct for sample in samples]),
+            "train/truncation_rate": _mean([not sample.finished for sample in samples]),
+            "train/interruption_rate": _mean([sample.interrupted for sample in samples]),
+            "train/response_length": _mean([len(sample.response) for sample in samples]),
+            "train/staleness_mean": _mean(staleness),
+            "train/staleness_max": float(max(staleness)),
+            "perf/tokens_per_second": (usage.tokens - self._tokens) / seconds,
+            "perf/generator_idle": min(1.0, self._generator_idle / seconds),
+            "perf/trainer_idle": min(1.0, self._trainer_idle / seconds),
+            "perf/step_seconds": seconds,
+        }
+        self._step_began, self._tokens = now, usage.tokens
+        self._generator_idle = self._trainer_idle = 0.0
+        return metrics | {f"train/{name}": value for name, value in result.metrics.items()}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
