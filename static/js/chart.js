@@ -151,7 +151,10 @@ function annotations({ fit, ceiling, start }, colour, scale, narrow) {
     found.push({
       xref: "x domain", x: 0, xanchor: "right", xshift: 4, y: start.y, yanchor: "middle", showarrow: false,
       text: "◂", font: { color: colour["ink-3"], size: 11 },
-    }, {
+    });
+  }
+  if (start && scale === "log" && !narrow) {
+    found.push({
       xref: "x domain", x: 0.01, xanchor: "left", yref: "y domain", y: 0, yanchor: "bottom", showarrow: false,
       text: `◂ before the first update: ${start.y.toFixed(3)}`, font: { color: colour["ink-3"], size: 11 },
     });

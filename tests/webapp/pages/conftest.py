@@ -1,0 +1,80 @@
+"""A person, a project that can launch, and runs with curves: made by the services that the pages use."""
+
+import json
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from tests.webapp.pages.data import curve_records
+from webapp.curves.services import refit
+from webapp.runs import ingest, launch, lifecycle
+
+
+@pytest.fixture
+def user(db):
+    """Ada, in the default project (which has the shipped recipes)."""
+    return get_user_model().objects.create_user("ada")  # without a password: hashing one is slow
+
+
+@pytest.fixture
+def project(user):
+    return user.projects.get()
+
+
+@pytest.fixture
+def ada(client, user):
+    """Her browser, as far as Django's test client is one."""
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def model_folder(headroom_home):
+    """A model as far as a launch looks at it: its configuration with a long enough context."""
+    folder = headroom_home / "models" / "tiny-arithmetic"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 4096}))
+    return folder
+
+
+@pytest.fixture
+def launch_form(model_folder):
+    """What a browser sends from the launch form."""
+    return {
+        "recipe": "tiny-scalerl", "revision": "1", "task": "arithmetic", "model": "tiny-arithmetic", "seed": "3",
+        "budget_hours": "0.5", "name": "", "idempotency_key": "key-1",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def make_run(user, project, model_folder):
+    """make_run(n=30, a=0.6, ...): a launched run that reported `n` evaluations and was fitted; n=0: still queued."""
+
+    def make(
+        n=30, *, recipe="tiny-scalerl", seed=0, name="", budget_hours=16.0, ended=None, message="", **curve
+    ):
+        run = launch.launch_run(
+            user=user, project=project, recipe=recipe, task="arithmetic", model="tiny-arithmetic", seed=seed,
+            budget_hours=budget_hours, name=name,
+        )  # fmt: skip
+        if n:
+            lifecycle.report_started(run, attempt=1, resumed_from_step=None, device="cpu")
+            ingest.store_records(run, curve_records(n, seed=seed, **curve))
+            refit(run.pk)
+        if ended:
+            lifecycle.report_finished(run, attempt=1, state=ended, message=message)
+        run.refresh_from_db()
+        return run
+
+    return make
+
+
+@pytest.fixture
+def foreign_run(user, make_run):
+    """A run of a project that Ada is not a member of."""
+    from webapp.accounts.services import create_project
+
+    run = make_run()
+    run.project = create_project(slug="secret", name="Secret")
+    run.save(update_fields=["project"])
+    return run

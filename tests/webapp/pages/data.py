@@ -1,0 +1,50 @@
+"""Records of runs whose pass rates follow Eq. 1, for page and browser tests; everything goes through the services."""
+
+import random
+from collections.abc import Sequence
+
+from training.records import Record
+
+C_MID = 1.0  # device-hours
+DIAGNOSTICS = {
+    "train/reward": 0.4,
+    "train/entropy": 0.3,
+    "train/truncation_rate": 0.02,
+    "perf/trainer_idle": 0.25,
+}
+
+
+def rate_at(hours: float, *, a: float, b: float = 2.0, r0: float = 0.2) -> float:
+    """Eq. 1 at `hours` device-hours."""
+    return r0 if hours == 0 else r0 + (a - r0) / (1 + (C_MID / hours) ** b)
+
+
+def record(seq: int, hours: float, metrics: dict[str, float], *, attempt: int = 1) -> Record:
+    """One record; its step is its sequence number."""
+    return Record.model_validate(
+        {
+            "attempt": attempt,
+            "seq": seq,
+            "step": seq,
+            "time": "2026-01-01T00:00:00+00:00",
+            "compute": {"device_hours": hours, "flops": 1e15 * hours, "tokens": 1e6 * hours},
+            "metrics": metrics,
+        }
+    )
+
+
+def curve_records(
+    n: int = 30, *, a: float = 0.6, to: float = 8.0, noise: float = 0.004, seed: int = 0, first: int = 0
+) -> list[Record]:
+    """`n` evaluations evenly over `to` device-hours, and one before the first update (when `first` is 0)."""
+    rng = random.Random(seed)
+    hours: Sequence[float] = [to * i / n for i in range(first, n + 1)]
+    return [
+        record(
+            first + i,
+            at,
+            {"eval/pass_rate": rate_at(at, a=a) + rng.gauss(0, noise), "eval/pass_rate_stderr": 0.01}
+            | DIAGNOSTICS,
+        )
+        for i, at in enumerate(hours)
+    ]

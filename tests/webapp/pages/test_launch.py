@@ -1,0 +1,104 @@
+"""The launch form."""
+
+import re
+
+import pytest
+
+from webapp.runs.models import Dispatch, Run
+
+HTMX = {"HX-Request": "true"}
+
+
+def error_of(response, field):
+    """The error beside a field, as a browser shows it."""
+    found = re.search(rf'id="id_{field}_error"[^>]*>([^<]*)<', response.content.decode())
+    return found[1] if found else None
+
+
+def test_the_form_starts_with_the_recipes_own_values(ada):
+    page = ada.get("/runs/new", {"recipe": "tiny-deepseek-grpo"}).content.decode()
+
+    assert '<option value="tiny-deepseek-grpo" selected>' in page
+    assert 'name="budget_hours" value="0.04"' in page
+    assert "GRPO" in page
+    assert "one device-hour is 30 minutes of training" in page
+
+
+def test_another_recipe_brings_its_form_and_keeps_name_and_seed(ada):
+    query = {"recipe": "tiny-minimax", "revision": "1", "seed": "7", "name": "mine"}
+
+    fragment = ada.get("/runs/new", query, headers=HTMX | {"HX-Trigger-Name": "recipe"}).content.decode()
+
+    assert "<html" not in fragment
+    assert '<option value="tiny-minimax" selected>' in fragment
+    assert 'name="seed" value="7"' in fragment
+    assert 'value="mine"' in fragment
+
+
+def test_launching_leads_to_the_run(ada, launch_form):
+    response = ada.post("/runs/new", launch_form)
+
+    run = Run.objects.get()
+    assert response.status_code == 302
+    assert response.url == f"/runs/{run.pk}"
+    assert (run.seed, run.budget_hours, run.state) == (3, 0.5, "queued")
+    assert Dispatch.objects.filter(run=run, kind="submit").exists()
+
+
+def test_a_double_click_launches_once(ada, launch_form):
+    first, second = ada.post("/runs/new", launch_form), ada.post("/runs/new", launch_form)
+
+    assert first.url == second.url
+    assert Run.objects.count() == 1
+
+
+def test_a_form_sent_again_with_other_values_gets_a_new_key(ada, launch_form):
+    ada.post("/runs/new", launch_form)
+
+    again = ada.post("/runs/new", launch_form | {"seed": "4"})
+
+    assert again.status_code == 422
+    page = again.content.decode()
+    assert "was sent before with other values" in page
+    key = re.search(r'name="idempotency_key" value="([^"]+)"', page)[1]
+    assert key != launch_form["idempotency_key"]
+    assert ada.post("/runs/new", launch_form | {"seed": "4", "idempotency_key": key}).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("budget_hours", "0", "above 0"),
+        ("budget_hours", "nan", "number"),
+        ("budget_hours", "", "required"),
+        ("seed", "-1", "0 to 2147483647"),
+        ("seed", "two", "whole number"),
+        ("model", "no-such-model", "no model named"),
+        ("task", "chess", "not one of the available choices"),
+        ("revision", "99", "not one of the available choices"),
+        ("recipe", "no-such-recipe", "not one of the available choices"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field(ada, launch_form, field, value, words):
+    response = ada.post("/runs/new", launch_form | {field: value})
+
+    assert response.status_code == 422
+    assert words in error_of(response, field)
+    assert not Run.objects.exists()
+    assert 'aria-invalid="true"' in response.content.decode()
+
+
+def test_what_was_typed_stays(ada, launch_form):
+    page = ada.post("/runs/new", launch_form | {"budget_hours": "0", "name": "mine"}).content.decode()
+
+    assert 'name="seed" value="3"' in page
+    assert 'value="mine"' in page
+
+
+def test_without_recipes_it_says_how_to_get_some(ada, project):
+    project.recipes.all().delete()
+
+    page = ada.get("/runs/new").content.decode()
+
+    assert "No recipe to launch" in page
+    assert "make up" in page

@@ -1,0 +1,83 @@
+"""Recipes by ceiling."""
+
+import csv
+import io
+
+import pytest
+
+from webapp.pages.views.leaderboard import tie_stripes
+
+
+def test_no_fitted_run_says_what_to_do(ada):
+    page = ada.get("/leaderboard").content.decode()
+
+    assert "No fitted run yet" in page
+    assert "published=1" in page
+
+
+def test_recipes_are_ranked_with_their_intervals(ada, make_run):
+    make_run(a=0.7)
+    make_run(a=0.5, recipe="tiny-deepseek-grpo", seed=1)
+
+    page = ada.get("/leaderboard").content.decode()
+
+    assert page.index("ScaleRL (tiny)") < page.index("DeepSeek GRPO (tiny)")
+    assert page.count('class="whisker') == 2
+
+
+def test_what_is_not_identified_has_no_rank(ada, make_run):
+    make_run(8, to=0.5)
+
+    page = ada.get("/leaderboard").content.decode()
+
+    assert '<td class="muted">–</td>' in page
+    assert "not identified yet" in page
+    assert 'class="dot"' not in page
+
+
+def test_published_rows_are_marked_with_their_margin(ada):
+    page = ada.get("/leaderboard", {"published": "1"}).content.decode()
+
+    assert "as published" in page
+    assert "margin ± 0.02" in page
+    assert "arXiv 2510.13786, Table 1" in page
+    assert "as published" not in ada.get("/leaderboard").content.decode()
+
+
+def test_the_budget_gives_an_expected_rate(ada, make_run):
+    make_run(a=0.6)
+
+    page = ada.get("/leaderboard", {"budget": "1"}).content.decode()  # C_mid: half of the gain above 0.2
+
+    assert "At 1.00 h" in page
+    assert '<td class="num hide-s">0.4' in page or '<td class="num hide-s">0.39' in page
+
+
+@pytest.mark.parametrize("budget", ["0", "-3", "much", "nan", "inf"])
+def test_a_bad_budget_is_said_beside_its_field(ada, budget):
+    page = ada.get("/leaderboard", {"budget": budget}).content.decode()
+
+    assert 'id="budget-error"' in page
+
+
+def test_csv_has_the_rows_of_the_page(ada, make_run):
+    run = make_run(a=0.6)
+    assert run.state == "running"
+
+    response = ada.get("/leaderboard.csv", {"published": "1"})
+
+    rows = list(csv.DictReader(io.StringIO(response.content.decode())))
+    assert response["Content-Type"] == "text/csv"
+    own = next(row for row in rows if row["published"] == "False")
+    assert own["recipe"] == "ScaleRL (tiny)"
+    assert float(own["lo"]) < float(own["A"]) < float(own["hi"])
+    assert {row["A"] for row in rows if row["recipe"] == "ScaleRL"} == {"0.61"}
+
+
+def test_tie_bars_of_neighbouring_groups_differ_and_who_is_alone_has_none():
+    rows = [
+        {"tied": tied, "tie_group": group}
+        for tied, group in [(True, 1), (True, 1), (True, 3), (True, 3), (False, 5)]
+    ]
+
+    assert [stripe for _, stripe in tie_stripes(rows)] == ["odd", "odd", "even", "even", ""]

@@ -1,0 +1,107 @@
+"""Recipes and the form of a new revision."""
+
+import pytest
+import yaml
+
+from webapp.pages.configuration import as_yaml
+from webapp.recipes.models import Recipe, Revision
+
+
+@pytest.fixture
+def recipe(project):
+    return Recipe.objects.get(project=project, slug="tiny-scalerl")
+
+
+@pytest.fixture
+def config(recipe):
+    return recipe.revisions.get().config
+
+
+def send(ada, recipe, config, message="smaller groups"):
+    text = config if isinstance(config, str) else yaml.safe_dump(config)
+    return ada.post(f"/recipes/{recipe.slug}/new", {"config": text, "message": message})
+
+
+def test_the_list_has_every_recipe_of_the_project(ada, project):
+    page = ada.get("/recipes").content.decode()
+
+    for slug in project.recipes.values_list("slug", flat=True):
+        assert f'href="/recipes/{slug}"' in page
+
+
+def test_a_recipe_shows_its_settings_and_runs(ada, recipe, make_run):
+    run = make_run(0, name="first try")
+
+    page = ada.get(f"/recipes/{recipe.slug}").content.decode()
+
+    assert recipe.revisions.get().content_hash in page
+    assert "CISPO" in page
+    assert f'href="/runs/{run.pk}"' in page
+
+
+def test_a_recipe_of_another_project_does_not_exist(ada, recipe):
+    from webapp.accounts.services import create_project
+
+    recipe.project = create_project(slug="secret", name="Secret")
+    recipe.slug = "hidden"
+    recipe.save()
+
+    assert ada.get("/recipes/hidden").status_code == 404
+    assert ada.get("/recipes/hidden/new").status_code == 404
+
+
+def test_a_new_revision_is_stored_and_its_differences_shown(ada, recipe, config):
+    config["rollout"]["generations_per_prompt"] = 8
+
+    response = send(ada, recipe, config)
+
+    assert response.url == f"/recipes/{recipe.slug}#rev-2"
+    page = ada.get(f"/recipes/{recipe.slug}").content.decode()
+    assert "smaller groups" in page
+    assert '<td>rollout.generations_per_prompt</td><td class="was">16</td><td class="now">8</td>' in page
+
+
+def test_the_text_that_the_form_starts_with_says_the_same(ada, recipe, config):
+    response = send(ada, recipe, as_yaml(config))
+
+    assert response.status_code == 302
+    assert "Nothing new" in ada.get(response.url).content.decode()
+    assert recipe.revisions.count() == 1
+
+
+def wrong(config, path, value):
+    *parents, leaf = path.split(".")
+    target = config
+    for parent in parents:
+        target = target[parent]
+    target[leaf] = value
+    return config
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("optimizer.lr", -1, "config.optimizer.lr"),
+        ("loss.type", "cisop", "config.loss.type"),
+        ("learning_rate", 1e-4, "config.learning_rate: no such field"),
+    ],
+)
+def test_a_wrong_setting_is_named_beside_the_text(ada, recipe, config, path, value, words):
+    response = send(ada, recipe, wrong(config, path, value))
+
+    page = response.content.decode()
+    assert response.status_code == 422
+    assert 'id="id_config_error"' in page
+    assert words in page
+    assert Revision.objects.filter(recipe=recipe).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("a: [1,\nb: 2", "Not YAML in line 2"), ("just words", "a mapping of settings"), ("", "required")],
+)
+def test_what_is_no_configuration_is_said(ada, recipe, text, words):
+    response = send(ada, recipe, text)
+
+    assert response.status_code == 422
+    assert words in response.content.decode()
