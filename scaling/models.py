@@ -115,6 +115,8 @@ class Fit:
     ) -> tuple[Array, Array]:
         """(lo, hi), shaped like `compute` (> 0): where the curve lies ("mean") or where one evaluation lies ("new").
 
+        Where the ceiling is not identified, the upper edge is that of IDENTIFY_LEVEL at least: a chance step in the
+        noise can look like a ceiling at 90 %, and the band must not promise what the status denies.
         Raises ValueError for a failed fit or another kind, InputError for a level outside (0, 1).
         """
         if kind not in ("mean", "new"):
@@ -166,6 +168,12 @@ class Fit:
         return {"r0": p["R0"], "a": p["A"], "b": p["B"], "c_mid": p["C_mid"], "form": self.form}
 
     def _band(self, log_compute: Array, level: float) -> tuple[Array, Array]:
+        lo, hi = self._band_at(log_compute, level)
+        if self.status != "ok" and level < IDENTIFY_LEVEL:
+            hi = np.maximum(hi, self._band_at(log_compute, IDENTIFY_LEVEL)[1])
+        return lo, hi
+
+    def _band_at(self, log_compute: Array, level: float) -> tuple[Array, Array]:
         like = self.likelihood
         assert like is not None
         region = like.region(level)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import scaling
+from scaling.curve import curve
 from scaling.paper import published_fits
 from scaling.simulate import rewards
 
@@ -53,6 +54,16 @@ def test_the_status_does_not_depend_on_the_level_asked_for() -> None:
     compute, reward = simulated(seed=3, times=1.5)
 
     assert len({scaling.fit(compute, reward, level=level).status for level in (0.5, 0.9, 0.99)}) == 1
+
+
+def test_the_band_of_an_unbent_curve_holds_what_comes() -> None:
+    above = 0
+    for seed in range(25):
+        compute, reward = simulated(seed=seed, times=0.25)
+        fit = scaling.fit(compute, reward)
+        above += curve(50.0, r0=0.1, a=0.61, b=1.92, c_mid=100.0) > fit.predict_interval(50.0)[1]
+
+    assert above <= 4
 
 
 def test_the_statement_names_the_level_of_the_fit() -> None:
