@@ -22,7 +22,9 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 GRACE_SECONDS = 10.0  # between SIGTERM to the command and SIGKILL to all
 LEFTOVER_SECONDS = 2.0  # the same for what the command left behind
-POLL_SECONDS = 0.1
+POLL_SECONDS = 1.0
+STANDARD_INPUT = 0
+STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
 def prctl(option: int, value: int) -> None:
@@ -35,26 +37,43 @@ def main(command: list[str]) -> int:
     grace = GRACE_SECONDS
     if command[0] == "--grace":
         grace, command = float(command[1]), command[2:]
-    asked_to_stop = _stop_requests()
+    signals = _signal_pipe()
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     with open(os.devnull, "rb") as nothing:
         process = subprocess.Popen(
             command, stdin=nothing, preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         )
-    while process.poll() is None and not select.select([asked_to_stop, 0], [], [], POLL_SECONDS)[0]:
-        pass
+    while process.poll() is None and not _stop_wanted(signals):
+        _reap_adopted(process.pid)
     _end(process, grace)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
-def _stop_requests() -> int:
-    """A file descriptor that becomes readable on SIGTERM or SIGINT."""
+def _signal_pipe() -> int:
+    """A file descriptor from which the numbers of arriving signals can be read."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (*STOP_SIGNALS, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     return readable
+
+
+def _stop_wanted(signals: int) -> bool:
+    """Wait for something to happen; True when that is a stop signal or the end of standard input."""
+    readable = select.select([signals, STANDARD_INPUT], [], [], POLL_SECONDS)[0]
+    if STANDARD_INPUT in readable:
+        return True
+    return signals in readable and not STOP_SIGNALS.isdisjoint(os.read(signals, 100))
+
+
+def _reap_adopted(main_pid: int) -> None:
+    """Bury what was left to us: a process that waits for its end (Ray, for a stopped job) would go on waiting."""
+    with contextlib.suppress(ChildProcessError):
+        while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if dead.si_pid == main_pid:
+                return
+            os.waitpid(dead.si_pid, 0)
 
 
 def _end(process: subprocess.Popen[bytes], grace: float) -> None:

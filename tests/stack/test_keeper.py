@@ -11,6 +11,7 @@ import pytest
 
 from stack.environment import ROOT
 from tests.running_stack import alive
+from tests.waiting import wait_until
 
 # A parent whose grandchild is a daemon: its own session, its parent gone.
 WITH_DAEMON = """
@@ -57,8 +58,8 @@ def first_line(process: subprocess.Popen[str]) -> str:
 def test_everything_below_ends_even_a_daemon(keep: Keep, how: str) -> None:
     process = keep(WITH_DAEMON)
     daemon = psutil.Process(int(first_line(process)))
+    wait_until(lambda: daemon.ppid() == process.pid, 5, "adopted by the keeper")
     below = psutil.Process(process.pid).children(recursive=True)
-    assert daemon in below  # adopted by the keeper
     if how == "SIGTERM":
         process.send_signal(signal.SIGTERM)
     else:
@@ -75,6 +76,15 @@ def test_daemon_of_a_command_that_ends_by_itself_is_ended_too(keep: Keep) -> Non
 
     assert process.wait(10) == 3
     assert alive([daemon]) == []
+
+
+def test_adopted_process_that_ends_is_buried(keep: Keep) -> None:
+    process = keep(WITH_DAEMON)
+    daemon = psutil.Process(int(first_line(process)))
+    daemon.kill()
+
+    wait_until(lambda: not psutil.pid_exists(daemon.pid), 5, "no zombie is left")
+    assert process.poll() is None
 
 
 def test_status_of_a_killed_command_is_as_a_shell_says_it(keep: Keep) -> None:

@@ -1,0 +1,135 @@
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from tests.waiting import wait_until
+from tests.worker.fake_ray import FakeJob, FakeRay
+from webapp.runs import lifecycle
+from webapp.runs.models import Attempt, Run, State
+from worker import reconcile
+from worker.reconcile import observe_jobs, reconcile_all
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def job(run: Run, ray: FakeRay, with_broker: str) -> FakeJob:
+    """The run's job, submitted by a round of reconciliation: its hint got lost."""
+    reconcile_all()
+    return ray.jobs[f"run-{run.pk}-a1"]
+
+
+def state(run: Run) -> str:
+    run.refresh_from_db()
+    return run.state
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("PENDING", State.STARTING),
+        ("RUNNING", State.STARTING),
+        ("SUCCEEDED", State.SUCCEEDED),
+        ("FAILED", State.FAILED),
+        ("STOPPED", State.CANCELLED),
+    ],
+)
+def test_run_follows_its_job(run: Run, job: FakeJob, status: str, expected: str) -> None:
+    job.status = status
+    reconcile_all()
+
+    assert state(run) == expected
+
+
+def test_failure_and_log_reach_the_attempt(run: Run, job: FakeJob) -> None:
+    job.status, job.message, job.log = "FAILED", "", "loading\nModelError: no such model\n"
+    reconcile_all()
+
+    attempt = Attempt.objects.get(run=run)
+    assert attempt.log_tail == job.log
+    assert state(run) == State.FAILED
+    assert run.state_reason == "ModelError: no such model"
+
+
+def test_repeated_rounds_change_nothing(run: Run, job: FakeJob) -> None:
+    job.status, job.log = "RUNNING", "step 1\n"
+    reconcile_all()
+    run.refresh_from_db()
+    version = run.version
+    reconcile_all()
+    run.refresh_from_db()
+
+    assert run.version == version
+
+
+def test_unreachable_ray_says_nothing_about_its_jobs(
+    run: Run, job: FakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_ago = timezone.now() - timedelta(hours=1)
+    Attempt.objects.update(created_at=long_ago)
+    Run.objects.update(heartbeat_at=long_ago)
+    monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:1")
+    reconcile_all()
+
+    assert state(run) == State.STARTING
+
+
+def test_job_that_ray_forgot_is_lost_after_a_while(run: Run, job: FakeJob, ray: FakeRay) -> None:
+    ray.jobs.clear()
+    reconcile_all()
+    assert state(run) == State.STARTING
+
+    long_ago = timezone.now() - timedelta(hours=1)
+    Attempt.objects.update(created_at=long_ago)
+    run.dispatches.update(done_at=long_ago)
+    reconcile_all()
+    assert state(run) == State.LOST
+
+
+def test_cancelled_run_is_stopped_and_settled(run: Run, job: FakeJob) -> None:
+    run.refresh_from_db()
+    lifecycle.cancel_run(run, user=None)
+    reconcile_all()
+    assert (state(run), job.stops) == (State.STOPPING, 1)
+
+    job.status = "STOPPED"
+    reconcile_all()
+    assert state(run) == State.CANCELLED
+
+
+def test_refit_whose_hint_was_lost_is_made(run: Run, ray: FakeRay, with_broker: str) -> None:
+    Run.objects.update(refit_wanted_at=timezone.now())
+    reconcile_all()
+    run.refresh_from_db()
+
+    assert run.refit_wanted_at is None
+
+
+def test_one_steps_trouble_does_not_stop_the_others(
+    run: Run, ray: FakeRay, with_broker: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ray.fail = (200, "this is not JSON")
+    Run.objects.update(refit_wanted_at=timezone.now())
+    reconcile_all()
+    run.refresh_from_db()
+
+    assert run.refit_wanted_at is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_one_round_at_a_time(ray: FakeRay) -> None:
+    settings = connection.get_connection_params() | {"cursor_factory": None}
+    known = {key: settings[key] for key in ("dbname", "user", "host", "port") if settings.get(key)}
+    with psycopg.connect(**known, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", [reconcile.ADVISORY_LOCK])
+        assert not reconcile_all()
+    wait_until(reconcile_all, 5)  # the server notices the closed connection a moment later
+
+
+def test_nothing_unfinished_asks_ray_nothing(db: None, ray: FakeRay) -> None:
+    assert observe_jobs() == 0
+    assert ray.requests == []
