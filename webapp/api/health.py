@@ -12,6 +12,7 @@ from django.db import connections
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
+from stack import environment
 from webapp import nudge
 
 OK, NOT_CONFIGURED = "ok", "not configured"
@@ -79,10 +80,11 @@ def worker() -> str:
 
 @_guarded
 def ray() -> str:
-    if not settings.RAY_ADDRESS:
+    address = environment.services().ray_address  # read anew: the supervisor may have started Ray elsewhere
+    if not address:
         return NOT_CONFIGURED
-    address = f"{settings.RAY_ADDRESS.rstrip('/')}/api/version"
-    response = httpx.get(address, headers=_ray_headers(), timeout=PART_SECONDS)
+    url = address.rstrip("/") if "://" in address else f"http://{address}"
+    response = httpx.get(f"{url}/api/version", headers=_ray_headers(), timeout=PART_SECONDS)
     return OK if response.is_success else f"answers with HTTP {response.status_code}"
 
 

@@ -1,0 +1,95 @@
+"""No input makes a 500: odd values in every place that takes one, through every address that OpenAPI describes."""
+
+import itertools
+import json
+
+import pytest
+
+ODD_TEXTS = [
+    "",
+    " ",
+    "\0",
+    "%00",
+    "'",
+    '"; DROP TABLE',
+    "é" * 300,
+    "x" * 3000,
+    "../..",
+    "-1",
+    "1e999",
+    "nan",
+    "\ud7ff",
+]
+ODD_JSON = [
+    None, True, -1, 2**63, 2**31, 1.5, 1e308, "", "\0", "x" * 5000, [], [[]], {}, {"": None}, {"a": {"b": ["\0"]}},
+]  # fmt: skip
+
+
+def addresses(client):
+    return client.get("openapi.json").json()["paths"]
+
+
+def test_odd_texts_in_addresses_and_queries(client_with, tracked, problem):
+    client = client_with("launch")
+    statuses = set()
+    for path, operations in addresses(client).items():
+        if "get" not in operations:
+            continue
+        names = [p["name"] for p in operations["get"].get("parameters", []) if p["in"] == "query"]
+        good = path.removeprefix("/api/v1/").replace("{run_id}", tracked.pk).replace("{slug}", "tiny-scalerl")
+        for text in ODD_TEXTS:
+            response = client.get(path.removeprefix("/api/v1/").replace("{", "").replace("}", text or "0"))
+            statuses.add(response.status_code)
+            for name in names:
+                response = client.get(good.replace("{fit_id}", "1"), **{name: text})
+                statuses.add(response.status_code)
+                if response.status_code >= 400:
+                    assert problem(response)
+
+    assert statuses <= {200, 204, 404, 422}
+
+
+@pytest.mark.parametrize(
+    "path", ["runs", "recipes", "recipes/scalerl/revisions", "runs/{run}/start", "runs/{run}/finish"]
+)
+def test_odd_values_in_bodies(client_with, tracked, launch_body, problem, path):
+    client = client_with("launch")
+    good = {
+        "runs": launch_body | {"name": "n", "revision": 1},
+        "recipes": {"slug": "s", "name": "n", "config": {}, "description": "", "message": ""},
+        "recipes/scalerl/revisions": {"config": {}, "message": ""},
+        "runs/{run}/start": {"attempt": 1, "resumed_from_step": 1, "device": "cpu"},
+        "runs/{run}/finish": {"attempt": 1, "state": "failed", "message": ""},
+    }[path]
+    address = path.replace("{run}", tracked.pk)
+    statuses = {}
+    for name, value in itertools.product(good, ODD_JSON):
+        response = client.post(address, good | {name: value})
+        statuses.setdefault(response.status_code, (name, value))
+        if response.status_code >= 400:
+            assert problem(response)
+    for value in ODD_JSON:
+        response = client.post(address, json.dumps(value).encode())
+        statuses.setdefault(response.status_code, value)
+
+    assert set(statuses) <= {200, 201, 400, 404, 409, 422}, statuses
+
+
+def test_odd_values_in_tracked_runs_and_records(writer, tracked, record, problem):
+    good = {
+        "tracked": True,
+        "name": "n",
+        "task": "t",
+        "model": "m",
+        "config": {},
+        "recipe": "scalerl",
+        "seed": 0,
+    }
+    for name, value in itertools.product(good, ODD_JSON):
+        assert writer.post("runs", good | {name: value}).status_code in {201, 400, 403, 422}, (name, value)
+    whole = record(0, {"a": 1.0})
+    for i, (name, value) in enumerate(itertools.product(whole, ODD_JSON)):
+        response = writer.post(
+            f"runs/{tracked.pk}/records", {"records": [whole | {"seq": 10 + i} | {name: value}]}
+        )
+        assert response.status_code in {200, 400, 409, 422}, (name, value, response.content)
