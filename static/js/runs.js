@@ -20,6 +20,9 @@ document.addEventListener("change", (event) => {
   show();
 });
 document.addEventListener("htmx:afterSwap", show);
+document.addEventListener("htmx:configRequest", ({ detail }) => { // the address holds only what filters
+  for (const [name, value] of [...detail.formData]) if (!value) detail.formData.delete(name);
+});
 if (button) {
   for (const box of boxes()) if (box.checked) ticked.add(box.value);
   show();

@@ -1,6 +1,7 @@
 """Forms: they hold values and errors for the pages. What is right or wrong is decided by the services."""
 
 from typing import Any
+from uuid import uuid4
 
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
@@ -9,6 +10,11 @@ from django.urls import reverse
 from webapp.accounts.models import Scope
 
 RELOAD = {"hx-trigger": "change", "hx-target": "#launch", "hx-include": "closest form"}
+
+
+def new_key() -> str:
+    """An idempotency key: a form that is sent twice launches once."""
+    return uuid4().hex
 
 
 class SignInForm(AuthenticationForm):
@@ -66,6 +72,10 @@ class LaunchForm(forms.Form):
             f"Devices allocated times hours; evaluation is not counted. This recipe holds {devices} "
             f"device{'' if devices == 1 else 's'}, so one device-hour is {60 / devices:.3g} minutes of training."
         )
+
+    def renew_key(self) -> None:
+        """Sending this form again is a new launch."""
+        self.data = {**self.data.dict(), "idempotency_key": new_key()}
 
 
 class RevisionForm(forms.Form):

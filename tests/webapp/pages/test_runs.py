@@ -128,3 +128,12 @@ def test_the_number_of_queries_does_not_grow_with_the_runs(ada, make_run):
 
     assert queries() == few
     assert few <= 12
+
+
+def test_going_back_gets_the_whole_page(ada, make_run):
+    make_run(0)
+
+    response = ada.get("/", headers=HTMX | {"HX-History-Restore-Request": "true"})
+
+    assert "<html" in response.content.decode()
+    assert "HX-Request" in response["Vary"]

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.curves.axes import AXES, DEFAULT_AXIS
@@ -15,6 +15,7 @@ from webapp.curves.figure import run_figure
 from webapp.errors import Conflict
 from webapp.pages import configuration, diagnostics, marks
 from webapp.pages.access import get_run, signed_in
+from webapp.pages.fragments import page_or_fragment, wants_fragment
 from webapp.runs import launch, lifecycle
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE, ENDED
@@ -82,13 +83,17 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
     tab = request.GET.get("tab", "diagnostics")
     tab = tab if tab in TABS else "diagnostics"
     context = {"run": run, "tab": tab, "tabs": TABS} | TAB_CONTEXTS[tab](run)
-    if request.htmx:  # type: ignore[attr-defined]
-        return render(request, "run/_tabs.html", context)
+    if not wants_fragment(request):
+        context |= {"figure": page_figure(run, _question_or_default(request.GET)), "axes": AXES}
+    return page_or_fragment(request, "run/page.html", "run/_tabs.html", context)
+
+
+def _question_or_default(query: QueryDict) -> dict[str, Any]:
+    """A mistyped address still shows the run."""
     try:
-        question = question_of(request.GET)
-    except BadQuestion:  # a mistyped address still shows the run
-        question = {"x": DEFAULT_AXIS, "cutoff": None, "window_lo": None}
-    return render(request, "run/page.html", context | {"figure": page_figure(run, question), "axes": AXES})
+        return question_of(query)
+    except BadQuestion:
+        return {"x": DEFAULT_AXIS, "cutoff": None, "window_lo": None}
 
 
 @login_required
@@ -146,13 +151,12 @@ def _last_line(text: str) -> str:
 
 
 def _configuration(run: Run) -> dict[str, Any]:
+    shown = {"sections": configuration.sections(run.config), "yaml": configuration.as_yaml(run.config)}
     parent = configuration.parent_of(run.revision) if run.revision else None
-    return {
-        "sections": configuration.sections(run.config),
-        "yaml": configuration.as_yaml(run.config),
-        "parent": parent,
-        "changes": configuration.differences(parent.config, run.revision.config) if parent else [],
-    }
+    if parent is None or run.revision is None:
+        return shown
+    changes = configuration.differences(parent.config, run.revision.config)
+    return shown | {"parent": parent, "changes": changes}
 
 
 def _attempts(run: Run) -> dict[str, Any]:

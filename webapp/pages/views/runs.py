@@ -1,7 +1,6 @@
 """The list of runs, and the launch of one."""
 
 from typing import Any
-from uuid import uuid4
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
@@ -14,7 +13,8 @@ from training.tasks import task_names
 from webapp.errors import Conflict, InvalidInput
 from webapp.pages import facts
 from webapp.pages.access import current_project, signed_in
-from webapp.pages.forms import LaunchForm, add_service_error
+from webapp.pages.forms import LaunchForm, add_service_error, new_key
+from webapp.pages.fragments import page_or_fragment
 from webapp.pages.rows import rows_of, shared_scale
 from webapp.recipes.models import Recipe, Revision
 from webapp.runs import launch as launching
@@ -43,10 +43,11 @@ def runs(request: HttpRequest) -> HttpResponse:
         "live": any(row.run.state not in ENDED for row in rows),
         "filtered": any(request.GET.get(name) for name in ("q", "state", "recipe")),
     }
-    if request.htmx:  # type: ignore[attr-defined]
-        return render(request, "runs/_table.html", context)
-    choices = {"recipes": Recipe.objects.filter(project=project), "states": State.choices}
-    return render(request, "runs/list.html", context | choices)
+    choices = {
+        "recipes": Recipe.objects.filter(project=project),
+        "states": State.choices,
+    }  # read where rendered
+    return page_or_fragment(request, "runs/list.html", "runs/_table.html", context | choices)
 
 
 def _filters(request: HttpRequest) -> RunFilters:
@@ -74,8 +75,8 @@ def launch(request: HttpRequest) -> HttpResponse:
         "facts": facts.key_settings(revision.config),
         "models": list(available_models(default_home())),
     }
-    template = "runs/_launch_form.html" if request.htmx else "runs/launch.html"  # type: ignore[attr-defined]
-    return render(request, template, context, status=422 if form.errors else 200)
+    status = 422 if form.errors else 200
+    return page_or_fragment(request, "runs/launch.html", "runs/_launch_form.html", context, status)
 
 
 def _chosen(request: HttpRequest, revisions: list[Revision]) -> Revision:
@@ -107,7 +108,7 @@ def _order(revision: Revision) -> tuple[bool, bool, str]:
 
 def _launch_form(request: HttpRequest, revisions: list[Revision], chosen: Revision) -> LaunchForm:
     numbers = list(chosen.recipe.revisions.order_by("-number").values_list("number", "message"))
-    choices = {
+    choices: dict[str, list[tuple[Any, str]]] = {
         "recipe": [(r.recipe.slug, r.recipe.name) for r in revisions],
         "revision": [(n, f"rev {n}{f': {message}' if message else ''}") for n, message in numbers],
         "task": [(name, name) for name in task_names()],
@@ -121,7 +122,7 @@ def _launch_form(request: HttpRequest, revisions: list[Revision], chosen: Revisi
         "seed": request.GET.get("seed") or config["seed"],
         "name": request.GET.get("name", ""),
         "budget_hours": config["budget"]["device_hours"],
-        "idempotency_key": uuid4().hex,
+        "idempotency_key": new_key(),
     }
     data = request.POST if request.method == "POST" else None
     return LaunchForm(data, choices=choices, devices=facts.devices(config), initial=defaults)
@@ -129,14 +130,14 @@ def _launch_form(request: HttpRequest, revisions: list[Revision], chosen: Revisi
 
 def _try_launch(request: HttpRequest, form: LaunchForm) -> Run | None:
     """The run, or None with the service's objection put into the form."""
-    values = form.cleaned_data
     try:
-        return launching.launch_run(user=signed_in(request), project=current_project(request), **values)
+        return launching.launch_run(
+            user=signed_in(request), project=current_project(request), **form.cleaned_data
+        )
     except InvalidInput as error:
         add_service_error(form, error.field, error.message)
     except Conflict:
-        form.data = form.data.copy()  # a new key: sending this form again is a new launch
-        form.data["idempotency_key"] = uuid4().hex
+        form.renew_key()
         form.add_error(
             None, "This form was sent before with other values. Send it again to launch another run."
         )
