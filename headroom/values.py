@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 COMPUTE_KEYS = ("device_hours", "flops", "tokens")
-MAX_NAME_LENGTH = 100  # the server's limit
+MAX_NAME_LENGTH = 250  # the server's limit
 Complain = Callable[[str, str], None]  # (kind, message): a kind is reported once
 
 

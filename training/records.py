@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-MAX_METRICS = 200
-MAX_NAME_LENGTH = 100
+MAX_METRICS = 1000
+MAX_NAME_LENGTH = 250
 
 
 class Compute(BaseModel):
