@@ -21,8 +21,6 @@ from webapp.runs.states import move
 from worker import names
 
 MAX_RECORDS = 5000
-MAX_METRICS = 1000
-MAX_METRIC_NAME = 250
 FITTED_METRIC = "eval/pass_rate"
 
 # Kept for the connection's life, emptied by each commit, so that a batch does not grow the system catalogue.
@@ -79,11 +77,12 @@ class IngestResult:
 def store_records(run: Run, records: Sequence[Record]) -> IngestResult:
     """Store a batch: records, series and points. (run, attempt, seq) makes a repeated record harmless.
 
-    Raises InvalidInput for a batch or metric beyond the limits or an attempt that the run does not have, and
-    Conflict where a stored (attempt, seq) comes again with other content; both name records.<i>. On an error
-    nothing is stored. Wishes a refit where evaluations are new.
+    What a single record may hold, `training.records.Record` has checked. Raises InvalidInput for a batch that is
+    too long or an attempt that the run does not have, and Conflict where a stored (attempt, seq) comes again with
+    other content; both name records.<i>. On an error nothing is stored. Wishes a refit where evaluations are new.
     """
-    check_limits(records)
+    if len(records) > MAX_RECORDS:
+        raise InvalidInput("records", f"records must have at most {MAX_RECORDS} items, not {len(records)}.")
     unique = _without_repeats(records)
     # One writer a run at a time: parallel batches cannot deadlock over series and points.
     current = Run.objects.select_for_update().get(pk=run.pk)
@@ -93,26 +92,6 @@ def store_records(run: Run, records: Sequence[Record]) -> IngestResult:
         _refuse_other_content(current)
     _note_report(current, new=accepted > 0, refit=has_evaluations)
     return IngestResult(accepted, len(records) - accepted)
-
-
-def check_limits(records: Sequence[Record]) -> None:
-    """Raise InvalidInput where the batch is too long, a record too wide, or a metric's name unusable."""
-    if len(records) > MAX_RECORDS:
-        raise InvalidInput("records", f"records must have at most {MAX_RECORDS} items, not {len(records)}.")
-    known: set[str] = set()
-    for i, record in enumerate(records):
-        field = f"records.{i}.metrics"
-        if len(record.metrics) > MAX_METRICS:
-            raise InvalidInput(
-                field, f"{field} must have at most {MAX_METRICS} metrics, not {len(record.metrics)}."
-            )
-        if record.metrics.keys() <= known:
-            continue
-        for name in record.metrics.keys() - known:
-            if not 1 <= len(name) <= MAX_METRIC_NAME or not name.isprintable():
-                message = f"{field} has a name that is not 1 to {MAX_METRIC_NAME} printable characters: {name[:60]!r}."
-                raise InvalidInput(field, message)
-        known |= record.metrics.keys()
 
 
 def _without_repeats(records: Sequence[Record]) -> list[tuple[int, Record]]:

@@ -147,7 +147,7 @@ def test_of_launches_with_one_key_at_the_same_time_one_makes_a_run(request_body)
 @pytest.mark.django_db(transaction=True)
 def test_batches_at_the_same_time_are_stored_once_each(project, user, make_record):
     run = launch.track_run(user=user, project=project, name="elsewhere")
-    batch = [make_record(i, {f"m{j}": 0.5 for j in range(i % 7)}) for i in range(50)]
+    batch = [make_record(i, {f"m{j}": 0.5 for j in range(i % 7)}) for i in range(300)]
     barrier, results = threading.Barrier(4), []
 
     def work(records):
@@ -163,8 +163,8 @@ def test_batches_at_the_same_time_are_stored_once_each(project, user, make_recor
     for thread in threads:
         thread.join()
 
-    assert sum(result.accepted for result in results) == 50
-    assert run.records.count() == 50
+    assert sum(result.accepted for result in results) == 300
+    assert run.records.count() == 300
 
 
 def test_a_submission_that_fails_is_tried_again_later(launch_one):
