@@ -70,6 +70,7 @@ function draw() {
   const nothing = !payload.points.x.length && !payload.start;
   empty.hidden = !nothing;
   chart.hidden = nothing;
+  document.getElementById("legend").hidden = nothing;
   if (nothing) return;
   const first = !chart._fullLayout;
   const { traces, layout } = runChart(payload, colours(), scale, chart.clientWidth < 480);

@@ -75,7 +75,7 @@ class LaunchForm(forms.Form):
 
     def renew_key(self) -> None:
         """Sending this form again is a new launch."""
-        self.data = {**self.data.dict(), "idempotency_key": new_key()}
+        self.data = {**{name: self.data[name] for name in self.data}, "idempotency_key": new_key()}
 
 
 class RevisionForm(forms.Form):

@@ -10,7 +10,7 @@ from django.utils.cache import patch_vary_headers
 def wants_fragment(request: HttpRequest) -> bool:
     """Whether htmx asks for a region; going back in history needs the whole page again."""
     htmx = getattr(request, "htmx", None)
-    return bool(htmx) and not htmx.history_restore_request
+    return htmx is not None and bool(htmx) and not htmx.history_restore_request
 
 
 def page_or_fragment(

@@ -50,7 +50,7 @@ def recipe(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _history(revisions: list[Revision]) -> list[dict[str, Any]]:
     """Newest first: each revision, what it changed, and its newest runs (one query for all)."""
-    runs: dict[int, list[Run]] = {}
+    runs: dict[int | None, list[Run]] = {}
     for run in Run.objects.filter(revision__in=revisions).defer("config").order_by("-created_at"):
         runs.setdefault(run.revision_id, []).append(run)
     changes = {new.pk: configuration.differences(old.config, new.config) for new, old in pairwise(revisions)}
