@@ -33,6 +33,7 @@ class RunningStack:
     process: subprocess.Popen[str]
     output: list[str] = field(default_factory=list)
     username: str = "admin"
+    _tokens: dict[str, str] = field(default_factory=dict)
     _news: threading.Condition = field(default_factory=threading.Condition)
 
     @classmethod
@@ -98,8 +99,11 @@ class RunningStack:
         return done.stdout
 
     def token(self, scope: str = "launch") -> str:
-        """A new API token of the first account."""
-        return self.manage("create_token", self.username, "--scope", scope).strip().splitlines()[-1]
+        """An API token of the first account, made at the first call."""
+        if scope not in self._tokens:
+            printed = self.manage("create_token", self.username, "--scope", scope)
+            self._tokens[scope] = printed.strip().splitlines()[-1]
+        return self._tokens[scope]
 
     def descendants(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
