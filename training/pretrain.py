@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from training.tasks.arithmetic import END_THINK, THINK, Arithmetic, make_prompt, solution
+from training.tasks.arithmetic import END_THINK, THINK, Arithmetic, draw, make_prompt, solution
 
 COMPLETE = "COMPLETE.json"  # written last; a folder without it is not a model
 PAD, EOS = "<pad>", "<eos>"
@@ -32,16 +32,15 @@ class Lessons:
     """Size of the network and of its schooling."""
 
     hidden: int = 128
-    layers: int = 4
+    layers: int = 3
     heads: int = 4
     mlp: int = 256
     context: int = 64
     steps: int = 600
-    batch: int = 256
+    batch: int = 128
     lr: float = 2e-3
-    noise: float = 0.4  # share of digits replaced by a random one
-    min_digits: int = 2
-    max_digits: int = 2
+    noise: float = 0.5  # share of digits replaced by a random one
+    digits: int = 2
     seed: int = 0
 
 
@@ -107,10 +106,10 @@ def batches(lessons: Lessons) -> Iterator[tuple[Tensor, Tensor]]:
     """(tokens [batch, L], is_lesson [batch, L]): padded problems, and which tokens belong to the response."""
     rng = random.Random(lessons.seed)
     codec = make_tokenizer()
-    task = Arithmetic(min_digits=lessons.min_digits, max_digits=lessons.max_digits)
+    task = Arithmetic()
     held_out = {prompt.id for prompt in task.held_out_prompts(task.held_out_pool)}
     for _ in range(lessons.steps):
-        rows = [_lesson(task, held_out, codec, rng, lessons.noise) for _ in range(lessons.batch)]
+        rows = [_lesson(lessons, held_out, codec, rng) for _ in range(lessons.batch)]
         width = max(len(question) + len(answer) for question, answer in rows)
         tokens = torch.zeros(len(rows), width, dtype=torch.long)
         is_lesson = torch.zeros(len(rows), width, dtype=torch.bool)
@@ -122,15 +121,16 @@ def batches(lessons: Lessons) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def _lesson(
-    task: Arithmetic, held_out: set[str], codec: Tokenizer, rng: random.Random, noise: float
+    lessons: Lessons, held_out: set[str], codec: Tokenizer, rng: random.Random
 ) -> tuple[list[int], list[int]]:
     while True:
-        a, b = task.draw(rng)
+        a, b = draw(rng, lessons.digits)
         prompt = make_prompt(a, b)
         if prompt.id not in held_out:
             break
     answer = "".join(
-        rng.choice("0123456789") if c.isdigit() and rng.random() < noise else c for c in solution(a, b)
+        rng.choice("0123456789") if c.isdigit() and rng.random() < lessons.noise else c
+        for c in solution(a, b)
     )
     return codec.encode(prompt.text).ids, codec.encode(answer + EOS).ids
 

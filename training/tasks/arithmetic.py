@@ -1,7 +1,8 @@
 """Addition with a thinking trace, made offline from a seed, answers verified by program.
 
 A prompt is `37+58=<think>`; a response writes the column sums from the units up, then the answer:
-`15,9</think>95`. Difficulty is the number of digits and the share of the longer problems.
+`15,9</think>95`. Difficulty is the number of digits and the share of the longest problems: the base model has never
+seen three digits, so by default a fifth of the problems is out of its reach and the pass rate tops out below one.
 """
 
 import random
@@ -17,12 +18,15 @@ _SPLIT_SEED = 20_251_013  # fixes which problems are held out, for every run
 
 
 class Arithmetic(BaseModel):
-    """Sums of two numbers of one to `max_digits` digits. Implements `training.tasks.base.Task`."""
+    """Sums of two numbers of `min_digits` to `max_digits` digits. Implements `training.tasks.base.Task`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_digits: int = Field(default=2, ge=1, le=6, description="Digits of the largest number.")
+    max_digits: int = Field(default=3, ge=1, le=6, description="Digits of the largest number.")
     min_digits: int = Field(default=2, ge=1, le=6, description="Digits of the smallest number.")
+    long_share: float = Field(
+        default=0.2, ge=0, le=1, description="Share of the problems that have max_digits digits."
+    )
     train_prompts: int = Field(default=2048, ge=1, le=1_000_000, description="Size of the training set.")
     held_out_pool: int = Field(default=1024, ge=1, le=100_000, description="Size of the held-out set.")
 
@@ -30,9 +34,10 @@ class Arithmetic(BaseModel):
     def _sizes_are_possible(self) -> "Arithmetic":
         if self.min_digits > self.max_digits:
             raise ValueError("min_digits is above max_digits")
-        problems = sum((9 * 10 ** (digits - 1)) ** 2 for digits in self._digit_range)
+        shortest = self.min_digits
+        problems = (9 * 10 ** (shortest - 1)) ** 2
         if self.train_prompts + self.held_out_pool > problems:
-            raise ValueError(f"there are only {problems} problems of this size")
+            raise ValueError(f"there are only {problems} problems of {shortest} digits")
         return self
 
     def training_prompts(self, seed: int) -> Sequence[Prompt]:
@@ -54,24 +59,24 @@ class Arithmetic(BaseModel):
 
     @cached_property
     def _split(self) -> tuple[list[Prompt], list[Prompt]]:
-        """(training, held out): one iid sample of distinct problems, cut in two."""
-        rng = random.Random(f"{_SPLIT_SEED}/{self.min_digits}/{self.max_digits}")
-        seen: dict[tuple[int, int], None] = {}
-        while len(seen) < self.held_out_pool + self.train_prompts:
-            seen[self.draw(rng)] = None
-        prompts = [make_prompt(a, b) for a, b in seen]
-        rng.shuffle(prompts)  # small problems run out, so the order of drawing is not iid
+        """(training, held out): distinct problems in the asked proportion, shuffled, then cut in two."""
+        rng = random.Random(f"{_SPLIT_SEED}/{self.min_digits}/{self.max_digits}/{self.long_share}")
+        count = self.held_out_pool + self.train_prompts
+        num_long = round(self.long_share * count) if self.min_digits < self.max_digits else count
+        problems: dict[tuple[int, int], None] = {}
+        while len(problems) < num_long:
+            problems[draw(rng, self.max_digits)] = None
+        while len(problems) < count:
+            problems[draw(rng, rng.randint(self.min_digits, self.max_digits - 1))] = None
+        prompts = [make_prompt(a, b) for a, b in problems]
+        rng.shuffle(prompts)
         return prompts[self.held_out_pool :], prompts[: self.held_out_pool]
 
-    def draw(self, rng: random.Random) -> tuple[int, int]:
-        """Two numbers with the same, uniformly drawn count of digits."""
-        digits = rng.choice(self._digit_range)
-        low, high = 10 ** (digits - 1), 10**digits - 1
-        return rng.randint(low, high), rng.randint(low, high)
 
-    @property
-    def _digit_range(self) -> range:
-        return range(self.min_digits, self.max_digits + 1)
+def draw(rng: random.Random, digits: int) -> tuple[int, int]:
+    """Two random numbers of that many digits."""
+    low, high = 10 ** (digits - 1), 10**digits - 1
+    return rng.randint(low, high), rng.randint(low, high)
 
 
 def make_prompt(a: int, b: int) -> Prompt:

@@ -1,0 +1,81 @@
+"""A model of a few thousand parameters, made by the tests themselves."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from training.recipe import Recipe, apply_overrides, load_recipe
+
+
+@pytest.fixture(scope="session")
+def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of an untaught Qwen2-shaped model with the default task's vocabulary."""
+    import torch
+
+    from training.pretrain import Lessons, new_model, save
+
+    torch.manual_seed(0)
+    lessons = Lessons(hidden=16, layers=1, heads=2, mlp=32, context=64)
+    folder = tmp_path_factory.mktemp("home") / "models" / "toy"
+    save(new_model(lessons), lessons, folder)
+    return folder
+
+
+@pytest.fixture
+def toy_recipe(toy_model: Path) -> Recipe:
+    """tiny/scalerl cut down to 2 prompts x 4 generations, transformers engine, every step evaluated."""
+    return apply_overrides(
+        load_recipe("tiny/scalerl"),
+        {
+            "model": str(toy_model),
+            "engine.type": "transformers",
+            "rollout.prompts_per_step": 2,
+            "rollout.generations_per_prompt": 4,
+            "filter.zero_variance": "keep",
+            "budget.max_steps": 3,
+            "eval.every_steps": 1,
+            "eval.prompts": 4,
+            "eval.k": 2,
+            "checkpoint.every_steps": 2,
+        },
+    )
+
+
+class LocalTrainer:
+    """A trainer in this process behind the driver's seam; calls run one after the other."""
+
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
+        from training.trainer import Trainer
+
+        self.trainer = Trainer(recipe.model_dump(mode="json"), str(folder))
+
+    def __getattr__(self, method: str) -> Any:
+        async def call(*args: Any) -> Any:
+            await asyncio.sleep(0)
+            return getattr(self.trainer, method)(*args)
+
+        return call
+
+    def weights(self) -> bytes:
+        return self.trainer.weights()
+
+
+class MemoryReporter:
+    """Keeps what the driver reports."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+
+    def log(
+        self, metrics: Mapping[str, float], *, step: int, compute: Mapping[str, float] | None = None
+    ) -> None:
+        self.records.append({"step": step, "compute": dict(compute or {}), "metrics": dict(metrics)})
+
+    def finish(self, state: str = "succeeded", message: str = "", timeout: float = 10) -> bool:
+        return True
+
+    def series(self, metric: str) -> dict[int, float]:
+        return {r["step"]: r["metrics"][metric] for r in self.records if metric in r["metrics"]}

@@ -1,0 +1,33 @@
+import math
+
+import pytest
+
+from training.evaluation import evaluation_metrics, pass_rate
+from training.rollouts import Group, Sample
+from training.tasks import Prompt
+
+
+def group(*correct: bool) -> Group:
+    return Group(Prompt("p", "", ""), [Sample([1], correct=c, finished=True) for c in correct])
+
+
+def test_mean_at_k_and_its_error_between_prompts() -> None:
+    mean, stderr = pass_rate([group(True, True), group(True, False), group(False, False)])
+
+    assert mean == pytest.approx(0.5)
+    assert stderr == pytest.approx(0.5 / math.sqrt(3))
+
+
+def test_one_prompt_has_no_error() -> None:
+    mean, stderr = pass_rate([group(True, False)])
+
+    assert mean == 0.5
+    assert math.isnan(stderr)
+
+
+def test_metrics_say_how_many() -> None:
+    metrics = evaluation_metrics([group(True, True, False), group(False, False, False)])
+
+    assert metrics["eval/pass_rate"] == pytest.approx(1 / 3)
+    assert (metrics["eval/n_prompts"], metrics["eval/k"]) == (2, 3)
+    assert metrics["eval/truncation_rate"] == 0
