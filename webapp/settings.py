@@ -65,7 +65,9 @@ TEMPLATES = [
 # An unset database is a clear error at first use, not at import: `manage.py up` itself runs with these settings.
 DATABASES = {
     "default": dj_database_url.parse(
-        _services.database_url or "postgresql://not-started.invalid/headroom", conn_max_age=60
+        _services.database_url or "postgresql://not-started.invalid/headroom",
+        conn_max_age=60,
+        conn_health_checks=True,
     )
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
