@@ -86,7 +86,7 @@ def _end(process: subprocess.Popen[bytes], grace: float) -> None:
     while _descendants():  # new ones may appear while the others die
         _signal_descendants(signal.SIGKILL)
         _wait_for_descendants(1.0)
-    process.poll()
+    _reap_adopted(process.pid)
 
 
 def _descendants() -> list[psutil.Process]:

@@ -70,7 +70,7 @@ def test_values_that_are_no_finite_numbers_are_dropped_and_named_once(
 
 
 def test_names_that_the_server_would_refuse_cost_only_that_metric(begin: Begin, journal_path: Path) -> None:
-    begin().log({"good": 1, "": 2, "x" * 251: 3, "new\nline": 4, 5: 6}, step=0)
+    begin().log({"good": 1, "": 2, "x" * 251: 3, "new\nline": 4}, step=0)
 
     assert journal_records(journal_path)[0]["metrics"] == {"good": 1}
 

@@ -13,7 +13,7 @@ from tests.worker.fake_ray import FakeRay
 from webapp.accounts.models import User
 from webapp.accounts.services import default_project
 from webapp.runs import launch
-from webapp.runs.models import Run
+from webapp.runs.models import Run, State
 
 
 @pytest.fixture
@@ -66,6 +66,6 @@ def make_run(**changes: Any) -> Run:
         created_by=user,
         **changes,
     )
-    launch.new_attempt(run, 1, run.state)
+    launch.new_attempt(run, 1, State.QUEUED)
     launch._dispatch(run, launch.Dispatch.Kind.SUBMIT, 1)
     return run
