@@ -137,7 +137,7 @@ def _lesson(
 
 def make_tokenizer() -> Tokenizer:
     """One token a character; `<think>`, `</think>` and the special tokens are one token each."""
-    tokenizer = Tokenizer(models.WordLevel({token: i for i, token in enumerate(VOCABULARY)}, unk_token=PAD))
+    tokenizer = Tokenizer(models.WordLevel({token: i for i, token in enumerate(VOCABULARY)}))  # no unknowns
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
     tokenizer.add_special_tokens([PAD, EOS, THINK, END_THINK])

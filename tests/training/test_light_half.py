@@ -11,7 +11,11 @@ print(",".join(name for name in {heavy} if name in sys.modules))
 
 def test_light_half_imports_nothing_heavy() -> None:
     result = subprocess.run(
-        [sys.executable, "-c", CODE.format(heavy=HEAVY)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", CODE.format(heavy=HEAVY)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
 
     assert result.stdout.strip() == ""

@@ -43,9 +43,7 @@ def test_no_schedule_breaks_the_bound(prompts: int, depth: int, version: int, se
 @settings(max_examples=40, deadline=None)
 @given(prompts=st.integers(1, 3), k=st.integers(1, 4), version=st.integers(0, 5), seed=st.integers(0, 10**6))
 def test_ppo_off_policy_is_at_most_k_minus_one_behind(prompts: int, k: int, version: int, seed: int) -> None:
-    buffer: WorkBuffer[int] = WorkBuffer(
-        prompts_per_step=prompts, depth=k - 1, push_every=k, version=version
-    )
+    buffer: WorkBuffer[int] = WorkBuffer(prompts_per_step=prompts, depth=k - 1, push_every=k, version=version)
 
     drive(buffer, k - 1, k, random.Random(seed), 400)
 

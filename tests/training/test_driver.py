@@ -1,0 +1,191 @@
+"""The driver with the transformers engine and the trainer in this process: real training, no Ray."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.training.conftest import LocalTrainer, MemoryReporter
+from training.checkpoints import Checkpoint, newest_checkpoint
+from training.codec import Codec
+from training.driver import Controller, Outcome
+from training.engines import make_engine
+from training.parity import ParityError
+from training.recipe import Recipe, apply_overrides
+from training.rollouts import Completion, Request
+from training.tasks import make_task
+
+
+class Setup:
+    """One attempt, ready to run."""
+
+    def __init__(self, recipe: Recipe, run_dir: Path, resume: Checkpoint | None = None) -> None:
+        folder = Path(recipe.model)
+        self.reporter = MemoryReporter()
+        self.engine = make_engine(recipe.model_dump(mode="json"), str(folder))
+        self.trainer = LocalTrainer(recipe, folder)
+        self.controller = Controller(
+            recipe,
+            task=make_task(recipe.task.name, recipe.task.options),
+            codec=Codec(folder),
+            generator=self.engine,
+            trainer=self.trainer,
+            reporter=self.reporter,
+            run_dir=run_dir,
+            parameters=self.trainer.trainer.describe()["parameters"],
+            resume=resume,
+        )
+
+    def run(self) -> Outcome:
+        return asyncio.run(asyncio.wait_for(self.controller.run(), 60))
+
+
+def change(recipe: Recipe, **overrides: Any) -> Recipe:
+    return apply_overrides(recipe, {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+@pytest.mark.parametrize(
+    ("mode", "k", "bound"), [("pipeline", 0, 0), ("pipeline", 2, 2), ("ppo", 1, 0), ("ppo", 2, 1)]
+)
+def test_run_trains_evaluates_and_keeps_the_bound(
+    toy_recipe: Recipe, tmp_path: Path, mode: str, k: int, bound: int
+) -> None:
+    setup = Setup(change(toy_recipe, offpolicy__mode=mode, offpolicy__k=k, budget__max_steps=4), tmp_path)
+
+    outcome = setup.run()
+
+    assert (outcome.state, outcome.reason, outcome.step) == ("succeeded", "made 4 steps", 4)
+    assert list(setup.reporter.series("eval/pass_rate")) == [0, 1, 2, 3, 4]
+    staleness = setup.reporter.series("train/staleness_max")
+    assert list(staleness) == [1, 2, 3, 4]
+    assert max(staleness.values()) <= bound
+
+
+def test_records_are_what_the_server_takes(toy_recipe: Recipe, tmp_path: Path) -> None:
+    from training.records import Record
+
+    setup = Setup(toy_recipe, tmp_path)
+    setup.run()
+
+    for seq, record in enumerate(setup.reporter.records):
+        Record.model_validate({"attempt": 1, "seq": seq, "time": "2026-01-01T00:00:00+00:00", **record})
+    first, last = setup.reporter.records[0], setup.reporter.records[-1]
+    assert first["compute"] == {"device_hours": 0.0, "flops": 0.0, "tokens": 0}
+    assert last["compute"]["device_hours"] > 0 and last["compute"]["tokens"] > 0
+    names = set().union(*(record["metrics"] for record in setup.reporter.records))
+    assert names >= {
+        "eval/pass_rate_stderr",
+        "train/reward",
+        "train/entropy",
+        "train/grad_norm",
+        "train/truncation_rate",
+        "train/ratio_max",
+        "train/ratio_min",
+        "train/ratio_clip_fraction",
+        "train/mismatch_logp_mean",
+        "train/mismatch_logp_max",
+        "train/kl",
+        "train/response_length",
+        "train/effective_batch",
+        "train/staleness_mean",
+        "perf/tokens_per_second",
+        "perf/generator_idle",
+        "perf/trainer_idle",
+    }
+
+
+def test_generator_follows_the_trainer(toy_recipe: Recipe, tmp_path: Path) -> None:
+    recipe = change(toy_recipe, optimizer__lr=0.05, optimizer__warmup_steps=0, precision__generator="float32")
+    setup = Setup(recipe, tmp_path)
+    setup.run()
+
+    mismatch = setup.reporter.series("train/mismatch_logp_max")
+    assert max(mismatch.values()) < 1e-3  # although each step moved the weights by 0.05
+
+
+def test_synchronous_training_is_on_policy(toy_recipe: Recipe, tmp_path: Path) -> None:
+    setup = Setup(change(toy_recipe, offpolicy__k=0, precision__generator="float32"), tmp_path)
+    setup.run()
+
+    assert max(setup.reporter.series("train/ratio_max").values()) == pytest.approx(1, abs=1e-3)
+    assert min(setup.reporter.series("train/ratio_min").values()) == pytest.approx(1, abs=1e-3)
+
+
+def test_budget_of_device_hours_ends_the_run(toy_recipe: Recipe, tmp_path: Path) -> None:
+    recipe = change(toy_recipe, budget__max_steps=None, budget__device_hours=1e-5, eval__every_steps=50)
+
+    outcome = Setup(recipe, tmp_path).run()
+
+    assert outcome.reason == "used 1e-05 device-hours"
+    assert outcome.usage.device_hours >= 1e-5
+    assert outcome.pass_rate is not None
+
+
+def test_stop_writes_a_checkpoint_and_resume_goes_on(toy_recipe: Recipe, tmp_path: Path) -> None:
+    recipe = change(toy_recipe, budget__max_steps=50, checkpoint__every_steps=100, offpolicy__k=1)
+    first = Setup(recipe, tmp_path)
+
+    class StopAfterTwo(MemoryReporter):
+        def log(
+            self, metrics: Mapping[str, float], *, step: int, compute: Mapping[str, float] | None = None
+        ) -> None:
+            super().log(metrics, step=step, compute=compute)
+            if step == 2 and "train/reward" in metrics:
+                first.controller.stop()
+
+    first.controller._reporter = StopAfterTwo()
+    stopped = first.run()
+    assert (stopped.state, stopped.step) == ("cancelled", 2)
+
+    checkpoint = newest_checkpoint(tmp_path / "checkpoints")
+    assert checkpoint is not None and checkpoint.step == 2
+    second = Setup(change(recipe, budget__max_steps=4), tmp_path, resume=checkpoint)
+    outcome = second.run()
+
+    assert outcome.step == 4
+    assert list(second.reporter.series("train/reward")) == [3, 4]
+    assert outcome.usage.tokens > checkpoint.driver["usage"]["tokens"] > 0
+
+
+def test_resume_generates_the_untrained_prompts_again(toy_recipe: Recipe, tmp_path: Path) -> None:
+    recipe = change(toy_recipe, budget__max_steps=2, curriculum__mode="uniform", offpolicy__k=3)
+    first = Setup(recipe, tmp_path)
+    first.run()
+    checkpoint = newest_checkpoint(tmp_path / "checkpoints")
+    assert checkpoint is not None
+
+    waiting = checkpoint.driver["sampler"]["queue"]
+    trained = 2 * recipe.rollout.prompts_per_step
+    assert len(waiting) == len(set(waiting)) == recipe.task.options["train_prompts"] - trained
+
+
+class Broken:
+    """A generator that fails, or lies about its log-probabilities."""
+
+    def __init__(self, engine: Any, offset: float | None) -> None:
+        self._engine, self._offset = engine, offset
+
+    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
+        if self._offset is None:
+            raise RuntimeError("engine lost")
+        made = await self._engine.generate(requests, temperature)
+        return [Completion(c.tokens, [v + self._offset for v in c.logp], c.finished, 0, 0) for c in made]
+
+    async def update_weights(self, payload: bytes, version: int) -> None:
+        await self._engine.update_weights(payload, version)
+
+
+@pytest.mark.parametrize(
+    ("offset", "error", "message"),
+    [(None, RuntimeError, "engine lost"), (0.5, ParityError, "disagree by 0.5 nats")],
+)
+def test_broken_generator_ends_the_run(
+    toy_recipe: Recipe, tmp_path: Path, offset: float | None, error: type[Exception], message: str
+) -> None:
+    setup = Setup(toy_recipe, tmp_path)
+    setup.controller._generator = setup.controller._rollouts._generator = Broken(setup.engine, offset)
+
+    with pytest.raises(error, match=message):
+        setup.run()

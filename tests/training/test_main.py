@@ -1,0 +1,73 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from training.__main__ import main
+
+
+def run(*arguments: str) -> int:
+    return main(["run", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "no recipe named 'nothing'; there are: deepseek-grpo"),
+        (["gone.yaml"], "no recipe file gone.yaml"),
+        (["tiny/scalerl", "--set", "loss.type=best"], "loss.type: Input should be"),
+        (["tiny/scalerl", "--set", "loss"], "--set takes KEY=VALUE"),
+        (["tiny/scalerl", "--set", "nothing.at.all=1"], "nothing.at.all: no such field"),
+        (["tiny/scalerl", "--steps", "0"], "budget.max_steps: Input should be greater"),
+        (["tiny/scalerl", "--depth", "-1"], "offpolicy.k: Input should be greater"),
+        (["tiny/scalerl", "--set", "model=none"], "model: no model named 'none'"),
+        (["tiny/scalerl", "--set", "task.name=chess"], "task: no task named 'chess'"),
+    ],
+)
+def test_bad_input_ends_with_status_1_and_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    status = run(*arguments, "--run-dir", str(tmp_path / "run"))
+
+    assert status == 1
+    assert message in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+def test_run_folder_is_not_used_twice(
+    tmp_path: Path, toy_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metrics.jsonl").write_text("{}\n")
+
+    status = run("tiny/scalerl", "--run-dir", str(tmp_path), "--set", f"model={toy_model}")
+
+    assert status == 1
+    assert "holds a run already; use --resume" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(240)
+def test_run_and_resume_end_to_end(tmp_path: Path, toy_model: Path) -> None:
+    """The command itself: local Ray, generator and trainer actors, journal, summary, checkpoint, resume."""
+    command = [
+        *[sys.executable, "-m", "training", "run", "tiny/scalerl", "--run-dir", str(tmp_path)],
+        *["--engine", "transformers", "--depth", "1", "--set", f"model={toy_model}"],
+        *["--set", "rollout.prompts_per_step=2", "--set", "rollout.generations_per_prompt=2"],
+        *["--set", "eval.prompts=4", "--set", "eval.k=2", "--set", "eval.every_steps=1"],
+    ]
+    first = subprocess.run([*command, "--steps", "2"], capture_output=True, text=True, timeout=120)
+    assert first.returncode == 0, first.stderr
+    second = subprocess.run(
+        [*command, "--steps", "3", "--resume"], capture_output=True, text=True, timeout=120
+    )
+    assert second.returncode == 0, second.stderr
+
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    evaluated = [(r["attempt"], r["step"]) for r in records if "eval/pass_rate" in r["metrics"]]
+    assert evaluated == [(1, 0), (1, 1), (1, 2), (2, 3)]
+    assert records[-1]["compute"]["device_hours"] > records[0]["compute"]["device_hours"] == 0
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (summary["state"], summary["step"]) == ("succeeded", 3)
+    for process in json.loads((tmp_path / "driver.json").read_text())["processes"]:
+        assert not Path(f"/proc/{process}").exists()

@@ -1,0 +1,97 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from training.codec import Codec
+from training.pretrain import EOS
+from training.recipe import Recipe, apply_overrides
+from training.rollouts import Completion, Group, Request, Rollouts
+from training.tasks import make_task
+from training.tasks.arithmetic import make_prompt
+
+PROMPT = make_prompt(37, 58)
+
+
+class Scripted:
+    """A generator that answers with prepared texts, one list a call, and remembers what it was asked."""
+
+    def __init__(self, codec: Codec, *calls: list[str]) -> None:
+        self._codec, self._calls = codec, list(calls)
+        self.requests: list[list[Request]] = []
+
+    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
+        self.requests.append(requests)
+        texts = self._calls[len(self.requests) - 1]
+        tokens = [self._codec.encode(text) for text in texts]
+        return [
+            Completion(ids, [-0.5] * len(ids), text.endswith(EOS), len(self.requests), len(self.requests) + 1)
+            for ids, text in zip(tokens, texts, strict=True)
+        ]
+
+    async def update_weights(self, payload: bytes, version: int) -> None:
+        raise AssertionError("not in these tests")
+
+
+def roll(recipe: Recipe, folder: Path, *calls: list[str]) -> tuple[Group, Scripted]:
+    codec = Codec(folder)
+    generator = Scripted(codec, *calls)
+    rollouts = Rollouts(recipe, make_task("arithmetic"), codec, generator)
+    (group,) = asyncio.run(rollouts.groups([PROMPT], len(calls[0]), 1.0))
+    return group, generator
+
+
+def test_reward_follows_the_verifier(toy_recipe: Recipe, toy_model: Path) -> None:
+    group, _ = roll(toy_recipe, toy_model, [f"15,9</think>95{EOS}", f"15,9</think>96{EOS}"])
+
+    assert [sample.reward for sample in group.samples] == [1.0, -1.0]
+    assert group.pass_rate == 0.5
+    assert all(all(sample.chosen) and sample.finished for sample in group.samples)
+
+
+def test_overlong_thinking_is_interrupted_and_the_phrase_never_trained(
+    toy_recipe: Recipe, toy_model: Path
+) -> None:
+    group, generator = roll(toy_recipe, toy_model, ["15,9,1,1,1", f"15,9</think>95{EOS}"], [f"95{EOS}"])
+
+    cut, untouched = group.samples
+    assert cut.correct and cut.interrupted and not untouched.interrupted
+    assert [c for c in cut.chosen if not c] == [False]  # the one token of </think>
+    assert len(cut.chosen) == len(cut.logp) == len(cut.response)
+    assert generator.requests[1][0].tokens == cut.prompt + cut.response[:-3]
+    assert (cut.oldest_version, cut.newest_version) == (1, 3)
+
+
+def test_answer_cut_by_the_random_limit_goes_on_without_the_phrase(
+    toy_recipe: Recipe, toy_model: Path
+) -> None:
+    group, _ = roll(toy_recipe, toy_model, ["15,9</think>9"], [f"5{EOS}"])
+
+    assert group.samples[0].correct
+    assert all(group.samples[0].chosen)
+
+
+def test_interruption_length_is_drawn_from_the_recipes_range(toy_recipe: Recipe, toy_model: Path) -> None:
+    _, generator = roll(toy_recipe, toy_model, [f"</think>1{EOS}"] * 50)
+
+    assert {request.max_tokens for request in generator.requests[0]} == {10, 11, 12}
+
+
+@pytest.mark.parametrize(("text", "reward"), [(f"15,9</think>95{EOS}", -0.0), (f"1</think>5{EOS}", -1.0)])
+def test_length_penalty_touches_correct_traces_alone(
+    toy_recipe: Recipe, toy_model: Path, text: str, reward: float
+) -> None:
+    penalised = apply_overrides(
+        toy_recipe,
+        {"length.mode": "penalty", "length.penalty_max_tokens": 8, "length.penalty_cache_tokens": 4},
+    )
+    group, _ = roll(penalised, toy_model, [text])  # 8 tokens: clip((8 - 8) / 4 - 1, -1, 0) = -1
+
+    assert group.samples[0].reward == pytest.approx(reward)
+
+
+def test_too_long_prompt_is_refused(toy_recipe: Recipe, toy_model: Path) -> None:
+    short = apply_overrides(toy_recipe, {"rollout.max_prompt_tokens": 3})
+
+    with pytest.raises(ValueError, match=r"37\+58 has 7 tokens; rollout.max_prompt_tokens is 3"):
+        roll(short, toy_model, [""])
