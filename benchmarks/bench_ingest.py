@@ -92,12 +92,12 @@ def make_run(name: str):
     return track_run(user=None, project=default_project(), name=name)
 
 
-def service_writer() -> Callable[[list[dict[str, Any]]], None]:
+def service_writer() -> Callable[[list[dict[str, Any]]], object]:
     from training.records import Record
     from webapp.runs.ingest import store_records
 
     run = make_run("service")
-    return lambda batch: store_records(run, [Record.model_validate(row) for row in batch]) and None
+    return lambda batch: store_records(run, [Record.model_validate(row) for row in batch])
 
 
 def api_writer() -> Callable[[list[dict[str, Any]]], None]:

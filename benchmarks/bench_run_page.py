@@ -53,7 +53,7 @@ def measure(points: int, repeats: int) -> None:
 
     def cold_cutoff() -> None:
         fitting._cached_fit.cache_clear()
-        client.get(f"/runs/{run.pk}/figure", {"cutoff": 4.0})
+        client.get(f"/runs/{run.pk}/figure", {"cutoff": "4.0"})
 
     rows = {
         "run page, no points (baseline)": lambda: client.get(f"/runs/{empty.pk}/"),

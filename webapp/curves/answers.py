@@ -50,6 +50,16 @@ def ceiling_of(fit: "scaling.Fit | None", level: float) -> Payload:
     return ceiling("ok", fit.interval("A"), fit.params["A"], level)
 
 
+def shown_intervals(fit: "scaling.Fit") -> dict[str, words.Interval] | None:
+    """The intervals of all parameters; that of a ceiling which is not identified is its one-sided bound."""
+    if not fit.params:
+        return None
+    intervals = {name: fit.interval(name) for name in fit.params}
+    if fit.status != "ok":
+        intervals["A"] = (fit.at_least(), None)
+    return intervals
+
+
 def now(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload:
     """The newest evaluation, and whether the fit expected it."""
     if not len(curve.y):
@@ -69,11 +79,13 @@ def now(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload:
     }
 
 
-def at_compute(fit: "scaling.Fit | None", at: float | None, question: Question) -> Payload:
-    """The predicted pass rate at a compute, with the interval of the curve."""
-    if at is None:
+def at_compute(
+    fit: "scaling.Fit | None", at: float | None, question: Question, *, has_budget: bool
+) -> Payload:
+    """The predicted pass rate at the end of the budget, with the interval of the curve."""
+    if not has_budget:
         return {"value_text": "–", "sentence": "this run has no budget"}
-    if fit is None or fit.params is None:
+    if at is None or fit is None or fit.params is None:
         return {"value_text": "–", "sentence": "nothing predicted yet"}
     interval = mean_interval(fit, at)
     if fit.status != "ok":
@@ -117,7 +129,7 @@ def after(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payloa
         "inside": score.inside,
         "mean_error": score.mean_error,
         "sentence": f"{words.count(score.n, 'evaluation')}, {score.inside} inside the "
-        f"{words.percent(question.level)} band, mean error {words.signed(score.mean_error)}.",
+        f"{words.percent(question.level)} band, mean error {words.signed(score.mean_error or 0.0)}.",
         "residuals": {
             "x": x.tolist(),
             "y": (y - predicted).tolist(),
@@ -138,8 +150,7 @@ def advice(fit: "scaling.Fit | None", curve: Curve, axis: Axis, end_x: float | N
     gain, lo, hi = plan.gain(fit, at, beyond)
     more = f"the next {words.amount(beyond - at)} {axis.short}"
     share = f"{words.signed(gain)} (90 % {words.signed(lo)} to {words.signed(hi)})"
-    noise = np.sqrt(fit.sse / max(fit.n - 4, 1))
-    if hi < noise:
+    if fit.noise_sd is not None and hi < fit.noise_sd:
         return f"Close to its ceiling: {more} would add {share}, less than the noise of one evaluation."
     return f"{'Worth continuing' if lo > 0 else 'Perhaps worth continuing'}: {more} would add {share}."
 

@@ -1,6 +1,6 @@
 """Runs and published curves side by side: overlay, parameters, and sentences that say what can be told apart."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -53,16 +53,22 @@ def label_of(run: Run) -> str:
 
 def _run_series(run: Run, curve: Curve, fit: "scaling.Fit | None", view: str) -> Payload:
     series: Payload = {"id": run.pk, "kind": "run", "label": label_of(run), "points": None, "fit": None}
-    drawable = fit is not None and fit.params is not None
-    if view == "rate":
-        series["points"] = {"x": curve.x.tolist(), "y": curve.y.tolist()}
-    if drawable and view == "rate":
-        series["fit"] = _drawn(fit, curve, lambda y: y)
-    if drawable and view == "share" and fit.status == "ok":
-        to_share = lambda y: (np.asarray(y) - fit.params["R0"]) / (fit.params["A"] - fit.params["R0"])
-        series["points"] = {"x": curve.x.tolist(), "y": to_share(curve.y).tolist()}
-        series["fit"] = _drawn(fit, curve, to_share)
+    transform = _transform(fit, view)
+    if transform is not None:
+        series["points"] = {"x": curve.x.tolist(), "y": np.asarray(transform(curve.y)).tolist()}
+        if fit is not None and fit.params is not None:
+            series["fit"] = _drawn(fit, curve, transform)
     return series
+
+
+def _transform(fit: "scaling.Fit | None", view: str) -> Callable[[Any], Any] | None:
+    """From pass rates to what the view shows; None where this fit cannot be shown in it."""
+    if view == "rate":
+        return lambda rate: rate
+    if fit is None or fit.params is None or fit.status != "ok":
+        return None
+    r0, a = fit.params["R0"], fit.params["A"]
+    return lambda rate: (np.asarray(rate) - r0) / (a - r0)
 
 
 def _drawn(fit: "scaling.Fit", curve: Curve, transform) -> Payload:
@@ -149,23 +155,24 @@ def _pair_sentence(a: "tuple[Run, scaling.Fit | None]", b: "tuple[Run, scaling.F
     name_a, name_b = label_of(run_a), label_of(run_b)
     if (run_a.task, run_a.model) != (run_b.task, run_b.model):
         return f"{name_a} and {name_b} differ in task or model: their ceilings are not rivals."
-    for name, fit in ((name_a, fit_a), (name_b, fit_b)):
-        if fit is None or fit.status != "ok":
-            return f"{name_a} against {name_b}: the ceiling of {name} is not identified yet, so nothing can be said."
+    if fit_a is None or fit_b is None or fit_a.status != "ok" or fit_b.status != "ok":
+        open_ended = name_a if fit_a is None or fit_a.status != "ok" else name_b
+        return f"{name_a} against {name_b}: the ceiling of {open_ended} is not identified yet, so nothing can be said."
     return _verdict(compare.compare(fit_a, fit_b), name_a, name_b)
 
 
 def _verdict(result: compare.Comparison, name_a: str, name_b: str) -> str:
+    apart = abs(result.delta_a or 0.0)
     if result.winner in ("a", "b"):
         winner, loser = (name_a, name_b) if result.winner == "a" else (name_b, name_a)
         return (
-            f"{winner} has a higher ceiling than {loser}, by {abs(result.delta_a):.3f}; "
+            f"{winner} has a higher ceiling than {loser}, by {apart:.3f}; "
             f"differences up to {compare.MARGIN:g} would count as a tie."
         )
     if result.B_a is None or result.B_b is None:
         return f"{name_a} against {name_b}: {result.reason}."
     tie = (
-        f"{name_a} and {name_b} tie in ceiling ({abs(result.delta_a):.3f} apart, within {compare.MARGIN:g}); "
+        f"{name_a} and {name_b} tie in ceiling ({apart:.3f} apart, within {compare.MARGIN:g}); "
         f"at the shared ceiling {result.shared_A:.3f} their B are {result.B_a:.2f} and {result.B_b:.2f}"
     )
     if result.more_efficient is None:

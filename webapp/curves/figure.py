@@ -17,6 +17,7 @@ Payload = dict[str, Any]
 BAND_POINTS = 120
 ENDED = {State.SUCCEEDED, State.FAILED, State.CANCELLED, State.LOST}
 MIN_POINTS_FOR_HINDSIGHT = 5
+HTML_NAMES = {"C_mid": "C<sub>mid</sub>", "R0": "R<sub>0</sub>"}
 
 
 def run_figure(
@@ -48,7 +49,7 @@ def run_figure(
         "fit": fit_payload(fit, question, curve, end_x) if fit else None,
         "ceiling": answers.ceiling_of(fit, level),
         "now": answers.now(fit, curve, question),
-        "end": answers.at_compute(fit, end_x, question),
+        "end": answers.at_compute(fit, end_x, question, has_budget=run.budget_hours is not None),
         "target": answers.target(fit, axis, question),
         "after": answers.after(fit, curve, question),
         "hindsight": hindsight(curve, axis, level),
@@ -122,7 +123,7 @@ def fit_payload(fit: "scaling.Fit", question: Question, curve: Curve, end_x: flo
         "cutoff": question.cutoff,
         "window_lo": question.window_lo,
         "params": fit.params,
-        "intervals": {name: fit.interval(name) for name in fit.params} if fit.params else None,
+        "intervals": answers.shown_intervals(fit),
         "rows": parameter_rows(fit, question.level),
     }
     return payload | (
@@ -153,22 +154,24 @@ def parameter_rows(fit: "scaling.Fit", level: float) -> list[dict[str, str]]:
 
 
 def _parameter_row(fit: "scaling.Fit", name: str, level: float) -> dict[str, str]:
+    assert fit.params is not None
     value, (lo, hi) = fit.params[name], fit.interval(name)
-    html_name = {"C_mid": "C<sub>mid</sub>", "R0": "R<sub>0</sub>"}.get(name, name)
-    if fit.status != "ok":
+    row = {"name": name, "html_name": HTML_NAMES.get(name, name)}
+    if fit.status != "ok" and name != "R0":  # where the curve starts is known before where it ends
         bound = fit.at_least() if name == "A" else None
         text = f"at least {bound:.2f}" if bound is not None else "not identified"
-        return {"name": name, "html_name": html_name, "value_text": "–", "interval_text": text}
-    show = (lambda v: words.rate(v, (lo, hi))) if name in ("A", "R0") else words.amount
-    if name == "B":
-        show = lambda v: f"{v:.2f}"
-    ends = [show(end) if end is not None else "open" for end in (lo, hi)]
-    return {
-        "name": name,
-        "html_name": html_name,
-        "value_text": show(value),
+        return row | {"value_text": "–", "interval_text": text}
+    ends = [_parameter_text(name, end, (lo, hi)) if end is not None else "open" for end in (lo, hi)]
+    return row | {
+        "value_text": _parameter_text(name, value, (lo, hi)),
         "interval_text": f"{ends[0]} to {ends[1]}",
     }
+
+
+def _parameter_text(name: str, value: float, interval: words.Interval) -> str:
+    if name == "B":
+        return f"{value:.2f}"
+    return words.amount(value) if name == "C_mid" else words.rate(value, interval)
 
 
 def hindsight(curve: Curve, axis: Axis, level: float) -> Payload | None:

@@ -22,6 +22,15 @@ Payload = dict[str, Any]
 SHARE_OF_GAIN = answers.SHARE_OF_GAIN
 
 
+@dataclass(frozen=True)
+class Identified:
+    """Parameters of a fit whose ceiling is identified, and that ceiling's interval."""
+
+    params: dict[str, float]
+    lo: float
+    hi: float
+
+
 @dataclass
 class Evidence:
     """The fits of one recipe revision on one task and model."""
@@ -34,9 +43,13 @@ class Evidence:
     runs: list[str] = field(default_factory=list)
     fits: list[Fit] = field(default_factory=list)
 
-    @property
-    def identified(self) -> list[Fit]:
-        return [fit for fit in self.fits if fit.status == "ok" and fit.params and fit.intervals]
+    def identified(self) -> list[Identified]:
+        """Those of the fits that pin the ceiling."""
+        return [
+            Identified(fit.params, *fit.intervals["A"])
+            for fit in self.fits
+            if fit.status == "ok" and fit.params and fit.intervals and None not in fit.intervals["A"]
+        ]
 
 
 def leaderboard(project: Project, *, budget: float | None = None, published: bool = True) -> list[Payload]:
@@ -82,6 +95,7 @@ def _own_group(task: str, model: str, rows: list[Evidence], budget: float | None
 
 
 def _own_row(evidence: Evidence, budget: float | None) -> Payload:
+    identified = evidence.identified()
     row: Payload = {
         "recipe": evidence.recipe,
         "recipe_slug": evidence.recipe_slug,
@@ -89,22 +103,21 @@ def _own_row(evidence: Evidence, budget: float | None) -> Payload:
         "published": False,
         "source": "",
         "seeds": len(evidence.runs),
-        "identified_seeds": len(evidence.identified),
+        "identified_seeds": len(identified),
         "runs": evidence.runs,
     }
-    fits = evidence.identified
-    if not fits or any(None in fit.intervals["A"] for fit in fits):
+    if not identified:
         return row | _not_identified(evidence.fits)
-    ceilings = [(fit.params["A"], *fit.intervals["A"]) for fit in fits]
+    ceilings = [(fit.params["A"], fit.lo, fit.hi) for fit in identified]
     a, lo, hi = compare.recipe_ceiling(ceilings, DEFAULT_LEVEL)
     return row | {
         "ceiling": answers.ceiling("ok", (lo, hi), a, DEFAULT_LEVEL),
         "A": a,
         "lo": lo,
         "hi": hi,
-        "B": median(fit.params["B"] for fit in fits),
-        "c90": median(_compute_to_share(fit.params, SHARE_OF_GAIN) for fit in fits),
-        "at_budget": None if budget is None else fmean(_rate_at(fit.params, budget) for fit in fits),
+        "B": median(fit.params["B"] for fit in identified),
+        "c90": median(_compute_to_share(fit.params, SHARE_OF_GAIN) for fit in identified),
+        "at_budget": None if budget is None else fmean(_rate_at(fit.params, budget) for fit in identified),
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import F
 
 import scaling
+from webapp.curves import answers
 from webapp.curves.fitting import Curve, Question, curve_of, fit_curve
 from webapp.curves.models import Fit
 from webapp.runs.models import Run
@@ -63,7 +64,7 @@ def _outcome(fit: "scaling.Fit") -> dict[str, Any]:
         "status": fit.status,
         "message": fit.message,
         "params": fit.params,
-        "intervals": {name: fit.interval(name) for name in fit.params} if fit.params else None,
+        "intervals": answers.shown_intervals(fit),
         "sse": fit.sse,
         "r2": fit.r2,
         "n": fit.n,
