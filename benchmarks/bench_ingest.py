@@ -60,7 +60,7 @@ def measure(batches: int, size: int) -> None:
         print(f"{name:28}{rate:12,.0f}{rate * METRICS:12,.0f}{1000 * seconds:12.1f}{baseline / seconds:8.2f}")
 
 
-def timed(write: Callable[[list[dict[str, Any]]], None], batches: int, size: int) -> float:
+def timed(write: Callable[[list[dict[str, Any]]], object], batches: int, size: int) -> float:
     """Seconds a batch, after one warm-up batch."""
     payload = [make_batch(i * size, size) for i in range(batches + 1)]
     write(payload[0])
@@ -100,7 +100,7 @@ def service_writer() -> Callable[[list[dict[str, Any]]], object]:
     return lambda batch: store_records(run, [Record.model_validate(row) for row in batch])
 
 
-def api_writer() -> Callable[[list[dict[str, Any]]], None]:
+def api_writer() -> Callable[[list[dict[str, Any]]], object]:
     from django.test import Client
 
     from webapp.accounts.services import create_token
@@ -117,7 +117,7 @@ def api_writer() -> Callable[[list[dict[str, Any]]], None]:
     return write
 
 
-def baseline_writer() -> Callable[[list[dict[str, Any]]], None]:
+def baseline_writer() -> Callable[[list[dict[str, Any]]], object]:
     from django.db import transaction
 
     from webapp.runs.models import Point, Record, Series
