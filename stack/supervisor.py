@@ -23,7 +23,6 @@ from stack.prepare import PrepareError, prepare_database
 
 POLL_SECONDS = 0.1
 STOP_SECONDS = 20.0  # a keeper needs at most 10 s of grace and a few for leftovers
-PORT_SECONDS = 5.0  # an earlier server may be closing its socket
 
 
 class StackError(RuntimeError):
@@ -135,12 +134,9 @@ class Supervisor:
         self._wait_ready(self.parts)
 
     def _check_web_port(self) -> None:
-        deadline = time.monotonic() + PORT_SECONDS
-        while error := listening_error(self.host, self.port):
-            if "use" not in error or time.monotonic() > deadline:
-                hint = "; choose another port with --port" if "use" in error else ""
-                raise StackError(f"the web server cannot listen on {self.host}:{self.port}: {error}{hint}")
-            time.sleep(0.1)
+        if error := listening_error(self.host, self.port):
+            hint = "; choose another port with --port" if "use" in error else ""
+            raise StackError(f"the web server cannot listen on {self.host}:{self.port}: {error}{hint}")
 
     def _start_ray(self) -> str | None:
         if os.environ.get("RAY_ADDRESS") or not self.with_ray:
