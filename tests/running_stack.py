@@ -17,6 +17,7 @@ import pytest
 
 from stack.environment import ROOT
 from stack.ports import free_port
+from stack.ray import ray_folder
 
 START_SECONDS = 120.0
 STOP_SECONDS = 40.0
@@ -113,6 +114,7 @@ class RunningStack:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         self.process.wait(STOP_SECONDS)
+        shutil.rmtree(ray_folder(self.home), ignore_errors=True)  # lies outside `home`
 
 
 def stack_environment(home: Path) -> dict[str, str]:
