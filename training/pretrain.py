@@ -39,7 +39,7 @@ class Lessons:
     steps: int = 600
     batch: int = 128
     lr: float = 2e-3
-    noise: float = 0.5  # share of digits replaced by a random one
+    slips: float = 0.4  # share of digits replaced by a random one
     digits: int = 2
     seed: int = 0
 
@@ -128,9 +128,9 @@ def _lesson(
         prompt = make_prompt(a, b)
         if prompt.id not in held_out:
             break
+    digits = "0123456789"
     answer = "".join(
-        rng.choice("0123456789") if c.isdigit() and rng.random() < lessons.noise else c
-        for c in solution(a, b)
+        rng.choice(digits) if c in digits and rng.random() < lessons.slips else c for c in solution(a, b)
     )
     return codec.encode(prompt.text).ids, codec.encode(answer + EOS).ids
 

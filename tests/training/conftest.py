@@ -18,7 +18,7 @@ def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from training.pretrain import Lessons, new_model, save
 
     torch.manual_seed(0)
-    lessons = Lessons(hidden=16, layers=1, heads=2, mlp=32, context=64)
+    lessons = Lessons(hidden=32, layers=1, heads=1, mlp=32, context=64)
     folder = tmp_path_factory.mktemp("home") / "models" / "toy"
     save(new_model(lessons), lessons, folder)
     return folder

@@ -38,10 +38,10 @@ def test_other_lessons_make_another_model(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "m" / "COMPLETE.json").read_text())["steps"] == 1
 
 
-@pytest.mark.parametrize(("noise", "correct"), [(0.0, True), (0.9, False)])
-def test_lessons_are_right_but_for_the_noise(noise: float, correct: bool) -> None:
+@pytest.mark.parametrize(("slips", "correct"), [(0.0, True), (0.9, False)])
+def test_lessons_are_right_but_for_the_slips(slips: float, correct: bool) -> None:
     tokenizer, task = make_tokenizer(), make_task("arithmetic")
-    tokens, is_lesson = next(batches(Lessons(batch=64, noise=noise)))
+    tokens, is_lesson = next(batches(Lessons(batch=64, slips=slips)))
     right = 0
     for row, lesson in zip(tokens.tolist(), is_lesson.tolist(), strict=True):
         question = tokenizer.decode([t for t, own in zip(row, lesson, strict=True) if t and not own], False)

@@ -25,7 +25,7 @@ class VllmEngine:
         _set_environment(threads, on_gpu=recipe.resources.generator_gpus > 0)
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        self._engine = AsyncLLM.from_engine_args(_engine_args(recipe, folder))
+        self._engine: Any = AsyncLLM.from_engine_args(_engine_args(recipe, folder))
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """All requests, in order, sampled at the same time."""
@@ -67,6 +67,7 @@ class VllmEngine:
     def shutdown(self) -> None:
         """End the engine's processes."""
         self._engine.shutdown()
+        self._engine = None  # its destructor must not wait for the interpreter's end
 
 
 def _completion(output: Any, oldest: int, newest: int) -> Completion:
