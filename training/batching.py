@@ -23,6 +23,15 @@ class Batch:
         return len(self.lengths)
 
 
+@dataclass(frozen=True)
+class StepResult:
+    """Metrics of one update (names without prefix) and the tokens that it was made of."""
+
+    metrics: dict[str, float]
+    trained_tokens: int  # response tokens in the loss
+    processed_tokens: int  # prompt and response tokens that went forward and backward
+
+
 def make_batch(groups: Sequence[Group]) -> Batch:
     """One batch of all samples of the groups; the position of a group is its prompt index."""
     samples = [(index, sample) for index, group in enumerate(groups) for sample in group.samples]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from training.accounting import ComputeMeter, Usage
-from training.batching import Batch, make_batch
+from training.batching import Batch, StepResult, make_batch
 from training.checkpoints import Checkpoint, write_checkpoint
 from training.codec import Codec
 from training.curriculum import PromptSampler
@@ -42,7 +42,7 @@ EVALUATION_CHUNK_PROMPTS = 64
 class TrainerHandle(Protocol):
     """A trainer, here or behind a Ray actor. `weights` gives something that the generator accepts as payload."""
 
-    def train_step(self, batch: Batch) -> Awaitable[Any]: ...
+    def train_step(self, batch: Batch) -> Awaitable[StepResult]: ...
     def logp(self, batch: Batch) -> Awaitable[Any]: ...
     def weights(self) -> Any: ...
     def save(self, path: str) -> Awaitable[None]: ...
@@ -216,6 +216,7 @@ class Controller:
     async def _training_loop(self) -> str:
         """Consumes batches. Returns why the run is over."""
         self._meter.run()
+        self._step_metrics.begin()
         self._is_admitting = True
         self._switch.changed()
         while not (reason := self._is_over()):

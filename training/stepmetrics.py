@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from training.accounting import Usage
+from training.batching import StepResult
 from training.rollouts import Group
 
 
@@ -14,11 +14,15 @@ class StepMetrics:
 
     def __init__(self, *, tokens: float = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._step_began = clock()
-        self._idle_since: float | None = self._step_began  # of the generator
-        self._generator_idle = self._trainer_idle = 0.0
         self._tokens = float(tokens)
         self._paused_at: float | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Training begins now, with nothing being generated."""
+        self._step_began = self._clock()
+        self._idle_since: float | None = self._step_began  # of the generator
+        self._generator_idle = self._trainer_idle = 0.0
 
     def generating(self, num_running: int) -> None:
         """Groups being generated have become this many."""
@@ -52,9 +56,9 @@ class StepMetrics:
         self._paused_at = None
 
     def of_step(
-        self, groups: Sequence[Group], staleness: Sequence[int], result: Any, usage: Usage
+        self, groups: Sequence[Group], staleness: Sequence[int], result: StepResult, usage: Usage
     ) -> dict[str, float]:
-        """Metrics of the update just made (a `trainer.StepResult`), and a new step begins."""
+        """Metrics of the update just made, and a new step begins."""
         now = self._clock()
         seconds = max(now - self._step_began, 1e-9)
         if self._idle_since is not None:

@@ -2,7 +2,6 @@
 
 import random
 import resource
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,11 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from training.advantages import group_advantages, has_variance
-from training.batching import Batch, micro_batches
+from training.batching import Batch, StepResult, micro_batches
 from training.losses import aggregation_weights, policy_loss
 from training.network import DTYPES, load_network, sequence_logp
 from training.recipe import parse_recipe
 from training.schema import Optimizer
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """Metrics of one update (names without prefix) and the tokens that it was made of."""
-
-    metrics: dict[str, float]
-    trained_tokens: int  # response tokens in the loss
-    processed_tokens: int  # prompt and response tokens that went forward and backward
 
 
 class Trainer:
