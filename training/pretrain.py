@@ -32,14 +32,14 @@ class Lessons:
     """Size of the network and of its schooling."""
 
     hidden: int = 128
-    layers: int = 3
+    layers: int = 2
     heads: int = 4
     mlp: int = 256
     context: int = 64
     steps: int = 600
     batch: int = 128
     lr: float = 2e-3
-    slips: float = 0.4  # share of digits replaced by a random one
+    slips: float = 0.35  # share of digits replaced by a random one
     digits: int = 2
     seed: int = 0
 

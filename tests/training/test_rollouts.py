@@ -72,7 +72,8 @@ def test_answer_cut_by_the_random_limit_goes_on_without_the_phrase(
 
 
 def test_interruption_length_is_drawn_from_the_recipes_range(toy_recipe: Recipe, toy_model: Path) -> None:
-    _, generator = roll(toy_recipe, toy_model, [f"</think>1{EOS}"] * 50)
+    wide = apply_overrides(toy_recipe, {"length.interrupt_low": 10})
+    _, generator = roll(wide, toy_model, [f"</think>1{EOS}"] * 50)
 
     assert {request.max_tokens for request in generator.requests[0]} == {10, 11, 12}
 

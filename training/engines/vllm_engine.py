@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import os
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +29,27 @@ class VllmEngine:
         self._engine: Any = AsyncLLM.from_engine_args(_engine_args(recipe, folder))
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
-        """All requests, in order, sampled at the same time."""
-        return list(await asyncio.gather(*(self._generate(request, temperature) for request in requests)))
+        """All requests, in order, sampled at the same time. Equal ones go to vLLM as one, with n samples."""
+        positions: dict[tuple[tuple[int, ...], int], list[int]] = defaultdict(list)
+        for position, request in enumerate(requests):
+            positions[tuple(request.tokens), request.max_tokens].append(position)
+        equal = [(requests[where[0]], len(where)) for where in positions.values()]
+        parts = await asyncio.gather(*(self._sample(request, n, temperature) for request, n in equal))
+        completions: dict[int, Completion] = {}
+        for where, part in zip(positions.values(), parts, strict=True):
+            completions.update(zip(where, part, strict=True))
+        return [completions[position] for position in range(len(requests))]
 
-    async def _generate(self, request: Request, temperature: float) -> Completion:
+    async def _sample(self, request: Request, n: int, temperature: float) -> list[Completion]:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
         sampling = SamplingParams(
+            n=n,
             max_tokens=request.max_tokens,
             temperature=temperature,
             logprobs=0,  # of the sampled token alone
+            flat_logprobs=True,
             stop_token_ids=self._stop_ids,
             detokenize=False,
             output_kind=RequestOutputKind.FINAL_ONLY,
@@ -49,7 +60,7 @@ class VllmEngine:
             final = output
         if final is None:
             raise RuntimeError("vLLM ended a request without an answer")
-        return _completion(final.outputs[0], oldest, self._version)
+        return [_completion(output, oldest, self._version) for output in final.outputs]
 
     async def update_weights(self, payload: bytes, version: int) -> None:
         """Load safetensors into the running engine between two of its steps; no request is lost."""
@@ -71,9 +82,10 @@ class VllmEngine:
 
 
 def _completion(output: Any, oldest: int, newest: int) -> Completion:
-    tokens = list(output.token_ids)
-    logp = [step[token].logprob for step, token in zip(output.logprobs, tokens, strict=True)]
-    return Completion(tokens, logp, output.finish_reason == "stop", oldest, newest)
+    tokens, flat = list(output.token_ids), output.logprobs
+    if flat.token_ids != tokens:  # one entry a position, the sampled token's
+        raise RuntimeError("vLLM's log-probabilities are not those of the sampled tokens")
+    return Completion(tokens, list(flat.logprobs), output.finish_reason == "stop", oldest, newest)
 
 
 def _engine_args(recipe: Recipe, folder: Path) -> Any:
