@@ -9,7 +9,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("headroom", "scaling", "stack", "training", "webapp", "worker")
-LIGHT_TRAINING = ("training.models", "training.recipe", "training.records", "training.schema", "training.tasks")
+LIGHT_TRAINING = (
+    "training.models",
+    "training.recipe",
+    "training.records",
+    "training.schema",
+    "training.tasks",
+)
 MAY_IMPORT = {
     "headroom": (),
     "scaling": (),
