@@ -56,8 +56,8 @@ def measure(points: int, repeats: int) -> None:
         client.get(f"/runs/{run.pk}/figure", {"cutoff": "4.0"})
 
     rows = {
-        "run page, no points (baseline)": lambda: client.get(f"/runs/{empty.pk}/"),
-        f"run page, {points} points": lambda: client.get(f"/runs/{run.pk}/"),
+        "run page, no points (baseline)": lambda: client.get(f"/runs/{empty.pk}"),
+        f"run page, {points} points": lambda: client.get(f"/runs/{run.pk}"),
         f"figure, {points} points, fit cached": lambda: client.get(f"/runs/{run.pk}/figure"),
         f"figure, {points} points, new cutoff (refit)": cold_cutoff,
         "figure, nothing new (204)": lambda: client.get(f"/runs/{run.pk}/figure", {"since": run.version}),

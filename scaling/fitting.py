@@ -241,10 +241,13 @@ def _judge(result: Fit, like: Likelihood) -> Fit:
         return replace(result, status="ok", message="the ceiling was held fixed")
     n_shape = 2 + (like.problem.r0 is None)
     rising = identifiability.rises(like, n_shape)
-    if rising and identifiability.has_bent(like):
+    enough = result.n >= identifiability.MIN_POINTS_TO_IDENTIFY
+    if enough and rising and identifiability.has_bent(like):
         return replace(result, status="ok", message=_remark(result))
     lower = result.at_least()
     why = "the curve has not bent enough to pin its ceiling" if rising else "no rise beyond the noise yet"
+    if not enough:
+        why = f"{result.n} evaluations; a ceiling takes {identifiability.MIN_POINTS_TO_IDENTIFY}"
     bound = f"A is at least {_floor2(lower or 0.0)} at {100 * result.level:.3g} %"
     return replace(result, status="not_identified", message=f"not identified: {bound} ({why})")
 
