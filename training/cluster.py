@@ -221,9 +221,12 @@ class Cluster:
         self._actors.append(actor)
         return actor
 
-    async def stop(self) -> None:
-        """Shut the engine down, kill the actors, give the place back. Safe at any point of `start`."""
-        if self.processes:
+    async def stop(self, *, patiently: bool) -> None:
+        """Shut the engine down, kill the actors, give the place back. Safe at any point of `start`.
+
+        Impatiently, the engine is not asked first: its processes notice that the actor is gone.
+        """
+        if self.processes and patiently:
             shutdown = _as_coroutine(self._actors[0].shutdown.remote())
             try:
                 await asyncio.wait_for(shutdown, SHUTDOWN_TIMEOUT_SECONDS)

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -38,24 +39,32 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     device = _device_words(recipe)
     reporter = open_reporter(run_dir, resumed_from_step=resumed_from, device=device)
     began = time.monotonic()
+
+    def conclude(outcome: Outcome) -> None:
+        _write_summary(recipe, run_dir, outcome, time.monotonic() - began)
+        reporter.finish(outcome.state, outcome.reason)
+
+    model_folder = models.find_model(recipe.model, home)
     try:
-        outcome = asyncio.run(
-            _run(recipe, run_dir, models.find_model(recipe.model, home), reporter, checkpoint)
-        )
+        outcome = asyncio.run(_run(recipe, run_dir, model_folder, reporter, checkpoint, conclude))
     except BaseException as error:
         reporter.finish("failed", _reason(error))
         raise
     finally:
         with suppress(Exception):
             ray.shutdown()
-    _write_summary(recipe, run_dir, outcome, time.monotonic() - began)
-    reporter.finish(outcome.state, outcome.reason)
     return outcome
 
 
 async def _run(
-    recipe: Recipe, run_dir: Path, model_folder: Path, reporter: Reporter, checkpoint: Checkpoint | None
+    recipe: Recipe,
+    run_dir: Path,
+    model_folder: Path,
+    reporter: Reporter,
+    checkpoint: Checkpoint | None,
+    conclude: Callable[[Outcome], None],
 ) -> Outcome:
+    """Everything that needs the event loop. `conclude` comes before the slow goodbye of engine and cluster."""
     switch = Switchboard()
     loop = asyncio.get_running_loop()
     address = cluster.connect(recipe.resources)
@@ -77,14 +86,17 @@ async def _run(
             resume=checkpoint,
             switch=switch,
         )
-        return await controller.run()
+        outcome = await controller.run()
     except Stopped:
         usage = Controller.usage_of(checkpoint)
-        return Outcome(
-            "cancelled", "stopped before training", checkpoint.step if checkpoint else 0, usage, None
-        )
-    finally:
-        await actors.stop()
+        step = checkpoint.step if checkpoint else 0
+        outcome = Outcome("cancelled", "stopped before training", step, usage, None)
+    except BaseException:
+        await actors.stop(patiently=False)
+        raise
+    conclude(outcome)
+    await actors.stop(patiently=outcome.state == "succeeded")
+    return outcome
 
 
 def _home(run_dir: Path) -> Path:
