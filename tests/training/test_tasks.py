@@ -17,7 +17,7 @@ def test_names_make_tasks() -> None:
         ("arithmetic", {"colour": 1}, "option colour"),
         ("arithmetic", {"max_digits": 0}, "option max_digits"),
         ("arithmetic", {"min_digits": 3, "max_digits": 2}, "min_digits is above"),
-        ("arithmetic", {"min_digits": 1, "max_digits": 1}, "only 81 problems"),
+        ("arithmetic", {"min_digits": 1, "max_digits": 1}, "only 81 problems of 1 to 1 digits"),
     ],
 )
 def test_wrong_options(name: str, options: dict, reason: str) -> None:
@@ -54,6 +54,14 @@ def test_problems_have_the_digits_asked_for() -> None:
     lengths = {tuple(map(len, prompt.id.split("+"))) for prompt in task.training_prompts(0)}
 
     assert lengths == {(1, 1), (2, 2), (3, 3)}
+
+
+def test_share_of_long_problems_is_exact() -> None:
+    task = make_task("arithmetic", {"long_share": 0.25, "train_prompts": 1976, "held_out_pool": 1024})
+
+    prompts = [*task.training_prompts(0), *task.held_out_prompts(1024)]
+
+    assert sum(len(prompt.id) == 7 for prompt in prompts) == 750
 
 
 def test_column_sums_carry() -> None:

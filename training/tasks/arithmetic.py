@@ -34,10 +34,10 @@ class Arithmetic(BaseModel):
     def _sizes_are_possible(self) -> "Arithmetic":
         if self.min_digits > self.max_digits:
             raise ValueError("min_digits is above max_digits")
-        shortest = self.min_digits
-        problems = (9 * 10 ** (shortest - 1)) ** 2
-        if self.train_prompts + self.held_out_pool > problems:
-            raise ValueError(f"there are only {problems} problems of {shortest} digits")
+        for wanted, digits in self._wanted():
+            available = sum((9 * 10 ** (d - 1)) ** 2 for d in digits)
+            if wanted > available:
+                raise ValueError(f"there are only {available} problems of {digits[0]} to {digits[-1]} digits")
         return self
 
     def training_prompts(self, seed: int) -> Sequence[Prompt]:
@@ -57,17 +57,23 @@ class Arithmetic(BaseModel):
         _, *rest = response.split(END_THINK)
         return len(rest) == 1 and rest[0].strip() == prompt.answer
 
+    def _wanted(self) -> list[tuple[int, range]]:
+        """How many problems of which digits: the longest, then the others."""
+        count = self.held_out_pool + self.train_prompts
+        shorter = range(self.min_digits, self.max_digits)
+        num_long = round(self.long_share * count) if shorter else count
+        wanted = [(num_long, range(self.max_digits, self.max_digits + 1)), (count - num_long, shorter)]
+        return [(number, digits) for number, digits in wanted if number]
+
     @cached_property
     def _split(self) -> tuple[list[Prompt], list[Prompt]]:
         """(training, held out): distinct problems in the asked proportion, shuffled, then cut in two."""
         rng = random.Random(f"{_SPLIT_SEED}/{self.min_digits}/{self.max_digits}/{self.long_share}")
-        count = self.held_out_pool + self.train_prompts
-        num_long = round(self.long_share * count) if self.min_digits < self.max_digits else count
         problems: dict[tuple[int, int], None] = {}
-        while len(problems) < num_long:
-            problems[draw(rng, self.max_digits)] = None
-        while len(problems) < count:
-            problems[draw(rng, rng.randint(self.min_digits, self.max_digits - 1))] = None
+        for wanted, digits in self._wanted():
+            until = len(problems) + wanted
+            while len(problems) < until:
+                problems[draw(rng, rng.choice(digits))] = None
         prompts = [make_prompt(a, b) for a, b in problems]
         rng.shuffle(prompts)
         return prompts[self.held_out_pool :], prompts[: self.held_out_pool]
