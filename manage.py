@@ -10,7 +10,12 @@ def main() -> None:
     choose_home(sys.argv)
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    from stack.environment import HomeError
+
+    try:
+        execute_from_command_line(sys.argv)
+    except HomeError as error:
+        sys.exit(f"error: {error}")
 
 
 def choose_home(arguments: list[str]) -> None:

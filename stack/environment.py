@@ -48,10 +48,17 @@ def services() -> Services:
     )
 
 
+class HomeError(RuntimeError):
+    """HEADROOM_HOME cannot be used; the message says why."""
+
+
 def secret(name: str) -> str:
-    """A secret of this installation, made on first use and kept in `HEADROOM_HOME/secrets/NAME`."""
+    """A secret of this installation, made on first use and kept in `HEADROOM_HOME/secrets/NAME`. Raises HomeError."""
     path = home() / "secrets" / name
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise HomeError(f"{home()} cannot be used: {error.strerror}") from error
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(48))

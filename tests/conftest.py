@@ -42,3 +42,9 @@ from tests.running_stack import stack  # noqa: E402, F401 - a fixture for every 
 def headroom_home() -> Path:
     """The session's HEADROOM_HOME."""
     return _HOME
+
+
+@pytest.hookimpl(trylast=True)  # after pytest-django's own order
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests last: Playwright keeps an event loop running, in which no other test could start its own."""
+    items.sort(key=lambda item: "browser" in item.path.parts)

@@ -88,7 +88,7 @@ def test_each_step_reports_its_diagnostics(api, trained):
 
 
 def test_staleness_stays_within_the_depth(api, trained):
-    k = trained["config"]["off_policy"]["k"]
+    k = trained["config"]["offpolicy"]["k"]
 
     stale = api.get(
         f"runs/{trained['id']}/series", params={"metric": "train/staleness_max", "points": 1000}
