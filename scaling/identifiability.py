@@ -1,7 +1,8 @@
 """Do the data pin the ceiling? Judged before any ceiling is shown.
 
 There must be MIN_POINTS_TO_IDENTIFY evaluations: with fewer, a real curve that is not quite Eq. 1 gave narrow
-intervals which its next points left. Two more things must hold, both at IDENTIFY_LEVEL (98 %, so that an unbent curve passes about once in a hundred):
+intervals which its next points left. Two more things must hold, both at IDENTIFY_LEVEL (98 %, so that an unbent
+curve passes about once in a hundred):
 
 1. The reward rises: the curve fits better than a constant by more than noise does.
 2. The curve has bent: with the bound A <= 1 lifted, the greatest gain A - R0 that the data allow is at most
