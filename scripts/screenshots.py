@@ -6,6 +6,7 @@
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -34,7 +35,7 @@ def main() -> None:
         browser.close()
 
 
-def shoot(browser: Browser, url, user, password, folder: Path, width: int, height: int, scheme: str) -> None:
+def shoot(browser: Browser, url, user, password, folder: Path, width: int, height: int, scheme: Any) -> None:
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     page = context.new_page()
     page.goto(f"{url}/")
