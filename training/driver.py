@@ -184,12 +184,14 @@ class Controller:
 
     def _has_room(self) -> bool:
         self._raise_failed_group()
-        limit = self._recipe.rollout.max_in_flight_prompts
+        rollout, buffer = self._recipe.rollout, self._buffer
+        queue_limit = rollout.max_untrained_prompts if self._recipe.offpolicy.mode == "pipeline" else None
         return (
             self._is_admitting
             and not self._is_exhausted
-            and self._buffer.num_running < limit
-            and self._buffer.may_start()
+            and buffer.num_running < rollout.max_in_flight_prompts
+            and (queue_limit is None or buffer.num_untrained < queue_limit)
+            and buffer.may_start()
         )
 
     async def _generate_group(self, ticket: Ticket, prompt: Prompt) -> None:
@@ -264,6 +266,7 @@ class Controller:
 
     async def _train(self, taken: list[tuple[Ticket, Group]]) -> None:
         """One update on a batch, its record, and the push of the new weights."""
+        self._switch.changed()  # the batch has left the queue: room for the next groups
         groups = [group for _, group in taken]
         staleness = [self.step - ticket.version for ticket, _ in taken]
         if self._will_evaluate(self.step + 1):

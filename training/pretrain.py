@@ -4,6 +4,7 @@ Some digits of its lessons are wrong on purpose, so that it knows the procedure 
 learning then has something to do. Held-out problems are never shown.
 """
 
+import hashlib
 import json
 import os
 import random
@@ -58,9 +59,21 @@ def pretrain(out: Path, lessons: Lessons = Lessons()) -> bool:  # noqa: B008 - f
 def is_complete(out: Path, lessons: Lessons) -> bool:
     """Whether `out` holds the finished model of these very lessons."""
     try:
-        return json.loads((out / COMPLETE).read_text()) == asdict(lessons)
+        return json.loads((out / COMPLETE).read_text()) == provenance(lessons)
     except (OSError, ValueError):
         return False
+
+
+def provenance(lessons: Lessons) -> dict[str, Any]:
+    """What the model was made from: its lessons, and which problems it must never have seen."""
+    held_out = "\n".join(sorted(held_out_ids()))
+    return {"lessons": asdict(lessons), "held_out": hashlib.sha256(held_out.encode()).hexdigest()}
+
+
+def held_out_ids() -> set[str]:
+    """The default task's held-out problems."""
+    task = Arithmetic()
+    return {prompt.id for prompt in task.held_out_prompts(task.held_out_pool)}
 
 
 def new_model(lessons: Lessons) -> Qwen2ForCausalLM:
@@ -106,8 +119,7 @@ def batches(lessons: Lessons) -> Iterator[tuple[Tensor, Tensor]]:
     """(tokens [batch, L], is_lesson [batch, L]): padded problems, and which tokens belong to the response."""
     rng = random.Random(lessons.seed)
     codec = make_tokenizer()
-    task = Arithmetic()
-    held_out = {prompt.id for prompt in task.held_out_prompts(task.held_out_pool)}
+    held_out = held_out_ids()
     for _ in range(lessons.steps):
         rows = [_lesson(lessons, held_out, codec, rng) for _ in range(lessons.batch)]
         width = max(len(question) + len(answer) for question, answer in rows)
@@ -154,6 +166,6 @@ def save(model: Qwen2ForCausalLM, lessons: Lessons, out: Path) -> None:
     make_tokenizer().save(str(partial / "tokenizer.json"))
     tokenizer_config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": EOS, "pad_token": PAD}
     (partial / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
-    (partial / COMPLETE).write_text(json.dumps(asdict(lessons)))
+    (partial / COMPLETE).write_text(json.dumps(provenance(lessons)))
     shutil.rmtree(out, ignore_errors=True)
     partial.rename(out)

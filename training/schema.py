@@ -50,6 +50,11 @@ class Rollout(Section):
         default=128, description="Prompts that generate at the same time."
     )
 
+    max_untrained_prompts: Positive | None = Field(
+        default=None,
+        description="pipeline: prompts that generate or wait for the trainer; open: only the bound k holds.",
+    )
+
     @property
     def max_response_tokens(self) -> int:
         """Thinking and answer together, tokens."""
@@ -267,7 +272,10 @@ class Recipe(Section):
     checkpoint: Checkpoint = Checkpoint()
 
     @model_validator(mode="after")
-    def _interruption_fits_the_trace(self) -> "Recipe":
+    def _parts_fit_together(self) -> "Recipe":
+        untrained = self.rollout.max_untrained_prompts
+        if untrained is not None and untrained < self.rollout.prompts_per_step:
+            raise ValueError("rollout.max_untrained_prompts is below rollout.prompts_per_step")
         if (
             self.length.mode == "interruption"
             and self.length.interrupt_high > self.rollout.max_thinking_tokens

@@ -57,6 +57,11 @@ class WorkBuffer(Generic[T]):
         """Groups that are being generated."""
         return len(self._running)
 
+    @property
+    def num_untrained(self) -> int:
+        """Groups that are being generated or wait for the trainer."""
+        return len(self._running) + len(self._finished)
+
     def may_start(self) -> bool:
         """Whether one more group keeps the bound."""
         return self._next < (self.generator_version + self._depth + 1) * self._prompts

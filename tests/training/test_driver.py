@@ -63,6 +63,14 @@ def test_run_trains_evaluates_and_keeps_the_bound(
     assert max(staleness.values()) <= bound
 
 
+def test_short_queue_keeps_samples_fresher_than_the_bound(toy_recipe: Recipe, tmp_path: Path) -> None:
+    recipe = change(toy_recipe, offpolicy__k=8, rollout__max_untrained_prompts=2, budget__max_steps=6)
+    setup = Setup(recipe, tmp_path)
+    setup.run()
+
+    assert max(setup.reporter.series("train/staleness_max").values()) <= 1
+
+
 def test_records_are_what_the_server_takes(toy_recipe: Recipe, tmp_path: Path) -> None:
     from training.records import Record
 

@@ -35,7 +35,7 @@ def test_other_lessons_make_another_model(tmp_path: Path) -> None:
     pretrain(tmp_path / "m", QUICK)
 
     assert pretrain(tmp_path / "m", Lessons(**{**vars(QUICK), "steps": 1}))
-    assert json.loads((tmp_path / "m" / "COMPLETE.json").read_text())["steps"] == 1
+    assert json.loads((tmp_path / "m" / "COMPLETE.json").read_text())["lessons"]["steps"] == 1
 
 
 @pytest.mark.parametrize(("slips", "correct"), [(0.0, True), (0.9, False)])
