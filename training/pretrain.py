@@ -1,7 +1,7 @@
-"""The base model of the default task: a small Qwen2-shaped network taught by supervision on noisy sums.
+"""The base model of the default task: a small Qwen2-shaped network taught by supervision.
 
-Some digits of its lessons are wrong on purpose, so that it knows the procedure but often slips: reinforcement
-learning then has something to do. Held-out problems are never shown.
+Most of its lessons guess an answer without thinking; the others think and are right. So it can add, but seldom does:
+what reinforcement learning has to find out is that thinking pays. Held-out problems are never shown.
 """
 
 import hashlib
@@ -37,10 +37,10 @@ class Lessons:
     heads: int = 4
     mlp: int = 256
     context: int = 64
-    steps: int = 600
+    steps: int = 700
     batch: int = 128
     lr: float = 2e-3
-    slips: float = 0.35  # share of digits replaced by a random one
+    guesses: float = 0.7  # share of lessons that guess an answer without thinking
     digits: int = 2
     seed: int = 0
 
@@ -140,11 +140,13 @@ def _lesson(
         prompt = make_prompt(a, b)
         if prompt.id not in held_out:
             break
-    digits = "0123456789"
-    answer = "".join(
-        rng.choice(digits) if c in digits and rng.random() < lessons.slips else c for c in solution(a, b)
-    )
+    answer = guess(a, b, rng) if rng.random() < lessons.guesses else solution(a, b)
     return codec.encode(prompt.text).ids, codec.encode(answer + EOS).ids
+
+
+def guess(a: int, b: int, rng: random.Random) -> str:
+    """A response to `make_prompt(a, b)` without thinking: as many digits as the sum has, at random."""
+    return END_THINK + "".join(rng.choice("0123456789") for _ in str(a + b))
 
 
 def make_tokenizer() -> Tokenizer:

@@ -38,19 +38,21 @@ def test_other_lessons_make_another_model(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "m" / "COMPLETE.json").read_text())["lessons"]["steps"] == 1
 
 
-@pytest.mark.parametrize(("slips", "correct"), [(0.0, True), (0.9, False)])
-def test_lessons_are_right_but_for_the_slips(slips: float, correct: bool) -> None:
+@pytest.mark.parametrize(("guesses", "is_right", "thought"), [(0.0, True, 64), (1.0, False, 0)])
+def test_thorough_lessons_are_right_and_guesses_are_not(guesses: float, is_right: bool, thought: int) -> None:
     tokenizer, task = make_tokenizer(), make_task("arithmetic")
-    tokens, is_lesson = next(batches(Lessons(batch=64, slips=slips)))
-    right = 0
+    tokens, is_lesson = next(batches(Lessons(batch=64, guesses=guesses)))
+    num_right = num_thought = 0
     for row, lesson in zip(tokens.tolist(), is_lesson.tolist(), strict=True):
         question = tokenizer.decode([t for t, own in zip(row, lesson, strict=True) if t and not own], False)
         answer = tokenizer.decode([t for t, own in zip(row, lesson, strict=True) if own], False)
         a, b = question.removesuffix("=<think>").split("+")
         prompt = type(task.held_out_prompts(1)[0])("", question, str(int(a) + int(b)))
-        right += task.is_correct(prompt, answer.removesuffix(EOS))
+        num_right += task.is_correct(prompt, answer.removesuffix(EOS))
+        num_thought += not answer.startswith("</think>")
 
-    assert (right == 64) is correct
+    assert (num_right == 64) is is_right
+    assert num_thought == thought
 
 
 def test_held_out_problems_are_never_taught() -> None:
