@@ -18,12 +18,14 @@ _WITHIN_DOF = 50.0  # degrees of freedom behind the interval of one seed; a run 
 
 @dataclass(frozen=True)
 class Comparison:
-    """winner: "a", "b", "tie_ceiling" or "undecided". For a tie: the shared ceiling, both B refitted at it, and
-    which is at least as efficient ("a", "b", or None where their intervals of B overlap)."""
+    """winner: "a", "b", "tie_ceiling" or "undecided"; delta_a: A of the first minus A of the second, with its
+    interval. For a tie: the shared ceiling, both B refitted at it, and which is at least as efficient ("a", "b", or
+    None where their intervals of B overlap)."""
 
     winner: str
     reason: str
     delta_a: float | None = None
+    delta_a_interval: Interval = (None, None)
     shared_A: float | None = None
     B_a: float | None = None
     B_b: float | None = None
@@ -36,7 +38,8 @@ def compare(a: Fit, b: Fit, *, margin: float = MARGIN) -> Comparison:
     """The paper's rule (section 2.1): ceilings further apart than `margin` decide; else both are refitted with the mean
     ceiling held fixed, and the higher B is at least as efficient.
 
-    Undecided where either ceiling is not identified. Both fits must be of one form and one unit of compute.
+    Undecided where either ceiling is not identified, and where the ceilings are further apart than `margin` but the
+    interval of their difference holds zero. Both fits must be of one form and one unit of compute.
     """
     for name, one in (("first", a), ("second", b)):
         if one.status != "ok":
@@ -44,21 +47,39 @@ def compare(a: Fit, b: Fit, *, margin: float = MARGIN) -> Comparison:
     if a.form != b.form:
         return Comparison("undecided", f"fits of different forms ({a.form}, {b.form}) cannot be compared")
     assert a.params is not None and b.params is not None
-    delta = a.params["A"] - b.params["A"]
-    if abs(delta) > margin + 1e-12:
-        winner, side = ("a", "first") if delta > 0 else ("b", "second")
-        reason = f"the {side} has the higher ceiling, by {abs(delta):.3f} (margin {margin:g})"
-        return Comparison(winner, reason, delta_a=delta)
-    return _tie(a, b, delta, margin)
+    delta, interval = difference((a.params["A"], *a.interval("A")), (b.params["A"], *b.interval("A")))
+    if abs(delta) <= margin + 1e-12:
+        return _tie(a, b, delta, interval, margin)
+    lo, hi = interval
+    if (lo is None or lo <= 0) and (hi is None or hi >= 0):
+        ends = " to ".join("open" if end is None else f"{end:+.3f}" for end in interval)
+        reason = f"the ceilings are {abs(delta):.3f} apart, but their difference may be zero ({ends})"
+        return Comparison("undecided", reason, delta, interval)
+    winner, side = ("a", "first") if delta > 0 else ("b", "second")
+    reason = f"the {side} has the higher ceiling, by {abs(delta):.3f} (margin {margin:g})"
+    return Comparison(winner, reason, delta, interval)
 
 
-def _tie(a: Fit, b: Fit, delta: float, margin: float) -> Comparison:
+def difference(one: Ceiling, other: Ceiling) -> tuple[float, Interval]:
+    """First minus second with its interval, from two independent estimates with skewed intervals of one level.
+
+    The squared distances to the ends add up (Zou and Donner 2008, doi:10.1002/sim.3095). An open end stays open.
+    """
+    (a, a_lo, a_hi), (b, b_lo, b_hi) = one, other
+    lo = None if a_lo is None or b_hi is None else a - b - math.hypot(a - a_lo, b_hi - b)
+    hi = None if a_hi is None or b_lo is None else a - b + math.hypot(a_hi - a, b - b_lo)
+    return a - b, (lo, hi)
+
+
+def _tie(a: Fit, b: Fit, delta: float, interval: Interval, margin: float) -> Comparison:
     assert a.params is not None and b.params is not None
     shared = 0.5 * (a.params["A"] + b.params["A"])
     at_a, at_b = _at_ceiling(a, shared), _at_ceiling(b, shared)
     tie = f"the ceilings tie: {abs(delta):.3f} apart, within {margin:g}"
     if at_a.params is None or at_b.params is None:
-        return Comparison("tie_ceiling", f"{tie}; they cannot be refitted at {shared:.3f}", delta, shared)
+        return Comparison(
+            "tie_ceiling", f"{tie}; they cannot be refitted at {shared:.3f}", delta, interval, shared
+        )
     b_a, b_b = at_a.params["B"], at_b.params["B"]
     interval_a, interval_b = at_a.interval("B"), at_b.interval("B")
     apart = not _overlap(interval_a, interval_b)
@@ -73,6 +94,7 @@ def _tie(a: Fit, b: Fit, delta: float, margin: float) -> Comparison:
         "tie_ceiling",
         f"{tie}; {detail}: {verdict}",
         delta,
+        interval,
         shared,
         b_a,
         b_b,

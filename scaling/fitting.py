@@ -24,6 +24,7 @@ _BEYOND = 7.0  # C_mid is sought this many e-folds (a factor of 1100) before and
 _UNBOUNDED = 10.0  # with the box lifted, R0 and A are sought this many ranges of the data beyond them
 _NOISE_FLOOR = 1e-6  # of the range of the rewards
 _LOG_MAX = 700.0
+_ALIKE = 0.5  # autocorrelation from which a rise that is not established is blamed on it
 _MAX_RESTARTS = 3  # the way along the ridge may find a lower basin than the grid did
 
 
@@ -245,9 +246,14 @@ def _judge(result: Fit, like: Likelihood) -> Fit:
     if enough and rising and identifiability.has_bent(like):
         return replace(result, status="ok", message=_remark(result))
     lower = result.at_least()
-    why = "the curve has not bent enough to pin its ceiling" if rising else "no rise beyond the noise yet"
     if not enough:
         why = f"{result.n} evaluations; a ceiling takes {identifiability.MIN_POINTS_TO_IDENTIFY}"
+    elif rising:
+        why = "the curve has not bent enough to pin its ceiling"
+    elif like.noise.rho > _ALIKE:
+        why = "successive evaluations are too alike to tell a rise from a drift"
+    else:
+        why = "no rise beyond the noise yet"
     bound = f"A is at least {_floor2(lower or 0.0)} at {100 * result.level:.3g} %"
     return replace(result, status="not_identified", message=f"not identified: {bound} ({why})")
 

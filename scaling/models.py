@@ -97,11 +97,17 @@ class Fit:
         return {name: self.interval(name) for name in NAMES}
 
     def at_least(self, level: float | None = None) -> float | None:
-        """One-sided lower bound of the ceiling: A is at least this, with confidence `level`. None for a failed fit."""
+        """One-sided lower bound of the ceiling: A is at least this, with confidence `level`. None for a failed fit.
+
+        Where the ceiling is not identified, it is the bound of what the curve has reached at the last compute: any
+        more would rest on the shape of a bend that has not been seen.
+        """
         like = self.likelihood
         if self.params is None or like is None:
             return None
         level = self._level(level)
+        if self.status != "ok":
+            return self._reached(level, one_sided=True)
         if level <= 0.5:
             return self.params["A"]
         return min(like.region(level, one_sided=True).parameter("A")[0] + like.shift, self.params["A"])
@@ -189,10 +195,23 @@ class Fit:
             return params["R0"], params["R0"]
         lo, hi = like.region(level).parameter(name)
         lo, hi = min(lo + like.shift, params[name]), max(hi + like.shift, params[name])
+        if name == "A" and self.status != "ok":
+            return self._reached(level), None
         unbounded = self.options.get("bounded") is False
         open_lo = unbounded and name == "R0" and lo <= problem.floor + like.shift
-        open_hi = name == "A" and (self.status != "ok" or (unbounded and hi >= problem.cap + like.shift))
+        open_hi = name == "A" and unbounded and hi >= problem.cap + like.shift
         return None if open_lo else lo, None if open_hi else hi
+
+    def _reached(self, level: float, *, one_sided: bool = False) -> float:
+        """Lower bound of the curve at the last compute used."""
+        like = self.likelihood
+        assert like is not None
+        at_end = float(np.squeeze(self.predict(self.window[1])))
+        if one_sided and level <= 0.5:
+            return at_end
+        region = like.region(level, one_sided=one_sided)
+        g = region.shares(np.log([self.window[1]]) - like.offset)
+        return min(float(region.extremes(1.0 - g, g)[0][0]) + like.shift, at_end)
 
     def _shape_interval(self, name: str, level: float) -> Interval:
         like, params = self.likelihood, self.params

@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from scaling.curve import Array
 
 MAX_RHO = 0.9
-MIN_DOF_FOR_RHO = 10  # below it the lag-1 correlation says nothing, and independence is assumed
+DOF_TO_TRUST_RHO = 20  # below it the lag-1 correlation found is shrunk towards none, in proportion
 MAX_N_EXACT = 400  # the expectations need n x n matrices; past this size the bias is negligible
 
 
@@ -46,7 +46,7 @@ def estimate(residuals: Array, design: Array, *, n_chain: int, known: bool, floo
     n, p = design.shape
     dof = max(n - p, 1)
     q = _basis(design)
-    rho = _lag1(residuals, q, n_chain) if dof >= MIN_DOF_FOR_RHO else 0.0
+    rho = _lag1(residuals, q, n_chain) * min(1.0, dof / DOF_TO_TRUST_RHO)
     spread, dof = _effective_dof(q, rho, n, n_chain)
     variance = float(residuals @ residuals) / spread
     if known:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import scaling
-from scaling.compare import compare, rank, recipe_ceiling
+from scaling.compare import compare, difference, rank, recipe_ceiling
 from scaling.simulate import rewards
 
 
@@ -19,6 +19,25 @@ def test_ceilings_further_apart_than_the_margin_decide() -> None:
     assert compare(low, high).winner == "b"
     assert compare(high, low).winner == "a"
     assert "higher ceiling, by 0.0" in compare(high, low).reason
+
+
+def test_a_lead_that_the_intervals_do_not_support_is_no_lead() -> None:
+    pinned, vague = fitted(a=0.61), fitted(a=0.63, b=1.6, times=2.5, sd=0.012, seed=4)
+    assert vague.status == "ok" and vague.params["A"] - pinned.params["A"] > 0.02
+    assert vague.interval("A")[0] < pinned.params["A"]
+
+    result = compare(vague, pinned)
+
+    assert result.winner == "undecided" and "may be zero" in result.reason
+    assert result.delta_a_interval[0] < 0 < result.delta_a_interval[1]
+
+
+def test_the_difference_of_two_estimates_adds_the_squares_of_their_sides() -> None:
+    delta, (lo, hi) = difference((0.7, 0.66, 0.78), (0.6, 0.57, 0.63))
+
+    assert delta == pytest.approx(0.1)
+    assert (lo, hi) == pytest.approx((0.05, 0.1 + np.hypot(0.08, 0.03)))
+    assert difference((0.7, 0.66, None), (0.6, 0.57, 0.63))[1] == (pytest.approx(0.05), None)
 
 
 def test_a_tie_is_refitted_at_the_shared_ceiling_and_the_higher_b_is_more_efficient() -> None:

@@ -43,10 +43,9 @@ def test_the_ends_lie_where_the_profile_likelihood_says(times: float) -> None:
     allowed = fit.likelihood.noise.allowance(0.9)
 
     for name in NAMES:
+        if name == "A" and fit.status != "ok":
+            continue  # its interval is what has been reached, not a profile
         for end in fit.interval(name):
-            if end is None:
-                assert (name, fit.status) == ("A", "not_identified")
-                continue
             rise = sse_with_fixed(compute, reward, fit.params, name, end) - fit.sse
             assert rise / allowed == pytest.approx(1.0, abs=0.04)
 

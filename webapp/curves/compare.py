@@ -162,12 +162,21 @@ def _pair_sentence(a: "tuple[Run, scaling.Fit | None]", b: "tuple[Run, scaling.F
 
 
 def _verdict(result: compare.Comparison, name_a: str, name_b: str) -> str:
-    apart = abs(result.delta_a or 0.0)
+    delta, (lo, hi) = result.delta_a or 0.0, result.delta_a_interval
+    apart, leader, other = abs(delta), name_a, name_b
+    if delta < 0:
+        leader, other = name_b, name_a
+        lo, hi = None if hi is None else -hi, None if lo is None else -lo
+    lead = " to ".join("open" if end is None else words.signed(end) for end in (lo, hi))
     if result.winner in ("a", "b"):
-        winner, loser = (name_a, name_b) if result.winner == "a" else (name_b, name_a)
         return (
-            f"{winner} has a higher ceiling than {loser}, by {apart:.3f}; "
+            f"{leader} has a higher ceiling than {other}, by {apart:.3f} ({words.percent(DEFAULT_LEVEL)} {lead}); "
             f"differences up to {compare.MARGIN:g} would count as a tie."
+        )
+    if result.winner == "undecided" and result.delta_a is not None:
+        return (
+            f"{leader} and {other} cannot be told apart yet: the ceiling of the first is {apart:.3f} higher, which may "
+            f"be chance ({words.percent(DEFAULT_LEVEL)} {lead})."
         )
     if result.B_a is None or result.B_b is None:
         return f"{name_a} against {name_b}: {result.reason}."

@@ -14,7 +14,19 @@ def test_a_higher_ceiling_is_said_so(make_run):
     payload = comparison([better, worse], [])
 
     assert len(payload["series"]) == 2
-    assert "X" in payload["sentences"][0] and "higher" in payload["sentences"][0]
+    (sentence,) = payload["sentences"]
+    assert sentence.startswith("X, seed 0 has a higher ceiling than Y, seed 1, by ")
+    assert "(90 % +0.0" in sentence or "(90 % +0.1" in sentence
+    assert comparison([worse, better], [])["sentences"] == [sentence]
+
+
+def test_a_lead_within_the_noise_is_not_called_one(make_run):
+    pinned, vague = make_run(a=0.6, name="X"), make_run(a=0.63, name="Y", to=3.0, noise=0.02, seed=1)
+
+    (sentence,) = comparison([pinned, vague], [])["sentences"]
+
+    assert sentence.startswith("Y, seed 1 and X, seed 0 cannot be told apart yet")
+    assert "90 % −0.0" in sentence and " to +0.0" in sentence
 
 
 def test_an_unidentified_ceiling_decides_nothing(make_run):
