@@ -35,7 +35,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
 
 
-from tests.running_stack import stack  # noqa: E402, F401 - a fixture for every folder
+from tests.running_stack import stack, stack_with_model  # noqa: E402, F401 - fixtures for every folder
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from stack.ray import ray_folder
 
 START_SECONDS = 120.0
 STOP_SECONDS = 40.0
+PRETRAIN_SECONDS = 300
 # What the tests' own process uses must not reach the stack under test.
 FOREIGN = ("DATABASE_URL", "REDIS_URL", "RAY_ADDRESS", "DJANGO_SETTINGS_MODULE")
 
@@ -143,3 +144,16 @@ def stack() -> Iterator[RunningStack]:
     yield running
     running.stop()
     shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def stack_with_model(stack: RunningStack) -> RunningStack:
+    """The running stack after `python -m training pretrain`, as `make demo` does it."""
+    subprocess.run(
+        [sys.executable, "-m", "training", "pretrain"],
+        cwd=ROOT,
+        env=stack_environment(stack.home),
+        check=True,
+        timeout=PRETRAIN_SECONDS,
+    )
+    return stack

@@ -6,7 +6,7 @@ console, or a request that leaves the server, fails the test.
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from urllib.parse import urlsplit
 
@@ -81,24 +81,36 @@ class Watch:
 
 
 @pytest.fixture
-def new_page(chromium, live_server, request) -> Iterator:
-    """new_page(**context): a page whose context is watched; `page.watch` is its Watch."""
-    watches: list[Watch] = []
+def open_context(chromium) -> Iterator[Callable[..., Page]]:
+    """open_context(url, **options): a page on that server in a watched context of its own."""
+    opened: list[tuple[BrowserContext, Watch]] = []
 
-    def make(*, signed_in=None, **options) -> Page:
-        context = chromium.new_context(base_url=live_server.url, **({"viewport": WIDE} | options))
+    def make(url: str, **options) -> Page:
+        context = chromium.new_context(base_url=url, **({"viewport": WIDE} | options))
         context.set_default_timeout(10_000)
-        watches.append(Watch(context, urlsplit(live_server.url).netloc))
-        request.addfinalizer(context.close)
-        if signed_in is not None:
-            context.add_cookies([session_cookie(signed_in, live_server.url)])
+        opened.append((context, Watch(context, urlsplit(url).netloc)))
         page = context.new_page()
-        page.watch = watches[-1]  # type: ignore[attr-defined]
+        page.watch = opened[-1][1]  # type: ignore[attr-defined]
         return page
 
     yield make
-    for watch in watches:
+    for context, _ in opened:
+        context.close()
+    for _, watch in opened:
         watch.check()
+
+
+@pytest.fixture
+def new_page(open_context, live_server) -> Callable[..., Page]:
+    """new_page(**context): a page on the tests' own server; `page.watch` is its Watch."""
+
+    def make(*, signed_in=None, **options) -> Page:
+        page = open_context(live_server.url, **options)
+        if signed_in is not None:
+            page.context.add_cookies([session_cookie(signed_in, live_server.url)])
+        return page
+
+    return make
 
 
 def session_cookie(user, url: str):  # noqa: F811

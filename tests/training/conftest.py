@@ -26,11 +26,16 @@ def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def toy_recipe(toy_model: Path) -> Recipe:
-    """tiny/scalerl cut down to 2 prompts x 4 generations, transformers engine, every step evaluated."""
+    """tiny/scalerl, cut down."""
+    return cut_down(load_recipe("tiny/scalerl"), toy_model)
+
+
+def cut_down(recipe: Recipe, model: Path) -> Recipe:
+    """The recipe with 2 prompts x 4 generations, transformers engine, 3 steps, every one evaluated."""
     return apply_overrides(
-        load_recipe("tiny/scalerl"),
+        recipe,
         {
-            "model": str(toy_model),
+            "model": str(model),
             "engine.type": "transformers",
             "rollout.prompts_per_step": 2,
             "rollout.generations_per_prompt": 4,

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.training.conftest import LocalTrainer, MemoryReporter
+from tests.training.conftest import LocalTrainer, MemoryReporter, cut_down
 from training.checkpoints import Checkpoint, newest_checkpoint
 from training.codec import Codec
 from training.driver import Controller, Outcome
 from training.engines import make_engine
 from training.parity import ParityError
-from training.recipe import Recipe, apply_overrides
+from training.recipe import Recipe, apply_overrides, load_recipe, recipe_names
 from training.rollouts import Completion, Request
 from training.tasks import make_task
 
@@ -44,6 +44,16 @@ class Setup:
 
 def change(recipe: Recipe, **overrides: Any) -> Recipe:
     return apply_overrides(recipe, {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+@pytest.mark.parametrize("name", [name for name in recipe_names() if name.startswith("tiny/")])
+def test_every_tiny_recipe_trains(name: str, toy_model: Path, tmp_path: Path) -> None:
+    setup = Setup(cut_down(load_recipe(name), toy_model), tmp_path)
+
+    outcome = setup.run()
+
+    assert (outcome.state, outcome.step) == ("succeeded", 3)
+    assert list(setup.reporter.series("train/grad_norm")) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,22 @@ def _pair_sentence(a: "tuple[Run, scaling.Fit | None]", b: "tuple[Run, scaling.F
     if fit_a is None or fit_b is None or fit_a.status != "ok" or fit_b.status != "ok":
         open_ended = name_a if fit_a is None or fit_a.status != "ok" else name_b
         return f"{name_a} against {name_b}: the ceiling of {open_ended} is not identified yet, so nothing can be said."
-    return _verdict(compare.compare(fit_a, fit_b), name_a, name_b)
+    return _verdict(compare.compare(fit_a, fit_b), name_a, name_b) + _halfway(fit_a, fit_b, name_a, name_b)
+
+
+def _halfway(fit_a: "scaling.Fit", fit_b: "scaling.Fit", name_a: str, name_b: str) -> str:
+    """Which run is halfway up its curve with less compute, where their intervals of C_mid tell."""
+    assert fit_a.params is not None and fit_b.params is not None
+    (first, first_name), (second, second_name) = sorted(
+        [(fit_a, name_a), (fit_b, name_b)], key=lambda one: one[0].params["C_mid"]
+    )
+    latest, earliest = first.interval("C_mid")[1], second.interval("C_mid")[0]
+    if latest is None or earliest is None or latest >= earliest:
+        return ""
+    share = first.params["C_mid"] / second.params["C_mid"]
+    return f" {first_name} is halfway up its curve with {share:.0%} of the compute that {second_name} takes.".replace(
+        "%", " %"
+    )
 
 
 def _verdict(result: compare.Comparison, name_a: str, name_b: str) -> str:

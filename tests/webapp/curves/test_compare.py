@@ -1,11 +1,13 @@
 """Runs and published curves side by side."""
 
 import json
+import re
 
 import pytest
 
 from webapp.curves.compare import comparison
 from webapp.curves.models import ReferenceFit
+from webapp.runs.models import Point
 
 
 def test_a_higher_ceiling_is_said_so(make_run):
@@ -18,6 +20,20 @@ def test_a_higher_ceiling_is_said_so(make_run):
     assert sentence.startswith("X, seed 0 has a higher ceiling than Y, seed 1, by ")
     assert "(90 % +0.0" in sentence or "(90 % +0.1" in sentence
     assert comparison([worse, better], [])["sentences"] == [sentence]
+
+
+def test_the_sooner_halfway_is_named(make_run):
+    """Two runs that differ in compute alone: the second needs 1.5 times as much for everything."""
+    soon, late = make_run(name="X"), make_run(name="Y", seed=1)
+    for point in Point.objects.filter(series__run=late):
+        Point.objects.filter(pk=point.pk).update(device_hours=1.5 * point.device_hours)
+
+    (sentence,) = comparison([late, soon], [])["sentences"]
+
+    assert re.search(
+        "X, seed 0 is halfway up its curve with 6[5-8] % of the compute that Y, seed 1 takes", sentence
+    )
+    assert "halfway" not in comparison([soon, make_run(name="Z", seed=2)], [])["sentences"][0]
 
 
 def test_a_lead_within_the_noise_is_not_called_one(make_run):

@@ -1,0 +1,67 @@
+"""Real training, watched in a real browser: sign in, launch, points and fit arrive by themselves.
+
+The whole stack is under it, as `make up` starts it: web server, Celery, Ray, vLLM, torch.
+"""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.timeout(600)]
+
+START_MS = 150_000  # the first job of a cold machine
+TRAINING_MS = 120_000
+BUDGET_HOURS = "0.012"  # about twenty seconds of training
+
+
+def num_fitted(page: Page) -> int:
+    """Evaluations on the chart that the fit uses."""
+    return page.evaluate(
+        "(document.getElementById('chart').data || []).find(t => t.name === 'fitted')?.x.length ?? 0"
+    )
+
+
+def wait_for_evaluations(page: Page, number: int, milliseconds: int) -> None:
+    page.wait_for_function(
+        "number => ((document.getElementById('chart').data || []).find(t => t.name === 'fitted')?.x.length ?? 0)"
+        " >= number",
+        arg=number,
+        timeout=milliseconds,
+    )
+
+
+def test_a_launched_run_is_watched_until_its_fit(stack_with_model, open_context) -> None:
+    page = open_context(stack_with_model.url)
+    page.goto("/runs/new")
+    page.get_by_label("Username").fill(stack_with_model.username)
+    page.get_by_label("Password").fill(stack_with_model.password)
+    page.get_by_role("button", name="Sign in").click()
+
+    page.get_by_label("Recipe").select_option("tiny-scalerl")
+    expect(page.locator("aside h2")).to_have_text("ScaleRL (tiny)")
+    page.get_by_label("Seed").fill("11")
+    page.get_by_label("Compute budget").fill(BUDGET_HOURS)
+    page.get_by_role("button", name="Launch").click()
+    expect(page.get_by_role("heading", name=re.compile("ScaleRL"))).to_be_visible()
+    page.evaluate("window.stayed = true")
+
+    expect(page.locator("#state")).to_have_text("running, attempt 1", timeout=START_MS)
+    wait_for_evaluations(page, 1, TRAINING_MS)
+    early = num_fitted(page)
+    wait_for_evaluations(page, early + 3, TRAINING_MS)
+    assert page.locator("#state").inner_text() == "running, attempt 1", "the points came only after the end"
+
+    expect(page.locator("#state")).to_have_text("succeeded, attempt 1", timeout=TRAINING_MS)
+    wait_for_evaluations(page, 8, 10_000)
+    drawn = page.evaluate("document.getElementById('chart').data.filter(t => t.line?.dash).length")
+    assert drawn >= 2, "the fitted curve and its extrapolation"
+    ceiling = page.locator("[data-text='ceiling.text']").inner_text()
+    assert re.fullmatch(r"0\.\d+|not identified yet", ceiling)
+    assert page.evaluate("window.stayed") is True, "the page was loaded again"
+
+    page.get_by_role("link", name="Log").click()
+    expect(page.locator("#log")).to_contain_text("device-hours")
+    page.goto("/")
+    row = page.get_by_role("row", name=re.compile("seed 11|ScaleRL")).first
+    expect(row.locator(".pill")).to_have_text("succeeded")
