@@ -157,8 +157,8 @@ def rank(ceilings: Sequence[Ceiling], margin: float = MARGIN) -> list[int]:
     """Ranks 1, 2, ... in the order given; recipes that cannot be told apart share one.
 
     Rule: in order of falling A, the first recipe leads a group. Every next one belongs to that group if its A is within
-    `margin` of the leader's or its interval overlaps the leader's; the first that does neither leads the
-    next group. A group's rank is one more than the number of recipes before it (1, 1, 3). An open end overlaps
+    `margin` of the leader's or the interval of their difference holds zero; the first that does neither leads the
+    next group. A group's rank is one more than the number of recipes before it (1, 1, 3). An open end ties with
     everything on its side.
     """
     order = sorted(range(len(ceilings)), key=lambda i: -ceilings[i][0])
@@ -172,4 +172,5 @@ def rank(ceilings: Sequence[Ceiling], margin: float = MARGIN) -> list[int]:
 
 
 def _tied(leader: Ceiling, other: Ceiling, margin: float) -> bool:
-    return leader[0] - other[0] <= margin + 1e-12 or _overlap(leader[1:], other[1:])
+    delta, (lo, _) = difference(leader, other)
+    return delta <= margin + 1e-12 or lo is None or lo <= 0

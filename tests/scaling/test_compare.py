@@ -83,9 +83,10 @@ def test_seeds_that_differ_more_than_their_intervals_widen_the_recipes() -> None
 
 
 def test_ranks_tie_with_the_leader_of_the_group() -> None:
-    ceilings = [(0.50, 0.49, 0.51), (0.61, 0.60, 0.62), (0.595, 0.59, 0.60), (0.47, 0.46, 0.495)]
+    ceilings = [(0.50, 0.49, 0.51), (0.61, 0.60, 0.62), (0.595, 0.59, 0.60), (0.47, 0.46, 0.50)]
 
     assert rank(ceilings) == [3, 1, 1, 3]
-    assert rank(ceilings, margin=0.0) == [3, 1, 1, 3]  # the intervals still touch or overlap
+    assert rank(ceilings, margin=0.0) == [3, 1, 2, 3]  # 0.015 apart, more than hypot(0.01, 0.005)
+    assert rank([(0.645, 0.625, 0.665), (0.605, 0.585, 0.625)]) == [1, 2]  # touching ends, yet told apart
     assert rank([(0.6, 0.59, 0.61), (0.5, 0.4, None)]) == [1, 1]
     assert rank([]) == []
