@@ -25,7 +25,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         supervisor = Supervisor(options["home"], host=options["host"], port=options["port"])
-        signal.signal(signal.SIGTERM, _interrupt)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # SIGINT too: a background job ignores it
+            signal.signal(number, _interrupt)
         try:
             fitted = run_demo(supervisor, stay=not options["exit"])
         except (StackError, AlreadyRunning) as error:
