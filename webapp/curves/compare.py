@@ -163,17 +163,13 @@ def _pair_sentence(a: "tuple[Run, scaling.Fit | None]", b: "tuple[Run, scaling.F
 
 def _halfway(fit_a: "scaling.Fit", fit_b: "scaling.Fit", name_a: str, name_b: str) -> str:
     """Which run is halfway up its curve with less compute, where their intervals of C_mid tell."""
-    assert fit_a.params is not None and fit_b.params is not None
-    (first, first_name), (second, second_name) = sorted(
-        [(fit_a, name_a), (fit_b, name_b)], key=lambda one: one[0].params["C_mid"]
-    )
-    latest, earliest = first.interval("C_mid")[1], second.interval("C_mid")[0]
+    half_a, half_b = ((fit.params or {})["C_mid"] for fit in (fit_a, fit_b))
+    if half_a > half_b:
+        return _halfway(fit_b, fit_a, name_b, name_a)
+    latest, earliest = fit_a.interval("C_mid")[1], fit_b.interval("C_mid")[0]
     if latest is None or earliest is None or latest >= earliest:
         return ""
-    share = first.params["C_mid"] / second.params["C_mid"]
-    return f" {first_name} is halfway up its curve with {share:.0%} of the compute that {second_name} takes.".replace(
-        "%", " %"
-    )
+    return f" {name_a} is halfway up its curve with {100 * half_a / half_b:.0f} % of the compute that {name_b} takes."
 
 
 def _verdict(result: compare.Comparison, name_a: str, name_b: str) -> str:

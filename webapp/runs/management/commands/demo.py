@@ -25,7 +25,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         supervisor = Supervisor(options["home"], host=options["host"], port=options["port"])
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # SIGINT too: a background job ignores it
+        for number in (
+            signal.SIGTERM,
+            signal.SIGINT,
+            signal.SIGHUP,
+        ):  # SIGINT too: a background job ignores it
             signal.signal(number, _interrupt)
         try:
             fitted = run_demo(supervisor, stay=not options["exit"])
