@@ -11,9 +11,10 @@ from scaling import identifiability
 from scaling.curve import FORMS, NAMES, Array, curve
 from scaling.models import Fit, Likelihood
 from scaling.noise import Noise, estimate
+from scaling.outliers import inliers
 from scaling.points import InputError, Points, Window, check_fraction, prepare
 from scaling.ridge import take
-from scaling.solve import Problem, Solutions, design, scan, solve
+from scaling.solve import Problem, Solutions, basins, design, scan, solve
 
 METHODS = ("fast", "paper")
 MIN_COMPUTES = 4  # different computes; the curve has four parameters
@@ -40,12 +41,14 @@ def fit(
     r0_observed: Sequence[float] | None = None,
     method: str = "fast",
     bounded: bool = True,
+    robust: bool = False,
 ) -> Fit:
     """Fit a saturating curve (Eq. 1 of arXiv 2510.13786 for "sigmoid") by least squares.
 
     compute [n]: > 0, any unit, any order; reward [n]: pass rates in [0, 1] (any with `bounded=False`).
     window: (lo, hi) in compute, either may be None. r0: None is free, a number is held fixed.
     stderr [n]: standard errors, if known. r0_observed: rewards measured before the first update, at zero compute.
+    robust: leave out crashed evaluations (`scaling.outliers`); `Fit.left_out` and the message name them.
     level: of the intervals. method: "fast", or "paper" for the procedure of the paper (section A.5).
 
     The box 0 <= R0 <= A <= 1 holds unless `bounded` is False. Raises InputError for data or options that
@@ -54,12 +57,30 @@ def fit(
     _check_options(form, method, r0, bounded)
     level = check_fraction("level", level)
     data = prepare(compute, reward, window=window, stderr=stderr, r0_observed=r0_observed, bounded=bounded)
+    data, left_out = _without_outliers(data, form, r0, bounded) if robust else (data, ())
     if method == "paper":
         from scaling.paper import fit_paper
 
         first = float(np.asarray(reward, dtype=float)[np.argmin(np.asarray(compute, dtype=float))])
-        return fit_paper(data, form=form, r0=r0, first_reward=first, level=level)
-    return fit_points(data, form=form, r0=r0, level=level, bounded=bounded)
+        fitted = fit_paper(data, form=form, r0=r0, first_reward=first, level=level)
+    else:
+        fitted = fit_points(data, form=form, r0=r0, level=level, bounded=bounded)
+    if not left_out:
+        return fitted
+    note = f"{len(left_out)} left out as outliers, at compute {', '.join(f'{c:.4g}' for c in left_out)}"
+    return replace(fitted, left_out=left_out, message="; ".join(filter(None, [fitted.message, note])))
+
+
+def _without_outliers(
+    data: Points, form: str, r0: float | None, bounded: bool
+) -> tuple[Points, tuple[float, ...]]:
+    """The points without crashed evaluations, and the computes of those."""
+    if _hopeless(data):
+        return data, ()
+    keep = inliers(_problem(data, form, r0, None, bounded)[0])
+    stderr = None if data.stderr is None else data.stderr[keep]
+    kept = Points(data.compute[keep], data.reward[keep], stderr, data.r0_observed)
+    return kept, tuple(float(c) for c in data.compute[~keep])
 
 
 def fit_points(
@@ -139,9 +160,10 @@ def _hopeless(data: Points) -> str:
 def _likelihood(data: Points, form: str, r0: float | None, a: float | None, bounded: bool) -> Likelihood:
     problem, offset, shift = _problem(data, form, r0, a, bounded)
     grid = scan(problem)
-    best = solve(problem, grid)
+    ends = basins(problem, grid)
+    best = take(ends, np.array([ends.best()]))
     for _ in range(_MAX_RESTARTS):
-        like = Likelihood(problem, grid, best, _noise(problem, best, data), offset, shift)
+        like = Likelihood(problem, grid, best, _noise(problem, best, data), offset, shift, ends)
         better = take(like.ridge, np.array([like.ridge.best()]))
         if better.sse[0] >= best.sse[0] * (1.0 - 1e-9):
             break
@@ -243,11 +265,15 @@ def _judge(result: Fit, like: Likelihood) -> Fit:
     n_shape = 2 + (like.problem.r0 is None)
     rising = identifiability.rises(like, n_shape)
     enough = result.n >= identifiability.MIN_POINTS_TO_IDENTIFY
-    if enough and rising and identifiability.has_bent(like):
+    bent = enough and rising and identifiability.has_bent(like)
+    agree = not bent or identifiability.starts_agree(like)
+    if bent and agree:
         return replace(result, status="ok", message=_remark(result))
     lower = result.at_least()
     if not enough:
         why = f"{result.n} evaluations; a ceiling takes {identifiability.MIN_POINTS_TO_IDENTIFY}"
+    elif not agree:
+        why = "another curve with another ceiling fits as well"
     elif rising:
         why = "the curve has not bent enough to pin its ceiling"
     elif like.noise.rho > _ALIKE:

@@ -31,6 +31,15 @@ def rises(like: Likelihood, n_shape: int) -> bool:
     return constant - float(like.best.sse[0]) > needed * noise.variance * noise.inflation
 
 
+def starts_agree(like: Likelihood) -> bool:
+    """Whether no other basin of the search fits as well with a ceiling outside what the best one allows."""
+    rivals = like.ends.sse <= like.limit(IDENTIFY_LEVEL)
+    lo, hi = like.region(IDENTIFY_LEVEL).parameter("A")
+    room = 1e-6 + 0.05 * (hi - lo)  # the ends are found to a tolerance
+    a = like.ends.a[rivals]
+    return bool(((a >= lo - room) & (a <= hi + room)).all())
+
+
 def has_bent(like: Likelihood) -> bool:
     """Whether the gain is bounded above within MAX_GAIN_RATIO of its lower bound."""
     limit = like.limit(IDENTIFY_LEVEL)

@@ -13,14 +13,17 @@ from scaling.intervals import Interval, Region, build
 from scaling.noise import Noise
 from scaling.points import Points, check_fraction
 from scaling.ridge import trace
-from scaling.solve import Problem, Scan, Solutions
+from scaling.solve import Problem, Scan, Solutions, normal_matrix
 
 IDENTIFY_LEVEL = 0.98  # the status is judged at this level, whatever level is asked for
 
 
 @dataclass(eq=False)
 class Likelihood:
-    """What the intervals are computed from; `offset` of log compute and `shift` of the reward undo the scaling."""
+    """What the intervals are computed from; `offset` of log compute and `shift` of the reward undo the scaling.
+
+    `ends` are where all starts of the search led.
+    """
 
     problem: Problem
     grid: Scan
@@ -28,6 +31,7 @@ class Likelihood:
     noise: Noise
     offset: float
     shift: float
+    ends: Solutions
     regions: dict[float, Region] = field(default_factory=dict)
 
     @cached_property
@@ -56,6 +60,7 @@ class Fit:
     status: "ok"; "not_identified": the data do not pin the ceiling (`message` gives the one-sided statement);
     "failed": no curve at all, `params` is None. params: R0, A, B, C_mid. window: first and last compute used.
     digest: SHA-256 of the points used. bounds_hit: parameters that lie on a bound of the search.
+    left_out: computes of the evaluations that a robust fit left out as outliers.
     noise_sd: standard deviation of one evaluation; autocorrelation: of successive evaluations.
     """
 
@@ -73,6 +78,7 @@ class Fit:
     bounds_hit: tuple[str, ...] = ()
     noise_sd: float | None = None
     autocorrelation: float | None = None
+    left_out: tuple[float, ...] = ()
     data: Points | None = field(default=None, repr=False)
     options: dict = field(default_factory=dict, repr=False)
     likelihood: Likelihood | None = field(default=None, repr=False)
@@ -95,6 +101,25 @@ class Fit:
     def intervals(self) -> dict[str, Interval]:
         """All four at the level of the fit."""
         return {name: self.interval(name) for name in NAMES}
+
+    @property
+    def covariance(self) -> Array | None:
+        """[4, 4] of (R0, A, B, C_mid), linearised at the optimum, autocorrelation included.
+
+        Zero in the rows of a parameter that was held fixed. None for a failed fit, for a ceiling that is not
+        identified, and where a parameter lies on a bound: the intervals are skewed there, and a covariance would
+        mislead. The intervals never use it.
+        """
+        like = self.likelihood
+        if self.status != "ok" or self.params is None or like is None or self.bounds_hit:
+            return None
+        p = like.problem
+        matrix = normal_matrix(p, like.best)[0][0]
+        free = np.array([p.r0 is None, p.a is None, True, True])
+        result = np.zeros((4, 4))
+        result[np.ix_(free, free)] = np.linalg.inv(matrix[np.ix_(free, free)])
+        scale = np.array([1.0, 1.0, self.params["B"], self.params["C_mid"]])  # from log B and log C_mid
+        return result * np.outer(scale, scale) * like.noise.variance * like.noise.inflation
 
     def at_least(self, level: float | None = None) -> float | None:
         """One-sided lower bound of the ceiling: A is at least this, with confidence `level`. None for a failed fit.

@@ -166,8 +166,8 @@ class Solutions:
         return int(np.argmin(self.sse))
 
 
-def solve(p: Problem, grid: Scan, *, also: Solutions | None = None, starts: int = 8) -> Solutions:
-    """The global optimum as Solutions of length 1: every basin of the grid, and `also`, refined; the lowest wins."""
+def basins(p: Problem, grid: Scan, *, also: Solutions | None = None, starts: int = 8) -> Solutions:
+    """Where the lowest local minima of the grid, and `also`, lead to when refined."""
     sse = solve_linear(p, grid.moments)[2]
     padded = np.pad(sse, 1, constant_values=np.inf)
     nb, nm = sse.shape
@@ -180,7 +180,12 @@ def solve(p: Problem, grid: Scan, *, also: Solutions | None = None, starts: int 
     b, m = grid.b[rows[order]], grid.m[columns[order]]
     if also is not None:
         b, m = np.append(b, also.b), np.append(m, also.m)
-    found = refine(p, b, m)
+    return refine(p, b, m)
+
+
+def solve(p: Problem, grid: Scan, *, also: Solutions | None = None, starts: int = 8) -> Solutions:
+    """The global optimum as Solutions of length 1: every basin of the grid, and `also`, refined; the lowest wins."""
+    found = basins(p, grid, also=also, starts=starts)
     k = found.best()
     return Solutions(*(np.atleast_1d(v[k]) for v in (found.b, found.m, found.r0, found.a, found.sse)))
 

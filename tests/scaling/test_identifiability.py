@@ -1,10 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import scaling
 from scaling.curve import curve
+from scaling.identifiability import starts_agree
 from scaling.paper import published_fits
 from scaling.simulate import rewards
+from scaling.solve import Solutions
 
 
 def simulated(*, seed, times, a=0.61, b=1.92, r0=0.1, sd=0.01, n=50):
@@ -84,3 +88,15 @@ def test_the_statement_names_the_level_of_the_fit() -> None:
 
     assert "at 80 %" in fit.message
     assert fit.at_least(0.99) <= fit.at_least(0.8) <= fit.params["A"]
+
+
+def test_two_curves_that_fit_alike_but_end_elsewhere_give_no_ceiling() -> None:
+    fit = scaling.fit(*simulated(seed=1, times=6.0))
+    like = fit.likelihood
+    assert starts_agree(like)
+
+    rival = Solutions(like.best.b, like.best.m, like.best.r0, like.best.a + 0.1, like.best.sse * 1.0001)
+    worse = Solutions(like.best.b, like.best.m, like.best.r0, like.best.a + 0.1, like.best.sse * 2.0)
+
+    assert not starts_agree(replace(like, ends=rival))
+    assert starts_agree(replace(like, ends=worse))
