@@ -14,7 +14,7 @@ from scaling.noise import Noise, estimate
 from scaling.outliers import inliers
 from scaling.points import InputError, Points, Window, check_fraction, prepare
 from scaling.ridge import take
-from scaling.solve import Problem, Solutions, basins, design, scan, solve
+from scaling.solve import Problem, Solutions, basins, design, scan, shares, solve
 
 METHODS = ("fast", "paper")
 MIN_COMPUTES = 4  # different computes; the curve has four parameters
@@ -75,9 +75,9 @@ def _without_outliers(
     data: Points, form: str, r0: float | None, bounded: bool
 ) -> tuple[Points, tuple[float, ...]]:
     """The points without crashed evaluations, and the computes of those."""
-    if _hopeless(data):
+    if hopeless(data):
         return data, ()
-    keep = inliers(_problem(data, form, r0, None, bounded)[0])
+    keep = inliers(make_problem(data, form, r0, None, bounded)[0])
     stderr = None if data.stderr is None else data.stderr[keep]
     kept = Points(data.compute[keep], data.reward[keep], stderr, data.r0_observed)
     return kept, tuple(float(c) for c in data.compute[~keep])
@@ -95,12 +95,12 @@ def fit_points(
     """Fit prepared points; `a` holds the ceiling fixed, as the comparison of two tied recipes needs."""
     options = {"r0": r0, "a": a, "bounded": bounded}
     blank = _blank(data, form, level, options)
-    reason = _hopeless(data)
+    reason = hopeless(data)
     if reason:
         return replace(blank, message=reason)
     like = _likelihood(data, form, r0, a, bounded)
     best = like.best
-    if best.a[0] - best.r0[0] <= 1e-9 * max(float(np.ptp(data.reward)), 1e-12):
+    if _rise(like.problem, best) <= 1e-9 * max(float(np.ptp(data.reward)), 1e-12):
         return replace(blank, message="the reward does not rise over the window, so there is no curve to fit")
     params = _params(like, r0, a)
     sse, r2 = goodness(data, form, params)
@@ -115,6 +115,12 @@ def fit_points(
         likelihood=like,
     )
     return _judge(result, like)
+
+
+def _rise(problem: Problem, best: Solutions) -> float:
+    """What the curve gains from the first to the last point, or from R0 where that was observed."""
+    first, last = shares(problem, best.b, best.m)[0, [0, -1]]
+    return float((best.a[0] - best.r0[0]) * (last - (0.0 if len(problem.start_y) else first)))
 
 
 def _check_options(form: str, method: str, r0: float | None, bounded: bool) -> None:
@@ -149,7 +155,8 @@ def _blank(data: Points, form: str, level: float, options: dict) -> Fit:
     )
 
 
-def _hopeless(data: Points) -> str:
+def hopeless(data: Points) -> str:
+    """Why no curve can be fitted to these points at all; empty where one can."""
     if len(np.unique(data.compute)) < MIN_COMPUTES:
         return f"fewer than {MIN_COMPUTES} different computes, so there is no curve to fit"
     if np.ptp(data.reward) == 0:
@@ -158,7 +165,7 @@ def _hopeless(data: Points) -> str:
 
 
 def _likelihood(data: Points, form: str, r0: float | None, a: float | None, bounded: bool) -> Likelihood:
-    problem, offset, shift = _problem(data, form, r0, a, bounded)
+    problem, offset, shift = make_problem(data, form, r0, a, bounded)
     grid = scan(problem)
     ends = basins(problem, grid)
     best = take(ends, np.array([ends.best()]))
@@ -177,7 +184,7 @@ def _noise(problem: Problem, best: Solutions, data: Points) -> Noise:
     return estimate(residuals, jacobian, n_chain=len(problem.u), known=data.stderr is not None, floor=floor)
 
 
-def _problem(
+def make_problem(
     data: Points, form: str, r0: float | None, a: float | None, bounded: bool
 ) -> tuple[Problem, float, float]:
     """The problem in shifted units, with the offset of log compute and the shift of the reward."""
@@ -196,7 +203,7 @@ def _problem(
         y=data.reward - shift,
         w=weight,
         start_y=data.r0_observed - shift,
-        start_w=float(np.median(weight)),
+        start_w=np.full(len(data.r0_observed), np.median(weight)),
         floor=floor - shift,
         cap=cap - shift,
         r0=None if r0 is None else r0 - shift,

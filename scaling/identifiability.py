@@ -24,7 +24,7 @@ MIN_POINTS_TO_IDENTIFY = 10
 def rises(like: Likelihood, n_shape: int) -> bool:
     """F test of the curve against a constant; `n_shape`: parameters of the curve beyond the constant."""
     p, noise = like.problem, like.noise
-    s1, sy, syy, _ = p.sums
+    s1, sy, syy = (float(value) for value in p.sums[:3])
     level = p.r0 if p.r0 is not None else sy / s1
     constant = syy - 2.0 * level * sy + level**2 * s1
     needed = n_shape * float(fdtri(n_shape, noise.dof, IDENTIFY_LEVEL))

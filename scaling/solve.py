@@ -1,7 +1,8 @@
 """Least squares by variable projection: given (log B, log C_mid), R0 and A are linear and solved exactly.
 
 So the search is over two numbers only. A grid over both finds every basin, a batched Gauss-Newton iteration with
-damping refines many starts at once. K problems are solved side by side: arrays [K], designs [K, n].
+damping refines many starts at once. K starts are refined side by side: arrays [K], designs [K, n]. They may belong to
+one curve (data [n]) or to K curves (data [K, n], padded with points of weight 0; see `scaling.many`).
 """
 
 from dataclasses import dataclass, replace
@@ -16,8 +17,8 @@ from scaling.curve import Array, Bools, share, share_slopes
 class Problem:
     """Weighted least squares for one curve, in shifted units: log compute minus its centre, reward minus its mean.
 
-    floor <= R0 <= A <= cap; `r0` or `a` fixes that one. `start_y` are direct observations of R0.
-    `b_range`, `m_range`: search box of log B and of log C_mid (shifted like u).
+    floor <= R0 <= A <= cap; `r0` or `a` fixes that one. `start_y` [s] are direct observations of R0 of weights
+    `start_w` [s]. `b_range`, `m_range`: search box of log B and of log C_mid (shifted like u).
     """
 
     form: str
@@ -25,7 +26,7 @@ class Problem:
     y: Array
     w: Array
     start_y: Array
-    start_w: float
+    start_w: Array
     floor: float
     cap: float
     r0: float | None
@@ -34,13 +35,15 @@ class Problem:
     m_range: tuple[float, float]
 
     @cached_property
-    def sums(self) -> tuple[float, float, float, float]:
+    def sums(self) -> tuple[Array, Array, Array, Array]:
         """(sum w, sum w y, sum w y^2, weight of the start) over curve points and start observations."""
-        w0 = self.start_w * len(self.start_y)
-        s1 = float(self.w.sum()) + w0
-        sy = float(self.w @ self.y) + self.start_w * float(self.start_y.sum())
-        syy = float(self.w @ self.y**2) + self.start_w * float((self.start_y**2).sum())
-        return s1, sy, syy, w0
+        wy, wy0 = self.w * self.y, self.start_w * self.start_y
+        w0 = self.start_w.sum(axis=-1)
+        sy, syy = (
+            wy.sum(axis=-1) + wy0.sum(axis=-1),
+            (wy * self.y).sum(axis=-1) + (wy0 * self.start_y).sum(axis=-1),
+        )
+        return self.w.sum(axis=-1) + w0, sy, syy, w0
 
     def with_cap(self, cap: float) -> "Problem":
         return replace(self, cap=cap)
@@ -58,7 +61,7 @@ class Moments:
     gg: Array
     hy: Array
     gy: Array
-    yy: float
+    yy: Array
 
     def sse(self, r0: Array | float, a: Array | float) -> Array:
         """Weighted sum of squared residuals at R0 and A (never below zero by rounding)."""
@@ -70,8 +73,13 @@ def moments(p: Problem, g: Array) -> Moments:
     """Moments of shares g [..., n]."""
     _, sy, syy, w0 = p.sums
     h = 1.0 - g
-    gy = g @ (p.w * p.y)
-    return Moments((h * h) @ p.w + w0, (h * g) @ p.w, (g * g) @ p.w, sy - gy, gy, syy)
+    gy = _dot(g, p.w * p.y)
+    return Moments(_dot(h * h, p.w) + w0, _dot(h * g, p.w), _dot(g * g, p.w), sy - gy, gy, syy)
+
+
+def _dot(g: Array, v: Array) -> Array:
+    """Sums over the points: g [..., n] times v [n], or row by row with v [K, n]."""
+    return g @ v if v.ndim == 1 else (g * v).sum(axis=-1)
 
 
 def shares(p: Problem, b: Array, m: Array) -> Array:
@@ -212,7 +220,7 @@ def _evaluate(p: Problem, b: Array, m: Array) -> _State:
     g, by_b, by_m = share_slopes(p.form, p.u - m[:, None], np.exp(b)[:, None])
     r0, a, _ = solve_linear(p, moments(p, g))
     residual = p.y - r0[:, None] - (a - r0)[:, None] * g  # from residuals: exact data need every digit
-    sse = residual**2 @ p.w + p.start_w * ((p.start_y - r0[:, None]) ** 2).sum(axis=1)
+    sse = _dot(residual**2, p.w) + (p.start_w * (p.start_y - r0[:, None]) ** 2).sum(axis=-1)
     return _State(b, m, g, by_b, by_m, r0, a, sse)
 
 
@@ -257,10 +265,8 @@ def design(p: Problem, at: Solutions) -> tuple[Array, Array]:
     gain, g, root_w = s.a - s.r0, s.g[0], np.sqrt(p.w)
     rows = np.stack([1.0 - g, g, gain * s.by_b[0], gain * s.by_m[0]], axis=1) * root_w[:, None]
     start = np.zeros((len(p.start_y), 4))
-    start[:, 0] = p.start_w**0.5
-    residuals = np.concatenate(
-        [(p.start_y - s.r0[0]) * p.start_w**0.5, (p.y - s.r0[0] - gain[0] * g) * root_w]
-    )
+    start[:, 0] = np.sqrt(p.start_w)
+    residuals = np.concatenate([(p.start_y - s.r0[0]) * start[:, 0], (p.y - s.r0[0] - gain[0] * g) * root_w])
     return np.concatenate([start, rows])[:, free[0]], residuals
 
 
@@ -268,11 +274,11 @@ def _normal(p: Problem, s: _State) -> tuple[Array, Array, Bools]:
     gain = (s.a - s.r0)[:, None]
     j = np.stack([1.0 - s.g, s.g, gain * s.by_b, gain * s.by_m], axis=1)
     residual = p.y - s.r0[:, None] - gain * s.g
-    jw = j * p.w
+    jw = j * (p.w if p.w.ndim == 1 else p.w[:, None, :])
     matrix = jw @ j.transpose(0, 2, 1)
-    matrix[:, 0, 0] += p.start_w * len(p.start_y)
+    matrix[:, 0, 0] += p.start_w.sum(axis=-1)
     gradient = (jw @ residual[:, :, None])[:, :, 0]
-    gradient[:, 0] += p.start_w * (p.start_y - s.r0[:, None]).sum(axis=1)
+    gradient[:, 0] += (p.start_w * (p.start_y - s.r0[:, None])).sum(axis=-1)
     free = np.ones((len(s.b), 4), dtype=bool)
     free[:, 0] = (p.r0 is None) & (s.r0 > p.floor)
     free[:, 1] = (p.a is None) & (s.a < p.cap)
@@ -292,8 +298,9 @@ def _gauss_newton_step(p: Problem, s: _State, damping: Array, move: tuple[bool, 
     matrix, gradient, free = _normal(p, s)
     free[:, 2:] &= np.array(move)
     # Scaled by the data's weight, so that a flat direction is damped as well as a steep one.
-    ridge = np.diagonal(matrix, axis1=1, axis2=2) * damping[:, None] + 1e-14 * p.w.sum()
-    ridge[:, :2] = 1e-14 * p.w.sum()
+    least = 1e-14 * p.w.sum(axis=-1, keepdims=True)
+    ridge = np.diagonal(matrix, axis1=1, axis2=2) * damping[:, None] + least
+    ridge[:, :2] = least
     matrix = masked(matrix + ridge[:, :, None] * np.eye(4), free)
     step = np.linalg.solve(matrix, np.where(free, gradient, 0.0)[:, :, None])[:, 2:, 0]
     return np.clip(step, -2.0, 2.0)

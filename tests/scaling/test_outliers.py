@@ -41,7 +41,7 @@ def test_one_crash_ruins_the_plain_fit() -> None:
 
 
 def test_ordinary_noise_stays_in() -> None:
-    """Normal noise, and Student t of 5 degrees of freedom, which has one point in five thousand beyond 8."""
+    """Normal noise, and Student t of 5 degrees of freedom, which has about one point in a thousand beyond 8."""
     left_out = {"normal": 0, "t": 0}
     for seed in range(40):
         rng = np.random.default_rng(seed)
