@@ -2,8 +2,8 @@
 
 The same search as `scaling.fit`, over a coarser grid, with all curves of a chunk side by side: K curves padded to one
 length [K, n] by points of weight 0. It gives parameters; status and intervals of any one curve come from
-`ManyFits.fit`. The sum of squares is that of `scaling.fit`, but for the power law, whose threshold makes a basin at each
-point: there it may be up to a hundredth larger.
+`ManyFits.fit`. The sum of squares is that of `scaling.fit`, but for the power law, whose threshold makes a basin at
+each point: there it may be up to a hundredth larger.
 """
 
 from collections.abc import Sequence
