@@ -180,9 +180,11 @@ NUMBERS = st.one_of(
     st.sampled_from(scaling.FORMS),
     st.sampled_from([None, 0.0, 0.3]),
     st.booleans(),
+    st.booleans(),
 )
-def test_no_input_crashes_or_gives_a_number_that_is_not_one(points, form, r0, bounded) -> None:
-    check_honest([c for c, _ in points], [r for _, r in points], form=form, r0=r0, bounded=bounded)
+def test_no_input_crashes_or_gives_a_number_that_is_not_one(points, form, r0, bounded, robust) -> None:
+    compute, reward = [c for c, _ in points], [r for _, r in points]
+    check_honest(compute, reward, form=form, r0=r0, bounded=bounded, robust=robust)
 
 
 @settings(max_examples=50, deadline=None)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import scaling
 from scaling.curve import NAMES
@@ -85,3 +87,19 @@ def test_a_bad_curve_is_named_and_nothing_is_fitted() -> None:
         scaling.fit_many([good], r0_observed=[[], []])
     with pytest.raises(scaling.InputError, match="unknown form"):
         scaling.fit_many([good], form="cubic")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(1e-3, 1e30), st.floats(0, 1)), min_size=5, max_size=20),
+    st.sampled_from(scaling.FORMS),
+)
+def test_all_parameters_are_finite_or_none_is(points, form) -> None:
+    many = scaling.fit_many([([c for c, _ in points], [r for _, r in points])], form=form)
+
+    found = np.array([many.params[name][0] for name in NAMES] + [many.sse[0]])
+    assert np.isfinite(found).all() or np.isnan(found).all()
+    if np.isfinite(found).all():
+        assert (
+            -1e-12 <= found[0] <= found[1] + 1e-12 and found[1] <= 1 + 1e-12 and found[2] > 0 and found[3] > 0
+        )
