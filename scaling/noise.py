@@ -46,13 +46,22 @@ def estimate(residuals: Array, design: Array, *, n_chain: int, known: bool, floo
     n, p = design.shape
     dof = max(n - p, 1)
     q = _basis(design)
-    rho = _lag1(residuals, q, n_chain) * min(1.0, dof / DOF_TO_TRUST_RHO)
+    rho = _shrunk(_lag1(residuals, q, n_chain), n_chain, dof)
     spread, dof = _effective_dof(q, rho, n, n_chain)
     variance = float(residuals @ residuals) / spread
     if known:
         variance = max(variance, 1.0)
         dof = max(dof, 1e6) if variance == 1.0 else dof
     return Noise(max(variance, floor**2), rho, (1.0 + rho) / (1.0 - rho), dof)
+
+
+def _shrunk(rho: float, n: int, dof: int) -> float:
+    """The estimate drawn towards zero (Breiman's garrote): to none within its standard error 1 / sqrt(n), hardly when
+    far beyond it; and in proportion where few degrees of freedom measure it. Cut off at zero, it would else widen
+    the intervals of independent errors."""
+    if rho <= 0.0:
+        return 0.0
+    return rho * max(0.0, 1.0 - 1.0 / (n * rho**2)) * min(1.0, dof / DOF_TO_TRUST_RHO)
 
 
 def _basis(design: Array) -> Array:

@@ -19,15 +19,19 @@ def estimated(rho: float, *, repeats: int = 200) -> list[Noise]:
 
 
 @pytest.mark.parametrize("rho", [0.3, 0.5])
-def test_the_autocorrelation_and_variance_of_the_errors_are_found_without_bias(rho: float) -> None:
+def test_the_autocorrelation_and_variance_of_the_errors_are_found(rho: float) -> None:
+    """The autocorrelation a little low: it is drawn towards none, so that independent errors are not inflated."""
     found = estimated(rho)
 
-    assert np.mean([one.rho for one in found]) == pytest.approx(rho, abs=0.05)
+    assert rho - 0.1 < np.mean([one.rho for one in found]) < rho
     assert np.mean([one.variance for one in found]) == pytest.approx(1e-4, rel=0.15)
 
 
 def test_independent_noise_is_hardly_inflated() -> None:
-    assert np.median([one.inflation for one in estimated(0.0)]) < 1.1
+    found = estimated(0.0)
+
+    assert np.median([one.inflation for one in found]) == 1.0
+    assert np.mean([one.rho for one in found]) < 0.03
 
 
 def test_correlated_noise_widens_the_interval() -> None:
@@ -39,7 +43,7 @@ def test_correlated_noise_widens_the_interval() -> None:
         fit = scaling.fit(compute, reward)
         width[rho] = np.diff(fit.interval("A"))[0] / fit.noise_sd
 
-    assert width[0.6] > 1.4 * width[0.0]
+    assert width[0.6] > 1.3 * width[0.0]
 
 
 def test_known_errors_are_believed_unless_the_scatter_is_larger() -> None:
