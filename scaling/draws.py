@@ -73,6 +73,13 @@ def interval(values: Array, level: float) -> tuple[Array, Array]:
     return lo, hi
 
 
+def chance(probability: float) -> str:
+    """A share of draws in words: two digits, and never a certainty that no number of draws can show."""
+    if probability < 0.01:
+        return "below 0.01"
+    return "above 0.99" if probability > 0.99 else f"{probability:.2f}"
+
+
 def draws(fit: Fit, n: int, rng: np.random.Generator) -> Draws:
     """n curves from the likelihood of `fit` with the flat prior of this module; the same for the same `rng`.
 

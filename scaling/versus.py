@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaling.curve import Array, Bools
-from scaling.draws import draws, interval
+from scaling.draws import chance, draws, interval
 from scaling.intervals import Interval
 from scaling.models import Fit
 
@@ -40,7 +40,7 @@ class Crossing:
     def sentence(self) -> str:
         """In words: "the curves cross at 320 [210, 800]; ..."."""
         span = f"between {self.within[0]:.4g} and {self.within[1]:.4g}"
-        likely = f"they cross {span} with probability {self.probability:.2f}"
+        likely = f"they cross {span} with probability {chance(self.probability)}"
         lo, hi = self.interval
         where = (
             "" if lo is None or hi is None else f"[{lo:.4g}, {hi:.4g}] at {100 * self.level:.3g} % if at all"
@@ -49,7 +49,7 @@ class Crossing:
             first = f"the best curves do not cross {span}"
         else:
             first = f"the best curves cross at {self.compute:.4g}"
-        ends = f"at its end the first is above with probability {self.a_after:.2f}"
+        ends = f"at its end the first is above with probability {chance(self.a_after)}"
         return "; ".join([f"{first} {where}".rstrip(), likely, ends])
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import scaling
 from scaling import curve
-from scaling.draws import Draws, draws, interval
+from scaling.draws import Draws, chance, draws, interval
 from scaling.fitting import fit_points
 from scaling.simulate import rewards
 
@@ -145,3 +145,15 @@ def test_a_failed_fit_has_nothing_to_draw() -> None:
 
     with pytest.raises(ValueError, match="nothing to draw from"):
         drawn(fit)
+
+
+def test_no_share_of_draws_is_called_certain() -> None:
+    assert [chance(p) for p in (0.0, 0.004, 0.012, 0.5, 0.985, 0.996, 1.0)] == [
+        "below 0.01",
+        "below 0.01",
+        "0.01",
+        "0.50",
+        "0.98",
+        "above 0.99",
+        "above 0.99",
+    ]
