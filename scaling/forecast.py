@@ -1,13 +1,17 @@
 """Was the prediction right? Later points against the curve and band of a fit that has not seen them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from scaling.curve import Array
 from scaling.fitting import fit
 from scaling.models import Fit
-from scaling.points import check_pairs
+from scaling.points import MIN_POINTS, InputError, check_pairs
+
+FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
 @dataclass(frozen=True)
@@ -46,3 +50,102 @@ def hold_out(compute: ArrayLike, reward: ArrayLike, cutoff: float, **options) ->
     fitted = fit(compute, reward, window=(lo, cutoff if hi is None else min(hi, cutoff)), **options)
     c, r = np.asarray(compute, dtype=float), np.asarray(reward, dtype=float)
     return fitted, score(fitted, c[c > cutoff], r[c > cutoff])
+
+
+@dataclass(frozen=True)
+class Cutoff:
+    """The forecast of the last evaluation from the points up to `cutoff`, `fraction` of the last compute.
+
+    came: that evaluation; predicted, interval: the curve there and where one evaluation was expected to lie (of
+    `level`); error: came - predicted; inside: whether it came inside. All None where there was no fit. coverage: share
+    of all `n_later` later points inside the band. status, message: of the fit.
+    """
+
+    fraction: float
+    cutoff: float
+    n: int
+    status: str
+    message: str
+    compute: float
+    came: float
+    predicted: float | None
+    interval: tuple[float, float] | None
+    error: float | None
+    inside: bool | None
+    n_later: int
+    coverage: float | None
+    level: float
+
+
+def rolling(
+    compute: ArrayLike, reward: ArrayLike, fractions: Sequence[float] = FRACTIONS, **options
+) -> tuple[Cutoff, ...]:
+    """What would have been forecast at each fraction (in (0, 1)) of the compute: one fit a cutoff, in rising order.
+
+    `options` are those of `scaling.fit`; points outside a `window` are left out altogether. A cutoff with too few
+    points is there with status "failed". Raises InputError for data or options that cannot be used.
+    """
+    if not fractions or not all(0.0 < fraction < 1.0 for fraction in fractions):
+        raise InputError("the fractions of the compute are not all between 0 and 1")
+    whole = fit(compute, reward, **options)  # refuses what cannot be used, before any cutoff is blamed
+    assert whole.data is not None
+    last = float(whole.data.compute[-1])
+    return tuple(
+        _from(
+            whole,
+            np.asarray(compute, dtype=float),
+            np.asarray(reward, dtype=float),
+            share,
+            share * last,
+            options,
+        )
+        for share in sorted(set(fractions))
+    )
+
+
+def sentence(row: Cutoff) -> str:
+    """In words: "from 50 % of the compute, predicted 0.593 [0.584, 0.602], came 0.596"."""
+    start, came = f"from {100 * row.fraction:.3g} % of the compute", f"came {row.came:.3f}"
+    if row.predicted is None or row.interval is None:
+        return f"{start}, no forecast ({row.message}), {came}"
+    predicted = f"predicted {row.predicted:.3f} [{row.interval[0]:.3f}, {row.interval[1]:.3f}]"
+    known = "" if row.status == "ok" else " (the ceiling was not identified)"
+    return f"{start}, {predicted}{known}, {came}"
+
+
+def _from(whole: Fit, c: Array, r: Array, fraction: float, cutoff: float, options: dict) -> Cutoff:
+    data = whole.data
+    assert data is not None
+    n, later = int((data.compute <= cutoff).sum()), data.compute > cutoff
+    at, came = float(data.compute[-1]), float(data.reward[-1])
+    if n < MIN_POINTS:
+        few = f"only {n} points: at least {MIN_POINTS} are needed"
+        return _nothing(fraction, cutoff, n, few, at, came, int(later.sum()), whole.level)
+    early = fit(c, r, **{**options, "window": (whole.window[0], cutoff)})
+    if early.params is None:
+        return _nothing(fraction, cutoff, n, early.message, at, came, int(later.sum()), whole.level)
+    scored = score(early, data.compute[later], data.reward[later])
+    lo, hi = (float(end) for end in early.predict_interval(at, kind="new"))
+    predicted = float(early.predict(at))
+    return Cutoff(
+        fraction,
+        cutoff,
+        n,
+        early.status,
+        early.message,
+        at,
+        came,
+        predicted,
+        (lo, hi),
+        came - predicted,
+        lo <= came <= hi,
+        scored.n,
+        scored.coverage,
+        whole.level,
+    )
+
+
+def _nothing(
+    fraction: float, cutoff: float, n: int, why: str, at: float, came: float, n_later: int, level: float
+) -> Cutoff:
+    return Cutoff(fraction, cutoff, n, "failed", why, at, came, None, None, None, None, n_later, None, level)
