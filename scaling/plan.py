@@ -130,7 +130,7 @@ def when_to_stop(
     drawn = _draws(fit, n, seed)
     near = drawn.compute_for(drawn.A - delta)  # where each curve has `delta` left
     below = float((near <= at).mean())
-    lo, hi = (float(end) for end in interval(near, level))
+    lo, hi = (_finite(float(end)) for end in interval(near, level))
     if fit.status != "ok":
         return Stop(False, at, delta, probability, below, None, (0.0, None), None, (lo, None), None, level)
     assert fit.params is not None
@@ -145,7 +145,7 @@ def when_to_stop(
         remaining,
         (min(low, remaining), max(high, remaining)),
         _finite(float(np.median(near))),
-        (lo, _finite(hi)),
+        (lo, hi),
         _finite(float(np.quantile(near, probability, method="inverted_cdf"))),
         level,
     )

@@ -1,9 +1,12 @@
-"""Reading a CSV of points; every refusal names the row."""
+"""Reading points from CSV, or from Parquet where pyarrow is installed; every refusal names the row."""
 
 import csv
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+PARQUET = (".parquet", ".pq")
 
 
 class TableError(ValueError):
@@ -20,10 +23,12 @@ class Table:
 
 
 def read_points(path: Path, *, compute: str, reward: str) -> Table:
-    """Two columns of a CSV with a header, blank lines skipped.
+    """Two columns of a CSV with a header (blank lines skipped), or of a file named .parquet or .pq.
 
     Raises TableError for a missing or unreadable file, a missing column, or a cell that is not a finite number.
     """
+    if path.suffix.lower() in PARQUET:
+        return _read_parquet(path, (compute, reward))
     lines = _records(path)
     if not lines:
         raise TableError("the file is empty")
@@ -32,9 +37,38 @@ def read_points(path: Path, *, compute: str, reward: str) -> Table:
     table = Table([], [], [])
     for number, (line, cells) in enumerate(lines[1:], start=1):
         row = f"row {number} (line {line})"
-        table.compute.append(_number(cells, at[0], compute, row))
-        table.reward.append(_number(cells, at[1], reward, row))
-        table.rows.append(row)
+        found = [cells[k].strip() if k < len(cells) else "" for k in at]
+        _append(table, found, (compute, reward), row)
+    return table
+
+
+def _append(table: Table, cells: Sequence[object], names: tuple[str, str], row: str) -> None:
+    table.compute.append(_number(cells[0], names[0], row))
+    table.reward.append(_number(cells[1], names[1], row))
+    table.rows.append(row)
+
+
+def _read_parquet(path: Path, names: tuple[str, str]) -> Table:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise TableError("Parquet needs pyarrow, which is not installed; CSV works without") from None
+    try:
+        with path.open("rb") as file:
+            whole = parquet.ParquetFile(file)
+            for name in names:
+                _position(whole.schema_arrow.names, name)  # refuses what is missing or there twice
+            read = whole.read(columns=list(names))
+    except OSError as error:
+        raise TableError(error.strerror or "is not a Parquet file") from None
+    except pyarrow.ArrowException:
+        raise TableError("is not a Parquet file") from None
+    table = Table([], [], [])
+    for number, cells in enumerate(
+        zip(*(read.column(name).to_pylist() for name in names), strict=True), start=1
+    ):
+        _append(table, cells, names, f"row {number}")
     return table
 
 
@@ -58,14 +92,13 @@ def _position(header: list[str], name: str) -> int:
     return header.index(name)
 
 
-def _number(cells: list[str], at: int, name: str, row: str) -> float:
-    text = cells[at].strip() if at < len(cells) else ""
-    if not text:
+def _number(cell: object, name: str, row: str) -> float:
+    if cell is None or cell == "":
         raise TableError(f"{row}: {name} is missing")
     try:
-        value = float(text)
-    except ValueError:
-        raise TableError(f"{row}: {name} {text[:40]!r} is not a number") from None
+        value = float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise TableError(f"{row}: {name} {str(cell)[:40]!r} is not a number") from None
     if not math.isfinite(value):
-        raise TableError(f"{row}: {name} is {text[:40]}, not a finite number")
+        raise TableError(f"{row}: {name} is {str(cell)[:40]}, not a finite number")
     return value

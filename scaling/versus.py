@@ -26,7 +26,7 @@ Range = tuple[float, float]
 @dataclass(frozen=True)
 class Crossing:
     """compute: where the best curves cross last within the range, None where they do not. interval: of the crossing,
-    given that there is one; its ends are None where too few draws cross. probability: that the curves cross within the
+    given that there is one; both ends are None where too few draws cross. probability: that the curves cross within the
     range at all. a_after: probability that the first is above at the end of the range."""
 
     compute: float | None
@@ -43,7 +43,9 @@ class Crossing:
         likely = f"they cross {span} with probability {chance(self.probability)}"
         lo, hi = self.interval
         where = (
-            "" if lo is None or hi is None else f"[{lo:.4g}, {hi:.4g}] at {100 * self.level:.3g} % if at all"
+            ""
+            if lo is None or hi is None
+            else f"[{lo:.4g}, {hi:.4g}] ({100 * self.level:.3g} %, given that they cross)"
         )
         if self.compute is None:
             first = f"the best curves do not cross {span}"

@@ -81,7 +81,7 @@ def test_the_crossing_and_its_interval_hold_the_truth() -> None:
     assert lo < true_crossing() < hi and lo < found.compute < hi and hi / lo < 1.5
     assert found.within == (16.0, 8000.0)
     assert found.sentence.startswith(
-        f"the best curves cross at {found.compute:.4g} [{lo:.4g}, {hi:.4g}] at 90 %"
+        f"the best curves cross at {found.compute:.4g} [{lo:.4g}, {hi:.4g}] (90 %, "
     )
 
 

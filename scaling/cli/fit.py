@@ -1,0 +1,82 @@
+"""`python -m scaling fit FILE.csv`: one fit."""
+
+import argparse
+from collections.abc import Sequence
+
+from scaling.cli import picture
+from scaling.cli.options import add_fitting, add_output, fit_file, positive, show
+from scaling.cli.words import interval_text, level_text, window_text
+from scaling.curve import NAMES
+from scaling.models import Fit
+
+
+def add(commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser("fit", help="fit a file of compute and reward")
+    option = parser.add_argument
+    option("file", metavar="FILE.csv")
+    add_fitting(option)
+    option(
+        "--predict",
+        type=positive,
+        action="append",
+        default=[],
+        metavar="C",
+        help="predict here; may be repeated",
+    )
+    add_output(option, plot=True)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    picture.check(args.plot)
+    fitted = fit_file(args.file, args)
+    picture.draw(args.plot, lambda plot: plot.fit_figure(fitted, args.file))
+    show(describe(fitted, args.predict), render, args.json)
+
+
+def describe(fitted: Fit, predict: Sequence[float] = ()) -> dict:
+    """The fit as JSON-ready numbers, None where a value does not exist; a prediction's interval is the mean curve's."""
+    return {
+        "form": fitted.form,
+        "method": fitted.method,
+        "status": fitted.status,
+        "message": fitted.message,
+        "params": fitted.params,
+        "level": fitted.level,
+        "intervals": {name: list(fitted.interval(name)) for name in NAMES},
+        "sse": fitted.sse,
+        "r2": fitted.r2,
+        "n": fitted.n,
+        "window": list(fitted.window),
+        "predictions": [_prediction(fitted, c) for c in predict],
+    }
+
+
+def render(payload: dict) -> str:
+    """The same for people: a ceiling is never shown without its interval or the words that it is not known."""
+    lines = [f"{payload['form']} fit of {payload['n']} points, compute {window_text(payload['window'])}"]
+    lines.append(f"status   {payload['status']}" + (f": {payload['message']}" if payload["message"] else ""))
+    if payload["params"] is not None:
+        lines.append(f"{'':<8} {'value':>12}   {level_text(payload['level'])} interval")
+        for name in NAMES:
+            lines.append(_row(payload, name))
+        r2 = payload["r2"]
+        lines.append(f"SSE {payload['sse']:.6g}   R2 {'-' if r2 is None else format(r2, '.4f')}")
+    for p in payload["predictions"]:
+        value = "-" if p["value"] is None else f"{p['value']:.4f}"
+        lines.append(f"at {p['compute']:<10g} {value}   {interval_text(p['interval'])}")
+    return "\n".join(lines)
+
+
+def _row(payload: dict, name: str) -> str:
+    unknown = name == "A" and payload["status"] != "ok"
+    value = "not known" if unknown else f"{payload['params'][name]:.6g}"
+    return f"{name:<8} {value:>12}   {interval_text(payload['intervals'][name])}"
+
+
+def _prediction(fitted: Fit, compute: float) -> dict:
+    if fitted.params is None:
+        return {"compute": compute, "value": None, "interval": [None, None]}
+    lo, hi = fitted.predict_interval(compute)
+    return {"compute": compute, "value": float(fitted.predict(compute)), "interval": [float(lo), float(hi)]}

@@ -1,0 +1,133 @@
+"""What the commands share: the parser, types of arguments, reading a file into a fit, printing."""
+
+import argparse
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from scaling.curve import FORMS
+from scaling.fitting import METHODS, fit
+from scaling.models import Fit
+from scaling.points import InputError, Window
+from scaling.table import Table, TableError, read_points
+
+Add = Callable[..., Any]
+Result = TypeVar("Result")
+
+
+class CommandError(ValueError):
+    """A question that cannot be answered; the text is one line."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses in one line; argparse prints the usage as well."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
+
+
+def add_fitting(add: Add) -> None:
+    """The options that say what to fit and how."""
+    add("--compute", default="compute", metavar="COL", help="column of compute (default: compute)")
+    add("--reward", default="reward", metavar="COL", help="column of pass rates (default: reward)")
+    add(
+        "--window",
+        type=window,
+        default=(None, None),
+        metavar="LO:HI",
+        help="compute to fit; either end may be empty",
+    )
+    add("--until", type=positive, metavar="C", help="use no point after this compute")
+    add("--form", choices=FORMS, default="sigmoid")
+    add("--method", choices=METHODS, default="fast", help="paper: the grid search of arXiv 2510.13786, A.5")
+    add("--r0", type=r0, default=None, metavar="X|free", help="reward at zero compute (default: free)")
+    add("--level", type=fraction, default=0.9, help="of the intervals (default: 0.9)")
+
+
+def add_output(add: Add, *, plot: bool) -> None:
+    """`--json`, and `--plot` for a command that has a picture."""
+    add("--json", action="store_true", help="print JSON instead of a table")
+    if plot:
+        add(
+            "--plot",
+            type=Path,
+            metavar="FILE",
+            help="also draw a picture: .html, or .png where kaleido is there",
+        )
+
+
+def fit_options(args: argparse.Namespace) -> dict:
+    """The keyword arguments of `scaling.fit` that the options stand for."""
+    lo, hi = args.window
+    ends = [end for end in (hi, args.until) if end is not None]
+    return {
+        "form": args.form,
+        "method": args.method,
+        "window": (lo, min(ends) if ends else None),
+        "r0": args.r0,
+        "level": args.level,
+    }
+
+
+def fit_file(file: str, args: argparse.Namespace) -> Fit:
+    """The fit of a file. Raises CommandError, which names the file, for anything in it that cannot be fitted."""
+    return of_file(file, args, lambda table: fit(table.compute, table.reward, **fit_options(args)))
+
+
+def of_file(file: str, args: argparse.Namespace, work: Callable[[Table], Result]) -> Result:
+    """`work` on the points of a file; what it refuses names the file and the row."""
+    try:
+        table = read_points(Path(file), compute=args.compute, reward=args.reward)
+        return work(table)
+    except TableError as error:
+        raise CommandError(f"{file}: {error}") from None
+    except InputError as error:
+        where = "" if error.row is None else f"{table.rows[error.row]}: "
+        raise CommandError(f"{file}: {where}{error.reason}") from None
+
+
+def show(payload: dict, text: Callable[[dict], str], as_json: bool) -> None:
+    """Print the payload as JSON, or as `text` has it."""
+    print(json.dumps(payload, indent=2, allow_nan=False) if as_json else text(payload))
+
+
+def number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
+    return value
+
+
+def positive(text: str) -> float:
+    value = number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above zero")
+    return value
+
+
+def fraction(text: str) -> float:
+    value = number(text)
+    if not 0.0 < value < 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 1")
+    return value
+
+
+def r0(text: str) -> float | None:
+    if text == "free":
+        return None
+    value = number(text)
+    if not 0.0 <= value < 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither 'free' nor in [0, 1)")
+    return value
+
+
+def window(text: str) -> Window:
+    lo, colon, hi = text.partition(":")
+    if not colon:
+        raise argparse.ArgumentTypeError(f"{text!r} is not LO:HI")
+    return (number(lo) if lo.strip() else None, number(hi) if hi.strip() else None)

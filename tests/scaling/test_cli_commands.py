@@ -1,0 +1,284 @@
+"""compare, forecast, plan and simulate on the command line; `fit` has its own file."""
+
+import csv
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scaling
+from scaling.cli import main
+from scaling.compare import compare
+from scaling.forecast import rolling
+from scaling.plan import compute_to, when_to_stop, which_to_continue
+from scaling.simulate import rewards
+from scaling.versus import crossing, probability_above
+
+
+def points(*, a=0.6, b=1.9, c_mid=100.0, last=400.0, seed=0):
+    compute = np.linspace(last / 50, last, 50)
+    rng = np.random.default_rng(seed)
+    return compute, rewards(compute, r0=0.1, a=a, b=b, c_mid=c_mid, sd=0.01, rng=rng)
+
+
+def write(path: Path, compute, reward) -> str:
+    lines = [f"{float(c)!r},{float(r)!r}" for c, r in zip(compute, reward, strict=True)]
+    path.write_text("\n".join(["compute,reward", *lines]) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path) -> dict[str, str]:
+    return {
+        "fast": write(tmp_path / "fast.csv", *points()),
+        "high": write(tmp_path / "high.csv", *points(a=0.7, b=1.5, c_mid=200.0, last=800.0, seed=1)),
+        "early": write(tmp_path / "early.csv", *points(last=60.0)),
+        "flat": write(tmp_path / "flat.csv", range(1, 9), [0.4] * 8),
+    }
+
+
+def run_json(capsys, *argv: str) -> dict:
+    assert main([*argv, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def run_text(capsys, *argv: str) -> str:
+    assert main(argv) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def fit_of(file: str):
+    with open(file) as lines:
+        rows = list(csv.DictReader(lines))
+    return scaling.fit([float(r["compute"]) for r in rows], [float(r["reward"]) for r in rows])
+
+
+# --- compare
+
+
+def test_compare_gives_the_rule_the_odds_and_the_crossing(files, capsys) -> None:
+    payload = run_json(capsys, "compare", files["fast"], files["high"], "--at", "100")
+
+    fast, high = fit_of(files["fast"]), fit_of(files["high"])
+    assert list(payload) == ["a", "b", "level", "rule", "above", "crossing"]
+    assert payload["rule"]["winner"] == compare(fast, high).winner == "b"
+    assert payload["above"] == [
+        {"compute": 100.0, "probability_a": probability_above(fast, high, 100.0)},
+        {"compute": None, "probability_a": probability_above(fast, high, float("inf"))},
+    ]
+    assert payload["crossing"]["compute"] == crossing(fast, high).compute
+    assert payload["a"]["ceiling"] == fast.params["A"]
+
+
+def test_compare_reads_as_sentences(files, capsys) -> None:
+    text = run_text(capsys, "compare", files["fast"], files["high"], "--within", ":1000")
+
+    assert "rule     b: the second has the higher ceiling" in text
+    assert "at 800: the first is above with probability below 0.01" in text
+    assert "the best curves cross at " in text and "between 8 and 1000" in text
+    assert "prior" not in text
+
+
+def test_compare_says_where_the_prior_speaks(files, capsys) -> None:
+    text = run_text(capsys, "compare", files["early"], files["high"], "--at", "30", "--at", "500")
+    note = f"(rests on the prior: {files['early']} has no identified ceiling)"
+    at_30, at_500, at_ceiling = (line for line in text.splitlines() if "the first is above" in line[:60])
+
+    assert "undecided" in text and "not known   at least 0." in text
+    assert note not in at_30 and note in at_500 and note in at_ceiling
+
+
+def test_compare_with_a_failed_fit_decides_nothing(files, capsys) -> None:
+    payload = run_json(capsys, "compare", files["fast"], files["flat"])
+
+    assert payload["above"] == [] and payload["crossing"] is None
+    assert payload["rule"]["winner"] == "undecided" and payload["b"]["status"] == "failed"
+    assert "every reward is the same" in run_text(capsys, "compare", files["fast"], files["flat"])
+
+
+# --- forecast
+
+
+def test_forecast_is_what_rolling_gives(files, capsys) -> None:
+    payload = run_json(capsys, "forecast", files["fast"], "--fraction", "0.5", "--fraction", "0.05")
+    few, half = payload["forecasts"]
+
+    expected = rolling(*points(), (0.5,))[0]
+    assert (half["predicted"], half["came"]) == (expected.predicted, expected.came)
+    assert half["interval"] == list(expected.interval) and half["coverage"] == expected.coverage
+    assert few["status"] == "failed" and few["predicted"] is None and "only 2 points" in few["message"]
+    text = run_text(capsys, "forecast", files["fast"], "--fraction", "0.5")
+    assert half["sentence"] in text and "of 25 later evaluations inside the 90 % band" in text
+
+
+def test_forecast_takes_the_options_of_a_fit(files, capsys) -> None:
+    payload = run_json(
+        capsys, "forecast", files["fast"], "--until", "200", "--form", "logistic", "--level", "0.8"
+    )
+
+    assert (payload["form"], payload["level"], payload["compute"]) == ("logistic", 0.8, 200.0)
+    assert len(payload["forecasts"]) == 7
+
+
+# --- plan
+
+
+def test_plan_answers_what_was_asked_of_one_run(files, capsys) -> None:
+    asked = ("--target", "0.58", "--budget", "900", "--delta", "0.02")
+    payload = run_json(capsys, "plan", files["fast"], *asked)
+    (run,) = payload["runs"]
+
+    fit = fit_of(files["fast"])
+    assert run["target"]["sentence"] == compute_to(fit, 0.58).sentence
+    assert run["stop"]["sentence"] == when_to_stop(fit, fit.window[1], 0.02).sentence
+    assert run["budget"]["value"] == float(fit.predict(900.0))
+    assert run["budget"]["gain_interval"][0] < run["budget"]["gain"] < run["budget"]["gain_interval"][1]
+    assert payload["choice"] is None
+    text = run_text(capsys, "plan", files["fast"], *asked)
+    for key in ("target", "budget", "stop"):
+        assert run[key]["sentence"] in text
+
+
+def test_plan_leaves_out_what_was_not_asked(files, capsys) -> None:
+    (run,) = run_json(capsys, "plan", files["fast"], "--delta", "0.02", "--at", "5000")["runs"]
+
+    assert run["target"] is None and run["budget"] is None
+    assert run["stop"]["stop"] is True and run["stop"]["at"] == 5000.0
+
+
+def test_plan_of_several_runs_says_which_is_likely_the_best(files, capsys) -> None:
+    argv = ["plan", files["fast"], files["high"], files["flat"], "--budget", "2000"]
+    payload = run_json(capsys, *argv)
+
+    fits = {file: fit_of(file) for file in argv[1:4]}
+    expected = which_to_continue(fits, 2000.0)
+    assert [(c["name"], c["best"]) for c in payload["choice"]["candidates"]] == [
+        (c.name, c.best) for c in expected.candidates
+    ]
+    text = run_text(capsys, *argv)
+    assert f"{files['high']}: the best at 2000 with probability above 0.99\n" in text
+    assert f"{files['flat']}: takes no part, its fit failed" in text
+
+
+def test_a_plan_for_an_unidentified_run_is_open_in_json_and_in_words(files, capsys) -> None:
+    argv = ("plan", files["early"], files["fast"], "--target", "0.7", "--budget", "500", "--delta", "0.02")
+    run = run_json(capsys, *argv)["runs"][0]
+
+    assert run["ceiling"] is None and run["interval"][1] is None
+    assert run["target"]["interval"][1] is None and run["stop"]["remaining"] is None
+    text = run_text(capsys, *argv)
+    assert "the data do not say what remains" in text
+    assert f"(rests on the prior: {files['early']} has no identified ceiling)" in text
+
+
+# --- simulate
+
+
+SIMULATE = (
+    "simulate",
+    "--r0",
+    "0.1",
+    "--A",
+    "0.6",
+    "--B",
+    "1.9",
+    "--c-mid",
+    "100",
+    "--n",
+    "40",
+    "--seed",
+    "3",
+)
+
+
+def test_simulate_prints_points_that_fit_reads_back(tmp_path, capsys) -> None:
+    text = run_text(capsys, *SIMULATE, "--to", "800", "--sd", "0.005")
+    (tmp_path / "s.csv").write_text(text)
+
+    fitted = run_json(capsys, "fit", str(tmp_path / "s.csv"))
+
+    assert fitted["n"] == 40 and fitted["window"] == [20.0, 800.0]
+    lo, hi = fitted["intervals"]["A"]
+    assert lo - 0.01 < 0.6 < hi + 0.01
+    as_json = run_json(capsys, *SIMULATE, "--to", "800", "--sd", "0.005")
+    assert text.splitlines()[1] == f"{as_json['compute'][0]!r},{as_json['reward'][0]!r}"
+
+
+def test_simulate_is_the_library_and_its_seed_decides(capsys) -> None:
+    payload = run_json(capsys, *SIMULATE, "--rho", "0.5", "--sd", "0.02")
+
+    rng = np.random.default_rng(3)
+    compute = np.linspace(10.0, 400.0, 40)
+    expected = rewards(compute, r0=0.1, a=0.6, b=1.9, c_mid=100.0, sd=0.02, rho=0.5, rng=rng)
+    assert payload["compute"] == list(compute) and payload["reward"] == list(expected)
+    assert run_json(capsys, *SIMULATE, "--seed", "4")["reward"] != run_json(capsys, *SIMULATE)["reward"]
+
+
+# --- pictures
+
+
+@pytest.mark.parametrize("command", ["fit", "compare", "forecast"])
+def test_plot_writes_a_page_beside_the_numbers(files, capsys, tmp_path, command) -> None:
+    names = [files["fast"], files["early"]] if command == "compare" else [files["fast"]]
+    plain = run_text(capsys, command, *names)
+
+    assert run_text(capsys, command, *names, "--plot", str(tmp_path / "p.html")) == plain
+    assert "Plotly.newPlot" in (tmp_path / "p.html").read_text()
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize(
+    "argv, reason",
+    [
+        (["plan", "{fast}"], "nothing to plan: give --target, --budget or --delta"),
+        (["plan", "{fast}", "{fast}", "--budget", "5"], "the same file is given twice"),
+        (["plan", "{fast}", "--delta", "0"], "'0' is not above zero"),
+        (["plan", "{fast}", "--target", "inf"], "'inf' is not a finite number"),
+        (["plan", "{fast}", "{bad}", "--budget", "5"], "bad.csv: row 2 (line 3): reward 'x' is not a number"),
+        (["compare", "{fast}", "{bad}"], "bad.csv: row 2 (line 3): reward 'x' is not a number"),
+        (["compare", "{fast}", "{high}", "--within", "9:5"], "--within 9:5 is not a range"),
+        (["forecast", "{bad}"], "bad.csv: row 2 (line 3): reward 'x' is not a number"),
+        (["forecast", "{below}"], "below.csv: row 3 (line 4): compute -1 is not above zero"),
+        (["forecast", "{fast}", "--fraction", "1"], "'1' is not between 0 and 1"),
+        (["forecast", "none.csv"], "none.csv: No such file"),
+        (["simulate", "--A", "0.1", "--r0", "0.2", "--B", "1", "--c-mid", "1"], "--A 0.1 is below --r0 0.2"),
+        (["simulate", "--A", "1.2", "--B", "1", "--c-mid", "1"], "'1.2' is not between 0 and 1"),
+        (["simulate", "--A", "1", "--B", "1", "--c-mid", "1", "--n", "0"], "'0' is not a number of points"),
+        (["simulate", "--A", "1", "--B", "1", "--c-mid", "1", "--seed", "-1"], "'-1' is not a whole number"),
+        (["simulate", "--A", "1", "--B", "1"], "required: --c-mid"),
+        (["fit", "{fast}", "--plot", "a.pdf"], "a.pdf: a picture is .html or .png"),
+        (["fit", "{fast}", "--plot", "no/such/a.html"], "no/such/a.html: No such file"),
+        (["fit", "{fast}.parquet"], "fast.csv.parquet: "),
+    ],
+)
+def test_bad_input_ends_with_status_2_and_one_line(files, capsys, tmp_path, argv, reason) -> None:
+    (tmp_path / "bad.csv").write_text("compute,reward\n1,0.1\n2,x\n")
+    (tmp_path / "below.csv").write_text("compute,reward\n1,0.1\n2,0.2\n-1,0.3\n4,0.4\n5,0.5\n")
+    named = {**files, "bad": str(tmp_path / "bad.csv"), "below": str(tmp_path / "below.csv")}
+    try:
+        status = main([part.format(**named) for part in argv])
+    except SystemExit as stop:
+        status = stop.code
+
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1 and reason in err
+
+
+def test_png_without_kaleido_is_refused_before_anything_is_fitted(files, capsys, tmp_path) -> None:
+    if find_spec("kaleido"):
+        pytest.skip("kaleido is installed")
+
+    assert main(["fit", files["fast"], "--plot", str(tmp_path / "a.png")]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert "a.png: .png needs kaleido, which is not installed; .html works without" in err
