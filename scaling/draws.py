@@ -29,6 +29,8 @@ from scaling.solve import Moments, Problem, moments, shares
 LEVEL = 0.9999  # of the region that is searched
 _PROPOSALS = 10  # for every draw, and at least:
 _MIN_PROPOSALS = 20_000
+MIN_EFFECTIVE = 200  # fewer than this, and four times as many are proposed, up to twice
+_MORE_ROUNDS = 2
 _CHUNK = 2_000_000  # shares held in memory at once
 _PAD = 0.15  # of the width across the ridge, on each side: it is interpolated between nodes
 _TINY = 1e-12
@@ -91,11 +93,16 @@ def draws(fit: Fit, n: int, rng: np.random.Generator) -> Draws:
         raise ValueError(f"the fit failed ({fit.message}), there is nothing to draw from")
     if n < 1:
         raise ValueError("at least one draw is needed")
-    r0, a, b, m, log_weight = _propose(like, max(_MIN_PROPOSALS, _PROPOSALS * n), rng)
-    weight = np.exp(log_weight - log_weight.max())
+    proposals = max(_MIN_PROPOSALS, _PROPOSALS * n)
+    for _ in range(1 + _MORE_ROUNDS):
+        r0, a, b, m, log_weight = _propose(like, proposals, rng)
+        weight = np.exp(log_weight - log_weight.max())
+        effective = float(weight.sum() ** 2 / (weight**2).sum())
+        if effective >= MIN_EFFECTIVE:
+            break
+        proposals *= 4
     keep = _resample(weight, n, rng)
     columns = (r0[keep] + like.shift, a[keep] + like.shift, np.exp(b[keep]), np.exp(m[keep] + like.offset))
-    effective = float(weight.sum() ** 2 / (weight**2).sum())
     return Draws(**dict(zip(NAMES, columns, strict=True)), form=fit.form, effective=effective)
 
 

@@ -15,7 +15,7 @@ from scaling.forecast import Cutoff
 from scaling.models import Fit
 
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b")
-_AHEAD = 4.0  # curves are drawn this many times beyond the last compute
+_AHEAD = 4.0  # curves are drawn this many times beyond the last compute of any
 _FAINT = 0.18
 _NODES = 200
 
@@ -64,12 +64,13 @@ def fit_figure(fitted: Fit, name: str) -> Figure:
 def compare_figure(fits: Mapping[str, Fit]) -> Figure:
     """The same for several runs in one picture. The bands are those of the mean curve, at the level of each fit."""
     figure = _empty("compute")
+    end = _AHEAD * max((fitted.window[1] for fitted in fits.values()), default=1.0)
     for k, (name, fitted) in enumerate(fits.items()):
         colour = COLOURS[k % len(COLOURS)]
         if fitted.data is not None:
             _points(figure, fitted.data.compute, fitted.data.reward, name, colour)
         if fitted.params is not None:
-            _curve(figure, fitted, colour)
+            _curve(figure, fitted, colour, end)
     figure.update_layout(
         title="<br>".join(f"{name}: {ceiling_text(fitted)}" for name, fitted in fits.items())
     )
@@ -120,8 +121,8 @@ def _points(figure: Figure, compute: Array, reward: Array, name: str, colour: st
     figure.add_scatter(x=compute, y=reward, mode="markers", name=name, marker={"color": colour, "size": 5})
 
 
-def _curve(figure: Figure, fitted: Fit, colour: str) -> None:
-    at = np.geomspace(fitted.window[0], _AHEAD * fitted.window[1], _NODES)
+def _curve(figure: Figure, fitted: Fit, colour: str, end: float) -> None:
+    at = np.geomspace(fitted.window[0], end, _NODES)
     lo, hi = fitted.predict_interval(at)
     hidden = {"showlegend": False, "hoverinfo": "skip"}
     outline = np.concatenate([at, at[::-1]]), np.concatenate([hi, lo[::-1]])

@@ -147,6 +147,24 @@ def test_a_failed_fit_has_nothing_to_draw() -> None:
         drawn(fit)
 
 
+@pytest.mark.parametrize("form", scaling.FORMS)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.filterwarnings("error")
+def test_no_data_give_a_number_that_is_not_one(form: str, seed: int) -> None:
+    """Pure noise, exact lines, a single step, computes many decades apart: draws are finite and stay in their box."""
+    rng = np.random.default_rng(seed)
+    compute = np.sort(rng.lognormal(30.0 * seed, (0.01, 1.0, 5.0, 1.0)[seed], 15))
+    step = np.where(np.arange(15) == 9, 1.0, 0.0)
+    for reward in (rng.random(15), np.linspace(0.0, 1.0, 15), step):
+        fit = scaling.fit(compute, reward, form=form)
+        if fit.params is None:
+            continue
+        got = drawn(fit, 200)
+        for values in (got.R0, got.A, got.B, got.C_mid, got.predict([compute[0], compute[-1] * 1e6])):
+            assert np.isfinite(values).all()
+        assert (got.A <= 1 + 1e-12).all() and (got.R0 <= got.A + 1e-12).all() and got.effective > 20
+
+
 def test_no_share_of_draws_is_called_certain() -> None:
     assert [chance(p) for p in (0.0, 0.004, 0.012, 0.5, 0.985, 0.996, 1.0)] == [
         "below 0.01",
