@@ -93,6 +93,18 @@ def test_every_draw_lies_in_the_box() -> None:
         assert (got.R0 >= -1e-12).all() and (got.R0 <= got.A + 1e-12).all() and (got.A <= 1.0 + 1e-12).all()
 
 
+def test_what_is_cut_off_is_spread_over_the_rest_and_not_heaped_on_the_bound() -> None:
+    """R0 and A at the ends of the box: the free optimum lies outside for about half of the shapes."""
+    compute = np.linspace(8.0, 800.0, 60)
+    rng = np.random.default_rng(0)
+    reward = rewards(compute, r0=0.0, a=1.0, b=1.7, c_mid=100.0, sd=0.02, rng=rng)
+
+    got = drawn(scaling.fit(compute, reward))
+
+    assert np.mean(got.R0 <= 1e-12) < 0.01 and np.mean(got.A >= 1.0 - 1e-12) < 0.01
+    assert got.R0.max() < 0.15 and got.A.min() > 0.9
+
+
 def test_a_ceiling_that_is_not_identified_is_drawn_wide() -> None:
     fit = scaling.fit(*simulated(0.6))
     assert fit.status == "not_identified"
