@@ -2,7 +2,11 @@
 
 import csv
 import json
-from importlib.util import find_spec
+import os
+import shutil
+import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -273,12 +277,35 @@ def test_bad_input_ends_with_status_2_and_one_line(files, capsys, tmp_path, argv
     assert err.count("\n") == 1 and reason in err
 
 
-def test_png_without_kaleido_is_refused_before_anything_is_fitted(files, capsys, tmp_path) -> None:
-    if find_spec("kaleido"):
-        pytest.skip("kaleido is installed")
+def test_a_png_is_drawn_by_the_machines_chromium(files, capsys, tmp_path) -> None:
+    if shutil.which("chromium") is None:
+        if os.environ.get("REQUIRE_BROWSER") == "1":
+            pytest.fail("REQUIRE_BROWSER=1, but there is no chromium on the PATH")
+        pytest.skip("no chromium on the PATH")
 
-    assert main(["fit", files["fast"], "--plot", str(tmp_path / "a.png")]) == 2
+    assert main(["fit", files["fast"], "--plot", str(tmp_path / "a.png")]) == 0
 
-    out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1
-    assert "a.png: .png needs kaleido, which is not installed; .html works without" in err
+    picture = (tmp_path / "a.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert struct.unpack(">II", picture[16:24]) == (2000, 1200)
+
+
+@pytest.mark.parametrize("missing", ["kaleido", "plotly"])
+def test_a_picture_whose_library_is_missing_is_refused_before_anything_is_fitted(
+    files, tmp_path, missing
+) -> None:
+    """In a process of its own, in which the library cannot be found."""
+    hidden = (
+        "import sys, importlib.util as u; find = u.find_spec; "
+        f"u.find_spec = lambda name, *rest: None if name == {missing!r} else find(name, *rest); "
+        "from scaling.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", hidden, "fit", files["fast"], "--plot", str(tmp_path / "a.png")]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr.count("\n") == 1
+        and f"need{'s' if missing == 'kaleido' else ''} {missing}, which is not" in done.stderr
+    )
