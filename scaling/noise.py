@@ -8,6 +8,7 @@ lag-1 correlation of the residuals are too small; both are corrected by their ex
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from scaling.curve import Array
@@ -34,6 +35,21 @@ class Noise:
     def quantile(self, level: float, *, one_sided: bool = False) -> float:
         """Student t quantile of an interval of `level`."""
         return float(stdtrit(self.dof, level if one_sided else 0.5 + 0.5 * level))
+
+
+def sampling_stderr(rate: ArrayLike, prompts: int, generations: int = 1) -> Array:
+    """Standard errors [n] of pass rates [n] measured on the same `prompts`, each with `generations` samples.
+
+    sqrt(R (1 - R) / (prompts * generations)): what drawing the samples adds. It is an upper bound, reached where all
+    prompts are equally hard; that other prompts would have other rates moves every evaluation alike and is no noise of
+    the curve. A rate within one sample of 0 or 1 gets the error of one sample.
+    Raises ValueError for less than one prompt or generation.
+    """
+    if prompts < 1 or generations < 1:
+        raise ValueError("a pass rate needs at least one prompt and one generation")
+    samples = prompts * generations
+    r = np.clip(np.asarray(rate, dtype=float), 1.0 / (samples + 1), samples / (samples + 1))
+    return np.sqrt(r * (1.0 - r) / samples)
 
 
 def estimate(residuals: Array, design: Array, *, n_chain: int, known: bool, floor: float) -> Noise:

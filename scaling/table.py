@@ -20,35 +20,39 @@ class Table:
     compute: list[float]
     reward: list[float]
     rows: list[str]
+    stderr: list[float]  # empty where no column of standard errors was asked for
 
 
-def read_points(path: Path, *, compute: str, reward: str) -> Table:
-    """Two columns of a CSV with a header (blank lines skipped), or of a file named .parquet or .pq.
+def read_points(path: Path, *, compute: str, reward: str, stderr: str | None = None) -> Table:
+    """Columns of a CSV with a header (blank lines skipped), or of a file named .parquet or .pq.
 
     Raises TableError for a missing or unreadable file, a missing column, or a cell that is not a finite number.
     """
+    names = (compute, reward) if stderr is None else (compute, reward, stderr)
     if path.suffix.lower() in PARQUET:
-        return _read_parquet(path, (compute, reward))
+        return _read_parquet(path, names)
     lines = _records(path)
     if not lines:
         raise TableError("the file is empty")
     header = [name.strip() for name in lines[0][1]]
-    at = [_position(header, name) for name in (compute, reward)]
-    table = Table([], [], [])
+    at = [_position(header, name) for name in names]
+    table = Table([], [], [], [])
     for number, (line, cells) in enumerate(lines[1:], start=1):
         row = f"row {number} (line {line})"
         found = [cells[k].strip() if k < len(cells) else "" for k in at]
-        _append(table, found, (compute, reward), row)
+        _append(table, found, names, row)
     return table
 
 
-def _append(table: Table, cells: Sequence[object], names: tuple[str, str], row: str) -> None:
+def _append(table: Table, cells: Sequence[object], names: Sequence[str], row: str) -> None:
     table.compute.append(_number(cells[0], names[0], row))
     table.reward.append(_number(cells[1], names[1], row))
+    if len(names) == 3:
+        table.stderr.append(_number(cells[2], names[2], row))
     table.rows.append(row)
 
 
-def _read_parquet(path: Path, names: tuple[str, str]) -> Table:
+def _read_parquet(path: Path, names: Sequence[str]) -> Table:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -64,7 +68,7 @@ def _read_parquet(path: Path, names: tuple[str, str]) -> Table:
         raise TableError(error.strerror or "is not a Parquet file") from None
     except pyarrow.ArrowException:
         raise TableError("is not a Parquet file") from None
-    table = Table([], [], [])
+    table = Table([], [], [], [])
     for number, cells in enumerate(
         zip(*(read.column(name).to_pylist() for name in names), strict=True), start=1
     ):

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> None:
 
     def work(table: Table) -> tuple[Table, tuple[Cutoff, ...]]:
         fractions = tuple(args.fraction or FRACTIONS)
-        return table, rolling(table.compute, table.reward, fractions, **fit_options(args))
+        return table, rolling(table.compute, table.reward, fractions, **fit_options(args, table))
 
     table, rows = of_file(args.file, args, work)
     picture.draw(

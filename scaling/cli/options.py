@@ -3,13 +3,14 @@
 import argparse
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from scaling.curve import FORMS
 from scaling.fitting import METHODS, fit
 from scaling.models import Fit
+from scaling.noise import sampling_stderr
 from scaling.points import InputError, Window
 from scaling.table import Table, TableError, read_points
 
@@ -43,6 +44,23 @@ def add_fitting(add: Add) -> None:
     add("--form", choices=FORMS, default="sigmoid")
     add("--method", choices=METHODS, default="fast", help="paper: the grid search of arXiv 2510.13786, A.5")
     add("--r0", type=r0, default=None, metavar="X|free", help="reward at zero compute (default: free)")
+    add(
+        "--start",
+        type=pass_rate,
+        action="append",
+        metavar="X",
+        help="reward before the first update; may be repeated",
+    )
+    add("--stderr", metavar="COL", help="column of standard errors (default: none, the noise is estimated)")
+    add("--prompts", type=count, metavar="N", help="held-out prompts, from which standard errors follow")
+    add(
+        "--generations",
+        type=count,
+        default=1,
+        metavar="K",
+        help="samples of each of the --prompts (default: 1)",
+    )
+    add("--robust", action="store_true", help="leave out crashed evaluations, and say which")
     add("--level", type=fraction, default=0.9, help="of the intervals (default: 0.9)")
 
 
@@ -58,8 +76,8 @@ def add_output(add: Add, *, plot: bool) -> None:
         )
 
 
-def fit_options(args: argparse.Namespace) -> dict:
-    """The keyword arguments of `scaling.fit` that the options stand for."""
+def fit_options(args: argparse.Namespace, table: Table) -> dict:
+    """The keyword arguments of `scaling.fit` that the options stand for, for the points of one file."""
     lo, hi = args.window
     ends = [end for end in (hi, args.until) if end is not None]
     return {
@@ -68,18 +86,30 @@ def fit_options(args: argparse.Namespace) -> dict:
         "window": (lo, min(ends) if ends else None),
         "r0": args.r0,
         "level": args.level,
+        "r0_observed": args.start,
+        "robust": args.robust,
+        "stderr": _stderr(args, table),
     }
+
+
+def _stderr(args: argparse.Namespace, table: Table) -> Sequence[float] | None:
+    """Standard errors by column or from the number of samples; None where the noise is to be estimated."""
+    if args.stderr is not None and args.prompts is not None:
+        raise CommandError("--stderr and --prompts are two answers to one question: give one")
+    if args.prompts is not None:
+        return sampling_stderr(table.reward, args.prompts, args.generations).tolist()
+    return table.stderr or None
 
 
 def fit_file(file: str, args: argparse.Namespace) -> Fit:
     """The fit of a file. Raises CommandError, which names the file, for anything in it that cannot be fitted."""
-    return of_file(file, args, lambda table: fit(table.compute, table.reward, **fit_options(args)))
+    return of_file(file, args, lambda table: fit(table.compute, table.reward, **fit_options(args, table)))
 
 
 def of_file(file: str, args: argparse.Namespace, work: Callable[[Table], Result]) -> Result:
     """`work` on the points of a file; what it refuses names the file and the row."""
     try:
-        table = read_points(Path(file), compute=args.compute, reward=args.reward)
+        table = read_points(Path(file), compute=args.compute, reward=args.reward, stderr=args.stderr)
         return work(table)
     except TableError as error:
         raise CommandError(f"{file}: {error}") from None
@@ -108,6 +138,19 @@ def positive(text: str) -> float:
     if value <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not above zero")
     return value
+
+
+def pass_rate(text: str) -> float:
+    value = number(text)
+    if not 0.0 <= value <= 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 1")
+    return value
+
+
+def count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(text)
 
 
 def fraction(text: str) -> float:

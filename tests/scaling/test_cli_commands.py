@@ -277,6 +277,37 @@ def test_bad_input_ends_with_status_2_and_one_line(files, capsys, tmp_path, argv
     assert err.count("\n") == 1 and reason in err
 
 
+def test_errors_of_the_evaluations_come_from_a_column_or_from_the_number_of_samples(tmp_path, capsys) -> None:
+    compute, reward = points()
+    lines = [f"{c!r},{r!r},0.02" for c, r in zip(compute.tolist(), reward.tolist(), strict=True)]
+    file = tmp_path / "a.csv"
+    file.write_text("\n".join(["compute,reward,se", *lines]))
+
+    widths = []
+    for options in ([], ["--stderr", "se"], ["--prompts", "300", "--generations", "4"], ["--prompts", "600"]):
+        assert main(["fit", str(file), "--json", *options]) == 0
+        lo, hi = json.loads(capsys.readouterr().out)["intervals"]["A"]
+        widths.append(hi - lo)
+    scatter, column, many, few = widths
+
+    assert column == pytest.approx(2 * scatter, rel=0.35)  # 0.02 against a scatter of 0.01
+    assert few == pytest.approx(1.41 * many, rel=0.2)
+    assert main(["fit", str(file), "--stderr", "se", "--prompts", "100"]) == 2
+    assert "two answers to one question" in capsys.readouterr().err
+    assert main(["fit", str(file), "--stderr", "nope"]) == 2
+    assert "no column 'nope'" in capsys.readouterr().err
+
+
+def test_a_crashed_evaluation_is_left_out_and_named(tmp_path, capsys) -> None:
+    compute, reward = points()
+    reward[30] = 0.0
+    file = write(tmp_path / "a.csv", compute, reward)
+
+    assert main(["fit", file, "--robust", "--start", "0.1"]) == 0
+
+    assert "1 left out as outliers, at compute 248" in capsys.readouterr().out
+
+
 def test_a_png_is_drawn_by_the_machines_chromium(files, capsys, tmp_path) -> None:
     if shutil.which("chromium") is None:
         if os.environ.get("REQUIRE_BROWSER") == "1":

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import scaling
-from scaling.noise import Noise, estimate
+from scaling.noise import Noise, estimate, sampling_stderr
 from scaling.simulate import noise, rewards
 
 DESIGN = np.vander(np.linspace(-1, 1, 50), 4)
@@ -65,3 +65,17 @@ def test_few_points_are_taken_as_independent_with_heavy_tails() -> None:
 
     assert few.rho == 0.0 and few.dof == 5
     assert few.quantile(0.9) == pytest.approx(2.015, abs=1e-3)
+
+
+def test_the_error_of_a_sampled_pass_rate() -> None:
+    assert sampling_stderr(0.5, prompts=100) == pytest.approx(0.05)
+    assert sampling_stderr([0.5, 0.2], prompts=100, generations=4) == pytest.approx([0.025, 0.02])
+    assert 0 < sampling_stderr(0.0, prompts=10) == pytest.approx(sampling_stderr(1.0, prompts=10)) < 0.1
+    with pytest.raises(ValueError, match="at least one prompt"):
+        sampling_stderr(0.5, prompts=0)
+
+
+def test_the_error_of_a_sampled_pass_rate_is_the_scatter_of_samples() -> None:
+    measured = np.random.default_rng(0).binomial(320 * 3, 0.3, size=4000) / (320 * 3)
+
+    assert measured.std() == pytest.approx(float(sampling_stderr(0.3, prompts=320, generations=3)), rel=0.03)
