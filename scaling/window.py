@@ -1,0 +1,291 @@
+"""Where the fit should start: the paper's rule, a rule that asks the data, and how much the answer matters.
+
+A run may rise fast and nearly linearly at first and follow the sigmoid only afterwards (arXiv 2510.13786, A.4). Early
+points of such a run pull the whole curve. But each point left out is information lost, and the early part of a clean
+sigmoid is what shows its bend, so points are left out only where the data clearly say that they do not belong.
+
+`propose` asks for every start in turn. Each dropped point counts as a parameter of its own (it is then fitted
+perfectly), so the windows have one likelihood and can be compared:
+
+    criterion(k) = n_eff log(sse_k / sse_0) + k (n_eff / n) log(n_eff)
+
+with sse_k of the curve fitted to all but the first k points: the Bayesian information criterion (Schwarz 1978),
+counting n_eff = n (1 - rho) / (1 + rho) effective points (rho: median over the starts tried). The start it likes best
+must then pass Chow's predictive test (Econometrica 28, 1960): F = ((sse_0 - sse_k) / k) / (variance of the noise as
+left by the k-window, inflated for its autocorrelation), Bonferroni-corrected for the number of starts tried.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import fdtrc
+
+from scaling.fitting import fit, fit_points
+from scaling.identifiability import MIN_POINTS_TO_IDENTIFY
+from scaling.intervals import Interval
+from scaling.models import Fit
+from scaling.points import InputError, Points, Window, check_fraction, prepare
+
+MAX_SHARE = 0.25  # of the points that may be left out
+ALPHA = 0.005  # chance at which a clean curve may lose points, over all the starts tried
+PAPER_GPU_HOURS = 1500.0  # arXiv 2510.13786, A.4: "about 1.5k GPU-hours", about one epoch of its data
+MOST_STARTS = 12
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start that was tried: `dropped` points before compute `lo`; p: of Chow's test, None for the whole curve.
+
+    criterion: difference to the whole curve's, below zero is better. a: ceiling with its interval, at the level of the
+    fits; None where that window does not identify it (`status`).
+    """
+
+    lo: float
+    dropped: int
+    criterion: float
+    p: float | None
+    status: str
+    a: float | None
+    a_interval: Interval
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """lo: first compute to use, None to use every point. reason: why, in words. table: what was tried."""
+
+    lo: float | None
+    reason: str
+    table: tuple[Start, ...] = ()
+
+    @property
+    def window(self) -> Window:
+        """As `scaling.fit` takes it."""
+        return self.lo, None
+
+
+def paper_rule(unit: str, *, epoch: float | None = None) -> Proposal:
+    """The paper's rule (A.4): leave out what lies before about one epoch, 1.5k GPU-hours in its runs.
+
+    unit: of the compute, "gpu_hours", "epochs", or any other. epoch: compute that one epoch takes, in `unit`; needed
+    for any unit but those two, and the better rule wherever it is known: 1.5k GPU-hours is one epoch of the paper's
+    data on the paper's machines only. Raises InputError without it, or if it is not above zero.
+    """
+    if epoch is not None:
+        if not (math.isfinite(epoch) and epoch > 0):
+            raise InputError(f"epoch {epoch:g} is not above zero")
+        return Proposal(float(epoch), f"the paper's rule: from one epoch on, {epoch:g} {unit}")
+    if unit == "epochs":
+        return Proposal(1.0, "the paper's rule: from one epoch on")
+    if unit == "gpu_hours":
+        return Proposal(
+            PAPER_GPU_HOURS,
+            f"the paper's rule: from {PAPER_GPU_HOURS:g} GPU-hours on, which was one epoch in its runs only",
+        )
+    raise InputError(f"the paper's rule is in epochs or GPU-hours: say how much {unit} one epoch takes")
+
+
+def propose(
+    compute: ArrayLike,
+    reward: ArrayLike,
+    *,
+    form: str = "sigmoid",
+    r0: float | None = None,
+    stderr: ArrayLike | None = None,
+    bounded: bool = True,
+    level: float = 0.9,
+    max_share: float = MAX_SHARE,
+    alpha: float = ALPHA,
+) -> Proposal:
+    """The start of the window that the data ask for; the whole curve unless they ask clearly (see the module).
+
+    compute [n] > 0 in any unit, reward [n]. At most `max_share` of the points are left out, and never so many that
+    fewer than MIN_POINTS_TO_IDENTIFY stay. `alpha`: chance that points of one clean curve are left out.
+    The test says that early points do not lie on the curve of the later ones, not why. Raises InputError.
+    """
+    check_fraction("alpha", alpha)
+    check_fraction("max_share", max_share)
+    data = prepare(compute, reward, stderr=stderr, bounded=bounded)
+    cuts = _cuts(data, max_share)
+    if not cuts:
+        return Proposal(None, f"{len(data.compute)} evaluations are too few to leave any out")
+    options = {"form": form, "r0": r0, "bounded": bounded, "level": level}
+    fits = {k: fit_points(_from(data, k), **options) for k in (0, *cuts)}  # type: ignore[arg-type]
+    return _decide(data, fits, alpha, max_share)
+
+
+def _cuts(data: Points, max_share: float) -> list[int]:
+    """Numbers of points that may be dropped, at most MOST_STARTS, never between points of equal compute."""
+    n = len(data.compute)
+    most = min(int(max_share * n), n - MIN_POINTS_TO_IDENTIFY)
+    allowed = [k for k in range(1, most + 1) if data.compute[k] > data.compute[k - 1]]
+    if len(allowed) <= MOST_STARTS:
+        return allowed
+    return [allowed[i] for i in np.linspace(0, len(allowed) - 1, MOST_STARTS).round().astype(int)]
+
+
+def _from(data: Points, k: int) -> Points:
+    stderr = None if data.stderr is None else data.stderr[k:]
+    return Points(data.compute[k:], data.reward[k:], stderr, data.r0_observed)
+
+
+def _decide(data: Points, fits: dict[int, Fit], alpha: float, max_share: float) -> Proposal:
+    n, cuts = len(data.compute), [k for k in fits if k]
+    if fits[0].likelihood is None:
+        return Proposal(None, f"the whole curve cannot be fitted ({fits[0].message}), so nothing can be said")
+    n_eff = n / _inflation(fits)
+    table = tuple(_start(data, fits, k, n_eff) for k in fits)
+    best = min(table, key=lambda start: start.criterion)
+    limit = f"of at most {cuts[-1]} of {n} points ({100 * max_share:.3g} %)"
+    if best.p is None:
+        return Proposal(None, f"every point is used: leaving out any {limit} does not pay for itself", table)
+    needed = alpha / len(cuts)
+    if best.p > needed:
+        why = f"the first {best.dropped} fit a little badly, but no worse than chance may (p {best.p:.2g}, needed"
+        return Proposal(
+            None, f"every point is used: {why} {needed:.2g} with {len(cuts)} starts tried)", table
+        )
+    why = f"they do not lie on the curve of the later ones (Chow's test, p {best.p:.1g}, needed {needed:.1g})"
+    more = ""
+    if best.dropped == cuts[-1]:
+        more = f"; that is the most that may be left out ({100 * max_share:.3g} %), so the misfit may go on further"
+    return Proposal(
+        best.lo,
+        f"the first {best.dropped} of {n} points are left out: {why}{more}{_moved(fits, best)}",
+        table,
+    )
+
+
+def _moved(fits: dict[int, Fit], best: Start) -> str:
+    """What leaving out does to the ceiling, in words."""
+    return f". The ceiling: {_ceiling(fits[0])} with them, {_ceiling(fits[best.dropped])} without"
+
+
+def _ceiling(one: Fit) -> str:
+    if one.status != "ok" or one.params is None:
+        return "not identified"
+    return f"{one.params['A']:.3f} ({_ends(one.interval('A'))})"
+
+
+def _ends(interval: Interval) -> str:
+    return " to ".join("open" if end is None else f"{end:.3f}" for end in interval)
+
+
+def _start(data: Points, fits: dict[int, Fit], k: int, n_eff: float) -> Start:
+    one, whole = fits[k], fits[0]
+    assert whole.likelihood is not None
+    known = one.status == "ok" and one.params is not None
+    like = one.likelihood
+    return Start(
+        lo=float(data.compute[k]),
+        dropped=k,
+        criterion=math.inf if like is None else _criterion(fits, k, len(data.compute), n_eff),
+        p=None if k == 0 else 1.0 if like is None else _chow(fits, k),
+        status=one.status,
+        a=one.params["A"] if known and one.params is not None else None,
+        a_interval=one.interval("A") if known else (None, None),
+    )
+
+
+def _criterion(fits: dict[int, Fit], k: int, n: int, n_eff: float) -> float:
+    """Information criterion of dropping k points, less that of dropping none."""
+    whole = fits[0].likelihood
+    assert whole is not None
+    floor = 1e-6 * n * whole.noise.variance  # exact data leave nothing to compare
+    gain = math.log((_sse(fits[k]) + floor) / (_sse(fits[0]) + floor))
+    return n_eff * gain + k * n_eff / n * math.log(n_eff)
+
+
+def _inflation(fits: dict[int, Fit]) -> float:
+    """Median inflation of variances by autocorrelation, over the windows that leave points out."""
+    return statistics.median(
+        one.likelihood.noise.inflation if one.likelihood else 1.0 for k, one in fits.items() if k
+    )
+
+
+def _chow(fits: dict[int, Fit], k: int) -> float:
+    """p of the first k points lying on the curve of the others."""
+    like = fits[k].likelihood
+    assert like is not None
+    noise = like.noise
+    f = max(_sse(fits[0]) - _sse(fits[k]), 0.0) / k / (noise.variance * noise.inflation)
+    return float(fdtrc(k, noise.dof, f))
+
+
+def _sse(one: Fit) -> float:
+    """Weighted sum of squares."""
+    assert one.likelihood is not None
+    return float(one.likelihood.best.sse[0])
+
+
+@dataclass(frozen=True)
+class Row:
+    """One window of a sensitivity table; B and A with their intervals, None where the window does not give them."""
+
+    window: Window
+    n: int
+    status: str
+    message: str
+    b: float | None
+    b_interval: Interval
+    a: float | None
+    a_interval: Interval
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """rows: one a window, the first is the reference. moves: greatest less least A over the windows that identify
+    it; width: of the reference's interval of A; None where there is none. verdict: both in words."""
+
+    rows: tuple[Row, ...]
+    moves: float | None
+    width: float | None
+    verdict: str
+
+
+def sensitivity(compute: ArrayLike, reward: ArrayLike, windows: Sequence[Window], **options) -> Sensitivity:
+    """Fits over several windows, side by side (the robustness table of arXiv 2510.13786, A.7).
+
+    windows: (lo, hi) in compute, either end None; the first is the reference. `options` are those of `scaling.fit`. A
+    window with too few points is a row with status "failed". Raises InputError without windows.
+    """
+    if not windows:
+        raise InputError("no windows to compare")
+    rows = tuple(_row(compute, reward, window, options) for window in windows)
+    found = [row.a for row in rows if row.a is not None]
+    lo, hi = rows[0].a_interval
+    width = hi - lo if rows[0].a is not None and lo is not None and hi is not None else None
+    moves = max(found) - min(found) if len(found) > 1 else None
+    return Sensitivity(rows, moves, width, _verdict(rows, found, moves, width))
+
+
+def _row(compute: ArrayLike, reward: ArrayLike, window: Window, options: dict) -> Row:
+    none: Interval = (None, None)
+    try:
+        one = fit(compute, reward, **{**options, "window": window})
+    except InputError as error:
+        return Row(window, 0, "failed", error.reason, None, none, None, none)
+    if one.params is None:
+        return Row(window, one.n, one.status, one.message, None, none, None, none)
+    a = one.params["A"] if one.status == "ok" else None
+    return Row(
+        window, one.n, one.status, one.message, one.params["B"], one.interval("B"), a, one.interval("A")
+    )
+
+
+def _verdict(rows: tuple[Row, ...], found: list[float], moves: float | None, width: float | None) -> str:
+    silent = len(rows) - len(found)
+    rest = f"; {silent} of {len(rows)} windows do not identify A" if silent else ""
+    if rows[0].a is None:
+        return f"the first window does not identify A, so there is nothing to compare with{rest}"
+    if moves is None or width is None:
+        return f"fewer than two windows give A an interval, so nothing can be said{rest}"
+    text = f"A moves by {moves:.3f} over the windows that identify it; its interval is {width:.3f} wide"
+    if moves <= 0.5 * width:
+        return f"{text}: the choice of window matters less than the noise{rest}"
+    if moves <= width:
+        return f"{text}: the choice of window matters about as much as the noise{rest}"
+    return f"{text}: A depends on the window more than its interval tells, so state the window with it{rest}"
