@@ -4,16 +4,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 
 from scaling.fitting import fit_points
 from scaling.intervals import Interval
 from scaling.models import Fit
 from scaling.paper import MARGIN
+from scaling.seeds import estimate_of, pool
 
 Ceiling = tuple[float, float | None, float | None]
-
-_WITHIN_DOF = 50.0  # degrees of freedom behind the interval of one seed; a run has 20 to 60 evaluations
 
 
 @dataclass(frozen=True)
@@ -121,36 +120,20 @@ def _overlap(one: Interval, other: Interval) -> bool:
 
 
 def recipe_ceiling(ceilings: Sequence[Ceiling], level: float = 0.9) -> Ceiling:
-    """One ceiling (A, lo, hi) for a recipe from those of its seeds, intervals at `level`.
+    """One ceiling (A, lo, hi) for a recipe from those of its seeds, intervals at `level`: `scaling.seeds.pool`.
 
-    One seed keeps its own interval (which knows nothing of other seeds). Several: the mean; its variance is the
-    between-seed variance (the excess of the spread of A over the seeds' own) plus the mean within-seed variance,
-    over the number of seeds; Student t with Welch-Satterthwaite degrees of freedom. An end that any seed leaves open is
-    open. Raises ValueError without seeds.
+    One seed keeps its own interval (which knows nothing of other seeds). An end that any seed leaves open is open.
+    Few seeds have wide intervals: where every number given is in [0, 1], a pass rate, they are cut there.
+    Raises ValueError without seeds.
     """
-    if not ceilings:
-        raise ValueError("no seeds")
     if len(ceilings) == 1:
         return ceilings[0]
-    k = len(ceilings)
-    mean = sum(c[0] for c in ceilings) / k
-    spread = sum((c[0] - mean) ** 2 for c in ceilings) / (k - 1)
     z = float(ndtri(0.5 + 0.5 * level))
-    within = sum(_half_width(c) ** 2 for c in ceilings) / k / z**2
-    between = max(spread - within, 0.0)
-    total = between + within
-    if total == 0.0:
-        return mean, mean, mean
-    dof = total**2 / (between**2 / (k - 1) + within**2 / (k * _WITHIN_DOF))
-    reach = float(stdtrit(dof, 0.5 + 0.5 * level)) * math.sqrt(total / k)
-    open_lo, open_hi = (any(c[end] is None for c in ceilings) for end in (1, 2))
-    return mean, None if open_lo else mean - reach, None if open_hi else mean + reach
-
-
-def _half_width(ceiling: Ceiling) -> float:
-    a, lo, hi = ceiling
-    sides = [abs(end - a) for end in (lo, hi) if end is not None]
-    return sum(sides) / len(sides) if sides else 0.0
+    pooled = pool([estimate_of(*ceiling, quantile=z) for ceiling in ceilings], level=level)
+    lo, hi = pooled.lo, pooled.hi
+    if all(0.0 <= x <= 1.0 for ceiling in ceilings for x in ceiling if x is not None):
+        lo, hi = None if lo is None else max(lo, 0.0), None if hi is None else min(hi, 1.0)
+    return pooled.value, lo, hi
 
 
 def rank(ceilings: Sequence[Ceiling], margin: float = MARGIN) -> list[int]:

@@ -82,6 +82,13 @@ def test_seeds_that_differ_more_than_their_intervals_widen_the_recipes() -> None
     assert apart[2] - apart[1] > 4 * (close[2] - close[1])
 
 
+def test_two_seeds_far_apart_say_little_but_stay_pass_rates() -> None:
+    mean, lo, hi = recipe_ceiling([(0.90, 0.89, 0.91), (0.96, 0.95, 0.97)])
+
+    assert mean == pytest.approx(0.93) and lo == pytest.approx(0.93 - 6.314 * 0.03, abs=1e-3) and hi == 1.0
+    assert recipe_ceiling([(9.0, 8.9, 9.1), (9.6, 9.5, 9.7)])[2] > 9.6
+
+
 def test_ranks_tie_with_the_leader_of_the_group() -> None:
     ceilings = [(0.50, 0.49, 0.51), (0.61, 0.60, 0.62), (0.595, 0.59, 0.60), (0.47, 0.46, 0.50)]
 
