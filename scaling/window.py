@@ -12,7 +12,8 @@ perfectly), so the windows have one likelihood and can be compared:
 with sse_k of the curve fitted to all but the first k points: the Bayesian information criterion (Schwarz 1978),
 counting n_eff = n (1 - rho) / (1 + rho) effective points (rho: median over the starts tried). The start it likes best
 must then pass Chow's predictive test (Econometrica 28, 1960): F = ((sse_0 - sse_k) / k) / (variance of the noise as
-left by the k-window, inflated for its autocorrelation), Bonferroni-corrected for the number of starts tried.
+left by the k-window, inflated for its autocorrelation or the median one, whichever is more), Bonferroni-corrected for
+the number of starts tried; and be CLEARLY better by the criterion.
 """
 
 import math
@@ -32,6 +33,7 @@ from scaling.points import InputError, Points, Window, check_fraction, prepare
 
 MAX_SHARE = 0.25  # of the points that may be left out
 ALPHA = 0.005  # chance at which a clean curve may lose points, over all the starts tried
+CLEARLY = 2.0  # of the criterion: "positive evidence" in Raftery, Sociological Methodology 25, 1995
 PAPER_GPU_HOURS = 1500.0  # arXiv 2510.13786, A.4: "about 1.5k GPU-hours", about one epoch of its data
 MOST_STARTS = 12
 
@@ -136,14 +138,14 @@ def _decide(data: Points, fits: dict[int, Fit], alpha: float, max_share: float) 
     n, cuts = len(data.compute), [k for k in fits if k]
     if fits[0].likelihood is None:
         return Proposal(None, f"the whole curve cannot be fitted ({fits[0].message}), so nothing can be said")
-    n_eff = n / _inflation(fits)
-    table = tuple(_start(data, fits, k, n_eff) for k in fits)
+    inflation = _inflation(fits)
+    table = tuple(_start(data, fits, k, inflation) for k in fits)
     best = min(table, key=lambda start: start.criterion)
     limit = f"of at most {cuts[-1]} of {n} points ({100 * max_share:.3g} %)"
     if best.p is None:
         return Proposal(None, f"every point is used: leaving out any {limit} does not pay for itself", table)
     needed = alpha / len(cuts)
-    if best.p > needed:
+    if best.p > needed or best.criterion > -CLEARLY:
         why = f"the first {best.dropped} fit a little badly, but no worse than chance may (p {best.p:.2g}, needed"
         return Proposal(
             None, f"every point is used: {why} {needed:.2g} with {len(cuts)} starts tried)", table
@@ -174,7 +176,7 @@ def _ends(interval: Interval) -> str:
     return " to ".join("open" if end is None else f"{end:.3f}" for end in interval)
 
 
-def _start(data: Points, fits: dict[int, Fit], k: int, n_eff: float) -> Start:
+def _start(data: Points, fits: dict[int, Fit], k: int, inflation: float) -> Start:
     one, whole = fits[k], fits[0]
     assert whole.likelihood is not None
     known = one.status == "ok" and one.params is not None
@@ -182,16 +184,17 @@ def _start(data: Points, fits: dict[int, Fit], k: int, n_eff: float) -> Start:
     return Start(
         lo=float(data.compute[k]),
         dropped=k,
-        criterion=math.inf if like is None else _criterion(fits, k, len(data.compute), n_eff),
-        p=None if k == 0 else 1.0 if like is None else _chow(fits, k),
+        criterion=math.inf if like is None else _criterion(fits, k, len(data.compute), inflation),
+        p=None if k == 0 else 1.0 if like is None else _chow(fits, k, inflation),
         status=one.status,
         a=one.params["A"] if known and one.params is not None else None,
         a_interval=one.interval("A") if known else (None, None),
     )
 
 
-def _criterion(fits: dict[int, Fit], k: int, n: int, n_eff: float) -> float:
+def _criterion(fits: dict[int, Fit], k: int, n: int, inflation: float) -> float:
     """Information criterion of dropping k points, less that of dropping none."""
+    n_eff = n / inflation
     whole = fits[0].likelihood
     assert whole is not None
     floor = 1e-6 * n * whole.noise.variance  # exact data leave nothing to compare
@@ -206,13 +209,13 @@ def _inflation(fits: dict[int, Fit]) -> float:
     )
 
 
-def _chow(fits: dict[int, Fit], k: int) -> float:
+def _chow(fits: dict[int, Fit], k: int, inflation: float) -> float:
     """p of the first k points lying on the curve of the others."""
     like = fits[k].likelihood
     assert like is not None
     noise = like.noise
-    f = max(_sse(fits[0]) - _sse(fits[k]), 0.0) / k / (noise.variance * noise.inflation)
-    return float(fdtrc(k, noise.dof, f))
+    f = max(_sse(fits[0]) - _sse(fits[k]), 0.0) / k / noise.variance
+    return float(fdtrc(k, noise.dof, f / max(noise.inflation, inflation)))
 
 
 def _sse(one: Fit) -> float:
