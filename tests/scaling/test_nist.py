@@ -71,7 +71,7 @@ def test_the_sigmoid_with_b_held_at_one_is_misra1d() -> None:
         y=MISRA1D_Y,
         w=np.ones_like(u),
         start_y=np.empty(0),
-        start_w=1.0,
+        start_w=np.empty(0),
         floor=0.0,
         cap=1e4,
         r0=0.0,
