@@ -235,7 +235,7 @@ def choice_table(curves: int, seed: int, jobs: int) -> str:
         rows.append((f"{budget:g}", *shares, right, rate(choice.likelier for choice in seen)))
     note = (
         f"Two recipes of one B and C_mid, ceilings {APART} apart, one run each, compared after half of the budget by "
-        + f"`scaling.compare.compare` with its margin of 0.02; and by which ceiling is likelier to be the higher one "
+        + "`scaling.compare.compare` with its margin of 0.02; and by which ceiling is likelier to be the higher one "
         + f"(`scaling.versus.probability_above`), which always chooses. Noise: {NOISES['white']}."
     )
     header = (

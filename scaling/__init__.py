@@ -1,6 +1,21 @@
 """Saturating compute-performance curves (arXiv 2510.13786): fit, intervals, comparison, forecast, planning.
 
-numpy and scipy only. `scaling.fit(compute, reward)` is the way in.
+numpy and scipy only. `scaling.fit(compute, reward)` is the way in; `python -m scaling --help` the command line.
+
+| question | file |
+|---|---|
+| what is the curve, what are its derivatives? | curve |
+| which data are accepted, which are left out? | points, table (files), window (where to start), outliers (crashes) |
+| which curve fits best? | solve (least squares), fitting (one), many (thousands), paper (the published way) |
+| how noisy are the evaluations? | noise |
+| what do the data allow? | ridge, intervals (profile likelihood), draws (of whole curves), models (`Fit`) |
+| do they pin the ceiling at all? | identifiability |
+| is it a sigmoid? | forms |
+| what do several runs of one recipe say? | seeds |
+| which recipe is better, and where? | compare (ceilings), versus (at any compute) |
+| was the prediction right? | forecast |
+| what does more compute buy, when to stop? | plan |
+| how good is all this? | simulate, and docs/validation.md |
 """
 
 from scaling.curve import FORMS, NAMES
