@@ -20,6 +20,7 @@ from scaling.solve import Moments, Problem, Solutions, refine, solve_linear
 
 Curve = tuple[ArrayLike, ArrayLike]
 
+_ROUGH = 5  # iterations that tell the basins apart; only the best one is refined to the end
 CHUNK = 64  # curves whose grids fit into a core's cache together
 
 
@@ -107,7 +108,7 @@ def _solve_chunk(data: Sequence[Points], form: str, r0: float | None, bounded: b
     p = _stack([one[0] for one in made])
     grid = _GRIDS[form]
     b, m = _starts(p, grid)
-    rough = refine(_repeat(p, grid.starts), b.ravel(), m.ravel(), tolerance=1e-5, max_iterations=10)
+    rough = refine(_repeat(p, grid.starts), b.ravel(), m.ravel(), tolerance=1e-5, max_iterations=_ROUGH)
     best = rough.sse.reshape(b.shape).argmin(axis=1) + grid.starts * np.arange(len(data))
     found = refine(p, rough.b[best], rough.m[best])
     return _columns(p, found, offset, shift)
