@@ -9,11 +9,15 @@ def group_advantages(rewards: Tensor, prompt_index: Tensor, *, norm: str) -> Ten
 
     rewards: [N]; prompt_index: [N] int64. norm: "batch" divides by the standard deviation of all advantages of the
     batch, "prompt" by that of the rewards of the sample's prompt, "none" not (Dr. GRPO). Population standard
-    deviation; where it is 0, the advantages are 0. Raises ValueError for another norm.
+    deviation; where it is 0, the advantages are 0. They are 0 too where a prompt's rewards are all equal, whatever
+    their mean rounds to. Raises ValueError for another norm.
     """
     rewards = torch.as_tensor(rewards, dtype=torch.float32)
     position, counts = _groups(torch.as_tensor(prompt_index))
-    centred = rewards - _group_mean(rewards, position, counts)
+    # Ten rewards of 0.7 have another mean in float32, and dividing by its error would make advantages of +-1.
+    centred = torch.where(
+        _varies(rewards, position, counts), rewards - _group_mean(rewards, position, counts), 0.0
+    )
     if norm == "none":
         return centred
     if norm == "batch":
@@ -29,15 +33,20 @@ def has_variance(rewards: Tensor, prompt_index: Tensor) -> Tensor:
     """[N] bool: whether the sample's prompt has generations of different reward. The others teach nothing."""
     rewards = torch.as_tensor(rewards, dtype=torch.float32)
     position, counts = _groups(torch.as_tensor(prompt_index))
-    low = torch.full((len(counts),), float("inf")).scatter_reduce(0, position, rewards, "amin")
-    high = torch.full((len(counts),), -float("inf")).scatter_reduce(0, position, rewards, "amax")
-    return (high > low)[position]
+    return _varies(rewards, position, counts)
 
 
 def _groups(prompt_index: Tensor) -> tuple[Tensor, Tensor]:
     """(position of each sample's group [N], samples of each group [P])."""
     _, position, counts = prompt_index.unique(return_inverse=True, return_counts=True)
     return position, counts
+
+
+def _varies(values: Tensor, position: Tensor, counts: Tensor) -> Tensor:
+    """[N] bool: whether the sample's group has different values."""
+    low = torch.full((len(counts),), float("inf")).scatter_reduce(0, position, values, "amin")
+    high = torch.full((len(counts),), -float("inf")).scatter_reduce(0, position, values, "amax")
+    return (high > low)[position]
 
 
 def _group_mean(values: Tensor, position: Tensor, counts: Tensor) -> Tensor:

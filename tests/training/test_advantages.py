@@ -38,6 +38,15 @@ def test_equal_rewards_have_no_advantage(norm: str) -> None:
 
 
 @pytest.mark.parametrize("norm", ["batch", "prompt", "none"])
+def test_equal_rewards_have_no_advantage_where_their_float_mean_differs_from_them(norm: str) -> None:
+    rewards = torch.tensor([0.7, 0.1]).repeat_interleave(10)  # float32: the mean of ten 0.7 is not 0.7
+
+    advantages = group_advantages(rewards, torch.arange(2).repeat_interleave(10), norm=norm)
+
+    assert advantages.tolist() == [0] * 20
+
+
+@pytest.mark.parametrize("norm", ["batch", "prompt", "none"])
 def test_nothing_is_fine(norm: str) -> None:
     assert group_advantages(torch.zeros(0), torch.zeros(0, dtype=torch.long), norm=norm).tolist() == []
 
