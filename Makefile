@@ -1,6 +1,6 @@
-# Every target sets up .venv first (quick when nothing changed). Ctrl-C reaches the program itself.
+# Every target but `parity` sets up .venv first (quick when nothing changed). Ctrl-C reaches the program itself.
 PYTHON := .venv/bin/python
-.PHONY: help setup demo up test check bench lock clean
+.PHONY: help setup demo up test check bench parity lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -9,6 +9,7 @@ help:
 	@echo "make test    all tests (ARGS='tests/scaling -q' passes options on)"
 	@echo "make check   lint, format, types, import arrows"
 	@echo "make bench   benchmarks with their baselines"
+	@echo "make parity  compare the losses with TRL's and verl's, in an environment of its own"
 	@echo "make lock    recompile requirements.lock from requirements/*.in"
 	@echo "make clean   remove caches (never var/, where the data are)"
 
@@ -34,6 +35,10 @@ check: setup
 bench: setup
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=. $(PYTHON) "$$file"; done
 
+# No `setup`: TRL and verl get an environment of their own.
+parity:
+	@exec bash scripts/parity.sh $(ARGS)
+
 # torch is installed by scripts/setup.sh; its CUDA companions are not wanted on CPU.
 lock: setup
 	.venv/bin/uv pip compile requirements/*.in --override requirements/overrides.txt --python-version 3.11 \
@@ -42,4 +47,4 @@ lock: setup
 
 clean:
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build test-artifacts
-	find . -path ./.venv -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf
+	find . -path './.venv*' -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf
