@@ -101,7 +101,8 @@ def sequence_log_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
 def aggregation_weights(aggregation: str, *, mask: Tensor, prompt_index: Tensor) -> Tensor:
     """Weight [N] of each sample's summed token losses, so that the weighted sum is the batch's loss.
 
-    token: 1 / all tokens. sample: 1 / (samples x own tokens). prompt: 1 / (prompts x tokens of its prompt).
+    token: 1 / all tokens. sample: 1 / (samples x own tokens). prompt: 1 / (prompts x tokens of its prompt). sum: 1,
+    so that the loss grows with the batch and its lengths.
     Samples and prompts without a token count nowhere. Compute it on the whole batch, before any split.
     """
     tokens = mask.sum(dim=1).to(torch.float64)
@@ -114,9 +115,29 @@ def aggregation_weights(aggregation: str, *, mask: Tensor, prompt_index: Tensor)
         per_prompt = torch.zeros(len(prompts), dtype=torch.float64, device=mask.device)
         per_prompt.index_add_(0, position, tokens)
         weights = 1 / (per_prompt[position].clamp(min=1) * (per_prompt > 0).sum().clamp(min=1))
+    elif aggregation == "sum":
+        weights = torch.ones_like(tokens)
     else:
-        raise ValueError(f"no aggregation {aggregation!r}; there are: prompt, sample, token")
+        raise ValueError(f"no aggregation {aggregation!r}; there are: prompt, sample, sum, token")
     return torch.where(tokens > 0, weights, 0.0).to(torch.float32)
+
+
+def kl_penalty(logp: Tensor, reference_logp: Tensor, kind: str) -> Tensor:
+    """Estimate of KL(pi || reference) at each token, of the shape of `logp`; the tokens are samples of pi.
+
+    With d = log pi - log reference: k1 = d, k2 = d^2 / 2, k3 = exp(-d) - 1 + d (Schulman 2020), d bounded to
+    +-MAX_LOG_RATIO. The means of k1 and k3 are the divergence. As a loss only k2 has its gradient: the mean gradient of
+    k1 is 0 and that of k3 is the one of KL(reference || pi). Mask the arguments, not the result: an infinite
+    log-probability gives no usable gradient. Raises ValueError for another kind.
+    """
+    difference = (logp - reference_logp).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    if kind == "k1":
+        return difference
+    if kind == "k2":
+        return difference.square() / 2
+    if kind == "k3":
+        return torch.expm1(-difference) + difference
+    raise ValueError(f"no KL estimate {kind!r}; there are: k1, k2, k3")
 
 
 def ratio_metrics(config: Any, log_ratio: Tensor, mask: Tensor) -> dict[str, float]:

@@ -8,6 +8,7 @@ import ast
 import inspect
 import textwrap
 from collections import defaultdict
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -27,6 +28,7 @@ from tests.parity.batches import (
     token_average,
 )
 from training.advantages import group_advantages
+from training.losses import kl_penalty
 
 trl = pytest.importorskip("trl.trainer.grpo_trainer", reason="TRL is not installed: make parity")
 
@@ -40,7 +42,9 @@ for_seeds = pytest.mark.parametrize("seed", SEEDS)
 def trainer(loss_type: str, logp: Tensor, *, low: float, high: float, **changes: object) -> SimpleNamespace:
     """What `_compute_loss` reads of a GRPOTrainer: one process, everything optional off."""
     steps = changes.pop("steps", 1)
-    arguments = SimpleNamespace(delta=changes.pop("delta", None), steps_per_generation=steps)
+    arguments = SimpleNamespace(
+        delta=changes.pop("delta", None), steps_per_generation=steps, use_bias_correction_kl=False
+    )
     accelerator = SimpleNamespace(num_processes=1, gather=lambda x: x, reduce=lambda x, reduction: x)
     return SimpleNamespace(
         loss_type=loss_type,
@@ -52,7 +56,7 @@ def trainer(loss_type: str, logp: Tensor, *, low: float, high: float, **changes:
         current_gradient_accumulation_steps=steps,
         max_completion_length=MAX_LENGTH,
         model=SimpleNamespace(training=True),
-        beta=0.0,
+        beta=changes.pop("beta", 0.0),
         top_entropy_quantile=1.0,
         off_policy_mask_threshold=None,
         use_vllm=False,
@@ -83,6 +87,7 @@ def trl_loss(
         "completion_mask": mask,
         "advantages": batch.advantages,
         "old_per_token_logps": batch.behaviour_logp,
+        "ref_per_token_logps": batch.behaviour_logp,
         "num_items_in_batch": mask.sum() if tokens is None else tokens,
     }
     stand_in = trainer(loss_type, logp, low=low, high=high, **changes)
@@ -183,6 +188,18 @@ def test_the_log_of_the_ratio_has_no_bound_in_trl_and_20_here() -> None:
 
     close(trl_loss("dapo", batch, batch.logp).log().item(), 30.0)
     close(our_loss(clip_config("grpo", "token"), batch).log().item(), 20.0)
+
+
+@for_seeds
+def test_the_kl_penalty_is_k3(seed: int) -> None:
+    batch = random_batch(seed)
+    no_advantage = replace(batch, advantages=torch.zeros_like(batch.advantages))
+
+    assert_same(
+        lambda logp: trl_loss("dapo", no_advantage, logp, beta=1.0),
+        lambda logp: token_average(kl_penalty(logp, batch.behaviour_logp, "k3"), batch.mask),
+        batch,
+    )
 
 
 MICRO_BATCHES = (slice(0, 8), slice(8, 16))

@@ -3,6 +3,8 @@
 docs/losses.md lists these differences.
 """
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -21,12 +23,12 @@ from tests.parity.batches import (
     token_average,
 )
 from training.advantages import group_advantages
-from training.losses import aggregation_weights, clipped
+from training.losses import aggregation_weights, clipped, kl_penalty
 
 verl = pytest.importorskip("verl.trainer.ppo.core_algos", reason="verl is not installed: make parity")
 ActorConfig = pytest.importorskip("verl.workers.config.actor").ActorConfig
 
-MODES = {"token": "token-mean", "sample": "seq-mean-token-mean"}
+MODES = {"token": "token-mean", "sample": "seq-mean-token-mean", "sum": "token-sum"}
 NEVER = 1e9  # clip_ratio_c: a dual clip that never binds
 CLIPS = {"grpo": (0.2, 0.2), "ppo": (0.2, 0.2), "dapo": (0.2, 0.26)}
 PROMPT_INDEX = torch.arange(PROMPT_COUNT).repeat_interleave(GROUP)
@@ -150,7 +152,7 @@ def test_reinforce(aggregation: str, seed: int) -> None:
 
 
 @for_seeds
-@pytest.mark.parametrize("aggregation", ["token", "sample", "prompt"])
+@pytest.mark.parametrize("aggregation", ["token", "sample", "prompt", "sum"])
 def test_aggregations_of_any_token_losses(aggregation: str, seed: int) -> None:
     """Prompt average is verl's token-mean of each prompt's rows, averaged over the prompts that have tokens."""
     batch = random_batch(seed)
@@ -182,6 +184,28 @@ def test_micro_batches_add_up_when_verl_is_given_the_denominators_of_the_batch(
         ours = (torch.where(part.mask, part.logp, 0.0).sum(dim=1) * weights[rows]).sum()
         theirs = verl.agg_loss(part.logp, part.mask, MODES[aggregation], **given)
         close(theirs, ours * (samples / len(batch.mask) if aggregation == "sample" else 1))
+
+
+@for_seeds
+@pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
+def test_kl_estimates(kind: str, seed: int) -> None:
+    batch = random_batch(seed)
+
+    assert_same(
+        lambda logp: verl.kl_penalty(logp, batch.behaviour_logp, kind).sum(),
+        lambda logp: kl_penalty(logp, batch.behaviour_logp, kind).sum(),
+        batch,
+    )
+
+
+def test_verl_bounds_k3_at_10_and_leaves_k1_and_k2_alone_and_ours_bounds_the_difference_at_20() -> None:
+    logp, reference = torch.tensor([-30.0]), torch.tensor([0.0])
+
+    theirs = [verl.kl_penalty(logp, reference, kind).item() for kind in ("k1", "k2", "k3")]
+    ours = [kl_penalty(logp, reference, kind).item() for kind in ("k1", "k2", "k3")]
+
+    assert theirs == pytest.approx([-30.0, 30.0**2 / 2, 10.0])
+    assert ours == pytest.approx([-20.0, 20.0**2 / 2, math.exp(20.0) - 21.0])
 
 
 def rewards(seed: int) -> Tensor:

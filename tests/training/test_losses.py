@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from training.losses import TOKEN_LOSSES, aggregation_weights, policy_loss
+from training.losses import TOKEN_LOSSES, aggregation_weights, kl_penalty, policy_loss
 
 # Four tokens: sample 0 has two, sample 1 has one, sample 2 one; prompt 0 owns samples 0 and 1.
 LOGP = torch.tensor([[-1.0, -2.0], [-0.5, 0.0], [-3.0, 0.0]], dtype=torch.float64)
@@ -80,7 +80,14 @@ def test_prompt_average_is_the_closed_form(type: str) -> None:
     assert loss_of(settings).item() == pytest.approx(((a + b + c) / 3 + d) / 2, abs=1e-6)
 
 
-@pytest.mark.parametrize("aggregation", ["prompt", "sample", "token"])
+@pytest.mark.parametrize("type", EXPECTED)
+def test_sum_is_the_closed_form(type: str) -> None:
+    settings = SimpleNamespace(**{**vars(CONFIGS[type]), "aggregation": "sum"})
+
+    assert loss_of(settings).item() == pytest.approx(sum(EXPECTED[type]), abs=1e-6)
+
+
+@pytest.mark.parametrize("aggregation", ["prompt", "sample", "sum", "token"])
 @pytest.mark.parametrize("type", EXPECTED)
 @pytest.mark.parametrize("split", [[[0], [1], [2]], [[2, 0], [1]], [[1, 2], [0]]])
 def test_any_split_adds_up_to_the_whole(type: str, aggregation: str, split: list[list[int]]) -> None:
@@ -179,7 +186,7 @@ def test_masked_tokens_may_hold_anything(type: str) -> None:
     assert (logp.grad[~MASK] == 0).all()
 
 
-@pytest.mark.parametrize("aggregation", ["prompt", "sample", "token"])
+@pytest.mark.parametrize("aggregation", ["prompt", "sample", "sum", "token"])
 def test_empty_samples_and_prompts_leave_the_denominator(aggregation: str) -> None:
     mask = MASK.clone()
     mask[2] = False
@@ -230,3 +237,50 @@ def test_all_masked_is_zero_with_no_metrics() -> None:
 def test_unknown_names_are_refused(settings: SimpleNamespace) -> None:
     with pytest.raises(ValueError, match="there are:"):
         loss_of(settings)
+
+
+# Two distributions over three tokens; the expectation over the policy's samples is a sum over all tokens.
+POLICY = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+REFERENCE = torch.tensor([0.25, 0.25, 0.5], dtype=torch.float64)
+
+
+def test_kl_estimates_are_their_closed_forms() -> None:
+    logp, reference = torch.tensor([-1.0, -2.0]), torch.tensor([-1.5, -1.0])
+
+    assert kl_penalty(logp, reference, "k1").tolist() == pytest.approx([0.5, -1.0])
+    assert kl_penalty(logp, reference, "k2").tolist() == pytest.approx([0.125, 0.5])
+    assert kl_penalty(logp, reference, "k3").tolist() == pytest.approx(
+        [math.exp(-0.5) - 0.5, math.exp(1.0) - 2.0]
+    )
+
+
+@pytest.mark.parametrize("kind", ["k1", "k3"])
+def test_mean_of_k1_and_k3_is_the_divergence(kind: str) -> None:
+    mean = (POLICY * kl_penalty(POLICY.log(), REFERENCE.log(), kind)).sum()
+
+    assert mean.item() == pytest.approx((POLICY * (POLICY / REFERENCE).log()).sum().item())
+
+
+@pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
+def test_mean_gradient_of_the_kl_estimates(kind: str) -> None:
+    logits = POLICY.log().requires_grad_()
+    logp = logits.log_softmax(0)
+    (POLICY * kl_penalty(logp, REFERENCE.log(), kind)).sum().backward()
+
+    log_ratio = (POLICY / REFERENCE).log()
+    expected = {
+        "k1": torch.zeros(3, dtype=torch.float64),
+        "k2": POLICY * (log_ratio - (POLICY * log_ratio).sum()),  # of KL(policy || reference)
+        "k3": POLICY - REFERENCE,  # of KL(reference || policy)
+    }
+    torch.testing.assert_close(logits.grad, expected[kind])
+
+
+@pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
+def test_kl_estimates_of_a_token_that_the_policy_all_but_excludes_are_finite(kind: str) -> None:
+    assert kl_penalty(torch.tensor([-200.0]), torch.tensor([0.0]), kind).isfinite().all()
+
+
+def test_unknown_kl_estimate() -> None:
+    with pytest.raises(ValueError, match="k1, k2, k3"):
+        kl_penalty(LOGP, LOGP, "k4")
