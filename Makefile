@@ -1,5 +1,5 @@
 # Every target but `parity` sets up .venv first (quick when nothing changed). Ctrl-C reaches the program itself.
-PYTHON := .venv/bin/python
+VENV_PYTHON := .venv/bin/python
 .PHONY: help setup demo up test check bench parity lock clean
 .DEFAULT_GOAL := help
 
@@ -18,22 +18,22 @@ setup:
 
 # `exec`: make waits for the program itself, which stops its children on Ctrl-C or SIGTERM.
 demo: setup
-	@exec $(PYTHON) manage.py demo $(if $(EXIT),--exit) $(ARGS)
+	@exec $(VENV_PYTHON) manage.py demo $(if $(EXIT),--exit) $(ARGS)
 
 up: setup
-	@exec $(PYTHON) manage.py up $(ARGS)
+	@exec $(VENV_PYTHON) manage.py up $(ARGS)
 
 test: setup
-	@exec $(PYTHON) -m pytest $(ARGS)
+	@exec $(VENV_PYTHON) -m pytest $(ARGS)
 
 check: setup
-	$(PYTHON) -m ruff check .
-	$(PYTHON) -m ruff format --check .
-	$(PYTHON) -m mypy .
-	$(PYTHON) -m pytest -q -p no:cacheprovider tests/test_import_arrows.py
+	$(VENV_PYTHON) -m ruff check .
+	$(VENV_PYTHON) -m ruff format --check .
+	$(VENV_PYTHON) -m mypy .
+	$(VENV_PYTHON) -m pytest -q -p no:cacheprovider tests/test_import_arrows.py
 
 bench: setup
-	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=. $(PYTHON) "$$file"; done
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=. $(VENV_PYTHON) "$$file"; done
 
 # No `setup`: TRL and verl get an environment of their own.
 parity:
