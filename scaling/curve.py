@@ -55,6 +55,19 @@ def share_slopes(form: str, log_ratio: ArrayLike, b: Array | float) -> tuple[Arr
     return g, slope * (ratio - 1.0), -slope * ratio
 
 
+def log_ratio_at(form: str, s: ArrayLike, b: Array | float) -> Array:
+    """Inverse of `share`: log(C / C_mid) where the share of the gain is `s`, in (0, 1). Minus infinity where a logistic
+    in C has more at zero compute."""
+    s = np.asarray(s, dtype=float)
+    if form == "power":
+        return -np.log(2.0 * (1.0 - s)) / b
+    logit = np.log(s) - np.log1p(-s)
+    if form == "sigmoid":
+        return logit / b
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(0.0, 1.0 + logit / b))
+
+
 def log_ratio(compute: ArrayLike, c_mid: float) -> Array:
     """log(C / C_mid); minus infinity at zero compute."""
     with np.errstate(divide="ignore"):
@@ -86,14 +99,7 @@ def compute_for(
     s = (target - r0) / (a - r0)
     if not 0.0 < s < 1.0:  # rounding at either end
         return 0.0 if s <= 0.0 else math.inf
-    if form == "sigmoid":
-        log_c = (math.log(s) - math.log1p(-s)) / b
-    elif form == "power":
-        log_c = -math.log(2.0 * (1.0 - s)) / b
-    else:
-        ratio = 1.0 + (math.log(s) - math.log1p(-s)) / b
-        return max(0.0, c_mid * ratio)
-    log_c += math.log(c_mid)
+    log_c = float(log_ratio_at(form, s, b)) + math.log(c_mid)
     return math.exp(log_c) if log_c < _MAX_EXPONENT else math.inf
 
 

@@ -62,7 +62,7 @@ class Draws:
         goal = np.asarray(target, dtype=float)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             s = (goal - self.R0) / (self.A - self.R0)
-            found = self.C_mid * _ratio(self.form, s, self.B)
+            found = self.C_mid * np.exp(curve.log_ratio_at(self.form, s, self.B))
         return np.where(
             (goal <= self.R0) | (s <= 0), 0.0, np.where((goal >= self.A) | (s >= 1), np.inf, found)
         )
@@ -104,14 +104,6 @@ def draws(fit: Fit, n: int, rng: np.random.Generator) -> Draws:
     keep = _resample(weight, n, rng)
     columns = (r0[keep] + like.shift, a[keep] + like.shift, np.exp(b[keep]), np.exp(m[keep] + like.offset))
     return Draws(**dict(zip(NAMES, columns, strict=True)), form=fit.form, effective=effective)
-
-
-def _ratio(form: str, s: Array, b: Array) -> Array:
-    """C / C_mid where the share of the gain is `s`, in (0, 1)."""
-    if form == "power":
-        return (2.0 * (1.0 - s)) ** (-1.0 / b)
-    logit = np.log(s) - np.log1p(-s)
-    return np.maximum(0.0, 1.0 + logit / b) if form == "logistic" else np.exp(logit / b)
 
 
 def _propose(like: Likelihood, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array, Array]:
@@ -159,7 +151,7 @@ def _linear(like: Likelihood, b: Array, m: Array, uniform: Array) -> tuple[Array
     def rest(a: Array) -> tuple[Array, Array]:
         """(best R0, 1 + rise / scale) at A."""
         r0 = (mom.hy - a * mom.hg) / hh if p.r0 is None else np.full_like(b, p.r0)
-        return r0, np.maximum(1.0 + (mom.sse(r0, a) - float(like.best.sse[0])) / scale, _TINY)
+        return r0, np.maximum(1.0 + (mom.sse(r0, a) - like.sse) / scale, _TINY)
 
     dof = noise.dof + 2.0
     a, curvature = _best_a(p, mom, hh)

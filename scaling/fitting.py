@@ -14,7 +14,7 @@ from scaling.noise import Noise, estimate
 from scaling.outliers import inliers
 from scaling.points import InputError, Points, Window, check_fraction, prepare
 from scaling.ridge import take
-from scaling.solve import Problem, Solutions, basins, design, scan, shares, solve
+from scaling.solve import Problem, Solutions, basins, design, is_flat, scan, solve, window_rise
 
 METHODS = ("fast", "paper")
 MIN_COMPUTES = 4  # different computes; the curve has four parameters
@@ -100,7 +100,7 @@ def fit_points(
         return replace(blank, message=reason)
     like = _likelihood(data, form, r0, a, bounded)
     best = like.best
-    if _rise(like.problem, best) <= 1e-9 * max(float(np.ptp(data.reward)), 1e-12):
+    if is_flat(window_rise(like.problem, best), float(np.ptp(data.reward)))[0]:
         return replace(blank, message="the reward does not rise over the window, so there is no curve to fit")
     params = _params(like, r0, a)
     sse, r2 = goodness(data, form, params)
@@ -115,12 +115,6 @@ def fit_points(
         likelihood=like,
     )
     return _judge(result, like)
-
-
-def _rise(problem: Problem, best: Solutions) -> float:
-    """What the curve gains from the first to the last point, or from R0 where that was observed."""
-    first, last = shares(problem, best.b, best.m)[0, [0, -1]]
-    return float((best.a[0] - best.r0[0]) * (last - (0.0 if len(problem.start_y) else first)))
 
 
 def _check_options(form: str, method: str, r0: float | None, bounded: bool) -> None:

@@ -174,7 +174,7 @@ def _best(fits: Sequence[Fit]) -> Fit | None:
 
 def _sse(one: Fit) -> float:
     assert one.likelihood is not None
-    return float(one.likelihood.best.sse[0])
+    return one.likelihood.sse
 
 
 def _inflation(fits: Sequence[Fit]) -> float:

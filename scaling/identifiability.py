@@ -28,7 +28,7 @@ def rises(like: Likelihood, n_shape: int) -> bool:
     level = p.r0 if p.r0 is not None else sy / s1
     constant = syy - 2.0 * level * sy + level**2 * s1
     needed = n_shape * float(fdtri(n_shape, noise.dof, IDENTIFY_LEVEL))
-    return constant - float(like.best.sse[0]) > needed * noise.variance * noise.inflation
+    return constant - like.sse > needed * noise.variance * noise.inflation
 
 
 def starts_agree(like: Likelihood) -> bool:

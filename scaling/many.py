@@ -16,7 +16,7 @@ from scaling.curve import FORMS, NAMES, Array, share
 from scaling.fitting import fit_points, hopeless, make_problem
 from scaling.models import Fit
 from scaling.points import InputError, Points, prepare
-from scaling.solve import Moments, Problem, Solutions, refine, solve_linear
+from scaling.solve import Moments, Problem, Solutions, is_flat, refine, shares, solve_linear, window_rise
 
 Curve = tuple[ArrayLike, ArrayLike]
 
@@ -36,7 +36,6 @@ class _Grid:
 _GRIDS = {form: _Grid() for form in FORMS} | {
     "power": _Grid(20, (4, 48, 6), 16)  # its threshold makes a basin at each point
 }
-_FLAT = 1e-9  # of the range of the rewards: less rise over the window is none
 
 
 @dataclass(frozen=True)
@@ -115,8 +114,7 @@ def _solve_chunk(data: Sequence[Points], form: str, r0: float | None, bounded: b
 
 
 def _columns(p: Problem, found: Solutions, offset: Array, shift: Array) -> Array:
-    g = share(p.form, p.u - found.m[:, None], np.exp(found.b)[:, None])
-    rise = (found.a - found.r0) * (g[:, -1] - np.where(p.start_w.any(axis=-1), 0.0, g[:, 0]))
+    g = shares(p, found.b, found.m)
     used = p.w > 0
     residual = np.where(used, p.y - found.r0[:, None] - (found.a - found.r0)[:, None] * g, 0.0)
     sse = (residual**2).sum(axis=1)
@@ -130,7 +128,7 @@ def _columns(p: Problem, found: Solutions, offset: Array, shift: Array) -> Array
         sse,
         1.0 - sse / total,
     ]
-    flat = rise <= _FLAT * np.maximum(high - low, 1e-12)
+    flat = is_flat(window_rise(p, found), high - low)
     return np.where(flat[:, None], np.nan, np.stack(values, axis=1))
 
 

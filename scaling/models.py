@@ -39,9 +39,14 @@ class Likelihood:
         """The ridge as far as IDENTIFY_LEVEL reaches."""
         return trace(self.problem, self.grid, self.best, self.limit(IDENTIFY_LEVEL))
 
+    @property
+    def sse(self) -> float:
+        """The least (weighted) sum of squares, start observations included."""
+        return float(self.best.sse[0])
+
     def limit(self, level: float, *, one_sided: bool = False) -> float:
         """Greatest sum of squares inside an interval of `level`."""
-        return float(self.best.sse[0]) + self.noise.allowance(level, one_sided=one_sided)
+        return self.sse + self.noise.allowance(level, one_sided=one_sided)
 
     def region(self, level: float, *, one_sided: bool = False) -> Region:
         """Samples of the region of `level`; made once."""

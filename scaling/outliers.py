@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from scaling.curve import Array, Bools, share
-from scaling.solve import Problem, Solutions, scan, solve
+from scaling.curve import Array, Bools
+from scaling.solve import Problem, Solutions, scan, shares, solve
 
 CUT = 8.0  # robust standard deviations, which few points measure poorly
 MAX_SHARE = 0.2  # more than this share of the points is no accident: all stay in
@@ -40,7 +40,7 @@ def inliers(problem: Problem) -> Bools:
 
 def _residuals(p: Problem, at: Solutions) -> Array:
     """Standardised residuals [n] of one solution."""
-    g = share(p.form, p.u - at.m[0], np.exp(at.b[0]))
+    g = shares(p, at.b, at.m)[0]
     return (p.y - at.r0[0] - (at.a[0] - at.r0[0]) * g) * np.sqrt(p.w)
 
 

@@ -174,6 +174,18 @@ class Solutions:
         return int(np.argmin(self.sse))
 
 
+def window_rise(p: Problem, at: Solutions) -> Array:
+    """[K] What each solution gains from the first to the last point, or from R0 where that was observed."""
+    g = shares(p, at.b, at.m)
+    first = np.where(p.start_w.any(axis=-1), 0.0, g[:, 0])
+    return (at.a - at.r0) * (g[:, -1] - first)
+
+
+def is_flat(rise: Array, spread: Array | float) -> Bools:
+    """Whether a rise over the window is none: less than rounding of the rewards, whose range is `spread`."""
+    return rise <= 1e-9 * np.maximum(spread, 1e-12)
+
+
 def basins(p: Problem, grid: Scan, *, also: Solutions | None = None, starts: int = 8) -> Solutions:
     """Where the lowest local minima of the grid, and `also`, lead to when refined."""
     sse = solve_linear(p, grid.moments)[2]

@@ -253,7 +253,7 @@ def _scatter(e: Array, inflation: float) -> float:
 def _sse(one: Fit) -> float:
     """Weighted sum of squares."""
     assert one.likelihood is not None
-    return float(one.likelihood.best.sse[0])
+    return one.likelihood.sse
 
 
 @dataclass(frozen=True)

@@ -15,20 +15,12 @@ TRAINING_MS = 120_000
 BUDGET_HOURS = "0.012"  # about twenty seconds of training
 
 
-def num_fitted(page: Page) -> int:
-    """Evaluations on the chart that the fit uses."""
-    return page.evaluate(
-        "(document.getElementById('chart').data || []).find(t => t.name === 'fitted')?.x.length ?? 0"
-    )
+# Evaluations on the chart that the fit uses.
+NUM_FITTED = "((document.getElementById('chart').data || []).find(t => t.name === 'fitted')?.x.length ?? 0)"
 
 
 def wait_for_evaluations(page: Page, number: int, milliseconds: int) -> None:
-    page.wait_for_function(
-        "number => ((document.getElementById('chart').data || []).find(t => t.name === 'fitted')?.x.length ?? 0)"
-        " >= number",
-        arg=number,
-        timeout=milliseconds,
-    )
+    page.wait_for_function(f"number => {NUM_FITTED} >= number", arg=number, timeout=milliseconds)
 
 
 def test_a_launched_run_is_watched_until_its_fit(stack_with_model, open_context) -> None:
@@ -48,7 +40,7 @@ def test_a_launched_run_is_watched_until_its_fit(stack_with_model, open_context)
 
     expect(page.locator("#state")).to_have_text("running, attempt 1", timeout=START_MS)
     wait_for_evaluations(page, 1, TRAINING_MS)
-    early = num_fitted(page)
+    early = page.evaluate(NUM_FITTED)
     wait_for_evaluations(page, early + 3, TRAINING_MS)
     assert page.locator("#state").inner_text() == "running, attempt 1", "the points came only after the end"
 

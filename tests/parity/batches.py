@@ -11,6 +11,8 @@ from training.losses import policy_loss
 
 SEEDS = [0, 1, 2, 3]
 PROMPT_COUNT, GROUP, TOKENS = 4, 4, 9
+PROMPT_INDEX = torch.arange(PROMPT_COUNT).repeat_interleave(GROUP)
+CLIPS = {"grpo": (0.2, 0.2), "ppo": (0.2, 0.2), "dapo": (0.2, 0.26)}  # eps_low, eps_high
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def random_batch(seed: int, *, empty_rows: bool = True, spread: float = 0.7) -> 
         behaviour_logp=logp - spread * normal(),
         advantages=normal()[:, 0],
         mask=mask,
-        prompt_index=torch.arange(PROMPT_COUNT).repeat_interleave(GROUP),
+        prompt_index=PROMPT_INDEX,
     )
 
 

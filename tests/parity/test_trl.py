@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from tests.parity.batches import (
+    CLIPS,
     GROUP,
     PROMPT_COUNT,
+    PROMPT_INDEX,
     SEEDS,
     Batch,
     assert_same,
@@ -32,8 +34,6 @@ from training.losses import kl_penalty
 
 trl = pytest.importorskip("trl.trainer.grpo_trainer", reason="TRL is not installed: make parity")
 
-PROMPT_INDEX = torch.arange(PROMPT_COUNT).repeat_interleave(GROUP)
-CLIPS = {"grpo": (0.2, 0.2), "ppo": (0.2, 0.2), "dapo": (0.2, 0.26)}
 MAX_LENGTH = 20  # of a completion, for dr_grpo
 
 for_seeds = pytest.mark.parametrize("seed", SEEDS)

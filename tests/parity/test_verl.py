@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from tests.parity.batches import (
+    CLIPS,
     GROUP,
     PROMPT_COUNT,
+    PROMPT_INDEX,
     SEEDS,
     TOKENS,
     Batch,
@@ -30,8 +32,6 @@ ActorConfig = pytest.importorskip("verl.workers.config.actor").ActorConfig
 
 MODES = {"token": "token-mean", "sample": "seq-mean-token-mean", "sum": "token-sum"}
 NEVER = 1e9  # clip_ratio_c: a dual clip that never binds
-CLIPS = {"grpo": (0.2, 0.2), "ppo": (0.2, 0.2), "dapo": (0.2, 0.26)}
-PROMPT_INDEX = torch.arange(PROMPT_COUNT).repeat_interleave(GROUP)
 
 for_seeds = pytest.mark.parametrize("seed", SEEDS)
 for_aggregations = pytest.mark.parametrize("aggregation", MODES)

@@ -25,11 +25,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         supervisor = Supervisor(options["home"], host=options["host"], port=options["port"])
-        for number in (
-            signal.SIGTERM,
-            signal.SIGINT,
-            signal.SIGHUP,
-        ):  # SIGINT too: a background job ignores it
+        # SIGINT too: where a shell starts the demo in the background, it would be ignored.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, _interrupt)
         try:
             fitted = run_demo(supervisor, stay=not options["exit"])
