@@ -111,9 +111,13 @@ class GeneratorActor:
         """See training.rollouts.Generator."""
         return await self._engine.generate(requests, temperature)
 
-    async def update_weights(self, payload: bytes, version: int) -> None:
+    async def update_weights(self, weights: Any, version: int) -> None:
         """See training.rollouts.Generator."""
-        await self._engine.update_weights(payload, version)
+        await self._engine.update_weights(weights, version)
+
+    async def interrupt(self) -> None:
+        """See training.rollouts.Generator."""
+        await self._engine.interrupt()
 
     async def shutdown(self) -> None:
         """End the engine's processes."""
@@ -147,9 +151,13 @@ class RemoteGenerator:
         """See training.rollouts.Generator."""
         return await self._actor.generate.remote(requests, temperature)
 
-    async def update_weights(self, payload: Any, version: int) -> None:
-        """`payload` is what RemoteTrainer.weights gave: the bytes never pass through the driver."""
-        await self._actor.update_weights.remote(payload, version)
+    async def update_weights(self, weights: Any, version: int) -> None:
+        """`weights` is what RemoteTrainer.weights gave: they never pass through the driver."""
+        await self._actor.update_weights.remote(weights, version)
+
+    async def interrupt(self) -> None:
+        """See training.rollouts.Generator."""
+        await self._actor.interrupt.remote()
 
 
 class RemoteTrainer:

@@ -5,22 +5,29 @@ import logging
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from training.codec import Codec
 from training.schema import Recipe
 from training.tasks import Prompt, Task
 from training.verifiers.service import Verification, failure_lines
 
+if TYPE_CHECKING:
+    from training.transfer import Weights
+
 log = logging.getLogger("training")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One sequence to generate: continue `tokens` by at most `max_tokens`."""
+    """One sequence to generate: continue `tokens` by at most `max_tokens`.
+
+    The same request with the same weights gives the same tokens, whatever runs beside it (up to rounding).
+    """
 
     tokens: list[int]
     max_tokens: int
+    seed: int | None = None  # of its samples; None: whatever the engine draws
 
 
 @dataclass(frozen=True)
@@ -30,8 +37,8 @@ class Completion:
     tokens: list[int]
     logp: list[float]
     finished: bool
-    oldest_version: int  # weights that made the first token
-    newest_version: int  # weights that made the last one
+    versions: list[int]  # of the weights that made each token
+    interrupted: bool = False  # `Generator.interrupt` ended it early: more would have come
 
 
 class Generator(Protocol):
@@ -40,8 +47,11 @@ class Generator(Protocol):
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """All requests, in order."""
 
-    async def update_weights(self, payload: bytes, version: int) -> None:
-        """New weights (safetensors) for running and later requests; returns when they are in force."""
+    async def update_weights(self, weights: "Weights", version: int) -> None:
+        """New weights for running and later requests; returns when they are in force. Raises TransferError."""
+
+    async def interrupt(self) -> None:
+        """End all running calls of `generate` now, with what they have."""
 
 
 @dataclass
@@ -54,8 +64,7 @@ class Sample:
     chosen: list[bool] = field(default_factory=list)
     finished: bool = False
     interrupted: bool = False
-    oldest_version: int = 0
-    newest_version: int = 0
+    versions: list[int] = field(default_factory=list)  # of the weights that made each token
     reward: float = 0.0
     correct: bool = False
     failure: str = ""  # why the verifier could not judge; then it is not correct
@@ -65,21 +74,30 @@ class Sample:
         """Prompt and response."""
         return self.prompt + self.response
 
+    @property
+    def oldest_version(self) -> int:
+        """Of the weights that made its tokens; 0 without any."""
+        return min(self.versions, default=0)
+
+    @property
+    def newest_version(self) -> int:
+        """Of the weights that made its tokens; 0 without any."""
+        return max(self.versions, default=0)
+
     def add(self, completion: Completion) -> None:
         """Append what the policy chose."""
-        if not self.response:
-            self.oldest_version = completion.oldest_version
         self.response = self.response + completion.tokens
         self.logp = self.logp + completion.logp
         self.chosen = self.chosen + [True] * len(completion.tokens)
         self.finished = completion.finished
-        self.newest_version = completion.newest_version
+        self.versions = self.versions + completion.versions
 
     def force(self, tokens: list[int]) -> None:
         """Append tokens that the policy did not choose; they are never trained on."""
         self.response = self.response + tokens
         self.logp = self.logp + [0.0] * len(tokens)
         self.chosen = self.chosen + [False] * len(tokens)
+        self.versions = self.versions + [self.newest_version] * len(tokens)
         self.interrupted = True
 
 

@@ -2,13 +2,13 @@
 
 import random
 import resource
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from training.advantages import RunningMoments, gae, group_advantages, has_variance, normalize_tokens
@@ -28,6 +28,7 @@ from training.network import (
 from training.objective import Prediction, Targets, objective
 from training.optimization import learning_rate_share, make_optimizer, make_scaler, set_learning_rates
 from training.recipe import parse_recipe
+from training.transfer import Weights, pack
 
 
 class Trainer:
@@ -214,13 +215,16 @@ class Trainer:
         return self._logp(torch.tensor(batch.tokens, device=self._device))[0].cpu().numpy()
 
     @torch.no_grad()
-    def weights(self) -> bytes:
-        """All weights as safetensors, in the generator's dtype, under the names of the checkpoint format."""
+    def weights(self) -> Weights:
+        """All weights for the generator, in its precision."""
+        return pack(self.named_weights())
+
+    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """(name, tensor) in the generator's dtype, under the names of the checkpoint format; a tied head once."""
         dtype = DTYPES[self._recipe.precision.generator]
-        state = self._model.state_dict()
-        if self._model.config.tie_word_embeddings:
-            state = {name: value for name, value in state.items() if name != "lm_head.weight"}
-        return to_safetensors({name: value.to(dtype).cpu().contiguous() for name, value in state.items()})
+        for name, value in self._model.state_dict().items():
+            if name != "lm_head.weight" or not self._model.config.tie_word_embeddings:
+                yield name, value.to(dtype)
 
     # -- checkpoint ------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from training.tasks import Prompt
 
 def sample(prompt: list[int], tokens: list[int], forced: list[int] | None = None) -> Sample:
     made = Sample(prompt)
-    made.add(Completion(tokens, [-0.1 * token for token in tokens], False, 0, 0))
+    made.add(Completion(tokens, [-0.1 * token for token in tokens], False, [0] * len(tokens)))
     if forced:
         made.force(forced)
     made.reward = float(len(tokens))

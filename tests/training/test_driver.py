@@ -232,10 +232,15 @@ class Broken:
         if self._offset is None:
             raise RuntimeError("engine lost")
         made = await self._engine.generate(requests, temperature)
-        return [Completion(c.tokens, [v + self._offset for v in c.logp], c.finished, 0, 0) for c in made]
+        return [
+            Completion(c.tokens, [v + self._offset for v in c.logp], c.finished, c.versions) for c in made
+        ]
 
-    async def update_weights(self, payload: bytes, version: int) -> None:
-        await self._engine.update_weights(payload, version)
+    async def update_weights(self, weights: Any, version: int) -> None:
+        await self._engine.update_weights(weights, version)
+
+    async def interrupt(self) -> None:
+        await self._engine.interrupt()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def a_batch(seed: int = 0, rewards: tuple[float, ...] = (1, -1, 1, 1, -1, 1)) ->
         for reward in rewards[start : start + 2]:
             sample = Sample(rng.integers(4, 14, 5).tolist())
             length = int(rng.integers(2, 9))
-            sample.add(Completion(rng.integers(4, 14, length).tolist(), [-2.5] * length, True, 0, 0))
+            sample.add(Completion(rng.integers(4, 14, length).tolist(), [-2.5] * length, True, [0] * length))
             sample.reward = reward
             samples.append(sample)
         groups.append(Group(Prompt(str(start), "", ""), samples))

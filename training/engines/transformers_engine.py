@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load as from_safetensors
 from torch import Tensor
 from transformers import DynamicCache
 
@@ -14,6 +13,7 @@ from training.models import eos_token_ids
 from training.network import DTYPES, head_logits, load_network
 from training.rollouts import Completion, Request
 from training.schema import Recipe
+from training.transfer import TransferError, Weights, checksum, unpack
 
 
 @dataclass
@@ -23,9 +23,9 @@ class _Job:
     request: Request
     temperature: float
     future: asyncio.Future
-    version: int
     tokens: list[int] = field(default_factory=list)
     logp: list[float] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
     finished: bool = False
 
     @property
@@ -48,22 +48,30 @@ class TransformersEngine:
         self._waiting: list[_Job] = []
         self._decoding: asyncio.Task | None = None
         self._version = 0
+        self._interrupted = False
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """All requests, in order."""
         loop = asyncio.get_running_loop()
-        jobs = [_Job(request, temperature, loop.create_future(), self._version) for request in requests]
+        jobs = [_Job(request, temperature, loop.create_future()) for request in requests]
         self._waiting.extend(jobs)
         if self._decoding is None or self._decoding.done():
             self._decoding = loop.create_task(self._decode_all())
         return list(await asyncio.gather(*(job.future for job in jobs)))
 
-    async def update_weights(self, payload: bytes, version: int) -> None:
-        """Load safetensors between two tokens: running requests go on with the KV cache they have."""
-        missing, unexpected = self._model.load_state_dict(from_safetensors(payload), strict=False)
+    async def update_weights(self, weights: Weights, version: int) -> None:
+        """Load new weights between two tokens: running requests go on with the KV cache they have."""
+        new = dict(unpack(weights.buckets))
+        if checksum(new.items()) != weights.checksum:
+            raise TransferError(f"weights of version {version} did not arrive as they were sent")
+        missing, unexpected = self._model.load_state_dict(new, strict=False)
         if unexpected or any(name != "lm_head.weight" for name in missing):
-            raise ValueError(f"weights do not fit: missing {missing}, unexpected {unexpected}")
+            raise TransferError(f"weights do not fit: missing {missing}, unexpected {unexpected}")
         self._version = version
+
+    async def interrupt(self) -> None:
+        """End all running calls of `generate` now, with what they have."""
+        self._interrupted = True
 
     async def processes(self) -> list[int]:
         """It has none but this one."""
@@ -95,11 +103,12 @@ class TransformersEngine:
                 if not job.is_done:
                     job.tokens.append(token)
                     job.logp.append(value)
+                    job.versions.append(self._version)
                     job.finished = token in self._eos
             tokens = chosen.unsqueeze(1)
             await asyncio.sleep(0)
         for job in jobs:
-            job.future.set_result(Completion(job.tokens, job.logp, job.finished, job.version, self._version))
+            job.future.set_result(Completion(job.tokens, job.logp, job.finished, job.versions))
 
     @torch.no_grad()
     def _next_tokens(self, tokens: Tensor, cache: DynamicCache, temperature: float) -> tuple[Tensor, Tensor]:

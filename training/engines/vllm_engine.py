@@ -8,9 +8,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save as to_safetensors
+
 from training.models import eos_token_ids
 from training.rollouts import Completion, Request
 from training.schema import Recipe
+from training.transfer import Weights, unpack
 
 EXTENSION = "training.engines.vllm_worker.WeightsInFlight"
 UPDATE_TIMEOUT_SECONDS = 300.0
@@ -62,14 +65,19 @@ class VllmEngine:
             raise RuntimeError("vLLM ended a request without an answer")
         return [_completion(output, oldest, self._version) for output in final.outputs]
 
-    async def update_weights(self, payload: bytes, version: int) -> None:
-        """Load safetensors into the running engine between two of its steps; no request is lost."""
+    async def update_weights(self, weights: Weights, version: int) -> None:
+        """Load new weights into the running engine between two of its steps; no request is lost."""
         with tempfile.NamedTemporaryFile(dir=_shared_memory(), suffix=".safetensors") as file:
-            file.write(payload)
+            file.write(to_safetensors(dict(unpack(weights.buckets))))
             file.flush()
             call = self._engine.collective_rpc("update_from_file", args=(file.name,))
             await asyncio.wait_for(call, UPDATE_TIMEOUT_SECONDS)
         self._version = version
+
+    async def interrupt(self) -> None:
+        """End all running calls of `generate` now, with what they have."""
+        await self._engine.pause_generation(mode="abort")
+        await self._engine.resume_generation()
 
     async def processes(self) -> list[int]:
         """Process ids of the engine's workers."""
@@ -85,7 +93,8 @@ def _completion(output: Any, oldest: int, newest: int) -> Completion:
     tokens, flat = list(output.token_ids), output.logprobs
     if flat.token_ids != tokens:  # one entry a position, the sampled token's
         raise RuntimeError("vLLM's log-probabilities are not those of the sampled tokens")
-    return Completion(tokens, list(flat.logprobs), output.finish_reason == "stop", oldest, newest)
+    versions = [oldest] * (len(tokens) - 1) + [newest] * bool(tokens)
+    return Completion(tokens, list(flat.logprobs), output.finish_reason == "stop", versions)
 
 
 def _engine_args(recipe: Recipe, folder: Path) -> Any:
@@ -99,7 +108,7 @@ def _engine_args(recipe: Recipe, folder: Path) -> Any:
         max_num_seqs=recipe.engine.max_sequences,
         max_num_batched_tokens=max(recipe.rollout.max_sequence_tokens, recipe.engine.max_sequences, 2048),
         kv_cache_memory_bytes=recipe.engine.kv_cache_mib << 20,
-        tensor_parallel_size=max(1, recipe.resources.generator_gpus),
+        tensor_parallel_size=max(1, recipe.resources.gpus_per_generator),
         worker_extension_cls=EXTENSION,
         enable_prefix_caching=False,  # a cached prefix would outlive the weights that made it
         logprobs_mode="processed_logprobs",  # of the distribution that was sampled from

@@ -97,6 +97,10 @@ class Recipe(Section):
         free_tokens = length.penalty_max_tokens - length.penalty_cache_tokens
         return [
             (
+                self.resources.shared and self.offpolicy.mode == "pipeline" and self.offpolicy.k > 0,
+                "resources.shared needs phases that alternate: offpolicy.k 0, or mode ppo",
+            ),
+            (
                 untrained is not None and untrained < rollout.prompts_per_step,
                 "rollout.max_untrained_prompts is below rollout.prompts_per_step",
             ),

@@ -50,25 +50,107 @@ class Precision(Section):
 class Engine(Section):
     type: Literal["vllm", "transformers"] = Field(default="vllm", description="Generator engine.")
     max_sequences: Positive = Field(default=256, description="Sequences decoded at the same time.")
-    kv_cache_mib: Positive = Field(default=4096, description="Memory for the generator's KV cache, MiB.")
+    kv_cache_mib: Positive = Field(default=4096, description="Memory of each engine's KV cache, MiB.")
+    kv_on_update: Literal["keep", "rebuild"] = Field(
+        default="keep",
+        description="When new weights arrive, running requests keep the KV cache they have (PipelineRL), "
+        "or have it computed anew.",
+    )
+    prefix_caching: bool = Field(
+        default=False,
+        description="vllm: requests with the same beginning and weights of the same version share its KV cache.",
+    )
+    weight_transfer: Literal["object_store", "collective"] = Field(
+        default="object_store",
+        description="How new weights travel: through the nodes' shared memory, or by broadcast between processes.",
+    )
 
 
 class Trainer(Section):
     micro_batch_tokens: Positive = Field(
-        default=16384, description="Padded tokens of one forward and backward pass."
+        default=16384, description="Padded tokens of one forward and backward pass of one rank."
+    )
+    activation_checkpointing: bool = Field(
+        default=False,
+        description="Keep only each layer's input and compute the layer again in the backward pass: less memory, "
+        "a third more work.",
+    )
+    compile: bool = Field(
+        default=False, description="torch.compile the layers: a slow first step, faster ones after it."
+    )
+    head_chunk_tokens: Positive = Field(
+        default=4096, description="Tokens whose logits are in memory at the same time."
     )
 
 
 class Resources(Section):
-    generator_cpus: Positive = Field(default=1, description="CPU cores of the generator.")
-    trainer_cpus: Positive = Field(default=1, description="CPU cores of the trainer.")
-    generator_gpus: Annotated[int, Field(ge=0)] = Field(default=0, description="GPUs of the generator.")
-    trainer_gpus: Annotated[int, Field(ge=0)] = Field(default=0, description="GPUs of the trainer.")
+    """Devices are split evenly among engines and among ranks."""
+
+    generator_cpus: Positive = Field(default=1, description="CPU cores of all generator engines together.")
+    trainer_cpus: Positive = Field(default=1, description="CPU cores of all trainer ranks together.")
+    generator_gpus: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="GPUs of all generator engines."
+    )
+    trainer_gpus: Annotated[int, Field(ge=0)] = Field(default=0, description="GPUs of all trainer ranks.")
+    generators: Positive | None = Field(
+        default=None,
+        description="Generator engines; open: one for each GPU, or one. Several GPUs of an engine are tensor parallel.",
+    )
+    trainers: Positive | None = Field(
+        default=None, description="Trainer ranks (FSDP2); open: one for each GPU, or one."
+    )
+    shared: bool = Field(
+        default=False,
+        description="Generator and trainer take turns on the same devices; only for recipes whose phases alternate.",
+    )
+
+    @property
+    def num_generators(self) -> int:
+        """Engines."""
+        return self.generators or self.generator_gpus or 1
+
+    @property
+    def num_trainers(self) -> int:
+        """Ranks."""
+        return self.trainers or self.trainer_gpus or 1
+
+    @property
+    def gpus_per_generator(self) -> int:
+        """GPUs of one engine: its tensor-parallel size; 0 on CPU."""
+        return self.generator_gpus // self.num_generators
+
+    @property
+    def cpus_per_generator(self) -> int:
+        """CPU cores of one engine."""
+        return max(1, self.generator_cpus // self.num_generators)
+
+    @property
+    def cpus_per_trainer(self) -> int:
+        """CPU cores of one rank."""
+        return max(1, self.trainer_cpus // self.num_trainers)
 
     @property
     def devices(self) -> int:
-        """What a device-hour counts: GPUs where there are any, else CPU cores."""
-        return (self.generator_gpus + self.trainer_gpus) or (self.generator_cpus + self.trainer_cpus)
+        """What a device-hour counts: GPUs where there are any, else CPU cores; shared ones once."""
+        together = max if self.shared else lambda *counts: sum(counts)
+        gpus = together(self.generator_gpus, self.trainer_gpus)
+        return gpus or together(self.generator_cpus, self.trainer_cpus)
+
+    @model_validator(mode="after")
+    def _devices_divide(self) -> "Resources":
+        for what, count, gpus, cpus in (
+            ("generator", self.num_generators, self.generator_gpus, self.generator_cpus),
+            ("trainer", self.num_trainers, self.trainer_gpus, self.trainer_cpus),
+        ):
+            if gpus and gpus % count:
+                raise ValueError(f"{what}_gpus ({gpus}) must be a multiple of {what}s ({count})")
+            if not gpus and cpus % count:
+                raise ValueError(f"{what}_cpus ({cpus}) must be a multiple of {what}s ({count})")
+        if self.trainer_gpus and self.trainer_gpus != self.num_trainers:
+            raise ValueError(f"trainers ({self.num_trainers}) must be trainer_gpus ({self.trainer_gpus})")
+        if self.shared and bool(self.generator_gpus) != bool(self.trainer_gpus):
+            raise ValueError("shared needs generator and trainer on devices of the same kind")
+        return self
 
 
 class Evaluation(Section):

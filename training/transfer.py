@@ -1,0 +1,130 @@
+"""Weights on their way from trainer to generator: in buckets, each one array of bytes, with a checksum over all.
+
+A bucket is a plain numpy array: Ray's object store keeps it in shared memory, where every engine of the node reads it
+without a copy. The checksum is taken before packing and again from what an engine has loaded.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+BUCKET_BYTES = 256 << 20
+_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_PERIOD = 65_521  # prime: positions a power of two apart have different factors
+
+
+class TransferError(RuntimeError):
+    """Weights that did not arrive as they were sent; the message says which version and why."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One tensor's place in a bucket; `offset` and size in bytes."""
+
+    name: str
+    dtype: str  # as in torch: "bfloat16"
+    shape: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Consecutive tensors, back to back, each aligned to 16 bytes."""
+
+    slots: list[Slot]
+    data: np.ndarray  # uint8, one dimension
+
+
+@dataclass(frozen=True)
+class Weights:
+    """All weights of one version."""
+
+    buckets: list[Bucket]
+    checksum: int
+
+    @property
+    def num_bytes(self) -> int:
+        """Of all buckets."""
+        return sum(bucket.data.nbytes for bucket in self.buckets)
+
+
+def pack(named: Iterable[tuple[str, Tensor]], bucket_bytes: int = BUCKET_BYTES) -> Weights:
+    """Weights of (name, tensor) pairs, in their order. A tensor larger than a bucket gets one of its own."""
+    buckets: list[Bucket] = []
+    waiting: list[tuple[str, Tensor]] = []
+    size, total = 0, Checksum()
+    for name, tensor in named:
+        total.add(name, tensor)
+        if waiting and size + _aligned(tensor.nbytes) > bucket_bytes:
+            buckets.append(_bucket(waiting))
+            waiting, size = [], 0
+        waiting.append((name, tensor))
+        size += _aligned(tensor.nbytes)
+    if waiting:
+        buckets.append(_bucket(waiting))
+    return Weights(buckets, total.value)
+
+
+def unpack(buckets: Iterable[Bucket]) -> Iterator[tuple[str, Tensor]]:
+    """The (name, tensor) pairs; tensors share the buckets' memory and must not be written to."""
+    for bucket in buckets:
+        data = _as_tensor(bucket.data)
+        for slot in bucket.slots:
+            dtype = getattr(torch, slot.dtype)
+            count = int(np.prod(slot.shape)) * dtype.itemsize
+            yield slot.name, data[slot.offset : slot.offset + count].view(dtype).reshape(slot.shape)
+
+
+class Checksum:
+    """A sum over names and bits of tensors, in any order, on any device; 64 bits.
+
+    Every word of a tensor counts with a factor that depends on its position, so that neither a changed, a swapped nor a
+    missing word leaves the sum as it was. It guards against mistakes, not against malice.
+    """
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, name: str, tensor: Tensor) -> None:
+        """Count one tensor."""
+        words = tensor.detach().contiguous().reshape(-1).view(_WORDS[tensor.dtype.itemsize]).to(torch.int64)
+        factors = torch.arange(1, len(words) + 1, device=words.device) % _PERIOD + 1
+        own = int((words * factors).sum().item())
+        seed = int.from_bytes(f"{name}{tuple(tensor.shape)}".encode()[-32:], "little") % (1 << 61)
+        self.value = (self.value + own * (2 * seed + 1) + seed) % (1 << 64)
+
+
+def checksum(named: Iterable[tuple[str, Tensor]]) -> int:
+    """Of all pairs, in any order."""
+    total = Checksum()
+    for name, tensor in named:
+        total.add(name, tensor)
+    return total.value
+
+
+def _as_tensor(data: np.ndarray) -> Tensor:
+    """The same memory; torch warns of read-only arrays, as the object store's are."""
+    if not data.size:
+        return torch.zeros(0, dtype=torch.uint8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.from_numpy(data)
+
+
+def _aligned(size: int) -> int:
+    return (size + 15) // 16 * 16
+
+
+def _bucket(named: list[tuple[str, Tensor]]) -> Bucket:
+    data = np.zeros(sum(_aligned(tensor.nbytes) for _, tensor in named), np.uint8)
+    slots, offset = [], 0
+    for name, tensor in named:
+        slots.append(Slot(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), offset))
+        flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu()
+        data[offset : offset + tensor.nbytes] = flat.numpy()
+        offset += _aligned(tensor.nbytes)
+    return Bucket(slots, data)
