@@ -7,9 +7,11 @@ Where to look, by question:
     what is minimised                                 losses  advantages  objective (docs/losses.md)
     how an update is made                             trainer  network  critic  optimization  batching  meter
     how responses are made and scored                 engines/  rollouts  codec  chat
+    how new weights reach the generator               transfer
     which prompt comes next, and how stale it may be  curriculum  staleness
     the loops of a run                                driver  evaluator  waiting  launch  cluster
-    what is measured and reported                     stepmetrics  evaluation  parity  accounting  records  reporting
+    what is measured and reported                     stepmetrics  evaluation  parity  accounting  flops  records
+                                                      reporting
     what survives a stop                              checkpoints
 
 The light half (`schema`, `recipe`, `hints`, `models`, `tasks`, `data`, `verifiers`, `records`) imports neither torch,

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from training.flops import ModelShape, Work
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -22,21 +24,17 @@ class Usage:
 
 
 class ComputeMeter:
-    """A clock that runs while training does, and counters of tokens.
-
-    FLOPs: 2 per parameter and token generated, 6 per parameter and token trained on (forward and backward), 2 for a
-    forward pass alone (reference model, old values).
-    """
+    """A clock that runs while training does, and counters of tokens and of FLOPs by the model's shape."""
 
     def __init__(
         self,
         *,
         devices: int,
-        parameters: int,
+        shape: ModelShape,
         start: Usage = Usage(),  # noqa: B008 - frozen
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._devices, self._parameters, self._clock = devices, parameters, clock
+        self._devices, self._shape, self._clock = devices, shape, clock
         self._usage = start
         self._running_since: float | None = None
 
@@ -50,13 +48,14 @@ class ComputeMeter:
         self._usage = self.usage()
         self._running_since = None
 
-    def generated(self, response_tokens: int, processed_tokens: int) -> None:
-        """Tokens sampled, and tokens that went through the network for them (prompts included)."""
-        self._count(response_tokens, 2.0 * self._parameters * processed_tokens)
+    def generated(self, response_tokens: int, work: Work) -> None:
+        """Tokens sampled, and the sequences (prompts included) that went through the network for them."""
+        self._count(response_tokens, self._shape.forward_flops(work))
 
-    def trained(self, response_tokens: int, processed_tokens: int, forward_tokens: int = 0) -> None:
-        """Tokens in the loss, tokens that went forward and backward for them, and tokens that went forward alone."""
-        self._count(response_tokens, self._parameters * (6.0 * processed_tokens + 2.0 * forward_tokens))
+    def trained(self, response_tokens: int, work: Work, forward: Work = Work()) -> None:  # noqa: B008 - frozen
+        """Tokens in the loss, sequences that went forward and backward for them, and those that went forward alone
+        (reference model, old values)."""
+        self._count(response_tokens, self._shape.training_flops(work) + self._shape.forward_flops(forward))
 
     def usage(self) -> Usage:
         """Compute used until now."""

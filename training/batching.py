@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from training.flops import Work
 from training.rollouts import Group, Sample
 
 
@@ -29,8 +30,8 @@ class StepResult:
 
     metrics: dict[str, float]
     trained_tokens: int  # response tokens in the loss
-    processed_tokens: int  # prompt and response tokens that went forward and backward
-    forward_tokens: int = 0  # prompt and response tokens that went forward alone
+    work: Work = Work()  # sequences that went forward and backward
+    forward_work: Work = Work()  # sequences that went forward alone
 
 
 def make_batch(groups: Sequence[Group]) -> Batch:

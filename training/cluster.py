@@ -132,9 +132,9 @@ class TrainerActor:
 
         self._trainer = Trainer(recipe, model_folder, threads)
 
-    def ready(self) -> tuple[int, int]:
-        """Returns when the network has loaded: (process id, number of parameters)."""
-        return os.getpid(), self._trainer.describe()["parameters"]
+    def ready(self) -> int:
+        """Returns when the network has loaded: process id."""
+        return os.getpid()
 
     def call(self, method: str, *args: Any) -> Any:
         """Any method of training.trainer.Trainer."""
@@ -195,7 +195,6 @@ class Cluster:
         self._group: Any = None  # PlacementGroup once placed
         self._actors: list[Any] = []
         self.processes: list[int] = []
-        self.parameters = 0
 
     async def start(self) -> tuple[RemoteGenerator, RemoteTrainer]:
         """Place and load both, at the same time."""
@@ -213,7 +212,7 @@ class Cluster:
             _as_coroutine(generator.ready.remote()), _as_coroutine(trainer.ready.remote())
         )
         log.info("loading the generator (%s) and the trainer", self._recipe.engine.type)
-        generator_processes, (trainer_process, self.parameters) = await self._switch.result(
+        generator_processes, trainer_process = await self._switch.result(
             loaded, what="generator and trainer to load", timeout=LOADING_TIMEOUT_SECONDS
         )
         self.processes = [*generator_processes, trainer_process]

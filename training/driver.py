@@ -22,6 +22,7 @@ from training.checkpoints import Checkpoint, write_checkpoint
 from training.codec import Codec
 from training.curriculum import PromptSampler, ramp_share
 from training.evaluator import Evaluator
+from training.flops import ModelShape, Work
 from training.parity import check_parity
 from training.reporting import Reporter
 from training.rollouts import Generator, Group, Rollouts, warn_of_failures
@@ -72,7 +73,7 @@ class Controller:
         trainer: TrainerHandle,
         reporter: Reporter,
         run_dir: Path,
-        parameters: int,
+        shape: ModelShape,
         resume: Checkpoint | None = None,
         switch: Switchboard | None = None,
     ) -> None:
@@ -85,7 +86,7 @@ class Controller:
         prompts, self._first_metrics = usable_training(task.training_prompts(recipe.seed), self._rollouts)
         self._sampler = PromptSampler(prompts, recipe.curriculum, recipe.seed)
         start = self.usage_of(resume)
-        self._meter = ComputeMeter(devices=recipe.resources.devices, parameters=parameters, start=start)
+        self._meter = ComputeMeter(devices=recipe.resources.devices, shape=shape, start=start)
         depth, push_every = depth_and_push_interval(recipe)
         self._buffer: WorkBuffer[Group] = WorkBuffer(
             prompts_per_step=recipe.rollout.prompts_per_step,
@@ -216,7 +217,7 @@ class Controller:
         )
         (group,) = await asyncio.wait_for(work, GENERATION_TIMEOUT_SECONDS)
         response = sum(len(sample.response) for sample in group.samples)
-        self._meter.generated(response, sum(len(sample.tokens) for sample in group.samples))
+        self._meter.generated(response, Work.of(len(sample.tokens) for sample in group.samples))
         return group
 
     async def _refilled(self, ticket: Ticket, group: Group) -> Group:
@@ -305,7 +306,7 @@ class Controller:
             self._trainer.train_step(make_batch(groups)), TRAINING_TIMEOUT_SECONDS
         )
         self._buffer.trained()
-        self._meter.trained(result.trained_tokens, result.processed_tokens, result.forward_tokens)
+        self._meter.trained(result.trained_tokens, result.work, result.forward_work)
         for ticket, group in taken:
             del self._prompts[ticket.number]
             self._record(group)

@@ -18,6 +18,7 @@ from training import cluster, models
 from training.checkpoints import Checkpoint, newest_checkpoint
 from training.codec import Codec
 from training.driver import Controller, Outcome
+from training.flops import ModelShape
 from training.recipe import Recipe, RecipeError, check_runnable, content_hash
 from training.reporting import JOURNAL, Reporter, open_reporter
 from training.tasks import Task
@@ -87,7 +88,7 @@ async def _run(
             trainer=trainer,
             reporter=reporter,
             run_dir=run_dir,
-            parameters=actors.parameters,
+            shape=ModelShape.of(model_folder),
             resume=checkpoint,
             switch=switch,
         )

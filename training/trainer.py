@@ -15,6 +15,7 @@ from training.advantages import RunningMoments, gae, group_advantages, has_varia
 from training.batching import Batch, StepResult, micro_batches
 from training.checkpoints import CheckpointError
 from training.critic import Critic
+from training.flops import Work
 from training.losses import aggregation_weights
 from training.meter import Meter
 from training.network import (
@@ -68,10 +69,6 @@ class Trainer:
         scratch.grad = torch.zeros_like(scratch)
         torch.optim.AdamW([scratch], fused=True).step()
 
-    def describe(self) -> dict[str, int]:
-        """Size of the policy."""
-        return {"parameters": sum(parameter.numel() for parameter in self._model.parameters())}
-
     # -- one step --------------------------------------------------------------------------------------------
 
     def train_step(self, batch: Batch) -> StepResult:
@@ -83,14 +80,14 @@ class Trainer:
         self._step += 1
         metrics = {"effective_batch": float(len(rows)), "grad_norm": 0.0}
         if not len(rows):
-            return StepResult(metrics, 0, 0)
+            return StepResult(metrics, 0)
         targets, num_forward = self._targets(batch, rows)
         epochs = self._recipe.loss.epochs
         for _ in range(epochs):
             metrics |= self._accumulate(batch.tokens[rows], batch.lengths[rows], targets)
             metrics |= self._update()
-        trained, processed = int(batch.mask[rows].sum()), int(batch.lengths[rows].sum())
-        return StepResult(metrics, epochs * trained, epochs * processed, num_forward * processed)
+        trained, work = int(batch.mask[rows].sum()), Work.of(batch.lengths[rows])
+        return StepResult(metrics, epochs * trained, work * epochs, work * num_forward)
 
     def _teaching_rows(self, batch: Batch) -> np.ndarray:
         """Rows in the loss. Dropped ones leave every denominator, and the advantages' moments."""

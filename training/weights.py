@@ -32,8 +32,8 @@ def weight_files(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def tensor_sizes(file: Path) -> dict[str, int]:
-    """Tensor -> number of elements. WeightsError for a file that is cut off or no safetensors."""
+def tensor_shapes(file: Path) -> dict[str, tuple[int, ...]]:
+    """Tensor -> shape. WeightsError for a file that is cut off or no safetensors."""
     broken = WeightsError(f"has a {file.name} that is cut off or no safetensors")
     try:
         with file.open("rb") as content:
@@ -45,14 +45,14 @@ def tensor_sizes(file: Path) -> dict[str, int]:
         end = max((entry["data_offsets"][1] for entry in tensors.values()), default=0)
         if file.stat().st_size < 8 + length + end:
             raise broken
-        return {name: math.prod(entry["shape"]) for name, entry in tensors.items()}
+        return {name: tuple(entry["shape"]) for name, entry in tensors.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
         raise broken from None
 
 
 def count_parameters(folder: Path) -> int:
     """Parameters in all weights; WeightsError where they are missing or incomplete."""
-    sizes: dict[str, int] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for file in weight_files(folder):
-        sizes |= tensor_sizes(file)
-    return sum(sizes.values())
+        shapes |= tensor_shapes(file)
+    return sum(math.prod(shape) for shape in shapes.values())

@@ -1,6 +1,9 @@
 import pytest
 
 from training.accounting import ComputeMeter, Usage
+from training.flops import ModelShape, Work
+
+SHAPE = ModelShape(parameters=12, matrix_parameters=10, attention_width=3)
 
 
 class Clock:
@@ -13,7 +16,7 @@ class Clock:
 
 def test_device_hours_count_devices_and_only_running_time() -> None:
     clock = Clock()
-    meter = ComputeMeter(devices=2, parameters=10, clock=clock)
+    meter = ComputeMeter(devices=2, shape=SHAPE, clock=clock)
     clock.now += 50  # loading
     meter.run()
     clock.now += 1800
@@ -27,16 +30,17 @@ def test_device_hours_count_devices_and_only_running_time() -> None:
 
 
 def test_flops_and_tokens() -> None:
-    meter = ComputeMeter(devices=1, parameters=10)
-    meter.generated(response_tokens=3, processed_tokens=5)
-    meter.trained(response_tokens=2, processed_tokens=4)
+    meter = ComputeMeter(devices=1, shape=SHAPE)
+    meter.generated(3, Work.of([5]))
+    meter.trained(2, Work.of([2, 2]), Work.of([4]))
 
-    assert meter.usage() == Usage(0.0, 2 * 10 * 5 + 6 * 10 * 4, 5)
+    generated, trained, forward = 20 * 5 + 6 * 25, 3 * (20 * 4 + 6 * 8), 20 * 4 + 6 * 16
+    assert meter.usage() == Usage(0.0, generated + trained + forward, 5)
 
 
 def test_goes_on_from_a_checkpoint() -> None:
     clock = Clock()
-    meter = ComputeMeter(devices=1, parameters=1, start=Usage(1.5, 7.0, 9), clock=clock)
+    meter = ComputeMeter(devices=1, shape=SHAPE, start=Usage(1.5, 7.0, 9), clock=clock)
     meter.run()
     clock.now += 3600
 

@@ -13,6 +13,7 @@ from training.checkpoints import Checkpoint, newest_checkpoint
 from training.codec import Codec
 from training.driver import Controller, Outcome
 from training.engines import make_engine
+from training.flops import ModelShape
 from training.parity import ParityError
 from training.recipe import Recipe, apply_overrides, load_recipe, recipe_names
 from training.rollouts import Completion, Group, Request, Rollouts
@@ -36,7 +37,7 @@ class Setup:
             trainer=self.trainer,
             reporter=self.reporter,
             run_dir=run_dir,
-            parameters=self.trainer.trainer.describe()["parameters"],
+            shape=ModelShape.of(folder),
             resume=resume,
         )
 

@@ -7,6 +7,7 @@ import torch
 
 from training.batching import Batch, make_batch
 from training.checkpoints import CheckpointError
+from training.flops import Work
 from training.recipe import Recipe, apply_overrides
 from training.rollouts import Completion, Group, Sample
 from training.tasks import Prompt
@@ -267,8 +268,8 @@ def test_epochs_are_updates_on_the_same_batch_and_count_as_compute(
     four = trainer.train_step(batch)
 
     assert trainer._optimizer.state_dict()["state"][0]["step"].item() == 4
-    assert four.processed_tokens == 4 * once.processed_tokens
-    assert (once.forward_tokens, four.forward_tokens) == (0, once.processed_tokens)  # old log-probabilities
+    assert four.work == once.work * 4
+    assert (once.forward_work, four.forward_work) == (Work(), once.work)  # old log-probabilities
     assert four.metrics["ratio_max"] > 1.001  # the last update's: the policy has moved since the step began
 
 

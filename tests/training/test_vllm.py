@@ -13,6 +13,7 @@ from tests.training.conftest import LocalTrainer, MemoryReporter
 from tests.training.test_rollouts import check_length_control
 from training.codec import Codec
 from training.driver import Controller
+from training.flops import ModelShape
 from training.recipe import Recipe, apply_overrides, load_recipe
 from training.rollouts import Completion, Request, Rollouts
 from training.tasks import make_task
@@ -145,7 +146,7 @@ def test_driver_trains_with_vllm(vllm: Engine, tmp_path: Path) -> None:
         trainer=trainer,
         reporter=reporter,
         run_dir=tmp_path,
-        parameters=1,
+        shape=ModelShape.of(vllm.folder),
     )
 
     outcome = vllm.run(controller.run())

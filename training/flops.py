@@ -1,0 +1,91 @@
+"""Floating-point operations of a model, from its shape: the headers of its weights and its config.json. No torch."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from training.weights import tensor_shapes, weight_files
+
+
+@dataclass(frozen=True)
+class Work:
+    """Sequences that went through the model once. `squared_tokens` is the sum of their squared lengths."""
+
+    tokens: int = 0
+    squared_tokens: int = 0
+
+    @classmethod
+    def of(cls, lengths: Iterable[int]) -> "Work":
+        """Work on sequences of these lengths, tokens."""
+        sizes = [int(length) for length in lengths]
+        return cls(sum(sizes), sum(size * size for size in sizes))
+
+    def __mul__(self, times: int) -> "Work":
+        return Work(times * self.tokens, times * self.squared_tokens)
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(self.tokens + other.tokens, self.squared_tokens + other.squared_tokens)
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """What the operations of a decoder depend on.
+
+    parameters: all of them, a tied head once. matrix_parameters: those that multiply a token's activations; the head
+    counts, a looked-up embedding does not, and of a mixture of experts only the share that a token is sent to.
+    attention_width: query heads x head size, summed over the layers.
+    """
+
+    parameters: int
+    matrix_parameters: float
+    attention_width: int
+
+    @classmethod
+    def of(cls, folder: Path) -> "ModelShape":
+        """Of the model in a folder. Raises WeightsError, or ValueError where config.json lacks a size."""
+        sizes: dict[str, tuple[int, ...]] = {}
+        for file in weight_files(folder):
+            sizes |= tensor_shapes(file)
+        config = json.loads((folder / "config.json").read_text())
+        config = config.get("text_config", config)
+        try:
+            heads, layers = int(config["num_attention_heads"]), int(config["num_hidden_layers"])
+            head_size = config.get("head_dim") or int(config["hidden_size"]) // heads
+        except KeyError as error:
+            raise ValueError(f"{folder}/config.json does not say {error.args[0]}") from None
+        share = _share_of_experts(config)
+        matrices = sum(_matrix_size(name, shape, share) for name, shape in sizes.items())
+        if not any(name.endswith("lm_head.weight") for name in sizes):
+            matrices += sum(_size(shape) for name, shape in sizes.items() if _is_embedding(name))
+        return cls(sum(map(_size, sizes.values())), matrices, layers * heads * int(head_size))
+
+    def forward_flops(self, work: Work) -> float:
+        """Two operations per matrix parameter and token; causal attention: two products over half of L x L."""
+        return 2.0 * self.matrix_parameters * work.tokens + 2.0 * self.attention_width * work.squared_tokens
+
+    def training_flops(self, work: Work) -> float:
+        """Forward and backward; recomputed activations are not counted."""
+        return 3.0 * self.forward_flops(work)
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for length in shape:
+        size *= length
+    return size
+
+
+def _is_embedding(name: str) -> bool:
+    return name.endswith(("embed_tokens.weight", "wte.weight", "word_embeddings.weight"))
+
+
+def _matrix_size(name: str, shape: tuple[int, ...], share_of_experts: float) -> float:
+    if len(shape) < 2 or _is_embedding(name):
+        return 0.0
+    return _size(shape) * (share_of_experts if ".experts." in name else 1.0)
+
+
+def _share_of_experts(config: dict) -> float:
+    experts = config.get("num_experts") or config.get("num_local_experts") or config.get("n_routed_experts")
+    return config.get("num_experts_per_tok", experts) / experts if experts else 1.0
