@@ -1,38 +1,49 @@
-"""Ray: connect or start, wait for a place, put generator and trainer into actors, take them away again."""
+"""A run's actors on Ray, from placement to removal.
+
+    connect ─► Cluster.start:  place  ─► make actors ─► load all of them at once ─► open the weight broadcast
+               Cluster.guard:  work of the driver, ended by the first part that dies, whoever waits for what
+               Cluster.stop:   engines end their processes, actors are killed, the place is given back
+
+`placement` says which devices, `actors` is what runs there, `parts` are the driver's handles on it.
+"""
 
 import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from training.batching import Batch
-from training.rollouts import Completion, Request
+from training.actors import WATCH, GeneratorActor, TrainerActor, Whereabouts
+from training.parts import Part, RemoteGenerator, RemoteTrainer, first_error_or_all
+from training.placement import ClusterError, Patience, Seat, make_plan, wait_for_place
+from training.rollouts import Generator
 from training.schema import Recipe, Resources
-from training.waiting import Switchboard
+from training.waiting import Switchboard, WaitTimeout
+
+__all__ = ["Cluster", "ClusterError", "connect", "this_host"]
 
 log = logging.getLogger("training")
+T = TypeVar("T")
 
-PLACEMENT_REPORT_SECONDS = 10.0
-TOO_SMALL_SECONDS = 60.0  # a cluster that lacks devices altogether may still be growing
-PLACEMENT_TIMEOUT_SECONDS = 24 * 3600.0
+LOCAL = "local"
+START_TIMEOUT_SECONDS = 300.0  # for actors' processes; Ray may have to start them from a slow disk
 LOADING_TIMEOUT_SECONDS = 1800.0
 SHUTDOWN_TIMEOUT_SECONDS = 10.0
-LOCAL_OBJECT_STORE_BYTES = 128 << 20
+BLAME_SECONDS = 3.0  # after an error: a part whose death caused it may become known
+MIN_OBJECT_STORE_BYTES = 128 << 20
 
 
-class ClusterError(RuntimeError):
-    """The cluster cannot place the run."""
+def connect(resources: Resources, weights_bytes: int = 0) -> str:
+    """Join the cluster that RAY_ADDRESS names (a Ray job sets it), or start a local one. Returns which, in words.
 
-
-def connect(resources: Resources) -> str:
-    """Join the cluster that RAY_ADDRESS names (a Ray job sets it), or start a local one. Returns which, in words."""
+    `weights_bytes`: what one version of the weights takes; a local object store is made to hold two and some.
+    """
     address = os.environ.get("RAY_ADDRESS", "")
     if address and not address.startswith("http"):  # http: a dashboard, for submitting jobs; nothing to join
         ray.init(address, namespace="headroom", log_to_driver=True, logging_level=logging.WARNING)
@@ -41,214 +52,228 @@ def connect(resources: Resources) -> str:
     os.environ.pop("RAY_ADDRESS", None)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    needed = resources.generator_cpus + resources.trainer_cpus
+    needed = sum(bundle["CPU"] for bundle in make_plan(resources).bundles)
     ray.init(
-        "local",
-        num_cpus=max(needed, os.cpu_count() or 1),
+        LOCAL,
+        num_cpus=max(int(needed), os.cpu_count() or 1),
         include_dashboard=False,
         namespace="headroom",
-        object_store_memory=LOCAL_OBJECT_STORE_BYTES,
+        object_store_memory=max(MIN_OBJECT_STORE_BYTES, 5 * weights_bytes // 2),
         log_to_driver=True,
         logging_level=logging.WARNING,
     )
-    return "local"
-
-
-async def place(resources: Resources, switch: Switchboard) -> PlacementGroup:
-    """Reserve the generator's bundle and the trainer's; says every 10 s what is lacking. Raises ClusterError."""
-    bundles = [
-        _bundle(resources.generator_cpus, resources.generator_gpus),
-        _bundle(resources.trainer_cpus, resources.trainer_gpus),
-    ]
-    group = placement_group(bundles, strategy="PACK")
-    ready = asyncio.ensure_future(_as_coroutine(group.ready()))
-    waited = 0.0
-    while True:
-        await switch.result(
-            asyncio.wait({ready}, timeout=PLACEMENT_REPORT_SECONDS),
-            what="a placement",
-            timeout=2 * PLACEMENT_REPORT_SECONDS,
-        )
-        if ready.done():
-            ready.result()
-            return group
-        waited += PLACEMENT_REPORT_SECONDS
-        lacking = _lacking(bundles)
-        log.info("waiting for a place: %s", lacking)
-        if (waited >= TOO_SMALL_SECONDS and "only" in lacking) or waited >= PLACEMENT_TIMEOUT_SECONDS:
-            raise ClusterError(f"no place after {waited:.0f} s: {lacking}")
-
-
-def _bundle(cpus: int, gpus: int) -> dict[str, float]:
-    return {"CPU": float(cpus)} | ({"GPU": float(gpus)} if gpus else {})
-
-
-def _lacking(bundles: list[dict[str, float]]) -> str:
-    """What the run needs, what is free, and whether the cluster could ever have it ("has only")."""
-    total, free = ray.cluster_resources(), ray.available_resources()
-    parts = []
-    for name in sorted({name for bundle in bundles for name in bundle}):
-        needed = sum(bundle.get(name, 0) for bundle in bundles)
-        has = total.get(name, 0)
-        only = "only " if has < needed else ""
-        parts.append(f"needs {needed:g} {name}; {free.get(name, 0):g} free, the cluster has {only}{has:g}")
-    return ", ".join(parts)
-
-
-class GeneratorActor:
-    """Runs in Ray: an engine."""
-
-    def __init__(self, recipe: dict[str, Any], model_folder: str, threads: int) -> None:
-        from training.engines import make_engine
-
-        self._engine = make_engine(recipe, model_folder, threads)
-
-    async def ready(self) -> list[int]:
-        """Returns when the engine has loaded: process ids, this one first."""
-        return [os.getpid(), *await self._engine.processes()]
-
-    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
-        """See training.rollouts.Generator."""
-        return await self._engine.generate(requests, temperature)
-
-    async def update_weights(self, weights: Any, version: int) -> None:
-        """See training.rollouts.Generator."""
-        await self._engine.update_weights(weights, version)
-
-    async def interrupt(self) -> None:
-        """See training.rollouts.Generator."""
-        await self._engine.interrupt()
-
-    async def shutdown(self) -> None:
-        """End the engine's processes."""
-        self._engine.shutdown()
-
-
-class TrainerActor:
-    """Runs in Ray: a trainer. Calls are executed one after the other, in order."""
-
-    def __init__(self, recipe: dict[str, Any], model_folder: str, threads: int) -> None:
-        from training.trainer import Trainer
-
-        self._trainer = Trainer(recipe, model_folder, threads)
-
-    def ready(self) -> int:
-        """Returns when the network has loaded: process id."""
-        return os.getpid()
-
-    def call(self, method: str, *args: Any) -> Any:
-        """Any method of training.trainer.Trainer."""
-        return getattr(self._trainer, method)(*args)
-
-
-class RemoteGenerator:
-    """The generator's handle in the driver."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-
-    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
-        """See training.rollouts.Generator."""
-        return await self._actor.generate.remote(requests, temperature)
-
-    async def update_weights(self, weights: Any, version: int) -> None:
-        """`weights` is what RemoteTrainer.weights gave: they never pass through the driver."""
-        await self._actor.update_weights.remote(weights, version)
-
-    async def interrupt(self) -> None:
-        """See training.rollouts.Generator."""
-        await self._actor.interrupt.remote()
-
-
-class RemoteTrainer:
-    """The trainer's handle in the driver. All methods but `weights` are awaitable."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-
-    def train_step(self, batch: Batch) -> Awaitable[Any]:
-        """See training.trainer.Trainer."""
-        return self._actor.call.remote("train_step", batch)
-
-    def logp(self, batch: Batch) -> Awaitable[Any]:
-        """See training.trainer.Trainer."""
-        return self._actor.call.remote("logp", batch)
-
-    def weights(self) -> Any:
-        """A reference to the weights after the calls made so far."""
-        return self._actor.call.remote("weights")
-
-    async def save(self, path: str) -> None:
-        """See training.trainer.Trainer."""
-        await self._actor.call.remote("save", path)
-
-    async def load(self, path: str) -> int:
-        """See training.trainer.Trainer."""
-        return await self._actor.call.remote("load", path)
-
-
-class Cluster:
-    """The run's actors, from placement to removal."""
-
-    def __init__(self, recipe: Recipe, model_folder: Path, switch: Switchboard) -> None:
-        self._recipe, self._model_folder, self._switch = recipe, model_folder, switch
-        self._group: Any = None  # PlacementGroup once placed
-        self._actors: list[Any] = []
-        self.processes: list[int] = []
-
-    async def start(self) -> tuple[RemoteGenerator, RemoteTrainer]:
-        """Place and load both, at the same time."""
-        resources = self._recipe.resources
-        self._group = await place(resources, self._switch)
-        generator = self._actor(
-            GeneratorActor,
-            0,
-            cpus=resources.generator_cpus,
-            gpus=resources.generator_gpus,
-            max_concurrency=1000,
-        )
-        trainer = self._actor(TrainerActor, 1, cpus=resources.trainer_cpus, gpus=resources.trainer_gpus)
-        loaded = asyncio.gather(
-            _as_coroutine(generator.ready.remote()), _as_coroutine(trainer.ready.remote())
-        )
-        log.info("loading the generator (%s) and the trainer", self._recipe.engine.type)
-        generator_processes, trainer_process = await self._switch.result(
-            loaded, what="generator and trainer to load", timeout=LOADING_TIMEOUT_SECONDS
-        )
-        self.processes = [*generator_processes, trainer_process]
-        return RemoteGenerator(generator), RemoteTrainer(trainer)
-
-    def _actor(self, cls: type, bundle: int, *, cpus: int, gpus: int, **options: Any) -> Any:
-        strategy = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=bundle)
-        actor: Any = (
-            ray.remote(cls)
-            .options(num_cpus=cpus, num_gpus=gpus, scheduling_strategy=strategy, **options)
-            .remote(self._recipe.model_dump(mode="json"), str(self._model_folder), cpus)
-        )
-        self._actors.append(actor)
-        return actor
-
-    async def stop(self, *, patiently: bool) -> None:
-        """Shut the engine down, kill the actors, give the place back. Safe at any point of `start`.
-
-        Impatiently, the engine is not asked first: its processes notice that the actor is gone.
-        """
-        if self.processes and patiently:
-            shutdown = _as_coroutine(self._actors[0].shutdown.remote())
-            try:
-                await asyncio.wait_for(shutdown, SHUTDOWN_TIMEOUT_SECONDS)
-            except Exception as error:  # it is going away in any case
-                log.warning("the generator did not shut down by itself: %s", error)
-        for actor in self._actors:
-            ray.kill(actor)
-        if self._group is not None:
-            remove_placement_group(self._group)
-
-
-async def _as_coroutine(reference: Any) -> Any:
-    return await reference
+    return LOCAL
 
 
 def this_host() -> str:
     """Name of the driver's machine."""
     return socket.gethostname()
+
+
+class Cluster:
+    """The run's actors. `address` is what `connect` returned; a local cluster cannot grow."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        model_folder: Path,
+        switch: Switchboard,
+        *,
+        address: str = LOCAL,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
+        loading_timeout: float = LOADING_TIMEOUT_SECONDS,
+        generator_class: type = GeneratorActor,
+        trainer_class: type = TrainerActor,
+    ) -> None:
+        self._recipe, self._model_folder, self._switch = recipe, model_folder, switch
+        self._may_grow, self._patience = address != LOCAL, patience
+        self._loading_timeout = loading_timeout
+        self._generator_class, self._trainer_class = generator_class, trainer_class
+        self._group: PlacementGroup | None = None
+        self._engines: list[Part] = []
+        self._ranks: list[Part] = []
+        self._watches: list[asyncio.Task] = []
+        self._gone: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self.processes: list[int] = []
+
+    async def start(self) -> tuple[Generator, RemoteTrainer]:
+        """Place and load everything. Raises ClusterError, WaitTimeout naming what has not loaded, Stopped."""
+        return await self.guard(self._start())
+
+    async def guard(self, work: Awaitable[T]) -> T:
+        """The work's result. Raises ClusterError as soon as a part of the run dies; the work is then cancelled."""
+        task = asyncio.ensure_future(work)
+        either: set[asyncio.Future[Any]] = {task, self._gone}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if task.done() and self._watches and _may_come_of_a_death(task):
+                await asyncio.wait({self._gone}, timeout=BLAME_SECONDS)
+            if self._gone.done():
+                raise self._gone.result()
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task}, timeout=SHUTDOWN_TIMEOUT_SECONDS)
+
+    async def stop(self, *, patiently: bool) -> None:
+        """Shut the engines down, kill the actors, give the place back. Safe at any point of `start`.
+
+        Impatiently, the engines are not asked first: their processes notice that the actor is gone.
+        """
+        for watch in self._watches:
+            watch.cancel()
+        if self.processes and patiently:
+            ends = [asyncio.ensure_future(engine.call("shutdown")) for engine in self._engines]
+            done, late = await asyncio.wait(ends, timeout=SHUTDOWN_TIMEOUT_SECONDS)
+            for problem in filter(None, (end.exception() for end in done)):
+                log.warning("an engine did not shut down by itself: %s", problem)
+            for end in late:
+                end.cancel()
+        for part in self._engines + self._ranks:
+            ray.kill(part.actor)
+        if self._group is not None:
+            remove_placement_group(self._group)
+
+    # -- start -----------------------------------------------------------------------------------------------
+
+    async def _start(self) -> tuple[Generator, RemoteTrainer]:
+        resources, plan = self._recipe.resources, make_plan(self._recipe.resources)
+        self._group = placement_group(plan.bundles, strategy="PACK")
+        await wait_for_place(
+            self._group, resources, self._switch, may_grow=self._may_grow, patience=self._patience
+        )
+        self._engines = [
+            Part(f"generator {number}", self._make(self._generator_class, seat, max_concurrency=1000))
+            for number, seat in enumerate(plan.engines)
+        ]
+        ranks = [self._make(self._trainer_class, seat) for seat in plan.ranks]
+        self._ranks = [Part(f"trainer rank {number}", actor) for number, actor in enumerate(ranks)]
+        gpus = await self._find_out_where()
+        self._watches = [asyncio.create_task(self._watch(part)) for part in self._engines + self._ranks]
+        await self._load(gpus if resources.shared else {})
+        broadcasts = self._recipe.engine.weight_transfer == "collective"
+        if broadcasts:
+            await self._open_broadcast()
+        return _pool(self._engines), RemoteTrainer(self._ranks, broadcasts)
+
+    def _make(self, cls: type, seat: Seat, **options: Any) -> Any:
+        group: Any = self._group
+        strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=seat.bundle)
+        as_actor: Any = ray.remote  # its type does not know concurrency_groups
+        actor = as_actor(concurrency_groups={WATCH: 1})(cls)
+        return actor.options(
+            num_cpus=seat.cpus, num_gpus=seat.gpus, scheduling_strategy=strategy, **options
+        ).remote()
+
+    async def _find_out_where(self) -> dict[int, list[str]]:
+        """Note each part's process and machine, and number the ranks by machine and GPU. GPUs by bundle."""
+        plan = make_plan(self._recipe.resources)
+        gpus: dict[int, list[str]] = {}
+        found = await self._all("start", self._engines + self._ranks, START_TIMEOUT_SECONDS, "whereabouts")
+        for part, where in zip(self._engines + self._ranks, found, strict=True):
+            part.process, part.host = where.process, where.host
+        for seat, where in zip(plan.ranks, found[len(self._engines) :], strict=True):
+            gpus.setdefault(seat.bundle, []).extend(where.gpus)
+        by_place = sorted(zip(self._ranks, found[len(self._engines) :], strict=True), key=_place)
+        self._ranks = [part for part, _ in by_place]
+        for number, part in enumerate(self._ranks):
+            part.name, part.is_single = f"trainer rank {number}", len(self._ranks) == 1
+        for part in self._engines:
+            part.is_single = len(self._engines) == 1
+        self.processes = [where.process for where in found]
+        return gpus
+
+    async def _load(self, lent_gpus: dict[int, list[str]]) -> None:
+        """All at the same time: ranks have to meet."""
+        resources = self._recipe.resources
+        count = len(self._ranks)
+        address = await self._ranks[0].call("free_address") if count > 1 else ""
+        common = (self._recipe.model_dump(mode="json"), str(self._model_folder))
+        loads = [
+            (engine, engine.call("load", *common, resources.cpus_per_generator, gpus))
+            for engine, gpus in zip(self._engines, self._gpus_of_engines(lent_gpus), strict=True)
+        ]
+        loads += [
+            (rank, rank.call("load", *common, resources.cpus_per_trainer, index, count, address))
+            for index, rank in enumerate(self._ranks)
+        ]
+        parts = [part for part, _ in loads]
+        log.info("loading %s (%s)", ", ".join(part.name for part in parts), self._recipe.engine.type)
+        loaded = await self._gather("load", parts, [work for _, work in loads], self._loading_timeout)
+        self.processes += [child for children in loaded[: len(self._engines)] for child in children]
+
+    def _gpus_of_engines(self, lent: dict[int, list[str]]) -> list[list[str]]:
+        """What each engine may use of the GPUs that ranks of its bundle hold; empty: those that Ray gives it."""
+        left = {bundle: list(gpus) for bundle, gpus in lent.items()}
+        each = self._recipe.resources.gpus_per_generator if lent else 0
+        given = []
+        for seat in make_plan(self._recipe.resources).engines:
+            given.append([left[seat.bundle].pop(0) for _ in range(each)])
+        return given
+
+    async def _open_broadcast(self) -> None:
+        """Rank 0 of the group is the first trainer rank; engine workers follow."""
+        resources = self._recipe.resources
+        plans = await self._all("gather weights", self._ranks, self._loading_timeout, "plan_broadcast")
+        address, plan = plans[0]
+        workers = max(1, resources.gpus_per_generator)
+        size = 1 + workers * len(self._engines)
+        device = "cuda" if resources.trainer_gpus else "cpu"
+        joins = [self._ranks[0].call("open_broadcast", address, size, device)]
+        joins += [
+            engine.call("join_broadcast", address, 1 + number * workers, size, plan)
+            for number, engine in enumerate(self._engines)
+        ]
+        parts = [self._ranks[0], *self._engines]
+        await self._gather("join the weight broadcast", parts, joins, self._loading_timeout)
+
+    async def _all(self, what: str, parts: Sequence[Part], timeout: float, method: str) -> list[Any]:
+        return await self._gather(what, parts, [part.call(method) for part in parts], timeout)
+
+    async def _gather(
+        self, what: str, parts: Sequence[Part], work: Sequence[Awaitable[T]], timeout: float
+    ) -> list[T]:
+        """All results; WaitTimeout names the parts that did not do it."""
+        tasks = [asyncio.ensure_future(one) for one in work]
+        together = first_error_or_all([asyncio.shield(task) for task in tasks])
+        try:
+            return await self._switch.result(together, what=f"all parts to {what}", timeout=timeout)
+        except WaitTimeout:
+            late = [str(part) for part, task in zip(parts, tasks, strict=True) if not task.done()]
+            raise WaitTimeout(f"waited {timeout:.0f} s for {', '.join(late)} to {what}") from None
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    # -- death -----------------------------------------------------------------------------------------------
+
+    async def _watch(self, part: Part) -> None:
+        """`alive` returns only with the part's end: also where nobody waits for it at the moment."""
+        try:
+            await part.call("alive")
+            problem: Exception = ClusterError(f"{part} has ended")
+        except Exception as error:
+            problem = error
+        if not self._gone.done():
+            self._gone.set_result(problem)
+
+
+def _may_come_of_a_death(task: asyncio.Future) -> bool:
+    """Whether the error may be what one part says of another's death: then the death is the better reason."""
+    if task.cancelled() or isinstance(task.exception(), WaitTimeout):
+        return False
+    return isinstance(task.exception(), RuntimeError | OSError)
+
+
+def _place(found: tuple[Part, Whereabouts]) -> tuple[str, list[int | str]]:
+    where = found[1]
+    return where.host, [int(name) if name.isdigit() else name for name in where.gpus]
+
+
+def _pool(engines: list[Part]) -> Generator:
+    if len(engines) == 1:
+        return RemoteGenerator(engines[0])
+    from training.engines.pool import EnginePool
+
+    return EnginePool([RemoteGenerator(part) for part in engines])

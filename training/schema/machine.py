@@ -148,8 +148,12 @@ class Resources(Section):
                 raise ValueError(f"{what}_cpus ({cpus}) must be a multiple of {what}s ({count})")
         if self.trainer_gpus and self.trainer_gpus != self.num_trainers:
             raise ValueError(f"trainers ({self.num_trainers}) must be trainer_gpus ({self.trainer_gpus})")
-        if self.shared and bool(self.generator_gpus) != bool(self.trainer_gpus):
-            raise ValueError("shared needs generator and trainer on devices of the same kind")
+        if self.shared and self.generator_gpus != self.trainer_gpus:
+            raise ValueError("shared needs generator_gpus and trainer_gpus to be the same GPUs, or none")
+        if self.shared and max(counts := (self.num_generators, self.num_trainers)) % min(counts):
+            raise ValueError(
+                f"shared needs trainers ({counts[1]}) to be a multiple of generators ({counts[0]}) or the other way"
+            )
         return self
 
 
@@ -163,3 +167,7 @@ class Evaluation(Section):
 class Checkpoint(Section):
     every_steps: Positive = Field(default=100, description="Updates between checkpoints.")
     keep: Positive = Field(default=2, description="Newest checkpoints kept.")
+    save_model: bool = Field(
+        default=True,
+        description="At the end of a run that ends well, write the model to RUN_DIR/model in Hugging Face format.",
+    )

@@ -1,0 +1,97 @@
+"""Actors without torch and models, for tests of what the cluster does with them."""
+
+import asyncio
+import os
+import signal
+import threading
+from typing import Any
+
+from training.actors import GeneratorActor, TrainerActor
+from training.rollouts import Completion, Request
+
+
+class ToyEngine:
+    """Remembers its weights; `generate` answers with the version, forty for ever."""
+
+    def __init__(self) -> None:
+        self.version, self.weights = 0, None
+
+    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
+        if requests[0].max_tokens == 40:
+            await asyncio.Event().wait()
+        return [Completion([self.weights or 0], [0.0], True, [self.version]) for _ in requests]
+
+    async def update_weights(self, weights: int, version: int) -> None:
+        self.weights, self.version = weights, version
+
+    async def interrupt(self) -> None:
+        raise LookupError("nothing to interrupt\nat all")
+
+    def shutdown(self) -> None:
+        pass
+
+
+class ToyGenerator(GeneratorActor):
+    async def load(
+        self, recipe: dict[str, Any], model_folder: str, threads: int, gpus: list[str]
+    ) -> list[int]:
+        assert (threads, gpus) == (1, [])
+        self._engine = ToyEngine()
+        return []
+
+
+class ToyBrain:
+    """A trainer rank; "batches" are numbers."""
+
+    def __init__(self, index: int, count: int) -> None:
+        self.index, self.count, self.seen = index, count, []
+
+    def train_step(self, batch: Any) -> tuple[int, int, list[Any]]:
+        """Rank 0's differs from the others'. Certain batches go wrong on the last rank."""
+        self.seen.append(batch)
+        if self.index == self.count - 1:
+            if batch == "bad":
+                raise ArithmeticError("some words\nthe gradient norm of step 3 is not finite")
+            if batch == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+        if batch in ("bad", "die"):  # the others would wait for it in a collective
+            threading.Event().wait()
+        return self.index, self.count, self.seen
+
+    def weights(self) -> int:
+        return len(self.seen) + 100 * self.index
+
+    def process(self) -> int:
+        return os.getpid()
+
+
+class ToyTrainer(TrainerActor):
+    def load(
+        self, recipe: dict[str, Any], model_folder: str, threads: int, index: int, count: int, address: str
+    ) -> None:
+        assert address == ("here:1" if count > 1 else "")
+        self._trainer = ToyBrain(index, count)
+
+    def free_address(self) -> str:
+        return "here:1"
+
+
+class StuckTrainer(ToyTrainer):
+    """Its last rank never loads."""
+
+    def load(
+        self, recipe: dict[str, Any], model_folder: str, threads: int, index: int, count: int, address: str
+    ) -> None:
+        if index == count - 1:
+            threading.Event().wait()
+
+
+class DyingTrainer(ToyTrainer):
+    """Its last rank dies while it loads."""
+
+    def load(
+        self, recipe: dict[str, Any], model_folder: str, threads: int, index: int, count: int, address: str
+    ) -> None:
+        if index == count - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        threading.Event().wait()
