@@ -1,7 +1,7 @@
 """From rollouts to arrays, and from arrays to micro-batches. numpy only: the driver imports it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -22,6 +22,10 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    def of(self, rows: np.ndarray) -> "Batch":
+        """The samples of these rows."""
+        return Batch(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -71,3 +75,15 @@ def micro_batches(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
         batches.append(order[start : start + rows])
         start += rows
     return batches
+
+
+def shares(lengths: np.ndarray, max_tokens: int, count: int) -> list[list[np.ndarray]]:
+    """Each of `count` ranks' micro-batches (`micro_batches`), for every rank as many: the last ones may be empty.
+
+    Rows are dealt one by one in the order of their length, so that the ranks have about the same work.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    dealt = [order[rank::count] for rank in range(count)]
+    parts = [[rows[part] for part in micro_batches(lengths[rows], max_tokens)] for rows in dealt]
+    most = max(len(own) for own in parts)
+    return [own + [np.zeros(0, np.int64)] * (most - len(own)) for own in parts]

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 import torch
+from torch.distributed.tensor import DTensor
 
 from training.schema import Critic, Optimizer
 
@@ -19,13 +20,35 @@ def make_optimizer(
     of_critic = list(critic)
     if of_critic:
         groups.append({"params": of_critic, "lr": critic_settings.lr})
-    return torch.optim.AdamW(
+    optimizer = torch.optim.AdamW(
         groups,
         betas=settings.betas,
         eps=settings.eps,
         weight_decay=settings.weight_decay,
         fused=True,
     )
+    begin_state(optimizer)
+    return optimizer
+
+
+def begin_state(optimizer: torch.optim.AdamW) -> None:
+    """Make the moments now instead of in the first update, so that every checkpoint has them, also that of step 0."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            optimizer.state[parameter] = {
+                "step": torch.zeros((), device=parameter.device),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+
+
+def clip_gradients(optimizer: torch.optim.Optimizer, max_norm: float) -> float:
+    """Scale all gradients so that their norm is at most `max_norm`; returns the norm before, over all ranks."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
+    torch.nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
+    return norm.item()
 
 
 def set_learning_rates(optimizer: torch.optim.Optimizer, share: float, *peaks: float) -> None:

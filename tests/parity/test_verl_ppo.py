@@ -105,7 +105,7 @@ def test_entropy_of_logits(seed: int) -> None:
     weights = aggregation_weights("token", mask=batch.mask, prompt_index=batch.prompt_index)
 
     def ours(logits: Tensor) -> Tensor:
-        _, entropy = logp_and_entropy(logits, tokens, temperature=1.0, entropy_has_gradient=True)
+        _, entropy = logp_and_entropy(logits, tokens[:, 1:], temperature=1.0, entropy_has_gradient=True)
         return aggregate(entropy, batch.mask, weights)
 
     theirs = value_and_gradient(lambda x: verl.compute_entropy_loss(x, batch.mask.double()), logits)
