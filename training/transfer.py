@@ -4,6 +4,8 @@ A bucket is a plain numpy array: Ray's object store keeps it in shared memory, w
 without a copy. The checksum is taken before packing and again from what an engine has loaded.
 """
 
+import functools
+import math
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from torch import Tensor
 BUCKET_BYTES = 256 << 20
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _PERIOD = 65_521  # prime: positions a power of two apart have different factors
+_CHUNK_WORDS = 16 * _PERIOD  # counted at a time: a large tensor needs no second copy of eight bytes a word
 
 
 class TransferError(RuntimeError):
@@ -54,29 +57,60 @@ class Weights:
 
 def pack(named: Iterable[tuple[str, Tensor]], bucket_bytes: int = BUCKET_BYTES) -> Weights:
     """Weights of (name, tensor) pairs, in their order. A tensor larger than a bucket gets one of its own."""
-    buckets: list[Bucket] = []
+    total = Checksum()
+    buckets = []
+    for part in in_buckets(named, bucket_bytes):
+        for name, tensor in part:
+            total.add(name, tensor)
+        slots, size = layout(part)
+        data = torch.zeros(size, dtype=torch.uint8)
+        fill(data, slots, part)
+        buckets.append(Bucket(slots, data.numpy()))
+    return Weights(buckets, total.value)
+
+
+def in_buckets(named: Iterable[tuple[str, Tensor]], bucket_bytes: int) -> Iterator[list[tuple[str, Tensor]]]:
+    """Consecutive pairs that fit into a bucket together, one bucket's at a time."""
     waiting: list[tuple[str, Tensor]] = []
-    size, total = 0, Checksum()
+    size = 0
     for name, tensor in named:
-        total.add(name, tensor)
         if waiting and size + _aligned(tensor.nbytes) > bucket_bytes:
-            buckets.append(_bucket(waiting))
+            yield waiting
             waiting, size = [], 0
         waiting.append((name, tensor))
         size += _aligned(tensor.nbytes)
     if waiting:
-        buckets.append(_bucket(waiting))
-    return Weights(buckets, total.value)
+        yield waiting
+
+
+def layout(named: Iterable[tuple[str, Tensor]]) -> tuple[list[Slot], int]:
+    """Where the tensors of one bucket lie in it, and its size in bytes."""
+    slots, offset = [], 0
+    for name, tensor in named:
+        slots.append(Slot(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), offset))
+        offset += _aligned(tensor.nbytes)
+    return slots, offset
+
+
+def fill(data: Tensor, slots: Iterable[Slot], named: Iterable[tuple[str, Tensor]]) -> None:
+    """Copy tensors into their slots of `data`, uint8 of one dimension, on any device."""
+    for slot, (_, tensor) in zip(slots, named, strict=True):
+        flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+        data[slot.offset : slot.offset + tensor.nbytes].copy_(flat)
 
 
 def unpack(buckets: Iterable[Bucket]) -> Iterator[tuple[str, Tensor]]:
     """The (name, tensor) pairs; tensors share the buckets' memory and must not be written to."""
     for bucket in buckets:
-        data = _as_tensor(bucket.data)
-        for slot in bucket.slots:
-            dtype = getattr(torch, slot.dtype)
-            count = int(np.prod(slot.shape)) * dtype.itemsize
-            yield slot.name, data[slot.offset : slot.offset + count].view(dtype).reshape(slot.shape)
+        yield from tensors_in(_as_tensor(bucket.data), bucket.slots)
+
+
+def tensors_in(data: Tensor, slots: Iterable[Slot]) -> Iterator[tuple[str, Tensor]]:
+    """The (name, tensor) pairs of one bucket's bytes, whose memory they share."""
+    for slot in slots:
+        dtype = getattr(torch, slot.dtype)
+        count = math.prod(slot.shape) * dtype.itemsize
+        yield slot.name, data[slot.offset : slot.offset + count].view(dtype).reshape(slot.shape)
 
 
 class Checksum:
@@ -91,11 +125,23 @@ class Checksum:
 
     def add(self, name: str, tensor: Tensor) -> None:
         """Count one tensor."""
-        words = tensor.detach().contiguous().reshape(-1).view(_WORDS[tensor.dtype.itemsize]).to(torch.int64)
-        factors = torch.arange(1, len(words) + 1, device=words.device) % _PERIOD + 1
-        own = int((words * factors).sum().item())
+        words = tensor.detach().contiguous().reshape(-1).view(_WORDS[tensor.dtype.itemsize])
+        if not len(words):
+            own = 0
+        else:
+            own = int(torch.stack([_weighted(part) for part in words.split(_CHUNK_WORDS)]).sum().item())
         seed = int.from_bytes(f"{name}{tuple(tensor.shape)}".encode()[-32:], "little") % (1 << 61)
         self.value = (self.value + own * (2 * seed + 1) + seed) % (1 << 64)
+
+
+def _weighted(words: Tensor) -> Tensor:
+    """Sum of the words, each times its factor; modulo 2**64. At most `_CHUNK_WORDS` words."""
+    return (words.to(torch.int64) * _factors(words.device)[: len(words)]).sum()
+
+
+@functools.cache
+def _factors(device: torch.device) -> Tensor:
+    return torch.arange(1, _CHUNK_WORDS + 1, device=device) % _PERIOD + 1
 
 
 def checksum(named: Iterable[tuple[str, Tensor]]) -> int:
@@ -117,14 +163,3 @@ def _as_tensor(data: np.ndarray) -> Tensor:
 
 def _aligned(size: int) -> int:
     return (size + 15) // 16 * 16
-
-
-def _bucket(named: list[tuple[str, Tensor]]) -> Bucket:
-    data = np.zeros(sum(_aligned(tensor.nbytes) for _, tensor in named), np.uint8)
-    slots, offset = [], 0
-    for name, tensor in named:
-        slots.append(Slot(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), offset))
-        flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu()
-        data[offset : offset + tensor.nbytes] = flat.numpy()
-        offset += _aligned(tensor.nbytes)
-    return Bucket(slots, data)
