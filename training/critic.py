@@ -32,4 +32,4 @@ class Critic(torch.nn.Module):
         if self.trunk is not None:
             hidden = hidden_states(self.trunk, tokens, torch.float32)
         with torch.autocast(tokens.device.type, enabled=False):
-            return self.head(hidden.float()).squeeze(-1)
+            return self.head(hidden.float()).sum(dim=-1)  # of one: FSDP2 warns of a view, which squeeze is

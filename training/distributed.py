@@ -75,7 +75,12 @@ def choose_device(num_gpus: int, ranks: Ranks = ALONE) -> str:
 
 
 def join(ranks: Ranks, device: str, timeout: float = JOIN_TIMEOUT_SECONDS) -> None:
-    """Wait for all ranks and make the process group. Raises RanksError naming the ranks that did not come."""
+    """Wait for all ranks and make the process group, unless this process is in one already.
+
+    Raises RanksError naming the ranks that did not come within `timeout` seconds.
+    """
+    if dist.is_initialized():
+        return
     host, _, port = ranks.address.rpartition(":")
     patience = timedelta(seconds=timeout)
     try:

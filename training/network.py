@@ -55,7 +55,8 @@ class Networks(torch.nn.Module):
             chunk_tokens=self._chunk_tokens,
         )
         values = self.critic(tokens, hidden) if self.critic is not None else None
-        return _spread(logp, positions, wanted), _spread(entropy, positions, wanted), values
+        nowhere = torch.zeros_like(wanted, dtype=torch.float32)
+        return nowhere.masked_scatter(wanted, logp), nowhere.masked_scatter(wanted, entropy), values
 
 
 def hidden_states(decoder: torch.nn.Module, tokens: Tensor, dtype: torch.dtype) -> Tensor:
@@ -121,8 +122,3 @@ def _logits(weight: Tensor, hidden: Tensor) -> Tensor:
     """weight: [V, H], in the dtype of the matrix product."""
     with torch.autocast(hidden.device.type, enabled=False):
         return (hidden.to(weight.dtype) @ weight.T).float()
-
-
-def _spread(values: Tensor, positions: Tensor, like: Tensor) -> Tensor:
-    """[M] values at their positions among zeros, in the shape of `like`."""
-    return values.new_zeros(like.numel()).index_copy(0, positions, values).view(like.shape)

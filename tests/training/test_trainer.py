@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
