@@ -1,4 +1,4 @@
-"""`python -m training pretrain|run`: train without any server. With HEADROOM_URL set, records go there too."""
+"""`python -m training pretrain|run|export`: without any server. With HEADROOM_URL set, records go there too."""
 
 import argparse
 import contextlib
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="pretrain|run")
+    commands = parser.add_subparsers(required=True, metavar="pretrain|run|export")
 
     pretrain = commands.add_parser(
         "pretrain", help="make the base model of the default task (about a minute)"
@@ -52,6 +52,16 @@ def _parser() -> argparse.ArgumentParser:
         "--resume", action="store_true", help="go on from the newest checkpoint in the run folder"
     )
     run.set_defaults(command=_run)
+
+    export = commands.add_parser("export", help="write a checkpoint's model in Hugging Face format")
+    export.add_argument("--run-dir", type=Path, required=True, help="folder of the run")
+    export.add_argument("--step", type=int, help="of the checkpoint (default: the newest)")
+    export.add_argument("--out", type=Path, required=True, help="folder that the model will be")
+    export.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16", help="of the weights")
+    export.add_argument(
+        "--base-model", type=Path, help="folder of the model that the run started from, if moved"
+    )
+    export.set_defaults(command=_export)
     return parser
 
 
@@ -73,6 +83,16 @@ def _run(options: argparse.Namespace) -> int:
     print(
         f"{outcome.state}: {outcome.reason}; step {outcome.step}, pass rate {outcome.pass_rate}", flush=True
     )
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from training.export import export_run
+
+    export_run(
+        options.run_dir, options.out, step=options.step, dtype=options.dtype, base_model=options.base_model
+    )
+    print(f"made: {options.out}", flush=True)
     return 0
 
 

@@ -26,7 +26,7 @@ from training.rollouts import Generator
 from training.schema import Recipe, Resources
 from training.waiting import Switchboard, WaitTimeout
 
-__all__ = ["Cluster", "ClusterError", "connect", "this_host"]
+__all__ = ["Cluster", "ClusterError", "RemoteTrainer", "connect", "this_host"]
 
 log = logging.getLogger("training")
 T = TypeVar("T")

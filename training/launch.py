@@ -19,6 +19,7 @@ from training.checkpoints import Checkpoint, newest_checkpoint
 from training.codec import Codec
 from training.driver import Controller, Outcome
 from training.flops import ModelShape
+from training.model_hub import fetch_model
 from training.recipe import Recipe, RecipeError, check_runnable, content_hash
 from training.reporting import JOURNAL, Reporter, open_reporter
 from training.tasks import Task
@@ -28,6 +29,7 @@ from training.waiting import Stopped, Switchboard
 log = logging.getLogger("training")
 
 DOWNLOAD_TIMEOUT_SECONDS = 6 * 3600.0
+EXPORT_TIMEOUT_SECONDS = 3600.0
 
 
 def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
@@ -39,6 +41,7 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     journal = run_dir / JOURNAL
     if not resume and journal.exists() and journal.stat().st_size:
         raise RecipeError("", f"{run_dir} holds a run already; use --resume, or another --run-dir")
+    model_folder = _model_folder(recipe, home)
     resumed_from = (checkpoint.step if checkpoint else 0) if resume else None
     device = _device_words(recipe)
     reporter = open_reporter(run_dir, resumed_from_step=resumed_from, device=device)
@@ -48,7 +51,6 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
         _write_summary(recipe, run_dir, outcome, time.monotonic() - began)
         reporter.finish(outcome.state, outcome.reason)
 
-    model_folder = models.find_model(recipe.model, home)
     try:
         check_verifiers(task, recipe)
         outcome = asyncio.run(_run(recipe, run_dir, model_folder, task, reporter, checkpoint, conclude))
@@ -73,13 +75,13 @@ async def _run(
     """Everything that needs the event loop. `conclude` comes before the slow goodbye of engine and cluster."""
     switch = Switchboard()
     loop = asyncio.get_running_loop()
-    address = cluster.connect(recipe.resources)
+    address = cluster.connect(recipe.resources, _weights_bytes(recipe, model_folder))
     for number in (signal.SIGTERM, signal.SIGINT):  # after ray.init, which has handlers of its own
         loop.add_signal_handler(number, switch.stop)
-    actors = cluster.Cluster(recipe, model_folder, switch)
+    actors = cluster.Cluster(recipe, model_folder, switch, address=address)
     try:
         generator, trainer = await actors.start()
-        _write_driver_file(run_dir, address, actors)
+        _write_driver_file(run_dir, address, actors, model_folder)
         controller = Controller(
             recipe,
             task=task,
@@ -92,7 +94,9 @@ async def _run(
             resume=checkpoint,
             switch=switch,
         )
-        outcome = await controller.run()
+        outcome = await actors.guard(controller.run())
+        if recipe.checkpoint.save_model and outcome.state == "succeeded":
+            await _save_model(recipe, run_dir, model_folder, trainer)
     except Stopped:
         usage = Controller.usage_of(checkpoint)
         step = checkpoint.step if checkpoint else 0
@@ -103,6 +107,45 @@ async def _run(
     conclude(outcome)
     await actors.stop(patiently=outcome.state == "succeeded")
     return outcome
+
+
+async def _save_model(
+    recipe: Recipe, run_dir: Path, model_folder: Path, trainer: cluster.RemoteTrainer
+) -> None:
+    """RUN_DIR/model, from the last checkpoint. The run has ended well: what fails here is told, and can be repeated."""
+    checkpoint = newest_checkpoint(run_dir / "checkpoints")
+    if checkpoint is None:  # no step was made
+        return
+    out = run_dir / "model"
+    try:
+        written = trainer.export(
+            checkpoint.trainer_file, str(model_folder), str(out), recipe.precision.generator
+        )
+        await asyncio.wait_for(written, EXPORT_TIMEOUT_SECONDS)
+    except Exception as error:
+        log.warning(
+            "the model of step %d was not saved to %s: %s; `python -m training export --run-dir %s --out FOLDER` "
+            "makes it of the checkpoint",
+            *(checkpoint.step, out, _reason(error), run_dir),
+        )
+
+
+def _model_folder(recipe: Recipe, home: Path) -> Path:
+    """After a download and a check, where the model is the hub's. Raises RecipeError."""
+    if not models.is_to_be_downloaded(recipe.model, home):
+        return models.find_model(recipe.model, home)
+    try:
+        folder = fetch_model(recipe.model, home)
+    except models.ModelError as error:
+        raise RecipeError("model", str(error)) from None
+    check_runnable(recipe, home)
+    return folder
+
+
+def _weights_bytes(recipe: Recipe, model_folder: Path) -> int:
+    """Of one version as it travels to the generator."""
+    size = 4 if recipe.precision.generator == "float32" else 2
+    return size * (models.parameter_count(model_folder) or 0)
 
 
 def _home(run_dir: Path) -> Path:
@@ -118,9 +161,15 @@ def _device_words(recipe: Recipe) -> str:
     return f"{resources.devices} {kind}{'s' if resources.devices > 1 else ''}"
 
 
-def _write_driver_file(run_dir: Path, address: str, actors: cluster.Cluster) -> None:
-    """Who works for this run: for people, and for whoever cleans up."""
-    content = {"pid": os.getpid(), "host": cluster.this_host(), "ray": address, "processes": actors.processes}
+def _write_driver_file(run_dir: Path, address: str, actors: cluster.Cluster, model_folder: Path) -> None:
+    """Who works for this run, and from which model: for people, for whoever cleans up, and for an export."""
+    content = {
+        "pid": os.getpid(),
+        "host": cluster.this_host(),
+        "ray": address,
+        "processes": actors.processes,
+        "model": str(model_folder),
+    }
     (run_dir / "driver.json").write_text(json.dumps(content) + "\n")
 
 

@@ -1,7 +1,12 @@
-"""Models on disk: which there are, and whether one can hold a recipe's sequences. No torch needed."""
+"""Models: which there are, and whether one can hold a recipe's sequences. No torch needed.
+
+`model:` of a recipe is the name of a folder in HEADROOM_HOME/models, a path, or an id of the Hugging Face hub
+(`org/name`, `org/name@revision`), which is kept in HEADROOM_HOME/models/org--name.
+"""
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +14,7 @@ from training.chat import ChatTemplate, ChatTemplateError
 from training.weights import WeightsError, count_parameters
 
 BASE_MODEL = "tiny-arithmetic"  # made by `python -m training pretrain`
+HUB_ID = re.compile(r"(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w][\w./-]*))?")
 
 
 class ModelError(ValueError):
@@ -27,17 +33,47 @@ def available_models(home: Path) -> dict[str, Path]:
     return {path.parent.name: path.parent for path in configs}
 
 
-def find_model(name_or_path: str, home: Path | None = None) -> Path:
-    """The folder of a model given by name or path. Raises ModelError naming the models there are."""
-    known = available_models(home or default_home())
-    if name_or_path in known:
-        return known[name_or_path]
-    if "/" in name_or_path and (Path(name_or_path) / "config.json").is_file():
-        return Path(name_or_path)
+def find_model(name: str, home: Path | None = None) -> Path:
+    """The folder of a model given by name, path or id of the hub. Raises ModelError saying what there is."""
+    home = home or default_home()
+    places = _places(name, home)
+    for place in places:
+        if (place / "config.json").is_file():
+            return place
+    for place in places:
+        if place.is_dir():
+            raise ModelError(f"{place} has no config.json")
+    known = available_models(home)
     hint = f"there are: {', '.join(known)}" if known else "there are none yet"
-    if name_or_path == BASE_MODEL:
+    if name == BASE_MODEL:
         hint += "; `python -m training pretrain` makes it"
-    raise ModelError(f"no model named {name_or_path!r}; {hint}")
+    if is_hub_id(name):
+        hint += f"; of the hub, it would be in {hub_folder(name, home)}"
+    raise ModelError(f"no model named {name!r}; {hint}")
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether it looks like `org/name` or `org/name@revision`."""
+    return HUB_ID.fullmatch(name) is not None
+
+
+def hub_folder(name: str, home: Path) -> Path | None:
+    """Where a model of the hub is kept, and where a person may put it; None where the name is no id of the hub."""
+    return home / "models" / name.replace("/", "--") if is_hub_id(name) else None
+
+
+def is_to_be_downloaded(name: str, home: Path | None = None) -> bool:
+    """Whether the start of a run will download the model: an id of the hub that is not on this machine."""
+    is_here = any(place.is_dir() for place in _places(name, home or default_home()))
+    return is_hub_id(name) and not is_here and not os.environ.get("HF_HUB_OFFLINE")
+
+
+def _places(name: str, home: Path) -> list[Path]:
+    """Where a model may be: by its name, by its path, by its id of the hub."""
+    by_name = [home / "models" / name] if "/" not in name and name not in (".", "..") else []
+    by_path = [Path(name)] if "/" in name else []
+    by_id = hub_folder(name, home)
+    return by_name + by_path + ([by_id] if by_id else [])
 
 
 def context_tokens(folder: Path) -> int:
@@ -70,15 +106,15 @@ def parameter_count(folder: Path) -> int | None:
 
 
 def check_model(
-    name_or_path: str, home: Path | None = None, *, min_context: int, chat_template: bool = False
+    name: str, home: Path | None = None, *, min_context: int, chat_template: bool = False
 ) -> Path:
     """The model's folder. ModelError where its context is shorter than `min_context` tokens, or where tokenizer,
     end-of-sequence token, weights or (if asked for) chat template are missing. A pad token is not needed."""
-    folder = find_model(name_or_path, home)
+    folder = find_model(name, home)
     context = context_tokens(folder)
     if context < min_context:
         raise ModelError(
-            f"{name_or_path} has a context of {context} tokens; "
+            f"{name} has a context of {context} tokens; "
             f"the recipe needs {min_context} (prompt, thinking and answer)"
         )
     if not (folder / "tokenizer.json").is_file():

@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from training import models, tasks
+from training.devices import NoDevice, check_devices
 from training.schema import Recipe
 
 __all__ = [
@@ -129,6 +130,18 @@ def check_runnable(
         raise RecipeError("eval.prompts", str(error)) from None
     if recipe.curriculum.mode.endswith("_ramp"):
         _check_difficulties(recipe, task)
+    _check_model(recipe, home)
+    try:
+        check_devices(recipe.resources)
+    except NoDevice as error:
+        raise RecipeError(error.field, error.reason) from None
+    return task
+
+
+def _check_model(recipe: Recipe, home: Path | None) -> None:
+    """A model of the hub that is not here yet is downloaded, and checked, when the run starts."""
+    if models.is_to_be_downloaded(recipe.model, home):
+        return
     rollout = recipe.rollout
     try:
         models.check_model(
@@ -136,7 +149,6 @@ def check_runnable(
         )
     except models.ModelError as error:
         raise RecipeError("model", str(error)) from None
-    return task
 
 
 def _check_difficulties(recipe: Recipe, task: tasks.Task) -> None:

@@ -10,6 +10,7 @@ from training.models import (
     check_model,
     eos_token_ids,
     find_model,
+    is_to_be_downloaded,
     parameter_count,
 )
 
@@ -34,6 +35,42 @@ def test_find_by_name_and_by_path(tmp_path: Path) -> None:
 
     assert find_model("a", tmp_path) == folder
     assert find_model(str(folder), tmp_path / "nowhere") == folder
+
+
+def test_find_by_id_of_the_hub(tmp_path: Path) -> None:
+    folder = add_model(tmp_path, "org--a", {})
+    other = add_model(tmp_path, "org--a@v2--x", {})
+
+    assert find_model("org/a", tmp_path) == folder
+    assert find_model("org/a@v2/x", tmp_path) == other
+    assert not is_to_be_downloaded("org/a", tmp_path)
+    assert is_to_be_downloaded("org/a@v3", tmp_path)
+    with pytest.raises(ModelError, match=r"no model named 'org/b'; .* of the hub, it would be in .*/org--b$"):
+        find_model("org/b", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "/org/a", "./org/a", "org/", "org/a/b", "org/a@", "../a", "org/..", "o rg/a"]
+)
+def test_what_is_no_id_of_the_hub_is_not_downloaded(name: str, tmp_path: Path) -> None:
+    assert not is_to_be_downloaded(name, tmp_path)
+
+
+def test_offline_nothing_is_to_be_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    assert not is_to_be_downloaded("org/a", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["half", "org/half", "PATH"])
+def test_folder_without_configuration_is_named(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "models" / ("org--half" if name == "org/half" else "half")
+    folder.mkdir(parents=True)
+    name = str(folder) if name == "PATH" else name
+
+    assert not is_to_be_downloaded(name, tmp_path)
+    with pytest.raises(ModelError, match=f"^{folder} has no config.json$"):
+        find_model(name, tmp_path)
 
 
 def test_missing_base_model_says_how_to_make_it(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ class _Download(threading.Thread):
 
         endpoint = self._endpoint or constants.ENDPOINT
         try:
-            self.failure = _unreachable(endpoint) or self._download(endpoint)
+            self.failure = unreachable(endpoint) or self._download(endpoint)
         except Exception as error:  # whatever the library raises is told to whoever waits
             reason = str(error).strip().splitlines() or [type(error).__name__]
             self.failure = f"{endpoint} says: {reason[0]}"
@@ -123,7 +123,7 @@ class _Download(threading.Thread):
         return []
 
 
-def _unreachable(endpoint: str) -> str:
+def unreachable(endpoint: str) -> str:
     """Why nobody answers at the endpoint; "" where somebody does, whatever the answer."""
     import httpx
     from huggingface_hub import constants

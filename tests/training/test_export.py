@@ -1,0 +1,96 @@
+"""A checkpoint's model as a folder that transformers reads."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from training.checkpoints import CheckpointError
+from training.export import export_model
+from training.models import check_model
+from training.pretrain import Lessons, new_model, save
+from training.recipe import Recipe
+from training.trainer import Trainer
+
+TOKENS = torch.tensor([[4, 14, 5, 15, 2, 6]])
+
+
+def make_model(folder: Path, *, tied: bool) -> Path:
+    torch.manual_seed(3)
+    lessons = Lessons(hidden=16, layers=2, heads=2, mlp=16, context=64)
+    model = new_model(lessons)
+    if tied:
+        model.config.tie_word_embeddings = True
+        model.tie_weights()
+    save(model, lessons, folder)
+    return folder
+
+
+def trained(recipe: Recipe, base: Path, into: Path) -> Trainer:
+    """A trainer with weights that no file has but its checkpoint."""
+    trainer = Trainer(recipe.model_dump(mode="json"), str(base))
+    with torch.no_grad():
+        for parameter in trainer._networks.policy.parameters():
+            parameter.add_(0.01 * torch.randn_like(parameter))
+    trainer.save(str(into))
+    return trainer
+
+
+@torch.no_grad()
+def logits(model: torch.nn.Module) -> torch.Tensor:
+    return model(input_ids=TOKENS, use_cache=False).logits
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_exported_model_is_the_trained_one(toy_recipe: Recipe, tmp_path: Path, tied: bool) -> None:
+    base = make_model(tmp_path / "base", tied=tied)
+    (base / "generation_config.json").write_text('{"temperature": 0.6, "do_sample": true}')
+    (base / "chat_template.jinja").write_text("{{ messages }}")
+    trainer = trained(toy_recipe, base, tmp_path / "trainer")
+
+    export_model(tmp_path / "trainer", base, tmp_path / "out", dtype="float32")
+
+    read, report = AutoModelForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert torch.equal(logits(read), logits(trainer._networks.policy))
+    assert not torch.equal(logits(read), logits(AutoModelForCausalLM.from_pretrained(base)))
+    assert (read.lm_head.weight is read.model.embed_tokens.weight) == tied
+    assert AutoTokenizer.from_pretrained(tmp_path / "out")("1+2=")["input_ids"] == [5, 14, 6, 15]
+    assert check_model(str(tmp_path / "out"), min_context=64) == tmp_path / "out"
+    assert (tmp_path / "out" / "chat_template.jinja").read_text() == "{{ messages }}"
+    assert json.loads((tmp_path / "out" / "generation_config.json").read_text())["temperature"] == 0.6
+    again = Trainer(toy_recipe.model_dump(mode="json"), str(tmp_path / "out"))  # `model:` of a new run
+    assert torch.equal(logits(again._networks.policy), logits(trainer._networks.policy))
+
+
+def test_tied_head_is_written_once(toy_recipe: Recipe, tmp_path: Path) -> None:
+    base = make_model(tmp_path / "base", tied=True)
+    trained(toy_recipe, base, tmp_path / "trainer")
+
+    export_model(tmp_path / "trainer", base, tmp_path / "out")
+
+    from safetensors import safe_open
+
+    with safe_open(tmp_path / "out" / "model.safetensors", "pt") as file:
+        names = set(file.keys())
+        dtypes = {file.get_tensor(name).dtype for name in names}
+    assert "lm_head.weight" not in names and "model.embed_tokens.weight" in names
+    assert dtypes == {torch.bfloat16}
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+def test_damaged_checkpoint_or_one_of_another_model(toy_recipe: Recipe, tmp_path: Path) -> None:
+    base = make_model(tmp_path / "base", tied=False)
+    trained(toy_recipe, base, tmp_path / "trainer")
+    other = tmp_path / "other"
+    save(new_model(Lessons(hidden=8, layers=1, heads=1, mlp=8)), Lessons(hidden=8), other)
+
+    with pytest.raises(CheckpointError, match="is of another model: lm_head.weight is .*17, 16.*has .*17, 8"):
+        export_model(tmp_path / "trainer", other, tmp_path / "out")
+    shutil.rmtree(tmp_path / "trainer")
+    with pytest.raises(CheckpointError, match="trainer cannot be read"):
+        export_model(tmp_path / "trainer", base, tmp_path / "out")
+    assert not (tmp_path / "out").exists() and not (tmp_path / ".out.partial").exists()
