@@ -56,7 +56,10 @@ class Recipe(Section):
     title: str = Field(min_length=1, max_length=100, description="Name for people.")
     description: str = Field("", max_length=2000, description="What this recipe is and where it comes from.")
     task: Task = Task()
-    model: str = Field(min_length=1, description="Folder in HEADROOM_HOME/models, or a path.")
+    model: str = Field(
+        min_length=1,
+        description="Folder in HEADROOM_HOME/models, a path, or org/name[@revision] of the Hugging Face hub.",
+    )
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
         default=0, description="Seed of prompts and sampling."
     )

@@ -49,7 +49,8 @@ class LaunchForm(forms.Form):
     task = forms.ChoiceField(help_text="Prompts plus a verifier, with a held-out split for evaluation.")
     model = forms.CharField(
         max_length=200,
-        help_text="A folder in HEADROOM_HOME/models, or a path that the cluster sees.",
+        help_text="A folder in HEADROOM_HOME/models, a path that the cluster sees, or org/name of the Hugging Face "
+        "hub: downloaded when the run starts, if it is not here yet.",
         widget=forms.TextInput(attrs={"list": "models", "autocomplete": "off", "spellcheck": "false"}),
     )
     seed = forms.IntegerField(help_text="Runs with several seeds show how sure a ceiling is.")
