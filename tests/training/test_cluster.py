@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,20 +57,25 @@ def two_nodes() -> Iterator[str]:
     server.communicate("", timeout=60)
 
 
-def make(switch: Switchboard, resources: dict[str, Any], **options: Any) -> Cluster:
+def make(
+    switch: Switchboard, resources: Mapping[str, Any], others: Mapping[str, Any] | None = None, **options: Any
+) -> Cluster:
     overrides = {f"resources.{name}": value for name, value in resources.items()} | {"offpolicy.k": 0}
+    overrides |= others or {}
     recipe = apply_overrides(load_recipe("tiny/scalerl"), overrides)
     options = {"address": "elsewhere", "generator_class": ToyGenerator, "trainer_class": ToyTrainer} | options
     return Cluster(recipe, Path("/nowhere"), switch, **options)
 
 
 def on_cluster(
-    work: Callable[[Cluster, Any, Any], Awaitable[None]], resources: dict[str, Any] = SPREAD
+    work: Callable[[Cluster, Any, Any], Awaitable[None]],
+    resources: Mapping[str, Any] = SPREAD,
+    others: Mapping[str, Any] | None = None,
 ) -> None:
     """Run `work(cluster, generator, trainer)` and take everything away again."""
 
     async def run() -> None:
-        cluster = make(Switchboard(), resources)
+        cluster = make(Switchboard(), resources, others)
         try:
             generator, trainer = await cluster.start()
             await work(cluster, generator, trainer)
@@ -106,6 +111,23 @@ def test_engines_and_ranks_lie_on_both_nodes_and_answer_as_one() -> None:
         assert [(answer.tokens, answer.versions) for answer in answers] == [([4], [7])] * 2
 
     on_cluster(work)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_weights_are_broadcast_to_all_engines_by_all_ranks() -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        await generator.update_weights(trainer.weights(), 7)
+
+        answers = await generator.generate([Request([1], 2), Request([2], 2)], 1.0)
+        assert sorted((answer.tokens, answer.versions) for answer in answers) == [([1], [7]), ([2], [7])]
+        seen = [(await part.call("call", "train_step", "a"))[2] for part in trainer.ranks]
+        assert seen == [["planned", "sent", "a"]] * 2
+
+        await trainer.train_step("no broadcast")
+        with pytest.raises(ClusterError, match=r"^trainer rank 1 \(.*\): nobody listens$"):
+            await asyncio.wait_for(generator.update_weights(trainer.weights(), 13), 20)
+
+    on_cluster(work, SPREAD, {"engine.weight_transfer": "collective"})
 
 
 @pytest.mark.usefixtures("two_nodes")

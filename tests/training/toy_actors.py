@@ -24,6 +24,16 @@ class ToyEngine:
     async def update_weights(self, weights: int, version: int) -> None:
         self.weights, self.version = weights, version
 
+    async def join_broadcast(self, address: str, first_rank: int, size: int, plan: list[str]) -> None:
+        assert (address, size, plan) == ("here:2", 3, ["weights"])
+        self.weights = first_rank
+
+    async def receive_weights(self, version: int) -> None:
+        """Version 13 never comes."""
+        if version == 13:
+            await asyncio.Event().wait()
+        self.version = version
+
     async def interrupt(self) -> None:
         raise LookupError("nothing to interrupt\nat all")
 
@@ -74,6 +84,19 @@ class ToyTrainer(TrainerActor):
 
     def free_address(self) -> str:
         return "here:1"
+
+    def plan_broadcast(self) -> tuple[str, list[str]]:
+        self._trainer.seen.append("planned")
+        return "here:2", ["weights"]
+
+    def open_broadcast(self, address: str, size: int, device: str) -> None:
+        assert (self._trainer.index, address, size, device) == (0, "here:2", 3, "cpu")
+
+    def broadcast(self) -> None:
+        """Goes wrong on the last rank after a bad batch."""
+        if self._trainer.index == 1 and "no broadcast" in self._trainer.seen:
+            raise ConnectionError("nobody listens")
+        self._trainer.seen.append("sent")
 
 
 class StuckTrainer(ToyTrainer):
