@@ -8,7 +8,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from training.checkpoints import CheckpointError
+from training.__main__ import main
+from training.checkpoints import MARKER, TRAINER_FILE, CheckpointError
 from training.export import export_model
 from training.models import check_model
 from training.pretrain import Lessons, new_model, save
@@ -29,12 +30,12 @@ def make_model(folder: Path, *, tied: bool) -> Path:
     return folder
 
 
-def trained(recipe: Recipe, base: Path, into: Path) -> Trainer:
+def trained(recipe: Recipe, base: Path, into: Path, change: float = 0.01) -> Trainer:
     """A trainer with weights that no file has but its checkpoint."""
     trainer = Trainer(recipe.model_dump(mode="json"), str(base))
     with torch.no_grad():
         for parameter in trainer._networks.policy.parameters():
-            parameter.add_(0.01 * torch.randn_like(parameter))
+            parameter.add_(change * torch.randn_like(parameter))
     trainer.save(str(into))
     return trainer
 
@@ -94,3 +95,75 @@ def test_damaged_checkpoint_or_one_of_another_model(toy_recipe: Recipe, tmp_path
     with pytest.raises(CheckpointError, match="trainer cannot be read"):
         export_model(tmp_path / "trainer", base, tmp_path / "out")
     assert not (tmp_path / "out").exists() and not (tmp_path / ".out.partial").exists()
+
+
+@pytest.fixture
+def run_dir(toy_recipe: Recipe, tmp_path: Path) -> Path:
+    """Folder of a run with checkpoints of steps 2 and 4."""
+    base = make_model(tmp_path / "base", tied=False)
+    for step in (2, 4):
+        folder = tmp_path / "run" / "checkpoints" / f"step-{step:08d}"
+        folder.mkdir(parents=True)
+        trained(toy_recipe, base, folder / TRAINER_FILE, change=0.1 * step)
+        (folder / MARKER).touch()
+    (tmp_path / "run" / "checkpoints" / "step-00000006").mkdir()  # no marker: not complete
+    (tmp_path / "run" / "driver.json").write_text(json.dumps({"model": str(base)}))
+    return tmp_path / "run"
+
+
+def test_command_takes_the_newest_checkpoint_or_that_of_a_step(run_dir: Path, tmp_path: Path) -> None:
+    assert main(["export", "--run-dir", str(run_dir), "--out", str(tmp_path / "new" / "four")]) == 0
+    assert main(["export", "--run-dir", str(run_dir), "--step", "2", "--out", str(tmp_path / "two")]) == 0
+    assert main(["export", "--run-dir", str(run_dir), "--step", "4", "--out", str(tmp_path / "four"),
+                 "--dtype", "float32"]) == 0  # fmt: skip
+
+    two, four, exact = (
+        AutoModelForCausalLM.from_pretrained(tmp_path / name, dtype=torch.float32)
+        for name in ("two", "new/four", "four")
+    )
+    assert torch.equal(four.lm_head.weight, exact.lm_head.weight.bfloat16().float())
+    assert not torch.equal(two.lm_head.weight, four.lm_head.weight)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--step", "6"], "has no checkpoint of step 6; there are: 2, 4"),
+        (["--run-dir", "ELSEWHERE"], "has no complete checkpoint"),
+        (["--out", "RUN"], "run is there already"),
+        (["--base-model", "ELSEWHERE"], "is not there; --base-model says where it is now"),
+    ],
+)
+def test_command_says_what_is_missing(
+    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], reason: str
+) -> None:
+    places = {"ELSEWHERE": str(tmp_path / "elsewhere"), "RUN": str(run_dir)}
+    options = [places.get(option, option) for option in options]
+
+    status = main(["export", "--run-dir", str(run_dir), "--out", str(tmp_path / "out"), *options])
+
+    assert status == 1
+    assert reason in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+def test_run_folder_that_does_not_know_its_model(
+    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run_dir / "driver.json").unlink()
+
+    assert main(["export", "--run-dir", str(run_dir), "--out", str(tmp_path / "out")]) == 1
+    assert "does not say which model the run started from; --base-model does" in capsys.readouterr().err
+
+
+def test_full_disk_leaves_what_was_there(run_dir: Path, tmp_path: Path) -> None:
+    """Here a file where the folder would be made."""
+    out = tmp_path / "out"
+    export_model(run_dir / "checkpoints" / "step-00000002" / TRAINER_FILE, tmp_path / "base", out)
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    (tmp_path / ".out.partial").write_text("in the way")
+
+    with pytest.raises(OSError, match=r"\.out\.partial"):
+        export_model(run_dir / "checkpoints" / "step-00000004" / TRAINER_FILE, tmp_path / "base", out)
+
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from training.__main__ import main
+from training.models import check_model
 
 
 def run(*arguments: str) -> int:
@@ -47,6 +48,18 @@ def test_run_folder_is_not_used_twice(
     assert "holds a run already; use --resume" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(any(Path("/dev").glob("nvidia[0-9]*")), reason="this machine has a GPU")
+def test_gpus_are_refused_where_there_are_none(
+    tmp_path: Path, toy_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["--set", f"model={toy_model}", "--set", "resources.trainer_gpus=2"]
+
+    status = run("tiny/scalerl", "--run-dir", str(tmp_path), *settings)
+
+    assert status == 1
+    assert "resources.trainer_gpus: asks for 2 GPUs; this machine has none" in capsys.readouterr().err
+
+
 @pytest.mark.timeout(240)
 def test_run_and_resume_end_to_end(tmp_path: Path, toy_model: Path) -> None:
     """The command itself: local Ray, generator and trainer actors, journal, summary, checkpoint, resume."""
@@ -71,3 +84,6 @@ def test_run_and_resume_end_to_end(tmp_path: Path, toy_model: Path) -> None:
     assert (summary["state"], summary["step"]) == ("succeeded", 3)
     for process in json.loads((tmp_path / "driver.json").read_text())["processes"]:
         assert not Path(f"/proc/{process}").exists()
+    saved = check_model(str(tmp_path / "model"), min_context=64) / "model.safetensors"
+    assert main(["export", "--run-dir", str(tmp_path), "--out", str(tmp_path / "again")]) == 0
+    assert saved.read_bytes() == (tmp_path / "again" / "model.safetensors").read_bytes()

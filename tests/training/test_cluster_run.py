@@ -1,0 +1,99 @@
+"""Runs through the command itself: several engines and ranks as actors of a local Ray, which announces enough cores."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.waiting import wait_until
+
+TWO_OF_EACH = [
+    "resources.generators=2",
+    "resources.generator_cpus=2",
+    "resources.trainers=2",
+    "resources.trainer_cpus=2",
+]
+
+
+def command(run_dir: Path, model: Path, *settings: str, steps: int = 3) -> list[str]:
+    """Of a synchronous run."""
+    words = [
+        *[sys.executable, "-m", "training", "run", "tiny/scalerl", "--run-dir", str(run_dir)],
+        *["--engine", "transformers", "--depth", "0", "--steps", str(steps), "--set", f"model={model}"],
+    ]
+    values = ["rollout.prompts_per_step=4", "rollout.generations_per_prompt=4", "filter.zero_variance=keep"]
+    values += ["eval.prompts=4", "eval.k=2", "eval.every_steps=3", "precision.generator=float32"]
+    for setting in [*values, *settings]:
+        words += ["--set", setting]
+    return words
+
+
+def train(run_dir: Path, model: Path, *settings: str) -> list[dict[str, Any]]:
+    """The records of the run."""
+    done = subprocess.run(command(run_dir, model, *settings), capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return records(run_dir)
+
+
+def records(run_dir: Path) -> list[dict[str, Any]]:
+    file = run_dir / "metrics.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def series(found: list[dict[str, Any]], metric: str) -> list[float]:
+    return [record["metrics"][metric] for record in found if metric in record["metrics"]]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, toy_model: Path) -> list[dict[str, Any]]:
+    """Records of one engine and one rank."""
+    return train(tmp_path_factory.mktemp("alone"), toy_model)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("transfer", ["object_store", "collective"])
+def test_two_engines_and_two_ranks_train_as_one_of_each(
+    alone: list[dict[str, Any]], tmp_path: Path, toy_model: Path, transfer: str
+) -> None:
+    many = train(tmp_path, toy_model, *TWO_OF_EACH, f"engine.weight_transfer={transfer}")
+
+    for metric in (
+        "train/loss",
+        "train/grad_norm",
+        "train/reward",
+        "train/response_length",
+        "eval/pass_rate",
+    ):
+        assert series(many, metric) == pytest.approx(series(alone, metric), rel=1e-4, abs=1e-6), metric
+    last, reference = many[-1]["compute"], alone[-1]["compute"]
+    assert (last["tokens"], last["flops"]) == (reference["tokens"], reference["flops"])
+    processes = json.loads((tmp_path / "driver.json").read_text())["processes"]
+    assert len(processes) == 4
+    assert not any(Path(f"/proc/{process}").exists() for process in processes)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("number", "name"), [(1, "generator 1"), (2, "trainer rank 0")])
+def test_part_that_is_killed_ends_the_run_by_its_name(
+    tmp_path: Path, schooled_model: Path, number: int, name: str
+) -> None:
+    words = command(
+        tmp_path, schooled_model, "resources.generators=2", "resources.generator_cpus=2", steps=100_000
+    )
+    run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: series(records(tmp_path), "train/loss"), 120, "the first step")
+    processes = json.loads((tmp_path / "driver.json").read_text())["processes"]
+
+    os.kill(processes[number], signal.SIGKILL)
+
+    _, errors = run.communicate(timeout=60)
+    assert run.returncode == 1
+    last = errors.strip().splitlines()[-1]
+    assert last.startswith(f"error: {name} (process {processes[number]} on ") and "died: killed" in last
+    for process in processes:
+        wait_until(lambda process=process: not Path(f"/proc/{process}").exists(), 20)
