@@ -29,7 +29,7 @@ import sys
 from ray.cluster_utils import Cluster
 small = {"object_store_memory": 80 << 20, "include_dashboard": False}
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, **small})
-cluster.add_node(num_cpus=3, object_store_memory=80 << 20)
+cluster.add_node(num_cpus=3, num_gpus=2, object_store_memory=80 << 20)  # Ray counts GPUs and uses none
 print(cluster.address, flush=True)
 sys.stdin.read()
 cluster.shutdown()
@@ -140,6 +140,18 @@ def test_shared_devices_are_taken_once() -> None:
 
 
 @pytest.mark.usefixtures("two_nodes")
+@pytest.mark.parametrize(("engines", "lent"), [(1, [["0", "1"]]), (2, [["0"], ["1"]])])
+def test_shared_gpus_are_held_by_ranks_and_lent_to_engines(engines: int, lent: list[list[str]]) -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        assert ray.available_resources().get("GPU", 0) == 0
+        assert sorted([await part.call("lent_gpus") for part in cluster._engines]) == lent
+        assert [(await part.call("whereabouts")).gpus for part in trainer.ranks] == [["0"], ["1"]]
+
+    on_cluster(work, {"shared": True, "generators": engines, "generator_cpus": engines, "trainer_cpus": 2,
+                      "generator_gpus": 2, "trainer_gpus": 2})  # fmt: skip
+
+
+@pytest.mark.usefixtures("two_nodes")
 def test_error_of_any_rank_is_raised_at_once_in_its_own_words() -> None:
     async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
         with pytest.raises(ClusterError) as raised:
@@ -234,7 +246,7 @@ def test_what_does_not_load_is_named() -> None:
     [
         ({"generator_cpus": 3, "trainer_cpus": 3}, "needs 6 CPU, the cluster has only 5"),
         ({"generator_cpus": 4}, "no node has 4 CPU; the largest has 3 CPU"),
-        ({"generator_gpus": 2}, "needs 2 GPU, the cluster has only 0"),
+        ({"generator_gpus": 3}, "needs 3 GPU, the cluster has only 2"),
     ],
 )
 @pytest.mark.parametrize(("address", "begin"), [(LOCAL, "too few devices"), ("elsewhere", "no place after")])

@@ -90,3 +90,22 @@ def test_what_cannot_be_shared(values: dict[str, int], message: str) -> None:
 )  # fmt: skip
 def test_what_nodes_could_never_hold(bundles: list, nodes: list, words: str) -> None:
     assert shortage(bundles, nodes) == words
+
+
+@pytest.mark.parametrize(
+    ("values", "devices"),
+    [
+        ({"generator_cpus": 2, "trainer_cpus": 3}, 5),
+        ({"generator_cpus": 2, "trainer_cpus": 3, "shared": True}, 3),
+        ({"generator_gpus": 6, "trainer_gpus": 2, "generators": 3, "generator_cpus": 9}, 8),
+        ({"generator_gpus": 4, "trainer_gpus": 4, "shared": True}, 4),
+    ],
+)
+def test_a_device_hour_counts_what_is_held_and_what_is_shared_once(
+    values: dict[str, int], devices: int
+) -> None:
+    plan = make_plan(resources(**values))
+
+    assert resources(**values).devices == devices
+    name = "GPU" if "generator_gpus" in values else "CPU"
+    assert sum(bundle.get(name, 0) for bundle in plan.bundles) == devices

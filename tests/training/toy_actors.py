@@ -45,9 +45,12 @@ class ToyGenerator(GeneratorActor):
     async def load(
         self, recipe: dict[str, Any], model_folder: str, threads: int, gpus: list[str]
     ) -> list[int]:
-        assert (threads, gpus) == (1, [])
-        self._engine = ToyEngine()
+        assert threads == 1
+        self._engine, self._gpus = ToyEngine(), gpus
         return []
+
+    async def lent_gpus(self) -> list[str]:
+        return self._gpus
 
 
 class ToyBrain:
