@@ -28,6 +28,7 @@ class Request:
     tokens: list[int]
     max_tokens: int
     seed: int | None = None  # of its samples; None: whatever the engine draws
+    position: int = 0  # of the first new token among the samples of `seed`: tokens made by an earlier request
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def generate(model: Path, engine: str, head: str) -> Said:
         made = make_engine(recipe_with(model, engine, head, head).model_dump(mode="json"), str(model))
         try:
             long = await made.generate([Request(prompt, 20) for prompt in prompts], 1.0)
-            return long, await made.generate([Request(prompts[0], 1)] * 256, 1.0)
+            return long, await made.generate([Request(prompts[0], 1)] * 1024, 1.0)
         finally:
             made.shutdown()
 

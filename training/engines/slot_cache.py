@@ -1,0 +1,128 @@
+"""The KV cache of the transformers engine: one row a sequence, allocated once; and attention over it.
+
+Rows 0 ... n - 1 are in use and a sequence's tokens lie at columns 0 ... length - 1: what a step needs is a view.
+Keys are kept as [slots, heads, size, columns] and values as [slots, heads, columns, size]: then both products of a
+step run along contiguous memory.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+ATTENTION = "headroom_slots"
+
+
+class SlotCache:
+    """What transformers' decoders call a cache: they hand over the keys and values of each layer's new tokens.
+
+    Say before each forward pass what the pass is: `prefill` or `step`.
+    """
+
+    def __init__(self, config: Any, slots: int, columns: int, dtype: torch.dtype, device: str) -> None:
+        heads, size, layers = _kv_heads(config), _head_size(config), range(config.num_hidden_layers)
+        self._keys = [_allocate((slots, heads, size, columns), dtype, device) for _ in layers]
+        self._values = [_allocate((slots, heads, columns, size), dtype, device) for _ in layers]
+        self._all_rows = torch.arange(slots, device=device)
+        self._num_clean = 0  # rows that hold numbers: what a mask hides must not be a NaN
+        self._is_step = False
+        self._rows = slice(0)
+        self._width = 0
+        self._source: Tensor | None = None
+        self._columns = self._all_rows[:0]
+
+    @staticmethod
+    def row_bytes(config: Any, columns: int, dtype: torch.dtype) -> int:
+        """Memory of one sequence."""
+        return (
+            2 * config.num_hidden_layers * _kv_heads(config) * _head_size(config) * columns * dtype.itemsize
+        )
+
+    def prefill(self, rows: slice, width: int, source: Tensor | None = None) -> None:
+        """The next pass fills columns 0 ... width - 1 of `rows`; row i gets what the pass computes in row source[i]."""
+        self._is_step, self._rows, self._width, self._source = False, rows, width, source
+        self._clean(rows.stop)
+
+    def step(self, columns: Tensor, width: int) -> None:
+        """The next pass has one new token a row, for columns[i] of row i, and attends to columns before `width`."""
+        self._is_step, self._rows, self._width = True, slice(len(columns)), width
+        self._columns = columns
+        self._clean(len(columns))
+
+    def _clean(self, num_rows: int) -> None:
+        """On first use and not before: memory that is never used is never claimed."""
+        for cache in (*self._keys, *self._values):
+            cache[self._num_clean : num_rows] = 0
+        self._num_clean = max(self._num_clean, num_rows)
+
+    def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any) -> tuple[Tensor, Tensor]:
+        """Called by the decoder's layers, [rows, heads, new tokens, size]. Returns what they attend to."""
+        own_keys, own_values = self._keys[layer], self._values[layer]
+        if not self._is_step:
+            chosen = slice(None) if self._source is None else self._source
+            own_keys[self._rows, :, :, : self._width] = keys[chosen].transpose(2, 3)
+            own_values[self._rows, :, : self._width] = values[chosen]
+            return keys, values
+        rows = self._all_rows[self._rows]
+        own_keys[rows, :, :, self._columns] = keys.squeeze(2)
+        own_values[rows, :, self._columns] = values.squeeze(2)
+        window = own_keys[self._rows, :, :, : self._width].transpose(2, 3)
+        return window, own_values[self._rows, :, : self._width]
+
+    def move(self, sources: list[int], targets: list[int], width: int) -> None:
+        """Copy the first `width` columns of rows onto others."""
+        for keys, values in zip(self._keys, self._values, strict=True):
+            keys[targets, :, :, :width] = keys[sources, :, :, :width]
+            values[targets, :, :width] = values[sources, :, :width]
+
+    def get_seq_length(self, layer: int = 0) -> int:
+        """Part of transformers' interface; positions are always given, so nothing depends on it."""
+        return 0
+
+
+def attend(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """transformers' attention interface. One new token a row: two batched products for all heads that share keys.
+
+    query: [N, heads, T, size]; key, value: [N, KV heads, W, size]; attention_mask: additive, [N, 1, 1, W].
+    torch's fused kernel takes every head of every row by itself, which on CPU is up to ten times as slow.
+    """
+    if query.shape[2] > 1:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+    rows, heads, _, size = query.shape
+    kv_heads = key.shape[1]
+    grouped = query.view(rows, kv_heads, heads // kv_heads, size) * (scaling or size**-0.5)
+    scores = torch.matmul(grouped, key.transpose(2, 3))
+    if attention_mask is not None:
+        scores += attention_mask
+    weights = scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype)
+    return torch.matmul(weights, value).reshape(rows, 1, heads, size), None
+
+
+AttentionInterface.register(ATTENTION, attend)
+
+
+def _allocate(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> Tensor:
+    """Uninitialised. On CPU by numpy, which asks the system for huge pages: a step reads from every row."""
+    if device != "cpu":
+        return torch.empty(shape, dtype=dtype, device=device)
+    return torch.from_numpy(np.empty(math.prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(shape)
+
+
+def _kv_heads(config: Any) -> int:
+    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+
+
+def _head_size(config: Any) -> int:
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
