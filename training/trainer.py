@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training import layers
+from training import cpu_kernels, layers
 from training.advantages import RunningMoments, gae, group_advantages, has_variance, normalize_tokens
 from training.batching import Batch, StepResult
 from training.critic import Critic
@@ -75,6 +75,8 @@ class Trainer:
         model = load_network(Path(model_folder), "cpu" if self._ranks.are_many else self._device)
         critic = Critic(model, self._recipe.critic.trunk) if with_critic else None
         networks = Networks(model, critic, self._recipe)
+        if self._device == "cpu":
+            cpu_kernels.install(networks, is_compiled=settings.compile)
         if settings.compile:
             layers.compile_layers(networks, self._device)
         if settings.activation_checkpointing:

@@ -69,7 +69,7 @@ def load_state(path: str, state: State, ranks: Ranks) -> dict[str, Any]:
             dcp.load(content, checkpoint_id=path, no_dist=not ranks.are_many)
         progress = from_bytes(content["progress"])
         set_random_state(from_bytes(content[own]))
-    except Exception as error:  # a damaged file is reported as one of many types
+    except (Exception, CheckpointException) as error:  # a damaged file is reported as one of many types
         raise CheckpointError(f"{path} is damaged: {reason_of(error)}") from error
     return progress
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from training.batching import Batch, make_batch
-from training.checkpoints import CheckpointError
 from training.flops import Work
 from training.recipe import Recipe, apply_overrides
 from training.rollouts import Completion, Group, Sample
@@ -100,19 +99,6 @@ def test_saved_trainer_goes_on_as_if_never_stopped(
     assert resumed.train_step(a_batch(1)).metrics == straight.train_step(a_batch(1)).metrics
     for name, value in weights(resumed).items():
         torch.testing.assert_close(value, weights(straight)[name], atol=0, rtol=0)
-
-
-def test_checkpoint_of_another_model_or_recipe_is_named(
-    toy_recipe: Recipe, toy_model: Path, schooled_model: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "trainer"
-    make_trainer(toy_recipe, schooled_model).save(str(path))
-    with pytest.raises(CheckpointError, match="another model or recipe"):
-        make_trainer(toy_recipe, toy_model).load(str(path))
-
-    make_trainer(toy_recipe, toy_model).save(str(path))
-    with pytest.raises(CheckpointError, match="another model or recipe"):
-        make_trainer(toy_recipe, toy_model, loss__type="ppo").load(str(path))
 
 
 def test_resume_takes_the_learning_rate_of_the_recipe(
