@@ -86,7 +86,9 @@ def test_part_that_is_killed_ends_the_run_by_its_name(
         tmp_path, schooled_model, "resources.generators=2", "resources.generator_cpus=2", steps=100_000
     )
     run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: series(records(tmp_path), "train/loss"), 120, "the first step")
+    wait_until(
+        lambda: series(records(tmp_path), "train/loss") or run.poll() is not None, 120, "the first step"
+    )
     processes = json.loads((tmp_path / "driver.json").read_text())["processes"]
 
     os.kill(processes[number], signal.SIGKILL)
