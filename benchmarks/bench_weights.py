@@ -141,6 +141,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--engine", choices=["vllm", "transformers"], help="one alone (default: both)")
     options = parser.parse_args()
+    torch.set_num_threads(1)  # of this thread: the other core is the engine's
     for engine in [options.engine] if options.engine else ["transformers", "vllm"]:
         measure(engine, options.rounds)
 
