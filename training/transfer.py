@@ -6,6 +6,7 @@ without a copy. The checksum is taken before packing and again from what an engi
 
 import functools
 import math
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -103,6 +104,13 @@ def unpack(buckets: Iterable[Bucket]) -> Iterator[tuple[str, Tensor]]:
     """The (name, tensor) pairs; tensors share the buckets' memory and must not be written to."""
     for bucket in buckets:
         yield from tensors_in(_as_tensor(bucket.data), bucket.slots)
+
+
+def map_file(path: str) -> Tensor:
+    """A file's bytes, uint8 of one dimension, mapped into memory and not copied; they must not be written to."""
+    return (
+        _as_tensor(np.memmap(path, np.uint8, mode="r")) if os.path.getsize(path) else _as_tensor(np.zeros(0))
+    )
 
 
 def tensors_in(data: Tensor, slots: Iterable[Slot]) -> Iterator[tuple[str, Tensor]]:

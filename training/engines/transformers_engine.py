@@ -17,13 +17,16 @@ from training.transfer import TransferError, Weights, checksum, unpack
 
 
 class TransformersEngine:
-    """Decodes all requests together; new ones join and finished ones leave between two tokens."""
+    """Decodes all requests together; new ones join and finished ones leave between two tokens.
+
+    kv_on_update: what happens to the KV cache of running requests when new weights come; may be changed at any time.
+    """
 
     def __init__(self, recipe: Recipe, folder: Path, threads: int) -> None:
         torch.set_num_threads(threads)
         self._device = device_of(recipe)
         self._decoder = Decoder(recipe, folder, self._device)
-        self._rebuilds = recipe.engine.kv_on_update == "rebuild"
+        self.kv_on_update = recipe.engine.kv_on_update
         self._waiting: deque[Job] = deque()
         self._decoding: asyncio.Task | None = None
         self._version = 0
@@ -90,7 +93,7 @@ class TransformersEngine:
             raise TransferError(f"weights of version {version} do not fit: missing {lacking}, unfit {unfit}")
         self._decoder.model.load_state_dict(new, strict=False)
         self._version = version
-        if self._rebuilds and len(self._decoder):
+        if self.kv_on_update == "rebuild" and len(self._decoder):
             self._decoder.rebuild()
 
     async def join_broadcast(self, address: str, first_rank: int, size: int, plan: Plan) -> None:

@@ -1,100 +1,233 @@
-"""Generation by vLLM's AsyncLLM. New weights arrive in flight: running requests go on with their stale KV cache."""
+"""Generation by vLLM's AsyncLLM. New weights arrive in flight: requests go on, with the KV cache kept or rebuilt.
+
+    update_weights:  pause ─► load between two steps ─► label with the version ─► resume
+
+The pause makes the version that vLLM reports for each token exact. Its 20 ms of courtesy (`pause_generation`) are
+left out: nobody waits for outputs here.
+"""
 
 import asyncio
 import itertools
 import os
-import tempfile
 from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from safetensors.torch import save as to_safetensors
-
+from training.broadcast import Plan
+from training.engines.devices import device_of
+from training.engines.shared_files import as_files
 from training.models import eos_token_ids
 from training.rollouts import Completion, Request
 from training.schema import Recipe
-from training.transfer import Weights, unpack
+from training.transfer import TransferError, Weights
 
 EXTENSION = "training.engines.vllm_worker.WeightsInFlight"
 UPDATE_TIMEOUT_SECONDS = 300.0
+GENERATE_TIMEOUT_SECONDS = 3600.0
+LOOK_SECONDS = 1.0  # whether the engine's processes are alive
+T = TypeVar("T")
+
+
+class EngineDied(RuntimeError):
+    """The engine's processes are gone, or do not answer; the message says which."""
 
 
 class VllmEngine:
-    """One AsyncLLM. On CPU the engine core is the only child process; it dies with this one."""
+    """One AsyncLLM. On CPU the engine core is the only child process; it dies with this one.
+
+    kv_on_update: what happens to the KV cache of running requests when new weights come; may be changed at any time.
+    """
 
     def __init__(self, recipe: Recipe, folder: Path, threads: int) -> None:
+        self.kv_on_update = recipe.engine.kv_on_update
         self._version = 0
         self._ids = itertools.count()
+        self._open: set[str] = set()  # ids of requests on their way
+        self._workers: list[int] = []
+        self._is_salted = recipe.engine.prefix_caching
+        self._updating = asyncio.Lock()
         self._stop_ids = eos_token_ids(folder)
-        _set_environment(threads, on_gpu=recipe.resources.generator_gpus > 0)
+        _set_environment(threads, on_gpu=device_of(recipe) == "cuda")
         from vllm.v1.engine.async_llm import AsyncLLM
 
         self._engine: Any = AsyncLLM.from_engine_args(_engine_args(recipe, folder))
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
-        """All requests, in order, sampled at the same time. Equal ones go to vLLM as one, with n samples."""
-        positions: dict[tuple[tuple[int, ...], int], list[int]] = defaultdict(list)
-        for position, request in enumerate(requests):
-            positions[tuple(request.tokens), request.max_tokens].append(position)
+        """All requests, in order, sampled at the same time. Raises EngineDied.
+
+        Equal ones without a seed go to vLLM as one, with n samples.
+        """
+        positions: dict[Any, list[int]] = defaultdict(list)
+        for index, request in enumerate(requests):
+            alone = None if request.seed is None else index
+            positions[tuple(request.tokens), request.max_tokens, alone].append(index)
         equal = [(requests[where[0]], len(where)) for where in positions.values()]
-        parts = await asyncio.gather(*(self._sample(request, n, temperature) for request, n in equal))
+        names = [str(next(self._ids)) for _ in equal]
+        self._open.update(names)
+        samples = [
+            asyncio.ensure_future(self._sample(name, request, n, temperature))
+            for name, (request, n) in zip(names, equal, strict=True)
+        ]
+        try:
+            parts = await self._alive(asyncio.gather(*samples), "completions", GENERATE_TIMEOUT_SECONDS)
+        finally:
+            for sample in samples:
+                sample.cancel()  # where one has failed, or the caller gave up; no matter where it is done
+            self._open.difference_update(names)
         completions: dict[int, Completion] = {}
         for where, part in zip(positions.values(), parts, strict=True):
             completions.update(zip(where, part, strict=True))
-        return [completions[position] for position in range(len(requests))]
+        return [completions[index] for index in range(len(requests))]
 
-    async def _sample(self, request: Request, n: int, temperature: float) -> list[Completion]:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        sampling = SamplingParams(
-            n=n,
-            max_tokens=request.max_tokens,
-            temperature=temperature,
-            logprobs=0,  # of the sampled token alone
-            flat_logprobs=True,
-            stop_token_ids=self._stop_ids,
-            detokenize=False,
-            output_kind=RequestOutputKind.FINAL_ONLY,
-        )
+    async def _sample(self, name: str, request: Request, n: int, temperature: float) -> list[Completion]:
         oldest, final = self._version, None
         prompt: Any = {"prompt_token_ids": request.tokens}
-        async for output in self._engine.generate(prompt, sampling, request_id=str(next(self._ids))):
+        if self._is_salted:  # a prefix is shared only with requests that began with the same weights
+            prompt["cache_salt"] = str(oldest)
+        sampling = _sampling(request, n, temperature, self._stop_ids)
+        async for output in self._engine.generate(prompt, sampling, request_id=name):
             final = output
+        self._open.discard(name)
         if final is None:
-            raise RuntimeError("vLLM ended a request without an answer")
+            raise EngineDied(f"{self._words} ended a request without an answer")
         return [_completion(output, oldest, self._version) for output in final.outputs]
 
     async def update_weights(self, weights: Weights, version: int) -> None:
-        """Load new weights into the running engine between two of its steps; no request is lost."""
-        with tempfile.NamedTemporaryFile(dir=_shared_memory(), suffix=".safetensors") as file:
-            file.write(to_safetensors(dict(unpack(weights.buckets))))
-            file.flush()
-            call = self._engine.collective_rpc("update_from_file", args=(file.name,))
-            await asyncio.wait_for(call, UPDATE_TIMEOUT_SECONDS)
-        self._version = version
+        """Load new weights into the running engine between two of its steps; no request is lost.
+
+        Raises TransferError, and then the old ones stay in force; EngineDied.
+        """
+        with as_files(weights.buckets) as files:
+            expected = str(weights.checksum)
+
+            async def load() -> None:
+                for found in await self._call("load_buckets", files, expected):
+                    if found != expected:
+                        raise TransferError(
+                            f"weights of version {version} did not arrive in {self._words} as they were sent"
+                        )
+
+            await self._alive(self._between_steps(load, version), "new weights", UPDATE_TIMEOUT_SECONDS)
+
+    async def join_broadcast(self, address: str, first_rank: int, size: int, plan: Plan) -> None:
+        """The workers become ranks `first_rank` and up of the trainer's broadcast group. Returns when all joined."""
+        call = self._call("join_broadcast", address, first_rank, size, plan)
+        await self._alive(call, "the weight broadcast to begin", UPDATE_TIMEOUT_SECONDS)
+
+    async def receive_weights(self, version: int) -> None:
+        """`update_weights` from the broadcast, while the trainer sends. Raises TransferError: the weights are then
+        of no use; EngineDied."""
+
+        async def receive() -> None:
+            complaints = [complaint for complaint in await self._call("receive_weights") if complaint]
+            if complaints:
+                raise TransferError(f"weights of version {version}: {'; '.join(complaints)}")
+
+        await self._alive(self._between_steps(receive, version), "broadcast weights", UPDATE_TIMEOUT_SECONDS)
+
+    async def _between_steps(self, load: Callable[[], Awaitable[None]], version: int) -> None:
+        async with self._updating:
+            core = self._engine.engine_core
+            await core.pause_scheduler_async(mode="keep", clear_cache=self.kv_on_update == "rebuild")
+            try:
+                await load()
+                await self._engine.update_weight_version(str(version))
+                self._version = version
+            finally:
+                await self._engine.resume_generation()
 
     async def interrupt(self) -> None:
         """End all running calls of `generate` now, with what they have."""
-        await self._engine.pause_generation(mode="abort")
-        await self._engine.resume_generation()
+        running = set(self._open)
+
+        async def abort() -> None:
+            while running & self._open:  # again: some may not have reached vLLM yet
+                await self._engine.abort(running & self._open)
+                await asyncio.sleep(0.001)
+
+        await self._alive(abort(), "requests to be interrupted", UPDATE_TIMEOUT_SECONDS)
 
     async def processes(self) -> list[int]:
         """Process ids of the engine's workers."""
-        return await self._engine.collective_rpc("process_id")
+        self._workers = await self._alive(self._call("process_id"), "process ids", UPDATE_TIMEOUT_SECONDS)
+        return self._workers
 
     def shutdown(self) -> None:
         """End the engine's processes."""
         self._engine.shutdown()
         self._engine = None  # its destructor must not wait for the interpreter's end
 
+    @property
+    def _words(self) -> str:
+        workers = ", ".join(map(str, self._workers)) or "not asked for"
+        return f"the vLLM engine of process {os.getpid()} (workers: {workers})"
+
+    async def _call(self, method: str, *args: Any) -> list[Any]:
+        """A method of every worker's WeightsInFlight."""
+        return await self._engine.collective_rpc(method, args=args)
+
+    async def _alive(self, work: Coroutine[Any, Any, T] | asyncio.Future[T], what: str, timeout: float) -> T:
+        """The result of `work`, or EngineDied soon after the engine's processes have died, or after the timeout."""
+        task, waited = asyncio.ensure_future(work), 0.0
+        try:
+            while not task.done():
+                await asyncio.wait({task}, timeout=LOOK_SECONDS)
+                waited += LOOK_SECONDS
+                if not task.done() and self._engine.errored:
+                    raise EngineDied(f"{self._words} has died; it owes {what}")
+                if not task.done() and waited >= timeout:
+                    raise EngineDied(f"{self._words} has not answered for {timeout:g} s; it owes {what}")
+            return task.result()
+        except Exception as error:
+            if isinstance(error, EngineDied) or not self._engine.errored:
+                raise
+            raise EngineDied(f"{self._words} has died; it owes {what}") from error
+        finally:
+            task.cancel()
+
+
+def _sampling(request: Request, n: int, temperature: float, stop_ids: list[int]) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        n=n,
+        max_tokens=request.max_tokens,
+        temperature=temperature,
+        seed=None if request.seed is None else (request.seed + request.position * 0x9E3779B97F4A7C15) % 2**63,
+        logprobs=0,  # of the sampled token alone
+        flat_logprobs=True,
+        stop_token_ids=stop_ids,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
 
 def _completion(output: Any, oldest: int, newest: int) -> Completion:
     tokens, flat = list(output.token_ids), output.logprobs
-    if flat.token_ids != tokens:  # one entry a position, the sampled token's
+    if flat is not None and flat.token_ids != tokens:  # one entry a position, the sampled token's
         raise RuntimeError("vLLM's log-probabilities are not those of the sampled tokens")
-    versions = [oldest] * (len(tokens) - 1) + [newest] * bool(tokens)
-    return Completion(tokens, list(flat.logprobs), output.finish_reason == "stop", versions)
+    return Completion(
+        tokens,
+        list(flat.logprobs) if flat is not None else [],
+        output.finish_reason == "stop",
+        _versions(output, len(tokens), oldest, newest),
+        interrupted=output.finish_reason == "abort",
+    )
+
+
+def _versions(output: Any, count: int, oldest: int, newest: int) -> list[int]:
+    """Of the weights that made each token. Without vLLM's spans, the last token alone is known to be `newest`."""
+    spans = getattr(output, "weight_versions", None)
+    if spans is None:
+        return [oldest] * (count - 1) + [newest] * bool(count)
+    return [version_of(span.version) for span in spans for _ in range(span.start, span.end)]
+
+
+def version_of(label: str) -> int:
+    """vLLM's label of weights; "default" are those that it started with."""
+    return 0 if label == "default" else int(label)
 
 
 def _engine_args(recipe: Recipe, folder: Path) -> Any:
@@ -110,7 +243,10 @@ def _engine_args(recipe: Recipe, folder: Path) -> Any:
         kv_cache_memory_bytes=recipe.engine.kv_cache_mib << 20,
         tensor_parallel_size=max(1, recipe.resources.gpus_per_generator),
         worker_extension_cls=EXTENSION,
-        enable_prefix_caching=False,  # a cached prefix would outlive the weights that made it
+        enable_prefix_caching=recipe.engine.prefix_caching,  # each request's salt is the version of its weights
+        block_size=32
+        if recipe.engine.prefix_caching
+        else None,  # what is shared; vLLM's 128 on CPU is coarse
         logprobs_mode="processed_logprobs",  # of the distribution that was sampled from
         seed=recipe.seed,
         enforce_eager=recipe.resources.generator_gpus == 0,
@@ -127,7 +263,3 @@ def _set_environment(threads: int, on_gpu: bool) -> None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
         os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"  # the system shares cores better than a pin does
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # worker inside the engine core: one import less
-
-
-def _shared_memory() -> str | None:
-    return "/dev/shm" if os.path.isdir("/dev/shm") else None

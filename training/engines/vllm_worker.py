@@ -3,7 +3,13 @@
 import os
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
+
+from torch import Tensor
+
+from training.broadcast import Plan, Receiver
+from training.transfer import Slot, TransferError, checksum, map_file, tensors_in
 
 _LOOK_SECONDS = 1.0
 
@@ -28,21 +34,57 @@ die_with_parent()  # at import: the worker imports this before it loads the mode
 
 
 class WeightsInFlight:
-    """Methods for `collective_rpc`. vLLM makes it a base of its worker class."""
+    """Methods for `collective_rpc`. vLLM makes it a base of its worker class. What they return must be plain."""
 
     model_runner: Any
     vllm_config: Any
+    device: Any
+    rank: int
+    _receiver: Receiver
+    _plan: Plan
 
-    def update_from_file(self, path: str) -> None:
-        """Load a safetensors file into the model in place, between two steps of the engine.
+    def load_buckets(self, buckets: list[tuple[str, list[list[Any]]]], expected: str) -> str:
+        """Load buckets that lie in files, (path, slots) each, between two steps of the engine.
 
-        `reload_weights` rather than `load_weights`: on CPU the layers hold packed copies that must be made anew.
+        Returns their checksum in decimal. Where it is not `expected`, nothing is loaded.
         """
-        from safetensors.torch import load_file
+        named = [
+            pair
+            for path, slots in buckets
+            for pair in tensors_in(
+                map_file(path), [Slot(name, kind, tuple(n), at) for name, kind, n, at in slots]
+            )
+        ]
+        found = str(checksum(named))
+        if found == expected:
+            self._reload(named)
+        return found
+
+    def join_broadcast(self, address: str, first_rank: int, size: int, plan: Plan) -> None:
+        """Become a rank of the trainer's broadcast group."""
+        self._plan = plan
+        self._receiver = Receiver(address, first_rank + self.rank, size, str(self.device))
+
+    def receive_weights(self) -> str:
+        """Load one broadcast as it comes, a bucket in memory at a time. Returns what is wrong with it, if anything;
+        the weights are then of no use."""
+        complaints: list[str] = []
+
+        def tensors() -> Iterable[tuple[str, Tensor]]:
+            try:
+                yield from self._receiver.receive(self._plan)
+            except TransferError as error:  # vLLM's loading must come to its end, or no later one can begin
+                complaints.append(str(error))
+
+        self._reload(tensors())
+        return "; ".join(complaints)
+
+    def _reload(self, named: Iterable[tuple[str, Tensor]]) -> None:
+        """`reload_weights` rather than `load_weights`: on CPU the layers hold packed copies, to be made anew."""
         from vllm.config import set_current_vllm_config
 
         with set_current_vllm_config(self.vllm_config):
-            self.model_runner.reload_weights(weights_iterator=iter(load_file(path).items()))
+            self.model_runner.reload_weights(weights_iterator=iter(named))
 
     def process_id(self) -> int:
         """Of this worker."""

@@ -1,0 +1,38 @@
+"""Buckets of weights as files in shared memory: how they get from an engine to its worker processes."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from training.transfer import Bucket
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@contextmanager
+def as_files(
+    buckets: list[Bucket], folder: Path = SHARED_MEMORY
+) -> Iterator[list[tuple[str, list[list[Any]]]]]:
+    """(path, slots) of each bucket while the context lasts; slots as plain lists, in the order of Slot's fields.
+
+    Where `folder` is not there or has no room, the files lie in the system's temporary folder.
+    """
+    with tempfile.TemporaryDirectory(dir=folder if _has_room(folder, buckets) else None) as made:
+        files = []
+        for number, bucket in enumerate(buckets):
+            path = os.path.join(made, str(number))
+            bucket.data.tofile(path)
+            slots = [[slot.name, slot.dtype, list(slot.shape), slot.offset] for slot in bucket.slots]
+            files.append((path, slots))
+        yield files
+
+
+def _has_room(folder: Path, buckets: list[Bucket]) -> bool:
+    try:
+        return shutil.disk_usage(folder).free > 2 * sum(bucket.data.nbytes for bucket in buckets)
+    except OSError:
+        return False
