@@ -97,9 +97,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def _setting(device: str) -> Setting:
-    shared = {"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4}
+    shared: dict[str, Any] = {"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4}
     if device == "cpu":
-        sizes = {"hidden_size": 128, "intermediate_size": 256, "vocab_size": 17}
+        sizes: dict[str, Any] = {"hidden_size": 128, "intermediate_size": 256, "vocab_size": 17}
         return Setting(device, Qwen2Config(**shared, **sizes, max_position_embeddings=64), 512, 8, 32, 4096)
     shared = {"num_hidden_layers": 24, "num_attention_heads": 16, "num_key_value_heads": 4}
     sizes = {"hidden_size": 1024, "intermediate_size": 2816, "vocab_size": 150_000}

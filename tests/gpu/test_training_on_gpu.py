@@ -6,10 +6,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from tests.training.conftest import cut_down
 from tests.training.test_trainer import a_batch
 from training.advantages import group_advantages
+from training.distributed import Ranks, free_address, join, leave
+from training.layers import recompute_layers, shard, whole
 from training.losses import policy_loss
-from training.recipe import Recipe, apply_overrides
+from training.network import Networks, load_network
+from training.pretrain import Lessons, new_model, save
+from training.recipe import Recipe, apply_overrides, load_recipe
 from training.trainer import Trainer
 
 pytestmark = [
@@ -47,26 +52,87 @@ def test_loss_and_gradient_agree_with_the_cpu(type: str, aggregation: str) -> No
     torch.testing.assert_close(gpu_gradient, cpu_gradient, atol=1e-5, rtol=1e-4)
 
 
-def test_fp32_head_is_exact_under_autocast(tmp_path: Path) -> None:
-    from training.network import load_network, sequence_logp
-    from training.pretrain import Lessons, new_model, save
-
+@pytest.fixture
+def small_model(tmp_path: Path) -> Path:
+    """Folder of an untaught model of two layers."""
     lessons = Lessons(hidden=64, layers=2, heads=2, mlp=128)
     torch.manual_seed(0)
     save(new_model(lessons), lessons, tmp_path / "m")
-    tokens = torch.randint(4, 14, (8, 16))
-    exact, _ = sequence_logp(load_network(tmp_path / "m"), tokens, head_dtype=torch.float32)
+    return tmp_path / "m"
 
-    network = load_network(tmp_path / "m", "cuda")
+
+def networks_on(device: str, model: Path, **settings: object) -> Networks:
+    """The policy alone, with a body in bfloat16 unless the settings say otherwise."""
+    changes = {"precision.trainer": "bfloat16"} | {k.replace("__", "."): v for k, v in settings.items()}
+    recipe = apply_overrides(cut_down(load_recipe("tiny/scalerl"), model), changes)
+    return Networks(load_network(model, device), None, recipe)
+
+
+def loss_and_gradients(networks: Networks, tokens: torch.Tensor) -> tuple[float, dict[str, torch.Tensor]]:
+    """Of the mean log-probability; gradients whole, on the CPU."""
+    logp, _, _ = networks(tokens, torch.ones_like(tokens[:, 1:], dtype=torch.bool))
+    loss = logp.mean()
+    loss.backward()
+    return loss.item(), {name: whole(p.grad).cpu() for name, p in networks.named_parameters()}
+
+
+def random_tokens(rows: int = 8, length: int = 16) -> torch.Tensor:
+    return torch.randint(4, 14, (rows, length), generator=torch.Generator().manual_seed(0))
+
+
+def test_fp32_head_is_exact_under_autocast(small_model: Path) -> None:
+    tokens = random_tokens()
+    wanted = torch.ones_like(tokens[:, 1:], dtype=torch.bool)
+    exact = networks_on("cpu", small_model, precision__trainer="float32")(tokens, wanted)[0].detach()
     errors = {}
-    for head in (torch.float32, torch.bfloat16):
-        logp, _ = sequence_logp(
-            network, tokens.cuda(), head_dtype=head, body_dtype=torch.bfloat16, temperature=1.0
-        )
+    for head in ("float32", "bfloat16"):
+        networks = networks_on("cuda", small_model, precision__head_trainer=head)
+        logp = networks(tokens.cuda(), wanted.cuda())[0]
         assert logp.dtype == torch.float32
-        errors[head] = (logp.cpu() - exact).abs().max().item()
+        errors[head] = (logp.detach().cpu() - exact).abs().max().item()
 
-    assert errors[torch.float32] < errors[torch.bfloat16] < 0.2
+    assert errors["float32"] < errors["bfloat16"] < 0.2
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_head_in_chunks_gives_the_same(small_model: Path, size: int) -> None:
+    tokens = random_tokens().cuda()
+    loss, gradients = loss_and_gradients(networks_on("cuda", small_model), tokens)
+    cut = networks_on("cuda", small_model, trainer__head_chunk_tokens=size)
+    cut_loss, cut_gradients = loss_and_gradients(cut, tokens)
+
+    assert cut_loss == pytest.approx(loss, abs=1e-5)
+    torch.testing.assert_close(cut_gradients, gradients, atol=1e-3, rtol=2e-2)
+
+
+def test_recomputed_layers_give_the_same_in_less_memory(small_model: Path) -> None:
+    tokens, peaks, found = random_tokens(256, 64).cuda(), [], []
+    for is_lean in (False, True):
+        networks = networks_on("cuda", small_model)
+        if is_lean:
+            recompute_layers(networks)
+        torch.cuda.reset_peak_memory_stats()
+        found.append(loss_and_gradients(networks, tokens))
+        peaks.append(torch.cuda.max_memory_allocated())
+        del networks
+
+    assert peaks[1] < peaks[0]
+    torch.testing.assert_close(found[1], found[0], atol=1e-3, rtol=2e-2)
+
+
+def test_sharding_over_one_gpu_changes_nothing(small_model: Path) -> None:
+    tokens = random_tokens().cuda()
+    plain = loss_and_gradients(networks_on("cuda", small_model), tokens)
+    join(Ranks(0, 1, free_address("127.0.0.1")), "cuda", timeout=60)
+    try:
+        networks = networks_on("cuda", small_model)
+        recompute_layers(networks)
+        shard(networks, "cuda", 1)
+        sharded = loss_and_gradients(networks, tokens)
+    finally:
+        leave()
+
+    torch.testing.assert_close(sharded, plain, atol=1e-4, rtol=1e-2)
 
 
 def test_whole_objective_agrees_with_the_cpu(toy_recipe: Recipe, toy_model: Path) -> None:
