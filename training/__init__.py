@@ -9,10 +9,11 @@ Where to look, by question:
     how responses are made and scored                 engines/  rollouts  codec  chat
     how new weights reach the generator               transfer
     which prompt comes next, and how stale it may be  curriculum  staleness
-    the loops of a run                                driver  evaluator  waiting  launch  cluster
+    the loops of a run                                driver  generation  training_loop  publisher  evaluator
+                                                      waiting  launch  cluster
     what is measured and reported                     stepmetrics  evaluation  parity  accounting  flops  records
                                                       reporting
-    what survives a stop                              checkpoints
+    what survives a stop                              checkpoints  snapshot  seeds
 
 The light half (`schema`, `recipe`, `hints`, `models`, `tasks`, `data`, `verifiers`, `records`) imports neither torch,
 Ray, vLLM nor transformers. The base model of the default task is made by `pretrain`.
