@@ -102,7 +102,7 @@ def check_whole(records: list[dict[str, Any]], resumed_from: int, steps: int) ->
 
 
 def check_prompts(folder: Path, steps: int) -> None:
-    """Those that are left, and those on their way, are all that have not been trained; in the first epoch, each once."""
+    """Those that are left, and those on their way, are all that have not been trained, each once (first epoch)."""
     checkpoint = newest_checkpoint(folder / "checkpoints")
     assert checkpoint is not None and checkpoint.step == steps
     left = checkpoint.driver["sampler"]["queue"]
