@@ -9,11 +9,12 @@ Where to look, by question:
     how responses are made and scored                 engines/  rollouts  codec  chat
     how new weights reach the generator               transfer
     which prompt comes next, and how stale it may be  curriculum  staleness
-    the loops of a run                                driver  evaluator  waiting  launch
+    the loops of a run                                driver  generation  training_loop  publisher  evaluator
+                                                      waiting  launch
     which process runs where, and what if it dies     cluster  placement  actors  parts
     what is measured and reported                     stepmetrics  evaluation  parity  accounting  flops  records
                                                       reporting
-    what survives a stop                              checkpoints
+    what survives a stop                              checkpoints  snapshot  seeds
     models that come from elsewhere, or go there      model_hub  export
 
 The light half (`schema`, `recipe`, `hints`, `models`, `tasks`, `data`, `verifiers`, `records`) imports neither torch,

@@ -1,20 +1,72 @@
-"""Checkpoints: one folder a step, complete when its marker is there. Half a write is never read."""
+"""Checkpoints: one folder for each, complete when its marker is there. Half a write is never read.
+
+checkpoints/step-00000025/trainer       what the trainer saves: a file or a folder
+                          driver.json   the driver's own, with the recipe that it belongs to
+                          samples.npz   tokens of the groups that are not trained yet
+                          COMPLETE      written last
+checkpoints/step-00000025.2             written again at the same step, e.g. at a stop; the newest counts
+"""
 
 import json
 import os
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from training.schema import Recipe
+
 MARKER = "COMPLETE"
-TRAINER_FILE = "trainer.pt"
-DRIVER_FILE = "driver.json"
+TRAINER = "trainer"
+DRIVER = "driver.json"
+# What a resume may change: how long, where and how it is watched, but not what is trained.
+FREE_SECTIONS = (
+    "name",
+    "title",
+    "description",
+    "budget",
+    "eval",
+    "checkpoint",
+    "engine",
+    "trainer",
+    "resources",
+)
 
 
 class CheckpointError(RuntimeError):
     """A checkpoint that cannot be written or read; the message names the file and the reason."""
+
+
+class Disk:
+    """The few things that writing a checkpoint does to a file system; tests put failures here."""
+
+    def make(self, folder: Path) -> None:
+        """A new folder."""
+        folder.mkdir(parents=True)
+
+    def write(self, file: Path, content: bytes) -> None:
+        """A new file."""
+        file.write_bytes(content)
+
+    def flush(self, path: Path) -> None:
+        """Have a file, or a folder with all that is in it, on disk."""
+        for part in [*sorted(path.rglob("*"), reverse=True), path]:
+            descriptor = os.open(part, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def rename(self, old: Path, new: Path) -> None:
+        """At once, or not at all."""
+        old.rename(new)
+
+    def remove(self, folder: Path) -> None:
+        """A folder that may be there, its marker first."""
+        (folder / MARKER).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -26,45 +78,59 @@ class Checkpoint:
     driver: dict[str, Any]
 
     @property
-    def trainer_file(self) -> str:
+    def trainer_path(self) -> str:
         """What `Trainer.load` reads."""
-        return str(self.folder / TRAINER_FILE)
+        return str(self.folder / TRAINER)
+
+    def refuse_unless_of(self, recipe: Recipe) -> None:
+        """CheckpointError naming what differs, where it belongs to another recipe or model."""
+        ours, theirs = what_is_trained(recipe), self.driver["recipe"]
+        changes = _differences(theirs, ours)
+        if changes:
+            raise CheckpointError(
+                f"the checkpoint {self.folder} is of another recipe: {'; '.join(changes)}. "
+                f"A resume may change {', '.join(FREE_SECTIONS[3:])} only"
+            )
 
 
 async def write_checkpoint(
     root: Path,
     step: int,
-    driver: dict[str, Any],
+    files: Mapping[str, bytes],
     save_trainer: Callable[[str], Awaitable[None]],
     *,
     keep: int,
+    disk: Disk | None = None,
 ) -> Path:
-    """Write `root/step-N` (trainer's part, driver's part, marker last), then drop all but the newest `keep`.
+    """Write a checkpoint (trainer's part, the driver's files, marker last), then drop all but the newest `keep`.
 
-    It is written beside its place and moved there, so that a checkpoint of the same step stays until the new one is
-    whole. Raises CheckpointError where it cannot be written (disk full); nothing is left behind, and what was there is
-    intact.
+    It is written beside its place and moved there. Raises CheckpointError where it cannot be written (disk full);
+    nothing is left behind. Whatever happens, and wherever the process dies, the one before it is intact.
     """
-    folder, partial = root / f"step-{step:08d}", root / f".step-{step:08d}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
+    disk = disk or Disk()
+    folder = _free_place(root, step)
+    partial = root / f".{folder.name}.partial"
     try:
-        partial.mkdir(parents=True)
-        await save_trainer(str(partial / TRAINER_FILE))
-        (partial / DRIVER_FILE).write_text(json.dumps(driver))
-        for name in (TRAINER_FILE, DRIVER_FILE):
-            _flush(partial / name)
-        (partial / MARKER).touch()
-        _flush(partial)
-    except (OSError, RuntimeError) as error:  # torch says RuntimeError where a write fails
-        shutil.rmtree(partial, ignore_errors=True)
+        for left_over in root.glob(".*.partial"):  # by an attempt that died
+            disk.remove(left_over)
+        disk.make(partial)
+        await save_trainer(str(partial / TRAINER))
+        for name, content in files.items():
+            disk.write(partial / name, content)
+        disk.flush(partial)
+        disk.write(partial / MARKER, b"")
+        disk.flush(partial)
+        disk.rename(partial, folder)
+        disk.flush(folder)
+    except Exception as error:
+        with suppress(OSError):
+            disk.remove(partial)
         raise CheckpointError(
             f"the checkpoint of step {step} cannot be written to {root}: {error}"
         ) from error
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)
-    for old in _complete(root)[:-keep]:
-        (old / MARKER).unlink()
-        shutil.rmtree(old)
+    with suppress(OSError):  # then the next one tries again
+        for old in _superseded(root, keep):
+            disk.remove(old)
     return folder
 
 
@@ -75,19 +141,56 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
         return None
     folder = complete[-1]
     try:
-        driver = json.loads((folder / DRIVER_FILE).read_text())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder / DRIVER_FILE} cannot be read: {error}") from error
-    return Checkpoint(folder, int(folder.name.removeprefix("step-")), driver)
+        driver = json.loads((folder / DRIVER).read_text())
+        return Checkpoint(folder, int(driver["step"]), driver)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise damaged(folder / DRIVER, error) from error
+
+
+def damaged(file: Path, error: Exception) -> CheckpointError:
+    """The error for a file that cannot be read."""
+    return CheckpointError(
+        f"{file} is damaged ({type(error).__name__}: {error}); without {file.parent} the checkpoint before it is taken"
+    )
+
+
+def what_is_trained(recipe: Recipe) -> dict[str, Any]:
+    """The part of a recipe that a checkpoint depends on. A model is known by its name, wherever it lies."""
+    content = recipe.model_dump(mode="json", exclude=set(FREE_SECTIONS))
+    return content | {"model": Path(recipe.model).name}
+
+
+def _differences(theirs: Any, ours: Any, field: str = "") -> list[str]:
+    """One line for each field that is not the same."""
+    if not (isinstance(theirs, dict) and isinstance(ours, dict)):
+        return [] if theirs == ours else [f"{field} was {theirs!r} and is {ours!r}"]
+    names = sorted(theirs.keys() | ours.keys())
+    parts = [
+        _differences(theirs.get(name), ours.get(name), f"{field}.{name}" if field else name) for name in names
+    ]
+    return [line for part in parts for line in part]
+
+
+def _free_place(root: Path, step: int) -> Path:
+    """A folder that does not exist yet, after all of the same step."""
+    taken = [_order(folder)[1] for folder in root.glob(f"step-{step:08d}*")]
+    number = max(taken, default=0) + 1
+    return root / (f"step-{step:08d}" + (f".{number}" if number > 1 else ""))
+
+
+def _order(folder: Path) -> tuple[int, int]:
+    """(step, which one of that step)."""
+    step, _, number = folder.name.removeprefix("step-").partition(".")
+    return int(step), int(number or 1)
 
 
 def _complete(root: Path) -> list[Path]:
-    return sorted(marker.parent for marker in root.glob(f"step-*/{MARKER}"))
+    """Oldest first."""
+    return sorted((marker.parent for marker in root.glob(f"step-*/{MARKER}")), key=_order)
 
 
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _superseded(root: Path, keep: int) -> list[Path]:
+    """All but the newest of each of the newest `keep` steps, oldest first."""
+    newest = {_order(folder)[0]: folder for folder in _complete(root)}
+    kept = sorted(newest.values(), key=_order)[-keep:]
+    return [folder for folder in sorted(root.glob("step-*"), key=_order) if folder not in kept]

@@ -95,12 +95,16 @@ class PromptSampler:
         if correct >= self._curriculum.max_pass_rate * generated:
             self._removed.add(prompt.id)
 
-    def state(self, pending: Sequence[Prompt]) -> dict[str, Any]:
-        """JSON-ready state. `pending` were handed out and not trained: a resumed run gets them first."""
+    def prompt(self, prompt_id: str) -> Prompt:
+        """The prompt with this id. KeyError where there is none."""
+        return self._by_id[prompt_id]
+
+    def state(self) -> dict[str, Any]:
+        """JSON-ready state: what has been handed out stays so, whoever loads it has to see to that."""
         return {
             "epoch": self._epoch,
             "admitted": self._num_admitted,
-            "queue": self._queue + [prompt.id for prompt in reversed(pending)],
+            "queue": list(self._queue),
             "removed": sorted(self._removed),
             "history": {prompt_id: list(counts) for prompt_id, counts in self._history.items()},
         }
@@ -108,7 +112,7 @@ class PromptSampler:
     def load(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
         self._epoch = state["epoch"]
-        self._num_admitted = state.get("admitted", 0)
+        self._num_admitted = state["admitted"]
         self._queue = list(state["queue"])
         self._removed = set(state["removed"])
         self._history = {prompt_id: (c, n) for prompt_id, (c, n) in state["history"].items()}

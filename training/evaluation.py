@@ -14,9 +14,22 @@ def pass_rate(groups: Sequence[Group]) -> tuple[float, float]:
     return _mean_and_error([group.pass_rate for group in groups])
 
 
-def pass_at_k(groups: Sequence[Group]) -> tuple[float, float]:
-    """(share of prompts with a correct sample, its standard error): the unbiased estimate for k = the samples."""
-    return _mean_and_error([float(group.pass_rate > 0) for group in groups])
+def pass_at_k(groups: Sequence[Group], k: int) -> tuple[float, float]:
+    """(chance that one of `k` samples of a prompt is correct, its standard error), mean over prompts.
+
+    Of n >= k samples with c correct: 1 - C(n - c, k) / C(n, k), the unbiased estimate of Chen et al.,
+    arXiv 2107.03374, section 2.1. k = 1 is the pass rate; k = n the share of prompts with a correct sample.
+    """
+    return _mean_and_error([_at_k(len(g.samples), sum(s.correct for s in g.samples), k) for g in groups])
+
+
+def _at_k(n: int, c: int, k: int) -> float:
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def powers_of_two_below(n: int) -> list[int]:
+    """2, 4, 8 ... below n: the k of pass@k beside 1 and n."""
+    return [2**power for power in range(1, max(1, n).bit_length()) if 2**power < n]
 
 
 def by_part(groups: Sequence[Group]) -> dict[str, list[Group]]:
@@ -37,7 +50,7 @@ def _mean_and_error(rates: Sequence[float]) -> tuple[float, float]:
 
 
 def evaluation_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Metrics of an evaluation record; `eval/pass_rate` is mean@k."""
+    """Metrics of an evaluation record; `eval/pass_rate` is mean@k, `eval/pass_at_k` is for the k of `eval/k`."""
     mean, stderr = pass_rate(groups)
     samples = [sample for group in groups for sample in group.samples]
     metrics = {
@@ -49,8 +62,11 @@ def evaluation_metrics(groups: Sequence[Group]) -> dict[str, float]:
         "eval/truncation_rate": sum(not sample.finished for sample in samples) / len(samples),
         "eval/verifier_failure_rate": sum(bool(sample.failure) for sample in samples) / len(samples),
     }
-    if len(groups[0].samples) > 1:
-        metrics["eval/pass_at_k"], metrics["eval/pass_at_k_stderr"] = pass_at_k(groups)
+    samples_each = len(groups[0].samples)
+    if samples_each > 1:
+        metrics["eval/pass_at_k"], metrics["eval/pass_at_k_stderr"] = pass_at_k(groups, samples_each)
+    for k in powers_of_two_below(samples_each):
+        metrics[f"eval/pass_at_{k}"], metrics[f"eval/pass_at_{k}_stderr"] = pass_at_k(groups, k)
     for part, own in by_part(groups).items():
         metrics[f"eval/{part}/pass_rate"], metrics[f"eval/{part}/pass_rate_stderr"] = pass_rate(own)
         metrics[f"eval/{part}/n_prompts"] = float(len(own))

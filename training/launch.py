@@ -38,6 +38,8 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     home = _home(run_dir)
     task = check_runnable(recipe, home, patience=DOWNLOAD_TIMEOUT_SECONDS)
     checkpoint = newest_checkpoint(run_dir / "checkpoints") if resume else None
+    if checkpoint:
+        checkpoint.refuse_unless_of(recipe)
     journal = run_dir / JOURNAL
     if not resume and journal.exists() and journal.stat().st_size:
         raise RecipeError("", f"{run_dir} holds a run already; use --resume, or another --run-dir")

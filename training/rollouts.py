@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from training.codec import Codec
 from training.schema import Recipe
+from training.seeds import seed_of
 from training.tasks import Prompt, Task
 from training.verifiers.service import Verification, failure_lines
+from training.waiting import Timeouts, blame, within
 
 if TYPE_CHECKING:
     from training.transfer import Weights
@@ -28,7 +29,7 @@ class Request:
     tokens: list[int]
     max_tokens: int
     seed: int | None = None  # of its samples; None: whatever the engine draws
-    position: int = 0  # of the first new token among the samples of `seed`: tokens made by an earlier request
+    position: int = 0  # tokens of the response that are in `tokens` already: where an interrupted one goes on
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Sample:
     logp: list[float] = field(default_factory=list)
     chosen: list[bool] = field(default_factory=list)
     finished: bool = False
-    interrupted: bool = False
+    interrupted: bool = False  # its thinking was ended by force
     versions: list[int] = field(default_factory=list)  # of the weights that made each token
     reward: float = 0.0
     correct: bool = False
@@ -120,6 +121,28 @@ class Group:
         return len({sample.reward for sample in self.samples}) > 1
 
 
+@dataclass
+class Draft:
+    """A group on its way: enough to go on with it, also in a later attempt of the run.
+
+    `key` names it: every random number of its samples depends on recipe.seed and key alone.
+    """
+
+    prompt: Prompt
+    samples: list[Sample]
+    key: str
+    thinking_share: float = 1.0  # of the room for thinking is open (growing lengths)
+
+    @property
+    def group(self) -> Group:
+        """What came of it."""
+        return Group(self.prompt, self.samples)
+
+
+class Interrupted(Exception):
+    """The generator was told to stop: drafts hold what there is, and can be gone on with later."""
+
+
 class Rollouts:
     """Makes scored groups with a generator."""
 
@@ -130,37 +153,72 @@ class Rollouts:
         codec: Codec,
         generator: Generator,
         verification: Verification | None = None,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
     ) -> None:
         self._recipe, self._task, self._codec, self._generator = recipe, task, codec, generator
-        self._verification = verification or Verification()
-        self._limits = random.Random(f"limits/{recipe.seed}")
+        self._verification, self._timeouts = verification or Verification(), timeouts
         self._phrase = codec.encode(recipe.length.phrase) if recipe.length.mode == "interruption" else []
+        self._is_interrupted = False
+
+    def draft(self, prompt: Prompt, n: int, key: str, thinking_share: float = 1.0) -> Draft:
+        """A group of `n` samples that have no token yet."""
+        tokens = self.prompt_tokens(prompt)
+        return Draft(prompt, [Sample(tokens) for _ in range(n)], key, thinking_share)
 
     async def groups(
-        self, prompts: Sequence[Prompt], n: int, temperature: float, *, thinking_share: float = 1.0
+        self, prompts: Sequence[Prompt], n: int, temperature: float, *, key: str = ""
     ) -> list[Group]:
-        """`n` scored samples of each prompt. `thinking_share` of the room for thinking is open (growing lengths)."""
-        samples = [Sample(tokens) for tokens in map(self.prompt_tokens, prompts) for _ in range(n)]
-        await self._continue(samples, [self._first_limit(thinking_share) for _ in samples], temperature)
-        room = self._max_response_tokens(thinking_share)
-        cut = [sample for sample in samples if not sample.finished and len(sample.response) < room]
-        if cut and self._recipe.length.mode == "interruption":
-            for sample in cut:
-                self._interrupt(sample)
-            await self._continue(cut, [max(1, room - len(sample.response)) for sample in cut], temperature)
-        groups = [Group(prompt, samples[i * n : (i + 1) * n]) for i, prompt in enumerate(prompts)]
-        await asyncio.gather(*(self._score(g.prompt, sample) for g in groups for sample in g.samples))
-        return groups
+        """`n` scored samples of each prompt, all at the same time."""
+        drafts = [self.draft(prompt, n, f"{key}/{place}") for place, prompt in enumerate(prompts)]
+        await self.generate(drafts, temperature)
+        await self.score(drafts)
+        return [draft.group for draft in drafts]
+
+    async def generate(self, drafts: Sequence[Draft], temperature: float) -> None:
+        """Go on until every sample is complete. Raises Interrupted, PartFailed or WaitTimeout."""
+        while asked := [(sample, request) for draft in drafts for sample, request in self._open(draft)]:
+            if self._is_interrupted:
+                raise Interrupted
+            completions = await self._ask([request for _, request in asked], temperature)
+            for (sample, _), completion in zip(asked, completions, strict=True):
+                sample.add(completion)
+            if any(completion.interrupted for completion in completions):
+                raise Interrupted
+
+    async def score(self, drafts: Sequence[Draft]) -> None:
+        """Have every sample judged. Raises RewardError where the verifiers' service is broken."""
+        if self._is_interrupted:
+            raise Interrupted
+        work = [self._score(draft.prompt, sample) for draft in drafts for sample in draft.samples]
+        await asyncio.gather(*work)
+
+    async def interrupt(self) -> None:
+        """End all `generate` now; none begins any more."""
+        self._is_interrupted = True
+        with blame("the generator"):
+            await within(
+                self._generator.interrupt(),
+                what="the generator to end its calls",
+                timeout=self._timeouts.closing,
+            )
 
     async def aclose(self) -> None:
         """End the verifiers' processes."""
         await self._verification.aclose()
 
-    async def _continue(self, samples: list[Sample], limits: list[int], temperature: float) -> None:
-        requests = [Request(sample.tokens, limit) for sample, limit in zip(samples, limits, strict=True)]
-        completions = await self._generator.generate(requests, temperature)
-        for sample, completion in zip(samples, completions, strict=True):
-            sample.add(completion)
+    async def _ask(self, requests: list[Request], temperature: float) -> list[Completion]:
+        with blame("the generator"):
+            completions = await within(
+                self._generator.generate(requests, temperature),
+                what=f"the generator to complete {len(requests)} responses",
+                timeout=self._timeouts.generation,
+            )
+            for request, made in zip(requests, completions, strict=True):
+                if len(made.tokens) < request.max_tokens and not (made.finished or made.interrupted):
+                    raise RuntimeError(
+                        f"it ended a response after {len(made.tokens)} of {request.max_tokens} tokens"
+                    )
+        return completions
 
     def prompt_tokens(self, prompt: Prompt) -> list[int]:
         """What the generator gets. ValueError where it is too long or the vocabulary cannot spell it."""
@@ -172,22 +230,39 @@ class Rollouts:
             )
         return tokens
 
-    def _first_limit(self, thinking_share: float) -> int:
-        """Tokens before the interruption (a random length, section 2), else all there is room for."""
+    def _open(self, draft: Draft) -> Iterator[tuple[Sample, Request]]:
+        """The samples that are not complete, each with what to ask for next."""
+        for index, sample in enumerate(draft.samples):
+            first = self._first_limit(draft, index)
+            is_first = not sample.interrupted and len(sample.response) < first
+            if sample.finished or (not is_first and self._recipe.length.mode != "interruption"):
+                continue
+            end = first if is_first else self._second_limit(draft, sample)
+            if len(sample.response) < end:
+                seed = seed_of(self._recipe.seed, draft.key, index, "first" if is_first else "second")
+                made = len(sample.response)
+                yield sample, Request(sample.tokens, end - made, seed, position=made)
+
+    def _first_limit(self, draft: Draft, index: int) -> int:
+        """Response tokens before the interruption (a random length, section 2), else all there is room for."""
         length = self._recipe.length
-        if length.mode == "interruption":
-            drawn = self._limits.randint(length.interrupt_low, length.interrupt_high)
-            return max(1, round(thinking_share * drawn))
-        return self._max_response_tokens(thinking_share)
+        if length.mode != "interruption":
+            return self._room(draft)
+        choices = length.interrupt_high - length.interrupt_low + 1
+        drawn = length.interrupt_low + seed_of(self._recipe.seed, draft.key, index, "limit") % choices
+        return max(1, round(draft.thinking_share * drawn))
 
-    def _max_response_tokens(self, thinking_share: float) -> int:
-        rollout = self._recipe.rollout
-        return max(1, round(thinking_share * rollout.max_thinking_tokens)) + rollout.max_answer_tokens
-
-    def _interrupt(self, sample: Sample) -> None:
-        """End the thinking by force, unless it has ended by itself and only the answer goes on."""
-        if not self._codec.has_ended_thinking(sample.response):
+    def _second_limit(self, draft: Draft, sample: Sample) -> int:
+        """Response tokens after it. Ends the thinking by force, unless it has ended and only the answer goes on."""
+        if not sample.interrupted and not self._codec.has_ended_thinking(sample.response):
             sample.force(self._phrase)
+        forced_end = len(sample.chosen) - sample.chosen[::-1].index(False) if sample.interrupted else 0
+        return max(self._room(draft), forced_end + 1)
+
+    def _room(self, draft: Draft) -> int:
+        """Longest response, tokens."""
+        rollout = self._recipe.rollout
+        return max(1, round(draft.thinking_share * rollout.max_thinking_tokens)) + rollout.max_answer_tokens
 
     async def _score(self, prompt: Prompt, sample: Sample) -> None:
         """Reward (section 4 of the recipe): correct or not; the length penalty touches correct traces only."""

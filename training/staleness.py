@@ -8,8 +8,11 @@ s*P ... s*P + P - 1 (P prompts a step), whichever finishes first. Group n may st
 so a group started with weights g is trained at version floor(n / P) <= g + depth: the trainer is never more than
 `depth` versions ahead of a sample. depth 0 is synchronous; PipelineRL-k is depth k with a push after every update;
 PPO-off-policy-k is depth k - 1 with a push after every k updates, whose k batches are complete before the first.
+
+Nothing here depends on when an attempt of the run began: a restored buffer goes on with the same numbers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -22,6 +25,16 @@ class Ticket:
 
     number: int
     version: int
+
+
+@dataclass(frozen=True)
+class BufferState(Generic[T]):
+    """Everything in a buffer. Groups that were being trained count as finished; all by number."""
+
+    trainer_version: int = 0
+    generator_version: int = 0
+    finished: Sequence[tuple[Ticket, T]] = ()
+    running: Sequence[Ticket] = ()
 
 
 class WorkBuffer(Generic[T]):
@@ -40,17 +53,29 @@ class WorkBuffer(Generic[T]):
     True
     """
 
-    def __init__(self, *, prompts_per_step: int, depth: int, push_every: int = 1, version: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        prompts_per_step: int,
+        depth: int,
+        push_every: int = 1,
+        state: BufferState[T] = BufferState(),  # noqa: B008 - frozen
+    ) -> None:
+        """ValueError where the settings are impossible, or the state is none that such a buffer can be in."""
         if prompts_per_step < 1 or depth < 0 or push_every < 1 or depth < push_every - 1:
             raise ValueError("needs prompts_per_step >= 1, push_every >= 1 and depth >= push_every - 1")
         self._prompts, self._depth, self._push_every = prompts_per_step, depth, push_every
-        self._first_version = version
-        self.trainer_version = version
-        self.generator_version = version
-        self._next = version * prompts_per_step
-        self._finished: dict[int, tuple[Ticket, T]] = {}
-        self._running: dict[int, Ticket] = {}
-        self._taken = False
+        self.trainer_version, self.generator_version = state.trainer_version, state.generator_version
+        self._finished = {ticket.number: (ticket, group) for ticket, group in state.finished}
+        self._running = {ticket.number: ticket for ticket in state.running}
+        self._taken: list[tuple[Ticket, T]] = []
+        self._next = self.trainer_version * prompts_per_step + len(state.finished) + len(state.running)
+        self._check_restored()
+
+    @property
+    def is_lockstep(self) -> bool:
+        """Whether generation and training take turns: synchronous, or PPO-off-policy-k."""
+        return self._depth == self._push_every - 1
 
     @property
     def num_running(self) -> int:
@@ -62,9 +87,19 @@ class WorkBuffer(Generic[T]):
         """Groups that are being generated or wait for the trainer."""
         return len(self._running) + len(self._finished)
 
+    def state(self) -> BufferState[T]:
+        """What a buffer with the same settings needs to go on from here."""
+        waiting = [*self._finished.values(), *self._taken]
+        return BufferState(
+            trainer_version=self.trainer_version,
+            generator_version=self.generator_version,
+            finished=sorted(waiting, key=lambda pair: pair[0].number),
+            running=sorted(self._running.values(), key=lambda ticket: ticket.number),
+        )
+
     def may_start(self) -> bool:
         """Whether one more group keeps the bound."""
-        return self._next < (self.generator_version + self._depth + 1) * self._prompts
+        return self._is_allowed(Ticket(self._next, self.generator_version))
 
     def start(self) -> Ticket:
         """Begin a group with the weights that the generator has now."""
@@ -79,14 +114,15 @@ class WorkBuffer(Generic[T]):
 
     def finish(self, ticket: Ticket, group: T) -> None:
         """Hand in what was generated."""
-        if self._running.pop(ticket.number, None) != ticket:
+        if self._running.get(ticket.number) != ticket:
             raise RuntimeError(f"group {ticket.number} is not being generated")
+        del self._running[ticket.number]
         self._finished[ticket.number] = (ticket, group)
 
     def is_ready(self) -> bool:
         """Whether the next batch can be trained: it, or at the start of a block the whole block, has finished."""
-        since = self.trainer_version - self._first_version
-        until = self.trainer_version + (self._push_every if since % self._push_every == 0 else 1)
+        is_block_start = self.trainer_version % self._push_every == 0
+        until = self.trainer_version + (self._push_every if is_block_start else 1)
         wanted = range(self.trainer_version * self._prompts, until * self._prompts)
         return not self._taken and all(number in self._finished for number in wanted)
 
@@ -95,21 +131,20 @@ class WorkBuffer(Generic[T]):
         if not self.is_ready():
             raise RuntimeError("the next batch is not complete, or one is being trained")
         first = self.trainer_version * self._prompts
-        batch = [self._finished.pop(number) for number in range(first, first + self._prompts)]
-        self._taken = True
-        return batch
+        self._taken = [self._finished.pop(number) for number in range(first, first + self._prompts)]
+        return self._taken
 
     def trained(self) -> None:
         """The update on the batch taken is done."""
         if not self._taken:
             raise RuntimeError("no batch is being trained")
-        self._taken = False
+        self._taken = []
         self.trainer_version += 1
 
     def wants_push(self) -> bool:
         """Whether the trainer's weights should go to the generator now."""
-        since = self.trainer_version - self._first_version
-        return self.generator_version < self.trainer_version and since % self._push_every == 0
+        is_block_end = self.trainer_version % self._push_every == 0
+        return self.generator_version < self.trainer_version and is_block_end
 
     def pushed(self, version: int) -> None:
         """The generator has these weights; groups that start from now on count from there."""
@@ -117,9 +152,18 @@ class WorkBuffer(Generic[T]):
             raise RuntimeError(f"version {version} is not between generator and trainer")
         self.generator_version = version
 
-    def untrained(self) -> list[Ticket]:
-        """Groups started and not trained, oldest first: what a resume must generate again."""
-        return sorted(
-            [*self._running.values(), *(ticket for ticket, _ in self._finished.values())],
-            key=lambda ticket: ticket.number,
-        )
+    def _is_allowed(self, ticket: Ticket) -> bool:
+        """The bound."""
+        return ticket.number < (ticket.version + self._depth + 1) * self._prompts
+
+    def _check_restored(self) -> None:
+        """Each number from the trainer's next on is there once, and keeps the bound."""
+        tickets = [*self._running.values(), *(ticket for ticket, _ in self._finished.values())]
+        expected = range(self.trainer_version * self._prompts, self._next)
+        if sorted(ticket.number for ticket in tickets) != list(expected):
+            raise ValueError("the groups of the state are not those that follow its last update")
+        newest = max((ticket.version for ticket in tickets), default=0)
+        if not newest <= self.generator_version <= self.trainer_version:
+            raise ValueError("the versions of the state do not fit together")
+        if not all(self._is_allowed(ticket) for ticket in tickets):
+            raise ValueError(f"a group of the state would be more than {self._depth} versions old")

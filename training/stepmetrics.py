@@ -8,6 +8,7 @@ from training.accounting import Usage
 from training.batching import StepResult
 from training.evaluation import by_part
 from training.rollouts import Group
+from training.staleness import Ticket
 
 
 class StepMetrics:
@@ -57,14 +58,15 @@ class StepMetrics:
         self._paused_at = None
 
     def of_step(
-        self, groups: Sequence[Group], staleness: Sequence[int], result: StepResult, usage: Usage
+        self, batch: Sequence[tuple[Ticket, Group]], version: int, result: StepResult, usage: Usage
     ) -> dict[str, float]:
-        """Metrics of the update just made, and a new step begins."""
+        """Metrics of the update just made on a batch by a trainer of this version, and a new step begins."""
         now = self._clock()
         seconds = max(now - self._step_began, 1e-9)
         if self._idle_since is not None:
             self._generator_idle += now - self._idle_since
             self._idle_since = now
+        groups = [group for _, group in batch]
         samples = [sample for group in groups for sample in group.samples]
         metrics = {
             "train/reward": _mean([sample.reward for sample in samples]),
@@ -73,20 +75,38 @@ class StepMetrics:
             "train/verifier_failure_rate": _mean([bool(sample.failure) for sample in samples]),
             "train/interruption_rate": _mean([sample.interrupted for sample in samples]),
             "train/response_length": _mean([len(sample.response) for sample in samples]),
-            "train/version_oldest": float(min(sample.oldest_version for sample in samples)),
-            "train/version_newest": float(max(sample.newest_version for sample in samples)),
-            "train/staleness_mean": _mean(staleness),
-            "train/staleness_max": float(max(staleness)),
             "perf/tokens_per_second": (usage.tokens - self._tokens) / seconds,
             "perf/generator_idle": min(1.0, self._generator_idle / seconds),
             "perf/trainer_idle": min(1.0, self._trainer_idle / seconds),
             "perf/step_seconds": seconds,
         }
+        metrics |= staleness_metrics(batch, version)
         for part, own in by_part(groups).items():
             metrics[f"train/{part}/pass_rate"] = _mean([group.pass_rate for group in own])
         self._step_began, self._tokens = now, usage.tokens
         self._generator_idle = self._trainer_idle = 0.0
         return metrics | {f"train/{name}": value for name, value in result.metrics.items()}
+
+
+def staleness_metrics(batch: Sequence[tuple[Ticket, Group]], version: int) -> dict[str, float]:
+    """How old a batch is for a trainer of this version: by the weights at the start of each group, which is what the
+    bound is about, and by those that chose each token, never older (forced tokens do not count)."""
+    samples = [sample for _, group in batch for sample in group.samples]
+    ages = [version - ticket.version for ticket, _ in batch]
+    token_ages = [
+        version - made
+        for sample in samples
+        for made, chosen in zip(sample.versions, sample.chosen, strict=True)
+        if chosen
+    ]
+    return {
+        "train/version_oldest": float(min(sample.oldest_version for sample in samples)),
+        "train/version_newest": float(max(sample.newest_version for sample in samples)),
+        "train/staleness_mean": _mean(ages),
+        "train/staleness_max": float(max(ages)),
+        "train/token_staleness_mean": _mean(token_ages or [0]),
+        "train/token_staleness_max": float(max(token_ages, default=0)),
+    }
 
 
 def _mean(values: Sequence[float]) -> float:

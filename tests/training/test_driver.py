@@ -1,37 +1,47 @@
 """The driver with the transformers engine and the trainer in this process: real training, no Ray."""
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.training.conftest import LocalTrainer, MemoryReporter
-from tests.training.verifiers.judges import Crashing
-from training.checkpoints import Checkpoint, newest_checkpoint
+from tests.training.fakes import HashGenerator, HashTrainer
+from training.checkpoints import Checkpoint
 from training.codec import Codec
 from training.driver import Controller, Outcome
 from training.engines import make_engine
 from training.flops import ModelShape
-from training.parity import ParityError
 from training.recipe import Recipe, apply_overrides, load_recipe, recipe_names
-from training.rollouts import Completion, Group, Request, Rollouts
-from training.tasks import make_task
-from training.tasks.arithmetic import Arithmetic
+from training.tasks import Task, make_task
+from training.verifiers.service import Verification
+from training.waiting import Timeouts
 
 
 class Setup:
-    """One attempt, ready to run."""
+    """One attempt, ready to run; the real engine and trainer where no others are given."""
 
-    def __init__(self, recipe: Recipe, run_dir: Path, resume: Checkpoint | None = None) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        run_dir: Path,
+        resume: Checkpoint | None = None,
+        *,
+        task: Task | None = None,
+        engine: Any = None,
+        trainer: Any = None,
+        reporter: MemoryReporter | None = None,
+        verification: Verification | None = None,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
+    ) -> None:
         folder = Path(recipe.model)
-        self.reporter = MemoryReporter()
-        self.engine = make_engine(recipe.model_dump(mode="json"), str(folder))
-        self.trainer = LocalTrainer(recipe, folder)
+        self.reporter = reporter or MemoryReporter()
+        self.engine = engine or make_engine(recipe.model_dump(mode="json"), str(folder))
+        self.trainer = trainer or LocalTrainer(recipe, folder)
         self.controller = Controller(
             recipe,
-            task=make_task(recipe.task.name, recipe.task.options),
+            task=task or make_task(recipe.task.name, recipe.task.options),
             codec=Codec(folder),
             generator=self.engine,
             trainer=self.trainer,
@@ -39,6 +49,8 @@ class Setup:
             run_dir=run_dir,
             shape=ModelShape.of(folder),
             resume=resume,
+            verification=verification,
+            timeouts=timeouts,
         )
 
     def run(self) -> Outcome:
@@ -185,137 +197,6 @@ def test_budget_of_device_hours_ends_the_run(toy_recipe: Recipe, tmp_path: Path)
     assert outcome.pass_rate is not None
 
 
-def test_stop_writes_a_checkpoint_and_resume_goes_on(toy_recipe: Recipe, tmp_path: Path) -> None:
-    recipe = change(toy_recipe, budget__max_steps=50, checkpoint__every_steps=100, offpolicy__k=1)
-    first = Setup(recipe, tmp_path)
-
-    class StopAfterTwo(MemoryReporter):
-        def log(
-            self, metrics: Mapping[str, float], *, step: int, compute: Mapping[str, float] | None = None
-        ) -> None:
-            super().log(metrics, step=step, compute=compute)
-            if step == 2 and "train/reward" in metrics:
-                first.controller.stop()
-
-    first.controller._reporter = StopAfterTwo()
-    stopped = first.run()
-    assert (stopped.state, stopped.step) == ("cancelled", 2)
-
-    checkpoint = newest_checkpoint(tmp_path / "checkpoints")
-    assert checkpoint is not None and checkpoint.step == 2
-    second = Setup(change(recipe, budget__max_steps=4), tmp_path, resume=checkpoint)
-    outcome = second.run()
-
-    assert outcome.step == 4
-    assert list(second.reporter.series("train/reward")) == [3, 4]
-    assert outcome.usage.tokens > checkpoint.driver["usage"]["tokens"] > 0
-
-
-def test_resume_generates_the_untrained_prompts_again(toy_recipe: Recipe, tmp_path: Path) -> None:
-    recipe = change(toy_recipe, budget__max_steps=2, curriculum__mode="uniform", offpolicy__k=3)
-    first = Setup(recipe, tmp_path)
-    first.run()
-    checkpoint = newest_checkpoint(tmp_path / "checkpoints")
-    assert checkpoint is not None
-
-    waiting = checkpoint.driver["sampler"]["queue"]
-    trained = 2 * recipe.rollout.prompts_per_step
-    assert len(waiting) == len(set(waiting)) == recipe.task.options["train_prompts"] - trained
-
-
-class Broken:
-    """A generator that fails, or lies about its log-probabilities."""
-
-    def __init__(self, engine: Any, offset: float | None) -> None:
-        self._engine, self._offset = engine, offset
-
-    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
-        if self._offset is None:
-            raise RuntimeError("engine lost")
-        made = await self._engine.generate(requests, temperature)
-        return [
-            Completion(c.tokens, [v + self._offset for v in c.logp], c.finished, c.versions) for c in made
-        ]
-
-    async def update_weights(self, weights: Any, version: int) -> None:
-        await self._engine.update_weights(weights, version)
-
-    async def interrupt(self) -> None:
-        await self._engine.interrupt()
-
-
-@pytest.mark.parametrize(
-    ("offset", "error", "message"),
-    [(None, RuntimeError, "engine lost"), (0.5, ParityError, "disagree by 0.5 nats")],
-)
-def test_broken_generator_ends_the_run(
-    toy_recipe: Recipe, tmp_path: Path, offset: float | None, error: type[Exception], message: str
-) -> None:
-    setup = Setup(toy_recipe, tmp_path)
-    setup.controller._generator = setup.controller._rollouts._generator = Broken(setup.engine, offset)
-
-    with pytest.raises(error, match=message):
-        setup.run()
-
-
-class Judged:
-    """Rewards by prompt instead of by a verifier: the first `stubborn` prompts are always right."""
-
-    def __init__(self, rollouts: Rollouts, stubborn: int) -> None:
-        self._rollouts, self._left = rollouts, stubborn
-        self.asked: list[str] = []
-
-    async def groups(self, prompts: Any, n: int, temperature: float, **room: float) -> list[Group]:
-        groups = await self._rollouts.groups(prompts, n, temperature, **room)
-        for group in groups:
-            self.asked.append(group.prompt.id)
-            is_stubborn, self._left = self._left > 0, self._left - 1
-            for i, sample in enumerate(group.samples):
-                sample.correct = is_stubborn or i % 2 == 0
-                sample.reward = 1.0 if sample.correct else -1.0
-        return groups
-
-    async def aclose(self) -> None:
-        await self._rollouts.aclose()
-
-
-@pytest.mark.parametrize(("stubborn", "refills", "effective"), [(3, 3, 8), (100, 4, 0)])
-def test_refill_tries_other_prompts_up_to_its_bound(
-    toy_recipe: Recipe, tmp_path: Path, stubborn: int, refills: int, effective: int
-) -> None:
-    recipe = change(
-        toy_recipe,
-        filter__zero_variance="refill",
-        filter__max_refills=2,
-        budget__max_steps=1,
-        offpolicy__k=0,
-        curriculum__mode="no_positive_resampling",
-        eval__every_steps=10,
-    )
-    setup = Setup(recipe, tmp_path)
-    setup.controller._prepare = nothing  # type: ignore[method-assign]
-    setup.controller._evaluate = nothing  # type: ignore[method-assign]
-    setup.controller._rollouts = judged = Judged(setup.controller._rollouts, stubborn)  # type: ignore[assignment]
-
-    outcome = setup.run()
-
-    (record,) = setup.reporter.records
-    assert (record["metrics"]["train/refills"], record["metrics"]["train/effective_batch"]) == (
-        refills,
-        effective,
-    )
-    assert len(judged.asked) == len(set(judged.asked)) == 2 + refills
-    assert outcome.usage.tokens > 0
-    checkpoint = newest_checkpoint(tmp_path / "checkpoints")
-    assert checkpoint is not None
-    assert len(checkpoint.driver["sampler"]["history"]) == 2 + refills  # the replaced ones count too
-    assert checkpoint.driver["sampler"]["removed"] == sorted(judged.asked[: min(stubborn, 6)])
-
-
-async def nothing(*args: Any, **kwargs: Any) -> None:
-    pass
-
-
 def test_lengths_grow_with_the_ramp(toy_recipe: Recipe, tmp_path: Path) -> None:
     recipe = change(
         toy_recipe,
@@ -328,38 +209,13 @@ def test_lengths_grow_with_the_ramp(toy_recipe: Recipe, tmp_path: Path) -> None:
         budget__max_steps=6,
         eval__every_steps=100,
     )
-    setup = Setup(recipe, tmp_path)
-    asked: list[int] = []
-    generate = setup.engine.generate
-
-    async def spy(requests: list[Request], temperature: float) -> list[Completion]:
-        asked.append(requests[0].max_tokens)
-        return await generate(requests, temperature)
-
-    setup.engine.generate = spy  # type: ignore[method-assign]
-    setup.run()
+    engine = HashGenerator()
+    Setup(recipe, tmp_path, engine=engine, trainer=HashTrainer()).run()
 
     rollout = recipe.rollout
-    thinking = [tokens - rollout.max_answer_tokens for tokens in asked]
+    thinking = [request.max_tokens - rollout.max_answer_tokens for request in engine.requests]
     assert thinking[0] == thinking[-1] == rollout.max_thinking_tokens  # evaluations have all the room
-    grown = thinking[1:-1]
+    num_evaluated = recipe.eval.prompts * recipe.eval.k
+    grown = thinking[num_evaluated:-num_evaluated]
     assert grown[0] == round(0.25 * rollout.max_thinking_tokens)
     assert grown == sorted(grown) and grown[-1] == rollout.max_thinking_tokens
-
-
-def test_crashing_verifier_is_counted_and_does_not_end_the_run(
-    toy_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(Arithmetic, "verifier", lambda self, prompt: Crashing())
-    small = {"rollout__prompts_per_step": 1, "rollout__generations_per_prompt": 2, "offpolicy__k": 0}
-    recipe = change(toy_recipe, **small, eval__prompts=1, eval__k=2, budget__max_steps=1)
-    setup = Setup(recipe, tmp_path)
-
-    outcome = setup.run()
-
-    assert outcome.state == "succeeded"
-    assert setup.reporter.series("train/verifier_failure_rate") == {1: 1.0}
-    assert setup.reporter.series("eval/verifier_failure_rate") == {0: 1.0, 1: 1.0}
-    warnings = [record.message for record in caplog.records if "could not judge" in record.message]
-    assert warnings == ["2 x the verifier could not judge: crashed: exit status 3"] * 3
-    assert [w._process for w in setup.controller._rollouts._verification._workers if w._process] == []

@@ -1,8 +1,9 @@
+import itertools
 import math
 
 import pytest
 
-from training.evaluation import evaluation_metrics, pass_rate
+from training.evaluation import evaluation_metrics, pass_at_k, pass_rate
 from training.rollouts import Group, Sample
 from training.tasks import Prompt
 
@@ -39,6 +40,36 @@ def test_pass_at_k_is_the_share_of_prompts_with_a_correct_sample() -> None:
     assert metrics["eval/pass_at_k"] == pytest.approx(2 / 3)
     assert metrics["eval/pass_at_k_stderr"] == pytest.approx(1 / 3)
     assert "eval/pass_at_k" not in evaluation_metrics([group(True), group(False)])
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_pass_at_k_is_the_share_of_subsets_with_a_correct_sample(n: int) -> None:
+    for correct in range(n + 1):
+        samples = [i < correct for i in range(n)]
+        for k in range(1, n + 1):
+            subsets = list(itertools.combinations(samples, k))
+            share = sum(any(subset) for subset in subsets) / len(subsets)
+            assert pass_at_k([group(*samples)], k)[0] == pytest.approx(share)
+
+
+def test_pass_at_k_in_closed_form() -> None:
+    some, none = group(*[True] * 2, *[False] * 6), group(*[False] * 8)
+    metrics = evaluation_metrics([some, none])
+
+    assert metrics["eval/pass_rate"] == pytest.approx(2 / 8 / 2)
+    assert metrics["eval/pass_at_2"] == pytest.approx((1 - 15 / 28) / 2)  # C(6, 2) of C(8, 2) pairs have none
+    assert metrics["eval/pass_at_4"] == pytest.approx((1 - 15 / 70) / 2)
+    assert metrics["eval/pass_at_4_stderr"] == pytest.approx(
+        (1 - 15 / 70) / 2
+    )  # two prompts: half their distance
+    assert metrics["eval/pass_at_k"] == pytest.approx(1 / 2)
+    assert not {"eval/pass_at_1", "eval/pass_at_8"} & metrics.keys()  # pass_rate and pass_at_k
+
+
+def test_pass_at_one_is_the_pass_rate() -> None:
+    groups = [group(True, False, False), group(True, True, False), group(False, False, False)]
+
+    assert pass_at_k(groups, 1) == pytest.approx(pass_rate(groups))
 
 
 def test_each_part_has_its_own_pass_rate() -> None:

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,12 @@ from training.codec import Codec
 from training.engines import make_engine
 from training.pretrain import EOS
 from training.recipe import Recipe, apply_overrides
-from training.rollouts import Completion, Group, Request, Rollouts
+from training.rollouts import Completion, Group, Interrupted, Request, Rollouts
+from training.seeds import seed_of
 from training.tasks import make_task
 from training.tasks.arithmetic import SumVerifier, make_prompt
 from training.verifiers.base import Verdict
+from training.waiting import PartFailed
 
 PROMPT = make_prompt(37, 58)
 
@@ -48,7 +51,7 @@ def test_length_control_with_the_transformers_engine(toy_recipe: Recipe, toy_mod
 
 def test_plain_truncation_cuts_at_the_limit_and_goes_no_further(toy_recipe: Recipe, toy_model: Path) -> None:
     plain = apply_overrides(toy_recipe, {"length.mode": "none"})
-    group, generator = roll(plain, toy_model, ["15,9,1,1,1,1", f"15,9</think>95{EOS}"])
+    group, generator = roll(plain, toy_model, ["15,9" + ",1" * 8, f"15,9</think>95{EOS}"])
 
     cut, done = group.samples
     assert len(generator.requests) == 1
@@ -83,6 +86,7 @@ class Scripted:
 def roll(recipe: Recipe, folder: Path, *calls: list[str]) -> tuple[Group, Scripted]:
     codec = Codec(folder)
     generator = Scripted(codec, *calls)
+    recipe = apply_overrides(recipe, {"length.interrupt_high": recipe.length.interrupt_low})
     rollouts = Rollouts(recipe, make_task("arithmetic"), codec, generator)
     (group,) = asyncio.run(rollouts.groups([PROMPT], len(calls[0]), 1.0))
     return group, generator
@@ -112,15 +116,104 @@ def test_overlong_thinking_is_interrupted_and_the_phrase_never_trained(
 def test_answer_cut_by_the_random_limit_goes_on_without_the_phrase(
     toy_recipe: Recipe, toy_model: Path
 ) -> None:
-    group, _ = roll(toy_recipe, toy_model, ["15,9</think>9"], [f"5{EOS}"])
+    group, _ = roll(toy_recipe, toy_model, ["15,9,1,1</think>9"], [f"5{EOS}"])
 
     assert group.samples[0].correct
     assert all(group.samples[0].chosen)
 
 
+def test_seeds_and_lengths_depend_on_recipe_and_key_alone(toy_recipe: Recipe, toy_model: Path) -> None:
+    wide = apply_overrides(toy_recipe, {"length.interrupt_low": 1})
+
+    def asked(recipe: Recipe, key: str) -> list[tuple[int | None, int]]:
+        codec = Codec(toy_model)
+        generator = Scripted(codec, [EOS] * 8)
+        asyncio.run(
+            Rollouts(recipe, make_task("arithmetic"), codec, generator).groups([PROMPT], 8, 1.0, key=key)
+        )
+        return [(request.seed, request.max_tokens) for request in generator.requests[0]]
+
+    first = asked(wide, "train/17/0")
+    other_run = apply_overrides(wide, {"seed": 1})
+
+    assert first == asked(wide, "train/17/0")
+    assert len({seed for seed, _ in first}) == 8
+    assert len({length for _, length in first}) > 1
+    for others in (asked(wide, "train/17/1"), asked(wide, "eval/17/0"), asked(other_run, "train/17/0")):
+        assert not {seed for seed, _ in first} & {seed for seed, _ in others}
+
+
+def test_seed_is_the_same_on_every_machine() -> None:
+    assert seed_of(0, "train/17/0", 3, "first") == 2946481865848759411
+    assert 0 <= seed_of("x") < 2**63
+
+
+def test_second_part_has_a_seed_of_its_own_and_says_where_it_goes_on(
+    toy_recipe: Recipe, toy_model: Path
+) -> None:
+    _, generator = roll(toy_recipe, toy_model, ["15,9,1,1,1"], [f"95{EOS}"])
+
+    (before,), (after,) = generator.requests
+    assert before.position == 0 and before.seed != after.seed
+    assert after.position == len(after.tokens) - len(before.tokens) == 11
+
+
+class Interruptible(Scripted):
+    """Answers the first call with an interruption in the middle."""
+
+    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
+        made = await super().generate(requests, temperature)
+        if len(self.requests) > 1:
+            return made
+        return [replace(completion, interrupted=not completion.finished) for completion in made]
+
+    async def interrupt(self) -> None:
+        pass
+
+
+def test_interrupted_samples_are_gone_on_with_and_only_then_scored(
+    toy_recipe: Recipe, toy_model: Path
+) -> None:
+    codec = Codec(toy_model)
+    generator = Interruptible(codec, ["15,", f"15,9</think>95{EOS}"], [f"9</think>95{EOS}"])
+    rollouts = Rollouts(toy_recipe, make_task("arithmetic"), codec, generator)
+    draft = rollouts.draft(PROMPT, 2, "train/0/0")
+    with pytest.raises(Interrupted):
+        asyncio.run(rollouts.generate([draft], 1.0))
+    assert [sample.reward for sample in draft.samples] == [0.0, 0.0]
+    asyncio.run(rollouts.generate([draft], 1.0))
+    asyncio.run(rollouts.score([draft]))
+
+    first, second = draft.samples
+    (request,) = generator.requests[1]
+    origin = generator.requests[0][0]
+    assert (request.tokens, request.position) == (origin.tokens + codec.encode("15,"), 3)
+    assert (request.seed, request.max_tokens) == (origin.seed, origin.max_tokens - 3)
+    assert first.correct and first.versions == [1] * 3 + [2] * 5
+    assert first.response == second.response and all(first.chosen) and len(first.logp) == 8
+
+
+def test_nothing_begins_after_an_interruption(toy_recipe: Recipe, toy_model: Path) -> None:
+    codec = Codec(toy_model)
+    generator = Interruptible(codec, [EOS])
+    rollouts = Rollouts(toy_recipe, make_task("arithmetic"), codec, generator)
+    asyncio.run(rollouts.interrupt())
+
+    with pytest.raises(Interrupted):
+        asyncio.run(rollouts.groups([PROMPT], 1, 1.0))
+    assert generator.requests == []
+
+
+def test_generator_that_gives_up_without_a_reason_is_an_error(toy_recipe: Recipe, toy_model: Path) -> None:
+    with pytest.raises(PartFailed, match="the generator failed: it ended a response after 3 of 10 tokens"):
+        roll(toy_recipe, toy_model, ["15,"])
+
+
 def test_interruption_length_is_drawn_from_the_recipes_range(toy_recipe: Recipe, toy_model: Path) -> None:
     wide = apply_overrides(toy_recipe, {"length.interrupt_low": 10})
-    _, generator = roll(wide, toy_model, [f"</think>1{EOS}"] * 50)
+    codec = Codec(toy_model)
+    generator = Scripted(codec, [f"</think>1{EOS}"] * 50)
+    asyncio.run(Rollouts(wide, make_task("arithmetic"), codec, generator).groups([PROMPT], 50, 1.0))
 
     assert {request.max_tokens for request in generator.requests[0]} == {10, 11, 12}
 

@@ -1,8 +1,12 @@
-"""Runs verifiers where they belong, without ever blocking the event loop or raising.
+"""Runs verifiers where they belong, without ever blocking the event loop.
 
 Verifiers with isolation "process" share a few worker processes, started when first needed, each kept for the next
 sample; a late or broken one is killed and replaced, and only its sample fails. Those with isolation "thread" wait for
 children of their own in a bounded pool of threads. The clock of a judgement starts when its process or thread is free.
+
+A verifier that cannot start, or that is late or dies many times without one answer in between, is no matter of single
+samples: RewardError says so, and the run ends. So a broken service is noticed after `start_seconds`, or after
+`max_unanswered` judgements, each of which has the verifier's own timeout.
 """
 
 import asyncio
@@ -12,7 +16,7 @@ import pickle
 import sys
 from collections import Counter
 from collections.abc import Coroutine, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any
 
@@ -21,45 +25,76 @@ from training.verifiers.worker import LENGTH_BYTES
 
 START_SECONDS = 120.0  # imports on a busy machine
 GRACE_SECONDS = 5.0  # for a thread, beyond its verifier's own timeout
+MAX_UNANSWERED = (
+    32  # late or dead in a row; a policy that writes only such responses is not worth its compute either
+)
 MEMORY_MIB = 4096
+
+
+class RewardError(RuntimeError):
+    """The service itself is broken, not one judgement; the message names the verifier and what happened last."""
 
 
 class Verification:
     """Judges of one run. Close it at the end; processes that were not closed end with this one."""
 
     def __init__(
-        self, processes: int | None = None, threads: int | None = None, memory_mib: int = MEMORY_MIB
+        self,
+        processes: int | None = None,
+        threads: int | None = None,
+        memory_mib: int = MEMORY_MIB,
+        start_seconds: float = START_SECONDS,
+        max_unanswered: int = MAX_UNANSWERED,
     ) -> None:
         """processes, threads: at most so many, by default one for each two processors (at most eight processes).
 
-        memory_mib: address space of a worker process.
+        memory_mib: address space of a worker process. start_seconds: until it has imported what a verifier needs.
         """
         half = max(1, (os.cpu_count() or 1) // 2)
         processes, count = processes or min(8, half), threads or half
-        self._memory_mib = memory_mib
-        self._idle = [_Worker(memory_mib) for _ in range(processes)]
+        self._max_unanswered, self._num_unanswered = max_unanswered, 0  # in a row
+        self._idle = [_Worker(memory_mib, start_seconds) for _ in range(processes)]
         self._free_process = asyncio.Semaphore(processes)
         self._free_thread = asyncio.Semaphore(count)
         self._threads: ThreadPoolExecutor | None = None
         self._num_threads = count
+        self._in_threads: set[Future[Verdict]] = set()
+        self._longest_seconds = 0.0  # of a judgement in a thread
         self._workers = list(self._idle)
 
     async def verify(self, verifier: Verifier, answer: str, response: str) -> Verdict:
-        """The judgement. Whatever goes wrong is a `failure` of this one; nothing but cancellation is raised."""
+        """The judgement; whatever goes wrong with it is its `failure`. Raises RewardError and on cancellation alone."""
         try:
             if verifier.isolation == "inline":
                 return verifier.verify(answer, response)
             if verifier.isolation == "process":
-                return await self._in_process(verifier, answer, response)
-            return await self._in_thread(verifier, answer, response)
+                verdict = await self._in_process(verifier, answer, response)
+            else:
+                verdict = await self._in_thread(verifier, answer, response)
+        except _Unanswered as unanswered:
+            self._count_unanswered(verifier, str(unanswered))
+            return Verdict(False, failure=str(unanswered))
+        except RewardError:
+            raise
         except Exception as error:
-            return Verdict(False, failure=f"{type(error).__name__}: {error}"[:500])
+            verdict = Verdict(False, failure=f"{type(error).__name__}: {error}"[:500])
+        self._num_unanswered = 0
+        return verdict
+
+    def _count_unanswered(self, verifier: Verifier, why: str) -> None:
+        self._num_unanswered += 1
+        if self._num_unanswered >= self._max_unanswered:
+            raise RewardError(
+                f"the rewards' {verifier.isolation} of {type(verifier).__name__} did not answer "
+                f"{self._num_unanswered} times in a row; last: {why}"
+            )
 
     async def aclose(self) -> None:
-        """End the worker processes, and wait for the threads: their verifiers' own timeouts bound that."""
+        """End the worker processes, and wait for the threads as long as their verifiers may take."""
         if self._threads is not None:
             threads, self._threads = self._threads, None
-            await asyncio.to_thread(threads.shutdown, cancel_futures=True)
+            threads.shutdown(wait=False, cancel_futures=True)
+            await asyncio.to_thread(wait, self._in_threads, self._longest_seconds + GRACE_SECONDS)
         await asyncio.gather(*(worker.kill() for worker in self._workers))
 
     async def _in_process(self, verifier: Verifier, answer: str, response: str) -> Verdict:
@@ -74,19 +109,27 @@ class Verification:
         async with self._free_thread:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self._num_threads, thread_name_prefix="verifier")
-            loop = asyncio.get_running_loop()
-            work = loop.run_in_executor(self._threads, verifier.verify, answer, response)
+            self._longest_seconds = max(self._longest_seconds, verifier.timeout_seconds)
+            work = self._threads.submit(verifier.verify, answer, response)
+            self._in_threads.add(work)
+            work.add_done_callback(self._in_threads.discard)
             try:
-                return await asyncio.wait_for(work, verifier.timeout_seconds + GRACE_SECONDS)
+                return await asyncio.wait_for(
+                    asyncio.wrap_future(work), verifier.timeout_seconds + GRACE_SECONDS
+                )
             except TimeoutError:
-                return Verdict(False, failure=_late(verifier))
+                raise _Unanswered(_late(verifier)) from None
+
+
+class _Unanswered(Exception):
+    """A judgement that was late, or whose process died; the message says which."""
 
 
 class _Worker:
     """One worker process, started when it is needed and again after it was killed."""
 
-    def __init__(self, memory_mib: int) -> None:
-        self._memory_mib = memory_mib
+    def __init__(self, memory_mib: int, start_seconds: float) -> None:
+        self._memory_mib, self._start_seconds = memory_mib, start_seconds
         self._process: asyncio.subprocess.Process | None = None
         self._warm: set[Verifier] = set()
 
@@ -96,10 +139,12 @@ class _Worker:
         try:
             await self._prepare(verifier)
             reply = await _within(verifier.timeout_seconds, self._ask(verifier, answer, response))
-            is_over = reply is not None
-            return Verdict(**reply) if reply is not None else Verdict(False, failure=_late(verifier))
+            if reply is None:
+                raise _Unanswered(_late(verifier))
+            is_over = True
+            return Verdict(**reply)
         except (EOFError, OSError):
-            return Verdict(False, failure=f"crashed: {await self._epitaph()}")
+            raise _Unanswered(f"crashed: {await self._epitaph()}") from None
         finally:
             if not is_over:
                 await self.kill()
@@ -124,10 +169,18 @@ class _Worker:
                 env=_environment(),
             )
         if verifier not in self._warm:
-            reply = await _within(START_SECONDS, self._ask(verifier, "", None))
-            if reply != {}:
-                raise RuntimeError(f"cannot start: {reply['failure'] if reply else 'no sign of life'}")
+            await self._warm_up(verifier)
             self._warm.add(verifier)
+
+    async def _warm_up(self, verifier: Verifier) -> None:
+        """Have the process import what the verifier needs: no response can be at fault where this goes wrong."""
+        try:
+            reply = await _within(self._start_seconds, self._ask(verifier, "", None))
+            why = "" if reply == {} else reply["failure"] if reply else _no_sign(self._start_seconds)
+        except (EOFError, OSError):
+            why = f"crashed: {await self._epitaph()}"
+        if why:
+            raise RewardError(f"the rewards' process of {type(verifier).__name__} cannot start: {why}")
 
     async def _ask(self, verifier: Verifier, answer: str, response: str | None) -> dict[str, Any]:
         assert self._process and self._process.stdin and self._process.stdout
@@ -180,6 +233,10 @@ def _environment() -> dict[str, str]:
         "PYTHONSAFEPATH": "1",
         "OMP_NUM_THREADS": "1",
     }
+
+
+def _no_sign(seconds: float) -> str:
+    return f"no sign of life for {seconds:g} s"
 
 
 def _late(verifier: Verifier) -> str:

@@ -46,3 +46,12 @@ class Unready(Judge):
 
     def warm(self) -> None:
         raise ImportError("no module named sympy")
+
+
+@dataclass(frozen=True)
+class Asleep(Judge):
+    """Never comes up."""
+
+    def warm(self) -> None:
+        while True:
+            pass

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.training.verifiers.judges import Judge, Unready
+from tests.training.verifiers.judges import Asleep, Judge, Unready
 from training.verifiers.base import Isolation, Verdict
 from training.verifiers.code import CodeVerifier
 from training.verifiers.math import MathVerifier
-from training.verifiers.service import Verification, failure_lines
+from training.verifiers.service import RewardError, Verification, failure_lines
 
 Work = Callable[[Verification], Awaitable[Any]]
 IMPATIENT, PATIENT = Judge(timeout_seconds=0.3), Judge()
@@ -169,10 +169,30 @@ def test_worker_knows_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch) -> No
     assert b"hunter2" not in run(work)
 
 
-def test_verifier_that_cannot_start_is_a_failure() -> None:
-    (verdict,) = responses("right", judge=Unready())
+def test_verifier_that_cannot_start_is_named() -> None:
+    with pytest.raises(
+        RewardError, match="the rewards' process of Unready cannot start: ImportError: no module named sympy"
+    ):
+        responses("right", judge=Unready())
 
-    assert verdict.failure == "RuntimeError: cannot start: ImportError: no module named sympy"
+
+def test_verifier_that_never_comes_up_is_named_in_time() -> None:
+    with pytest.raises(RewardError, match="of Asleep cannot start: no sign of life for 0.3 s"):
+        responses("right", judge=Asleep(), start_seconds=0.3)
+
+
+@pytest.mark.parametrize(
+    ("bad", "last"), [("hang", "timed out after 0.3 s"), ("exit", "crashed: exit status 3")]
+)
+def test_process_that_never_answers_is_named(bad: str, last: str) -> None:
+    with pytest.raises(RewardError, match=f"process of Judge did not answer 3 times in a row; last: {last}"):
+        responses(bad, bad, bad, max_unanswered=3)
+
+
+def test_one_answer_shows_that_the_process_works() -> None:
+    verdicts = responses("exit", "exit", "right", "exit", "raise", "exit", max_unanswered=3)
+
+    assert [bool(verdict.failure) for verdict in verdicts] == [True, True, False, True, True, True]
 
 
 def test_verifier_that_cannot_be_sent_is_a_failure() -> None:
