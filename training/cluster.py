@@ -179,8 +179,6 @@ class Cluster:
         self._ranks = [part for part, _ in by_place]
         for number, part in enumerate(self._ranks):
             part.name, part.is_single = f"trainer rank {number}", len(self._ranks) == 1
-        for part in self._engines:
-            part.is_single = len(self._engines) == 1
         self.processes = [where.process for where in found]
         return gpus
 
@@ -276,4 +274,4 @@ def _pool(engines: list[Part]) -> Generator:
         return RemoteGenerator(engines[0])
     from training.engines.pool import EnginePool
 
-    return EnginePool([RemoteGenerator(part) for part in engines])
+    return EnginePool([RemoteGenerator(part) for part in engines], [str(part) for part in engines])

@@ -13,7 +13,7 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from training.checkpoints import MARKER, TRAINER_FILE, CheckpointError
+from training.checkpoints import MARKER, TRAINER, CheckpointError
 from training.network import DTYPES
 
 POLICY = "networks/policy."  # what names of the policy's weights begin with, in a trainer's checkpoint
@@ -58,7 +58,7 @@ def _checkpoint(run_dir: Path, step: int | None) -> Path:
         raise ExportError(
             f"{run_dir} has no checkpoint of step {step}; there are: {', '.join(map(str, steps))}"
         )
-    return steps[max(steps) if step is None else step] / TRAINER_FILE
+    return steps[max(steps) if step is None else step] / TRAINER
 
 
 def _base_model(run_dir: Path) -> Path:

@@ -121,7 +121,7 @@ async def _save_model(
     out = run_dir / "model"
     try:
         written = trainer.export(
-            checkpoint.trainer_file, str(model_folder), str(out), recipe.precision.generator
+            checkpoint.trainer_path, str(model_folder), str(out), recipe.precision.generator
         )
         await asyncio.wait_for(written, EXPORT_TIMEOUT_SECONDS)
     except Exception as error:

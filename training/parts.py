@@ -11,6 +11,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError,
 from training.batching import Batch
 from training.placement import ClusterError
 from training.rollouts import Completion, Request
+from training.waiting import last_line
 
 CAUSES = (  # in what Ray says of a death -> in our words; the first that occurs counts
     ("running low on memory", "its node ran out of memory, and Ray ended it"),
@@ -25,7 +26,7 @@ CAUSES = (  # in what Ray says of a death -> in our words; the first that occurs
 
 @dataclass
 class Part:
-    """An engine or a rank behind its actor. `is_single`: there is no other of its kind to confuse it with."""
+    """An engine or a rank behind its actor. `is_single`: whoever asks it knows whose errors it gets."""
 
     name: str
     actor: Any
@@ -71,12 +72,6 @@ def why_gone(error: Exception) -> str:
     if not isinstance(error, RayActorError | ActorDiedError):
         return f"failed: {text.splitlines()[0] if text else type(error).__name__}"
     return "died: " + next((words for sign, words in CAUSES if sign in text), last_line(error))
-
-
-def last_line(error: BaseException) -> str:
-    """Of its message; its type where it has none."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
 
 
 async def first_error_or_all(results: Sequence[Awaitable[Any]]) -> list[Any]:

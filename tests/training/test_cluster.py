@@ -124,7 +124,7 @@ def test_weights_are_broadcast_to_all_engines_by_all_ranks() -> None:
         assert seen == [["planned", "sent", "a"]] * 2
 
         await trainer.train_step("no broadcast")
-        with pytest.raises(ClusterError, match=r"^trainer rank 1 \(.*\): nobody listens$"):
+        with pytest.raises(RuntimeError, match=r"trainer rank 1 \(.*\): nobody listens$"):
             await asyncio.wait_for(generator.update_weights(trainer.weights(), 13), 20)
 
     on_cluster(work, SPREAD, {"engine.weight_transfer": "collective"})
@@ -133,7 +133,7 @@ def test_weights_are_broadcast_to_all_engines_by_all_ranks() -> None:
 @pytest.mark.usefixtures("two_nodes")
 def test_shared_devices_are_taken_once() -> None:
     async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
-        assert ray.available_resources()["CPU"] == 4
+        wait_until(lambda: ray.available_resources()["CPU"] == 4)
         assert await trainer.train_step("a") == (0, 1, ["a"])
 
     on_cluster(work, {"shared": True})
@@ -143,7 +143,7 @@ def test_shared_devices_are_taken_once() -> None:
 @pytest.mark.parametrize(("engines", "lent"), [(1, [["0", "1"]]), (2, [["0"], ["1"]])])
 def test_shared_gpus_are_held_by_ranks_and_lent_to_engines(engines: int, lent: list[list[str]]) -> None:
     async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
-        assert ray.available_resources().get("GPU", 0) == 0
+        wait_until(lambda: ray.available_resources().get("GPU", 0) == 0)
         assert sorted([await part.call("lent_gpus") for part in cluster._engines]) == lent
         assert [(await part.call("whereabouts")).gpus for part in trainer.ranks] == [["0"], ["1"]]
 

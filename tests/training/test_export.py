@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from training.__main__ import main
-from training.checkpoints import MARKER, TRAINER_FILE, CheckpointError
+from training.checkpoints import MARKER, TRAINER, CheckpointError
 from training.export import export_model
 from training.models import check_model
 from training.pretrain import Lessons, new_model, save
@@ -110,7 +110,7 @@ def run_dir(toy_recipe: Recipe, tmp_path: Path) -> Path:
     for step in (2, 4):
         folder = tmp_path / "run" / "checkpoints" / f"step-{step:08d}"
         folder.mkdir(parents=True)
-        trained(toy_recipe, base, folder / TRAINER_FILE, change=0.1 * step)
+        trained(toy_recipe, base, folder / TRAINER, change=0.1 * step)
         (folder / MARKER).touch()
     (tmp_path / "run" / "checkpoints" / "step-00000006").mkdir()  # no marker: not complete
     (tmp_path / "run" / "driver.json").write_text(json.dumps({"model": str(base)}))
@@ -165,11 +165,11 @@ def test_run_folder_that_does_not_know_its_model(
 def test_full_disk_leaves_what_was_there(run_dir: Path, tmp_path: Path) -> None:
     """Here a file where the folder would be made."""
     out = tmp_path / "out"
-    export_model(run_dir / "checkpoints" / "step-00000002" / TRAINER_FILE, tmp_path / "base", out)
+    export_model(run_dir / "checkpoints" / "step-00000002" / TRAINER, tmp_path / "base", out)
     before = {file.name: file.read_bytes() for file in out.iterdir()}
     (tmp_path / ".out.partial").write_text("in the way")
 
     with pytest.raises(OSError, match=r"\.out\.partial"):
-        export_model(run_dir / "checkpoints" / "step-00000004" / TRAINER_FILE, tmp_path / "base", out)
+        export_model(run_dir / "checkpoints" / "step-00000004" / TRAINER, tmp_path / "base", out)
 
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
