@@ -328,6 +328,7 @@ def test_rows_of_a_caller_that_gives_up_leave(folders: dict[str, Path]) -> None:
     [
         (Request([], 3), "at least one token"),
         (Request([5], 0), "at least one token"),
+        (Request([5, len(VOCABULARY)], 3), "outside the vocabulary of 17"),
         (Request([5] * 30, 23), r"30 \+ 23 tokens do not fit into the context of 52"),
     ],
 )
