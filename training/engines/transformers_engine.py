@@ -45,7 +45,7 @@ class TransformersEngine:
         return await call.future  # where the caller gives up, so does the future, and its rows leave
 
     def _check(self, requests: list[Request], temperature: float) -> None:
-        limit = self._decoder.max_sequence_tokens
+        limit, vocabulary = self._decoder.max_sequence_tokens, self._decoder.model.config.vocab_size
         for request in requests:
             if not request.tokens or request.max_tokens < 1:
                 raise ValueError("a request needs at least one token, and room for one more")
@@ -53,6 +53,8 @@ class TransformersEngine:
                 raise ValueError(
                     f"{len(request.tokens)} + {request.max_tokens} tokens do not fit into the context of {limit}"
                 )
+            if not 0 <= min(request.tokens) <= max(request.tokens) < vocabulary:
+                raise ValueError(f"a request has tokens outside the vocabulary of {vocabulary}")
         if not temperature > 0:
             raise ValueError(f"the temperature must be more than 0, not {temperature}")
 

@@ -132,10 +132,12 @@ class VllmEngine:
             await core.pause_scheduler_async(mode="keep", clear_cache=self.kv_on_update == "rebuild")
             try:
                 await load()
-                await self._engine.update_weight_version(str(version))
-                self._version = version
-            finally:
+            except BaseException:
                 await self._engine.resume_generation()
+                raise
+            self._version = version
+            label = self._engine.update_weight_version(str(version))
+            await asyncio.gather(label, self._engine.resume_generation())  # the core takes them in this order
 
     async def interrupt(self) -> None:
         """End all running calls of `generate` now, with what they have."""

@@ -10,12 +10,13 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+from training.broadcast import Sender, free_address, plan
 from training.engines.transformers_engine import TransformersEngine
 from training.network import load_network, sequence_logp
 from training.pretrain import EOS, VOCABULARY, make_tokenizer
 from training.recipe import apply_overrides, load_recipe
 from training.rollouts import Completion, Request
-from training.transfer import TransferError, Weights, pack
+from training.transfer import TransferError, Weights, pack, unpack
 
 END = VOCABULARY.index(EOS)
 SHAPE = {
@@ -249,6 +250,33 @@ def test_damaged_weights_are_refused_and_the_old_ones_stay(folders: dict[str, Pa
     assert [c.tokens for c in after] == [c.tokens for c in before] and after[0].versions[0] == 0
 
 
+def test_weights_by_broadcast_arrive_while_requests_run(folders: dict[str, Path]) -> None:
+    model, weights = changed(folders["grouped, tied"])
+    named = list(unpack(weights.buckets))
+    made, address = engine(folders["grouped, tied"]), free_address("127.0.0.1")
+    request = Request([5, 6], 30, seed=1)
+
+    async def work() -> Completion:
+        joining = asyncio.create_task(made.join_broadcast(address, 1, 2, plan(named)))
+        sender = await asyncio.to_thread(Sender, address, 2, timeout=20.0)
+        await joining
+        running = asyncio.create_task(made.generate([request] * 8, 1.0))
+        receiving = asyncio.create_task(made.receive_weights(5))
+        assert await asyncio.to_thread(sender.send, named, 1000) == weights.checksum
+        await receiving
+        await running
+        return (await made.generate([request], 1.0))[0]
+
+    completion = run(work())
+    assert set(completion.versions) == {5}
+    assert np.allclose(completion.logp, logp_of(model, request, completion), atol=1e-4)
+
+
+def test_receiving_without_having_joined_is_an_error(folders: dict[str, Path]) -> None:
+    with pytest.raises(TransferError, match="has not joined"):
+        run(engine(folders["qwen2"]).receive_weights(1))
+
+
 def test_weights_of_another_model_are_refused(folders: dict[str, Path]) -> None:
     made = engine(folders["qwen2"])
     _, other = changed(folders["grouped, tied"])
@@ -300,6 +328,7 @@ def test_rows_of_a_caller_that_gives_up_leave(folders: dict[str, Path]) -> None:
     [
         (Request([], 3), "at least one token"),
         (Request([5], 0), "at least one token"),
+        (Request([5, len(VOCABULARY)], 3), "outside the vocabulary of 17"),
         (Request([5] * 30, 23), r"30 \+ 23 tokens do not fit into the context of 52"),
     ],
 )
