@@ -24,7 +24,7 @@ class CompileError(RuntimeError):
     """`trainer.compile` asked for where it cannot work."""
 
 
-def compile_layers(networks: Networks, device: str) -> None:
+def compile_layers(networks: Networks, device: str, backend: str = "inductor") -> None:
     """torch.compile each layer, once for any batch and length. CompileError without a C++ compiler on a CPU."""
     compiler = os.environ.get("CXX", "g++")
     if device == "cpu" and shutil.which(compiler) is None:
@@ -33,7 +33,7 @@ def compile_layers(networks: Networks, device: str) -> None:
             "or set trainer.compile to false"
         )
     for layer in _layers(networks):
-        layer.forward = torch.compile(layer.forward, dynamic=True)
+        layer.forward = torch.compile(layer.forward, dynamic=True, backend=backend)
 
 
 def recompute_layers(networks: Networks) -> None:

@@ -16,6 +16,8 @@ from tests.training.test_trainer import a_batch
 from training.batching import Batch
 from training.checkpoints import CheckpointError
 from training.distributed import ALONE, Ranks, RanksError, free_address, join, leave
+from training.layers import compile_layers, recompute_layers, shard, whole
+from training.network import Networks, load_network
 from training.pretrain import Lessons, new_model, save
 from training.recipe import Recipe, apply_overrides, load_recipe
 from training.trainer import Trainer
@@ -91,9 +93,23 @@ def rank_main(index: int, address: str, recipes: dict[str, dict[str, Any]], fold
         place = Path(folder) / str(number)
         found[case] = work(recipe, place, ranks)
         found[case]["resumed"] = resumed(recipe, place / "by-1", ranks)
+    found["compiled"] = gradients_of_compiled_layers(recipes["cispo"], ranks)
     found["full disk"] = failure_to_save(recipes["cispo"], f"{folder}/full", ranks)
     torch.save(found, Path(folder) / f"rank-{index}.pt")
     leave()
+
+
+def gradients_of_compiled_layers(recipe: dict[str, Any], ranks: Ranks) -> dict[str, torch.Tensor]:
+    """Of the sum of all log-probabilities; each rank has its own rows. Not by inductor, which takes a minute."""
+    networks = Networks(load_network(Path(recipe["model"])), None, Recipe(**recipe))
+    compile_layers(networks, "cpu", backend="aot_eager")
+    recompute_layers(networks)
+    if ranks.are_many:
+        shard(networks, "cpu", ranks.count)
+    tokens = torch.randint(4, 14, (4, 9), generator=torch.Generator().manual_seed(0))
+    own = tokens[ranks.index :: ranks.count]
+    networks(own, torch.ones_like(own[:, 1:], dtype=torch.bool))[0].sum().backward()
+    return {name: whole(parameter.grad) for name, parameter in networks.named_parameters()}
 
 
 def failure_to_save(recipe: dict[str, Any], path: str, ranks: Ranks) -> str:
@@ -208,6 +224,15 @@ def test_a_checkpoint_of_two_is_gone_on_from_by_one(found: dict[str, dict[str, A
     assert step == len(BATCHES)
     torch.testing.assert_close(state, saved["state"], atol=0, rtol=0)
     assert after[0] == pytest.approx(saved["after"][0], rel=1e-3, abs=1e-5)
+
+
+def test_compiled_recomputed_and_sharded_layers_have_the_gradients_of_one_rank(
+    found: dict[str, dict[str, Any]], recipes: dict[str, dict[str, Any]]
+) -> None:
+    alone = gradients_of_compiled_layers(recipes["cispo"], ALONE)
+
+    for index in range(RANKS):
+        torch.testing.assert_close(found["compiled"][f"rank {index}"], alone, atol=1e-4, rtol=1e-4)
 
 
 def test_a_rank_that_cannot_write_ends_the_save_on_all(found: dict[str, dict[str, Any]]) -> None:
