@@ -77,7 +77,7 @@ class Publisher:
         self._switch.changed()
 
     async def _send(self, payload: Any, version: int) -> None:
-        with blame(f"sending weights of version {version} to the generator"):
+        with blame(f"sending weights of version {version} from the trainer to the generator"):
             await within(
                 self._generator.update_weights(payload, version),
                 what=f"the generator to take weights of version {version}",

@@ -79,7 +79,10 @@ async def hang() -> None:
     ("call", "message"),
     [
         ("generate", "^the generator failed: actor died$"),
-        ("update_weights", "^sending weights of version 2 to the generator failed: actor died$"),
+        (
+            "update_weights",
+            "^sending weights of version 2 from the trainer to the generator failed: actor died$",
+        ),
         ("train_step", "^the trainer failed: actor died$"),
         ("save", "^the checkpoint of step 2 cannot be written to .*: the trainer failed: actor died$"),
     ],

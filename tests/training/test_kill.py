@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -122,7 +123,9 @@ def test_killed_run_says_what_died_and_a_resume_finishes_it(
     output = first.output.read_text()
     assert status == (-signal.SIGKILL if part == "driver" else 1), output
     if part != "driver":
-        assert output.splitlines()[-1].startswith(f"error: the {part} failed: "), output
+        assert re.search(f"^error: .*the {part}( to the generator)? failed: ", output.splitlines()[-1]), (
+            output
+        )
     wait_until(lambda: not any(map(is_alive, processes_of(first))), what="its processes to end")
 
     checkpoint = newest_checkpoint(first.folder / "checkpoints")

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from training.waiting import Stopped, Switchboard, WaitTimeout
+from training.waiting import PartFailed, Stopped, Switchboard, WaitTimeout, blame, within
 
 
 def test_until_looks_again_when_something_changed() -> None:
@@ -58,3 +58,64 @@ def test_result_gives_the_result_and_raises_its_errors() -> None:
 
     with pytest.raises(KeyError):
         asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["until", "result"])
+def test_error_of_a_watched_task_ends_every_wait(kind: str) -> None:
+    async def fail() -> None:
+        raise KeyError("broken")
+
+    async def scenario() -> None:
+        switch = Switchboard()
+        switch.watch(fail(), name="something")
+        if kind == "until":
+            await switch.until(lambda: False, what="nothing", timeout=10)
+        else:
+            await switch.result(asyncio.Event().wait(), what="nothing", timeout=10, stoppable=False)
+
+    with pytest.raises(KeyError, match="broken"):
+        asyncio.run(scenario())
+
+
+def test_watched_task_that_ends_by_a_stop_or_cancellation_is_no_failure() -> None:
+    async def stop() -> None:
+        raise Stopped
+
+    async def scenario() -> None:
+        switch = Switchboard()
+        tasks = [switch.watch(stop(), name="one"), switch.watch(asyncio.Event().wait(), name="two")]
+        tasks[1].cancel()
+        await asyncio.wait(tasks)
+        await asyncio.sleep(0)
+        switch.check()
+
+    asyncio.run(scenario())
+
+
+def test_what_must_not_be_stopped_is_not() -> None:
+    async def scenario() -> str:
+        switch = Switchboard()
+        asyncio.get_running_loop().call_soon(switch.stop)
+        work = asyncio.sleep(0.01, "done")
+        return await switch.result(work, what="it", timeout=10, stoppable=False)
+
+    assert asyncio.run(scenario()) == "done"
+
+
+def test_within_gives_up_and_cancels() -> None:
+    async def scenario() -> bool:
+        work = asyncio.ensure_future(asyncio.Event().wait())
+        with pytest.raises(WaitTimeout, match="waited 0.01 s for the moon"):
+            await within(work, what="the moon", timeout=0.01)
+        await asyncio.wait({work})
+        return work.cancelled()
+
+    assert asyncio.run(scenario())
+
+
+def test_blame_names_the_part_once_and_keeps_the_last_line() -> None:
+    message = "^the trainer failed: ValueError: no idea$"
+    with pytest.raises(PartFailed, match=message), blame("the run"), blame("the trainer"):
+        raise RuntimeError("Traceback:\n  File ...\nValueError: no idea\n")
+    with pytest.raises(PartFailed, match="^the trainer failed: KeyError$"), blame("the trainer"):
+        raise KeyError
