@@ -1,6 +1,7 @@
 import pytest
 
 from training.placement import Plan, Seat, make_plan, shortage
+from training.recipe import RecipeError, apply_overrides, load_recipe
 from training.schema import Resources
 
 CPU2 = {"CPU": 2.0}
@@ -109,3 +110,21 @@ def test_a_device_hour_counts_what_is_held_and_what_is_shared_once(
     assert resources(**values).devices == devices
     name = "GPU" if "generator_gpus" in values else "CPU"
     assert sum(bundle.get(name, 0) for bundle in plan.bundles) == devices
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"trainer_gpus": 1}, "needs GPUs for the generator too"),
+        ({"generator_gpus": 1}, "needs GPUs of their own"),
+        ({"generator_gpus": 1, "trainer_gpus": 1, "shared": True}, "needs GPUs of their own"),
+    ],
+)
+def test_broadcast_is_between_devices_of_one_kind(values: dict[str, int], reason: str) -> None:
+    overrides = {f"resources.{name}": value for name, value in values.items()}
+
+    with pytest.raises(RecipeError, match=reason):
+        apply_overrides(
+            load_recipe("tiny/scalerl"),
+            overrides | {"engine.weight_transfer": "collective", "offpolicy.k": 0},
+        )

@@ -104,6 +104,18 @@ class Recipe(Section):
                 "resources.shared needs phases that alternate: offpolicy.k 0, or mode ppo",
             ),
             (
+                self.engine.weight_transfer == "collective"
+                and (self.resources.shared or not self.resources.trainer_gpus)
+                and self.resources.generator_gpus > 0,
+                "engine.weight_transfer collective needs GPUs of their own for generator and trainer, or none at all",
+            ),
+            (
+                self.engine.weight_transfer == "collective"
+                and self.resources.trainer_gpus > 0
+                and not self.resources.generator_gpus,
+                "engine.weight_transfer collective needs GPUs for the generator too where the trainer has some",
+            ),
+            (
                 untrained is not None and untrained < rollout.prompts_per_step,
                 "rollout.max_untrained_prompts is below rollout.prompts_per_step",
             ),
