@@ -49,6 +49,7 @@ COMMON: dict[str, Any] = {
     "rollout.max_in_flight_prompts": 128,  # a whole block of PPO-off-policy-8
     "rollout.max_untrained_prompts": 32,  # PipelineRL alone: what waits is at most two batches
     "curriculum.mode": "uniform",
+    "optimizer.lr": 3e-5,  # about ninety updates: many evaluations before the crossing
     "eval.every_steps": 8,  # also the end of a block
     "eval.prompts": 256,
     "eval.k": 2,
