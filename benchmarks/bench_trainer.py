@@ -25,12 +25,12 @@ import psutil
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from training.batching import Batch
-from training.distributed import ALONE
 from training.flops import ModelShape
-from training.passes import own_share
 from training.recipe import apply_overrides, load_recipe
-from training.trainer import Trainer
+from training.trainer.batching import Batch
+from training.trainer.distributed import ALONE
+from training.trainer.passes import own_share
+from training.trainer.trainer import Trainer
 
 PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L4": 121e12}  # dense bfloat16, by the vendor
 MIB = 1 << 20

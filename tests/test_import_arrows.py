@@ -87,7 +87,7 @@ def test_imports_follow_the_arrows(package):
         ("webapp", "worker.names", True),
         ("webapp", "worker.names.DISPATCH", True),
         ("webapp", "worker.tasks", False),
-        ("webapp", "training.trainer", False),
+        ("webapp", "training.trainer.trainer", False),
         ("webapp", "training.tasks.task_names", True),
         ("scaling", "numpy", True),
         ("scaling", "training.recipe", False),

@@ -13,8 +13,8 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from training.checkpoints import MARKER, TRAINER, CheckpointError
-from training.network import DTYPES
+from training.driver.checkpoints import MARKER, TRAINER, CheckpointError
+from training.trainer.network import DTYPES
 
 POLICY = "networks/policy."  # what names of the policy's weights begin with, in a trainer's checkpoint
 SHARD_BYTES = 5 << 30

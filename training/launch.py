@@ -14,17 +14,18 @@ from typing import Any
 
 import ray
 
-from training import cluster, models
-from training.checkpoints import Checkpoint, newest_checkpoint
+from training import models
+from training.cluster import cluster
 from training.codec import Codec
-from training.driver import Controller, Outcome
+from training.driver.checkpoints import Checkpoint, newest_checkpoint
+from training.driver.controller import Controller, Outcome
+from training.driver.waiting import Stopped, Switchboard
 from training.flops import ModelShape
 from training.model_hub import fetch_model
 from training.recipe import Recipe, RecipeError, check_runnable, content_hash
 from training.reporting import JOURNAL, Reporter, open_reporter
 from training.tasks import Task
 from training.usable import check_verifiers
-from training.waiting import Stopped, Switchboard
 
 log = logging.getLogger("training")
 

@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from training import models, tasks
-from training.devices import NoDevice, check_devices
+from training.cluster.devices import NoDevice, check_devices
 from training.schema import Recipe
 
 __all__ = [

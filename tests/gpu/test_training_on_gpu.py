@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from tests.training.conftest import cut_down
-from tests.training.test_trainer import a_batch
+from tests.training.trainer.test_trainer import a_batch
 from training.advantages import group_advantages
-from training.distributed import Ranks, free_address, join, leave
-from training.layers import recompute_layers, shard, whole
 from training.losses import policy_loss
-from training.network import Networks, load_network
 from training.pretrain import Lessons, new_model, save
 from training.recipe import Recipe, apply_overrides, load_recipe
-from training.trainer import Trainer
+from training.trainer.distributed import Ranks, free_address, join, leave
+from training.trainer.layers import recompute_layers, shard, whole
+from training.trainer.network import Networks, load_network
+from training.trainer.trainer import Trainer
 
 pytestmark = [
     pytest.mark.gpu,

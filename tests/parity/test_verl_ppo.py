@@ -24,8 +24,8 @@ from tests.parity.verl_functions import MODES, verl, verl_loss
 from tests.training.objectives import a_recipe
 from training.advantages import gae, normalize_tokens
 from training.losses import aggregate, aggregation_weights, importance_weights, value_loss
-from training.network import logp_and_entropy
 from training.objective import Prediction, Targets, objective
+from training.trainer.network import logp_and_entropy
 
 rollout_correction = pytest.importorskip("verl.trainer.ppo.rollout_corr_helper")
 

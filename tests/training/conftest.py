@@ -63,7 +63,7 @@ class LocalTrainer:
     """A trainer in this process behind the driver's seam; calls run one after the other."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
-        from training.trainer import Trainer
+        from training.trainer.trainer import Trainer
 
         self.trainer = Trainer(recipe.model_dump(mode="json"), str(folder))
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from training.batching import Batch, StepResult
+from training.driver.seeds import seed_of
 from training.flops import Work
 from training.rollouts import Completion, Request
-from training.seeds import seed_of
 from training.tasks import Prompt
 from training.tasks.arithmetic import Arithmetic
+from training.trainer.batching import Batch, StepResult
 from training.verifiers.base import Isolation, Verdict
 
 EOS, FIRST, VOCABULARY = 1, 4, 12  # of the toy model's vocabulary: digits and more

@@ -9,12 +9,12 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from training.__main__ import main
-from training.checkpoints import MARKER, TRAINER, CheckpointError
+from training.driver.checkpoints import MARKER, TRAINER, CheckpointError
 from training.export import export_model
 from training.models import check_model
 from training.pretrain import Lessons, new_model, save
 from training.recipe import Recipe
-from training.trainer import Trainer
+from training.trainer.trainer import Trainer
 
 TOKENS = torch.tensor([[4, 14, 5, 15, 2, 6]])
 

@@ -8,7 +8,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from tests.training.test_driver import Setup
+from tests.training.driver.test_controller import Setup
 from training.recipe import apply_overrides, check_runnable, load_recipe
 
 TEMPLATE = (

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.training.test_driver import Setup, change
+from tests.training.driver.test_controller import Setup, change
 from training.recipe import Recipe
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from training.batching import Batch, make_batch
 from training.codec import Codec
-from training.parity import mismatch
+from training.driver.parity import mismatch
 from training.pretrain import Lessons, new_model, save
 from training.recipe import Recipe, apply_overrides, load_recipe
 from training.rollouts import Completion, Group, Request, Sample
 from training.tasks.arithmetic import make_prompt
-from training.trainer import Trainer
+from training.trainer.batching import Batch, make_batch
+from training.trainer.trainer import Trainer
 
 ENGINES = ["transformers", pytest.param("vllm", marks=pytest.mark.vllm)]
 HEADS = ("bfloat16", "float32")

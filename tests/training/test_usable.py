@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.test_driver import Setup, change
+from tests.training.driver.test_controller import Setup, change
 from training.recipe import Recipe
 from training.tasks import make_task
 from training.usable import check_verifiers
@@ -100,9 +100,9 @@ def test_model_without_a_pad_token_trains(toy_recipe: Recipe, padless: Path, tmp
 
 def test_padding_is_never_attended_to(toy_recipe: Recipe, padless: Path) -> None:
     from tests.training.conftest import LocalTrainer
-    from training.batching import make_batch
     from training.rollouts import Group, Sample
     from training.tasks import Prompt
+    from training.trainer.batching import make_batch
 
     def sample(length: int) -> Sample:
         response = [4 + i % 10 for i in range(length)]

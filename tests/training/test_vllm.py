@@ -14,7 +14,7 @@ from tests.training.conftest import LocalTrainer, MemoryReporter
 from tests.training.test_rollouts import check_length_control
 from training.broadcast import Sender, free_address, plan
 from training.codec import Codec
-from training.driver import Controller
+from training.driver.controller import Controller
 from training.engines.vllm_engine import EngineDied
 from training.flops import ModelShape
 from training.recipe import Recipe, apply_overrides, load_recipe

@@ -11,9 +11,9 @@ from training.engines.rows import Job, Rows
 from training.engines.sampling import choose
 from training.engines.slot_cache import ATTENTION, SlotCache
 from training.models import eos_token_ids
-from training.network import DTYPES, head_logits, load_network
 from training.rollouts import Completion
 from training.schema import Recipe
+from training.trainer.network import DTYPES, head_logits, load_network
 
 PREFILL_TOKENS = 16_384  # in one forward pass, with padding
 _JOINING_SHARE = (

@@ -12,10 +12,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCau
 
 from training.broadcast import Sender, free_address, plan
 from training.engines.transformers_engine import TransformersEngine
-from training.network import load_network, sequence_logp
 from training.pretrain import EOS, VOCABULARY, make_tokenizer
 from training.recipe import apply_overrides, load_recipe
 from training.rollouts import Completion, Request
+from training.trainer.network import load_network, sequence_logp
 from training.transfer import TransferError, Weights, pack, unpack
 
 END = VOCABULARY.index(EOS)

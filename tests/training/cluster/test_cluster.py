@@ -1,0 +1,301 @@
+"""Two real Ray nodes on this machine, with actors that know no torch."""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.util import placement_group_table
+from ray.util.placement_group import placement_group, remove_placement_group
+
+from tests.training.cluster.toy_actors import DyingTrainer, StuckTrainer, ToyGenerator, ToyTrainer
+from tests.waiting import wait_until
+from training.cluster.cluster import LOCAL, Cluster, ClusterError
+from training.cluster.placement import Patience
+from training.driver.waiting import Stopped, Switchboard, WaitTimeout
+from training.recipe import apply_overrides, load_recipe
+from training.rollouts import Request
+
+TWO_NODES = """
+import sys
+from ray.cluster_utils import Cluster
+small = {"object_store_memory": 80 << 20, "include_dashboard": False}
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, **small})
+cluster.add_node(num_cpus=3, num_gpus=2, object_store_memory=80 << 20)  # Ray counts GPUs and uses none
+print(cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+SPREAD = {"generators": 2, "generator_cpus": 2, "trainers": 2, "trainer_cpus": 2}
+SHORT = Patience(report=0.2, too_small=0.5, full=60)
+
+
+@pytest.fixture(scope="module")
+def two_nodes() -> Iterator[str]:
+    """Address of a cluster with nodes of 2 and 3 CPUs, which this process has joined."""
+    root = str(Path(__file__).resolve().parents[3])
+    server = subprocess.Popen(
+        [sys.executable, "-c", TWO_NODES],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": root, "RAY_USAGE_STATS_ENABLED": "0"},
+    )
+    assert server.stdout
+    address = server.stdout.readline().strip()
+    ray.init(address, namespace="tests", logging_level=logging.ERROR, log_to_driver=False)
+    yield address
+    ray.shutdown()
+    server.communicate("", timeout=60)
+
+
+def make(
+    switch: Switchboard, resources: Mapping[str, Any], others: Mapping[str, Any] | None = None, **options: Any
+) -> Cluster:
+    overrides = {f"resources.{name}": value for name, value in resources.items()} | {"offpolicy.k": 0}
+    overrides |= others or {}
+    recipe = apply_overrides(load_recipe("tiny/scalerl"), overrides)
+    options = {"address": "elsewhere", "generator_class": ToyGenerator, "trainer_class": ToyTrainer} | options
+    return Cluster(recipe, Path("/nowhere"), switch, **options)
+
+
+def on_cluster(
+    work: Callable[[Cluster, Any, Any], Awaitable[None]],
+    resources: Mapping[str, Any] = SPREAD,
+    others: Mapping[str, Any] | None = None,
+) -> None:
+    """Run `work(cluster, generator, trainer)` and take everything away again."""
+
+    async def run() -> None:
+        cluster = make(Switchboard(), resources, others)
+        try:
+            generator, trainer = await cluster.start()
+            await work(cluster, generator, trainer)
+        finally:
+            await cluster.stop(patiently=True)
+
+    asyncio.run(run())
+    wait_until(is_everything_given_back)
+
+
+def is_everything_given_back() -> bool:
+    states = {group["state"] for group in placement_group_table().values()}
+    return states <= {"REMOVED"} and ray.available_resources().get("CPU") == 5
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_engines_and_ranks_lie_on_both_nodes_and_answer_as_one() -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        places = Counter(
+            bundle for group in placement_group_table().values() if group["state"] == "CREATED"
+            for bundle in group["bundles_to_node_id"].values()
+        )  # fmt: skip
+        assert sorted(places.values()) == [1, 3]
+        assert len(set(cluster.processes)) == 4
+        assert await trainer.train_step("a") == (0, 2, ["a"])
+        steps = [trainer.train_step(name) for name in "bcd"]  # called now, in this order, awaited later
+        assert (await steps[2])[2] == ["a", "b", "c", "d"]
+        await asyncio.gather(*steps[:2])
+
+        await generator.update_weights(trainer.weights(), 7)
+
+        answers = await generator.generate([Request([1], 2), Request([2], 2)], 1.0)
+        assert [(answer.tokens, answer.versions) for answer in answers] == [([4], [7])] * 2
+
+    on_cluster(work)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_weights_are_broadcast_to_all_engines_by_all_ranks() -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        await generator.update_weights(trainer.weights(), 7)
+
+        answers = await generator.generate([Request([1], 2), Request([2], 2)], 1.0)
+        assert sorted((answer.tokens, answer.versions) for answer in answers) == [([1], [7]), ([2], [7])]
+        seen = [(await part.call("call", "train_step", "a"))[2] for part in trainer.ranks]
+        assert seen == [["planned", "sent", "a"]] * 2
+
+        await trainer.train_step("no broadcast")
+        with pytest.raises(RuntimeError, match=r"trainer rank 1 \(.*\): nobody listens$"):
+            await asyncio.wait_for(generator.update_weights(trainer.weights(), 13), 20)
+
+    on_cluster(work, SPREAD, {"engine.weight_transfer": "collective"})
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_shared_devices_are_taken_once() -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        wait_until(lambda: ray.available_resources()["CPU"] == 4)
+        assert await trainer.train_step("a") == (0, 1, ["a"])
+
+    on_cluster(work, {"shared": True})
+
+
+@pytest.mark.usefixtures("two_nodes")
+@pytest.mark.parametrize(("engines", "lent"), [(1, [["0", "1"]]), (2, [["0"], ["1"]])])
+def test_shared_gpus_are_held_by_ranks_and_lent_to_engines(engines: int, lent: list[list[str]]) -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        wait_until(lambda: ray.available_resources().get("GPU", 0) == 0)
+        assert sorted([await part.call("lent_gpus") for part in cluster._engines]) == lent
+        assert [(await part.call("whereabouts")).gpus for part in trainer.ranks] == [["0"], ["1"]]
+
+    on_cluster(work, {"shared": True, "generators": engines, "generator_cpus": engines, "trainer_cpus": 2,
+                      "generator_gpus": 2, "trainer_gpus": 2})  # fmt: skip
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_error_of_any_rank_is_raised_at_once_in_its_own_words() -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        with pytest.raises(ClusterError) as raised:
+            await trainer.train_step("bad")
+
+        process = trainer.ranks[1].process
+        host = trainer.ranks[1].host
+        assert str(raised.value) == (
+            f"trainer rank 1 (process {process} on {host}): the gradient norm of step 3 is not finite"
+        )
+
+    on_cluster(work)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_error_of_the_only_engine_keeps_its_type() -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        with pytest.raises(LookupError, match="^nothing to interrupt\nat all$"):
+            await generator.interrupt()
+
+    on_cluster(work, {})
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_death_of_a_rank_in_a_call() -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        with pytest.raises(
+            ClusterError, match=r"^trainer rank 1 \(process \d+ on .+\) died: killed, for instance"
+        ):
+            await cluster.guard(trainer.train_step("die"))
+
+    on_cluster(work)
+
+
+@pytest.mark.usefixtures("two_nodes")
+@pytest.mark.parametrize("who", ["generator 1", "trainer rank 1"])
+def test_death_that_nobody_awaits_ends_the_work(who: str) -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        parts = {part.name: part for part in cluster._engines + trainer.ranks}
+        os.kill(parts[who].process, signal.SIGKILL)
+
+        with pytest.raises(
+            ClusterError, match=rf"^{who} \(process {parts[who].process} on .+\) died: killed"
+        ):
+            await asyncio.wait_for(cluster.guard(asyncio.Event().wait()), 20)
+
+    on_cluster(work)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_death_is_the_reason_of_the_error_that_it_causes() -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        async def fail_first() -> None:
+            os.kill(trainer.ranks[1].process, signal.SIGKILL)
+            raise RuntimeError("connection closed by peer")
+
+        with pytest.raises(ClusterError, match="^trainer rank 1 .* died"):
+            await cluster.guard(fail_first())
+
+    on_cluster(work)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_death_while_loading() -> None:
+    async def run() -> None:
+        cluster = make(Switchboard(), SPREAD, trainer_class=DyingTrainer)
+        with pytest.raises(ClusterError, match="^trainer rank 1 .* died: killed"):
+            await asyncio.wait_for(cluster.start(), 60)
+        await cluster.stop(patiently=False)
+
+    asyncio.run(run())
+    wait_until(is_everything_given_back)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_what_does_not_load_is_named() -> None:
+    async def run() -> None:
+        cluster = make(Switchboard(), SPREAD, trainer_class=StuckTrainer, loading_timeout=1.0)
+        with pytest.raises(
+            WaitTimeout, match=r"^waited 1 s for trainer rank 1 \(process \d+ on .+\) to load$"
+        ):
+            await cluster.start()
+        await cluster.stop(patiently=False)
+
+    asyncio.run(run())
+    wait_until(is_everything_given_back)
+
+
+@pytest.mark.usefixtures("two_nodes")
+@pytest.mark.parametrize(
+    ("resources", "words"),
+    [
+        ({"generator_cpus": 3, "trainer_cpus": 3}, "needs 6 CPU, the cluster has only 5"),
+        ({"generator_cpus": 4}, "no node has 4 CPU; the largest has 3 CPU"),
+        ({"generator_gpus": 3}, "needs 3 GPU, the cluster has only 2"),
+    ],
+)
+@pytest.mark.parametrize(("address", "begin"), [(LOCAL, "too few devices"), ("elsewhere", "no place after")])
+def test_too_few_devices(
+    resources: dict[str, int], words: str, address: str, begin: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At once where the cluster cannot grow; after some patience, with words, where it could."""
+    caplog.set_level(logging.INFO, "training")
+
+    async def run() -> None:
+        cluster = make(Switchboard(), resources, address=address, patience=SHORT)
+        with pytest.raises(ClusterError) as raised:
+            await cluster.start()
+        await cluster.stop(patiently=False)
+        name, value = list(resources.items())[0]
+        assert str(raised.value).startswith(begin)
+        assert words in str(raised.value) and f"resources.{name} {value}" in str(raised.value)
+
+    asyncio.run(run())
+
+    reports = [record.getMessage() for record in caplog.records if "waiting" in record.getMessage()]
+    assert len(reports) == (0 if address == LOCAL else 3)
+    assert all(report.startswith("waiting for a place for") and words in report for report in reports)
+    wait_until(is_everything_given_back)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_wait_for_occupied_devices_says_what_is_free_and_can_be_stopped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "training")
+    others = placement_group([{"CPU": 2}, {"CPU": 1}])
+    ray.get(others.ready(), timeout=60)
+    switch_of: list[Switchboard] = []
+
+    async def run() -> None:
+        switch = Switchboard()
+        switch_of.append(switch)
+        cluster = make(switch, {"generator_cpus": 2}, patience=SHORT)
+        start = asyncio.ensure_future(cluster.start())
+        while "waiting for a place" not in caplog.text:
+            await asyncio.wait({start}, timeout=0.05)
+        switch.stop()
+        with pytest.raises(Stopped):
+            await start
+        await cluster.stop(patiently=False)
+
+    asyncio.run(run())
+
+    assert "waiting for a place for 0 s: needs 3 CPU; 2 free, the cluster has 5" in caplog.text
+    remove_placement_group(others)
+    wait_until(is_everything_given_back)

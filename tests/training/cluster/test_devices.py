@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from training.cluster.devices import NoDevice, check_devices
+from training.recipe import RecipeError, apply_overrides, check_runnable, load_recipe
+from training.schema import Resources
+
+GPUS = Resources(generator_gpus=2, trainer_gpus=1)
+
+
+def test_gpus_are_refused_where_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(NoDevice, match="^resources.generator_gpus asks for 2 GPUs; this machine has none"):
+        check_devices(GPUS, tmp_path)
+    with pytest.raises(NoDevice, match="^resources.trainer_gpus asks for 1 GPU;"):
+        check_devices(Resources(trainer_gpus=1), tmp_path)
+
+    check_devices(Resources(generator_cpus=99), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["nvidia0", "nvidia12", "dxg", "kfd"])
+def test_gpus_of_this_machine(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+
+    check_devices(GPUS, tmp_path)
+
+
+def test_another_cluster_may_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
+
+    check_devices(GPUS, tmp_path)
+
+
+@pytest.mark.skipif(any(Path("/dev").glob("nvidia[0-9]*")), reason="this machine has a GPU")
+def test_before_the_run_is_queued(toy_model: Path) -> None:
+    recipe = apply_overrides(
+        load_recipe("tiny/scalerl"), {"model": str(toy_model), "resources.generator_gpus": 1}
+    )
+
+    with pytest.raises(RecipeError) as raised:
+        check_runnable(recipe)
+    assert raised.value.field == "resources.generator_gpus"

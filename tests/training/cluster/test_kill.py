@@ -1,0 +1,139 @@
+"""The command itself with local Ray; a part of it is killed in the middle, and the run is resumed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.waiting import wait_until
+from training.driver.checkpoints import newest_checkpoint
+
+EVERY = 4  # steps between evaluations
+PROMPTS = 2048
+SECONDS = 90.0  # on a busy machine; about 15 on a quiet one
+
+
+class Run:
+    """`python -m training run` in a folder."""
+
+    def __init__(self, folder: Path, model: Path, *, steps: int, resume: bool = False) -> None:
+        self.folder = folder
+        settings = {
+            "model": str(model),
+            "rollout.prompts_per_step": 2,
+            "rollout.generations_per_prompt": 2,
+            "eval.prompts": 4,
+            "eval.k": 2,
+            "eval.every_steps": EVERY,
+            "curriculum.mode": "uniform",
+            "checkpoint.every_steps": 2,
+            "budget.device_hours": 10,
+        }
+        command = [sys.executable, "-m", "training", "run", "tiny/scalerl", "--run-dir", str(folder)]
+        command += ["--engine", "transformers", "--depth", "1", "--steps", str(steps)]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        self.output = folder.parent / f"{folder.name}-{'second' if resume else 'first'}.log"
+        with self.output.open("w") as file:
+            self.process = subprocess.Popen(
+                [*command, *(["--resume"] if resume else [])], stdout=file, stderr=subprocess.STDOUT
+            )
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """A test that fails leaves nothing running: Ray's processes end with the driver."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(timeout=SECONDS)
+
+    def wait(self) -> int:
+        return self.process.wait(timeout=SECONDS)
+
+    def records(self) -> list[dict[str, Any]]:
+        journal = self.folder / "metrics.jsonl"
+        lines = journal.read_text().splitlines(keepends=True) if journal.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def has_made(self, steps: int) -> Callable[[], bool]:
+        return lambda: (
+            self.process.poll() is not None or any(record["step"] >= steps for record in self.records())
+        )
+
+
+def processes_of(run: Run) -> list[int]:
+    """Of generator and trainer."""
+    return json.loads((run.folder / "driver.json").read_text())["processes"]
+
+
+def is_alive(process: int) -> bool:
+    """Whether it runs; one that has ended and whose parent has not looked yet does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def process_of(run: Run, part: str) -> int:
+    """Generator's processes come first in driver.json, the trainer's last."""
+    driver = json.loads((run.folder / "driver.json").read_text())
+    return {"driver": driver["pid"], "generator": driver["processes"][0], "trainer": driver["processes"][-1]}[
+        part
+    ]
+
+
+def check_whole(records: list[dict[str, Any]], resumed_from: int, steps: int) -> None:
+    """Every step and evaluation once in what counts, and compute never goes back."""
+    counted = [r for r in records if r["attempt"] == 2 or r["step"] <= resumed_from]
+    trained = [record["step"] for record in counted if "train/reward" in record["metrics"]]
+    evaluated = [record["step"] for record in counted if "eval/pass_rate" in record["metrics"]]
+    assert trained == list(range(1, steps + 1))
+    assert evaluated == sorted({*range(0, steps + 1, EVERY), steps})
+    for axis in ("device_hours", "flops", "tokens"):
+        used = [record["compute"][axis] for record in counted]
+        assert used == sorted(used) and used[-1] > used[1] > used[0] == 0
+
+
+def check_prompts(folder: Path, steps: int) -> None:
+    """Those that are left, and those on their way, are all that have not been trained, each once (first epoch)."""
+    checkpoint = newest_checkpoint(folder / "checkpoints")
+    assert checkpoint is not None and checkpoint.step == steps
+    left = checkpoint.driver["sampler"]["queue"]
+    begun = [group["prompt"] for group in checkpoint.driver["groups"]]
+    assert len({*left, *begun}) == len(left) + len(begun) == PROMPTS - 2 * steps
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("part", ["driver", "generator", "trainer"])
+def test_killed_run_says_what_died_and_a_resume_finishes_it(
+    part: str, toy_model: Path, tmp_path: Path
+) -> None:
+    with Run(tmp_path / "run", toy_model, steps=1000) as first:
+        wait_until(first.has_made(EVERY + 1), seconds=SECONDS, what="five steps")
+        os.kill(process_of(first, part), signal.SIGKILL)
+        status = first.wait()
+    output = first.output.read_text()
+    assert status == (-signal.SIGKILL if part == "driver" else 1), output
+    if part != "driver":
+        assert re.search(f"^error: .*the {part}( to the generator)? failed: ", output.splitlines()[-1]), (
+            output
+        )
+    wait_until(lambda: not any(map(is_alive, processes_of(first))), what="its processes to end")
+
+    checkpoint = newest_checkpoint(first.folder / "checkpoints")
+    assert checkpoint is not None
+    steps = checkpoint.step + 6
+    with Run(first.folder, toy_model, steps=steps, resume=True) as second:
+        assert second.wait() == 0, second.output.read_text()
+    summary = json.loads((second.folder / "summary.json").read_text())
+    assert (summary["state"], summary["step"]) == ("succeeded", steps)
+    check_whole(second.records(), checkpoint.step, steps)
+    check_prompts(second.folder, steps)

@@ -1,0 +1,123 @@
+"""Actors without torch and models, for tests of what the cluster does with them."""
+
+import asyncio
+import os
+import signal
+import threading
+from typing import Any
+
+from training.cluster.actors import GeneratorActor, TrainerActor
+from training.rollouts import Completion, Request
+
+
+class ToyEngine:
+    """Remembers its weights; `generate` answers with the version, forty for ever."""
+
+    def __init__(self) -> None:
+        self.version, self.weights = 0, None
+
+    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
+        if requests[0].max_tokens == 40:
+            await asyncio.Event().wait()
+        return [Completion([self.weights or 0], [0.0], True, [self.version]) for _ in requests]
+
+    async def update_weights(self, weights: int, version: int) -> None:
+        self.weights, self.version = weights, version
+
+    async def join_broadcast(self, address: str, first_rank: int, size: int, plan: list[str]) -> None:
+        assert (address, size, plan) == ("here:2", 3, ["weights"])
+        self.weights = first_rank
+
+    async def receive_weights(self, version: int) -> None:
+        """Version 13 never comes."""
+        if version == 13:
+            await asyncio.Event().wait()
+        self.version = version
+
+    async def interrupt(self) -> None:
+        raise LookupError("nothing to interrupt\nat all")
+
+    def shutdown(self) -> None:
+        pass
+
+
+class ToyGenerator(GeneratorActor):
+    async def load(
+        self, recipe: dict[str, Any], model_folder: str, threads: int, gpus: list[str]
+    ) -> list[int]:
+        assert threads == 1
+        self._engine, self._gpus = ToyEngine(), gpus
+        return []
+
+    async def lent_gpus(self) -> list[str]:
+        return self._gpus
+
+
+class ToyBrain:
+    """A trainer rank; "batches" are numbers."""
+
+    def __init__(self, index: int, count: int) -> None:
+        self.index, self.count, self.seen = index, count, []
+
+    def train_step(self, batch: Any) -> tuple[int, int, list[Any]]:
+        """Rank 0's differs from the others'. Certain batches go wrong on the last rank."""
+        self.seen.append(batch)
+        if self.index == self.count - 1:
+            if batch == "bad":
+                raise ArithmeticError("some words\nthe gradient norm of step 3 is not finite")
+            if batch == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+        if batch in ("bad", "die"):  # the others would wait for it in a collective
+            threading.Event().wait()
+        return self.index, self.count, self.seen
+
+    def weights(self) -> int:
+        return len(self.seen) + 100 * self.index
+
+    def process(self) -> int:
+        return os.getpid()
+
+
+class ToyTrainer(TrainerActor):
+    def load(
+        self, recipe: dict[str, Any], model_folder: str, threads: int, index: int, count: int, address: str
+    ) -> None:
+        assert address == ("here:1" if count > 1 else "")
+        self._trainer = ToyBrain(index, count)
+
+    def free_address(self) -> str:
+        return "here:1"
+
+    def plan_broadcast(self) -> tuple[str, list[str]]:
+        self._trainer.seen.append("planned")
+        return "here:2", ["weights"]
+
+    def open_broadcast(self, address: str, size: int, device: str) -> None:
+        assert (self._trainer.index, address, size, device) == (0, "here:2", 3, "cpu")
+
+    def broadcast(self) -> None:
+        """Goes wrong on the last rank after a bad batch."""
+        if self._trainer.index == 1 and "no broadcast" in self._trainer.seen:
+            raise ConnectionError("nobody listens")
+        self._trainer.seen.append("sent")
+
+
+class StuckTrainer(ToyTrainer):
+    """Its last rank never loads."""
+
+    def load(
+        self, recipe: dict[str, Any], model_folder: str, threads: int, index: int, count: int, address: str
+    ) -> None:
+        if index == count - 1:
+            threading.Event().wait()
+
+
+class DyingTrainer(ToyTrainer):
+    """Its last rank dies while it loads."""
+
+    def load(
+        self, recipe: dict[str, Any], model_folder: str, threads: int, index: int, count: int, address: str
+    ) -> None:
+        if index == count - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        threading.Event().wait()

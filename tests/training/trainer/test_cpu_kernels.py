@@ -1,0 +1,99 @@
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import Gemma2Config, Gemma2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+from tests.training.conftest import cut_down
+from training.recipe import apply_overrides, load_recipe
+from training.trainer.cpu_kernels import LONGEST_FLOAT32, RmsNorm, install
+from training.trainer.network import Networks
+
+SIZE = {
+    "vocab_size": 20,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 256,
+}
+
+
+def grouped_query_model() -> Qwen3ForCausalLM:
+    """With norms of queries and keys, and fewer keys than queries."""
+    torch.manual_seed(0)
+    return Qwen3ForCausalLM(Qwen3Config(**SIZE))
+
+
+def windowed_model() -> Gemma2ForCausalLM:
+    """With a window of four tokens, which needs a mask, and norms that scale by 1 + w."""
+    torch.manual_seed(0)
+    return Gemma2ForCausalLM(Gemma2Config(**SIZE, sliding_window=4, attn_implementation="sdpa"))
+
+
+def networks_of(model: torch.nn.Module, dtype: str = "float32") -> Networks:
+    recipe = cut_down(load_recipe("tiny/scalerl"), Path("none"))
+    return Networks(model, None, apply_overrides(recipe, {"precision.trainer": dtype}))
+
+
+def said(networks: Networks, length: int) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """(log-probabilities, gradients by name)."""
+    tokens = torch.randint(0, 20, (3, length), generator=torch.Generator().manual_seed(1))
+    logp, _, _ = networks(tokens, torch.ones(3, length - 1, dtype=torch.bool))
+    logp.square().mean().backward()
+    return logp.detach(), {name: p.grad for name, p in networks.named_parameters()}
+
+
+@pytest.mark.parametrize("length", [6, LONGEST_FLOAT32 + 1, LONGEST_FLOAT32 + 2])
+@pytest.mark.parametrize("make", [grouped_query_model, windowed_model])
+def test_same_log_probabilities_and_gradients_as_the_library(make: object, length: int) -> None:
+    plain, quick = networks_of(make()), networks_of(make())
+    install(quick, is_compiled=False)
+
+    (logp, gradients), (plain_logp, plain_gradients) = said(quick, length), said(plain, length)
+
+    torch.testing.assert_close(logp, plain_logp, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(gradients, plain_gradients, atol=1e-5, rtol=1e-4)
+
+
+def test_bfloat16_stays_close_to_the_library() -> None:
+    exact = said(networks_of(grouped_query_model()), 40)[0]
+    plain, quick = (networks_of(grouped_query_model(), "bfloat16") for _ in range(2))
+    install(quick, is_compiled=False)
+
+    errors = [(said(networks, 40)[0] - exact).abs().mean() for networks in (plain, quick)]
+
+    assert 0 < errors[1] < 1.5 * errors[0]
+
+
+def test_norms_of_another_formula_are_left_alone() -> None:
+    norms = {}
+    for model in (grouped_query_model(), windowed_model()):
+        networks = networks_of(model)
+        install(networks, is_compiled=False)
+        norm = model.model.norm
+        norms[type(norm).__name__] = "forward" in vars(norm)
+
+    assert norms == {"Qwen3RMSNorm": True, "Gemma2RMSNorm": False}
+
+
+def test_gradient_of_the_norm_is_that_of_its_formula() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(5, 7, generator=generator, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(7, generator=generator, dtype=torch.float64, requires_grad=True)
+
+    assert torch.autograd.gradcheck(RmsNorm.apply, (x, weight, 1e-6))
+
+
+def test_copies_of_the_policy_keep_their_own_weights() -> None:
+    networks = networks_of(grouped_query_model())
+    other = copy.deepcopy(networks)
+    install(networks, is_compiled=False)
+    install(other, is_compiled=False)
+    with torch.no_grad():
+        other.policy.model.norm.weight.mul_(2)
+
+    assert not torch.equal(said(networks, 6)[0], said(other, 6)[0])

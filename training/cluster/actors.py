@@ -1,0 +1,152 @@
+"""What runs in Ray: an engine or a trainer rank, in a process of its own.
+
+An actor is made first and loads afterwards: by then it is known where each of them is.
+"""
+
+import asyncio
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from training.rollouts import Completion, Request
+
+WATCH = "watch"  # Ray's name for the threads that answer `alive` beside the one that works
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Of an actor: process id, machine, and the GPUs that Ray gave it, as CUDA names them."""
+
+    process: int
+    host: str
+    gpus: list[str]
+
+    @classmethod
+    def here(cls) -> "Whereabouts":
+        """Of this process."""
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if ray.get_gpu_ids() else ""
+        return cls(os.getpid(), socket.gethostname(), [name for name in gpus.split(",") if name])
+
+
+class GeneratorActor:
+    """An engine. Calls run beside each other."""
+
+    _engine: Any = None
+
+    async def whereabouts(self) -> Whereabouts:
+        """Of this actor."""
+        return Whereabouts.here()
+
+    async def alive(self) -> None:
+        """Never returns: whoever waits for it learns of this process's end."""
+        await asyncio.Event().wait()
+
+    async def load(
+        self, recipe: dict[str, Any], model_folder: str, threads: int, gpus: list[str]
+    ) -> list[int]:
+        """Load the engine; with `gpus`, on these, which ranks hold and lend it. Returns ids of its child processes."""
+        if gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        from training.engines import make_engine
+
+        self._engine = make_engine(recipe, model_folder, threads)
+        return await self._engine.processes()
+
+    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
+        """See training.rollouts.Generator."""
+        return await self._engine.generate(requests, temperature)
+
+    async def update_weights(self, weights: Any, version: int) -> None:
+        """See training.rollouts.Generator."""
+        await self._engine.update_weights(weights, version)
+
+    async def interrupt(self) -> None:
+        """See training.rollouts.Generator."""
+        await self._engine.interrupt()
+
+    async def join_broadcast(self, address: str, first_rank: int, size: int, plan: Any) -> None:
+        """Have the engine's workers join the group in which weights are broadcast, as `first_rank` and following."""
+        await self._engine.join_broadcast(address, first_rank, size, plan)
+
+    async def receive_weights(self, version: int) -> None:
+        """Take part in the next broadcast."""
+        await self._engine.receive_weights(version)
+
+    async def shutdown(self) -> None:
+        """End the engine's processes."""
+        if self._engine is not None:
+            self._engine.shutdown()
+
+
+class TrainerActor:
+    """A trainer rank. Calls are executed one after the other, in order, but for `alive`."""
+
+    _trainer: Any = None
+    _sender: Any = None
+
+    def whereabouts(self) -> Whereabouts:
+        """Of this actor."""
+        return Whereabouts.here()
+
+    @ray.method(concurrency_group=WATCH)
+    def alive(self) -> None:
+        """Never returns: whoever waits for it learns of this process's end."""
+        threading.Event().wait()
+
+    def free_address(self) -> str:
+        """An address on this machine where rank 0 can be met by the others."""
+        from training.trainer.distributed import free_address
+
+        return free_address()
+
+    def load(
+        self,
+        recipe: dict[str, Any],
+        model_folder: str,
+        threads: int,
+        index: int,
+        count: int,
+        address: str,
+    ) -> None:
+        """Load the network as rank `index` of `count`; all of them meet at `address`."""
+        from training.trainer.distributed import ALONE, Ranks
+        from training.trainer.trainer import Trainer
+
+        ranks = Ranks(index, count, address) if count > 1 else ALONE
+        self._trainer = Trainer(recipe, model_folder, threads, ranks)
+
+    def call(self, method: str, *args: Any) -> Any:
+        """Any method of training.trainer.trainer.Trainer."""
+        return getattr(self._trainer, method)(*args)
+
+    def plan_broadcast(self) -> tuple[str, Any]:
+        """(an address on this machine, what will be broadcast). On all ranks: weights are gathered from all."""
+        from training.broadcast import free_address, plan
+
+        return free_address(), plan(self._trainer.named_weights())
+
+    def open_broadcast(self, address: str, size: int, device: str) -> None:
+        """Rank 0 alone: wait for all engine workers to join at `address`."""
+        from training.broadcast import Sender
+
+        self._sender = Sender(address, size, device)
+
+    def broadcast(self) -> None:
+        """On all ranks: rank 0 sends what it gathers from all."""
+        named = self._trainer.named_weights()
+        if self._sender is not None:
+            self._sender.send(named)
+        else:
+            for _ in named:
+                pass
+
+    def export(self, checkpoint: str, base_model: str, out: str, dtype: str) -> None:
+        """Write a checkpoint's model in Hugging Face format; see training.export."""
+        from training.export import export_model
+
+        export_model(Path(checkpoint), Path(base_model), Path(out), dtype=dtype)

@@ -1,0 +1,277 @@
+"""A run's actors on Ray, from placement to removal.
+
+    connect ─► Cluster.start:  place  ─► make actors ─► load all of them at once ─► open the weight broadcast
+               Cluster.guard:  work of the driver, ended by the first part that dies, whoever waits for what
+               Cluster.stop:   engines end their processes, actors are killed, the place is given back
+
+`placement` says which devices, `actors` is what runs there, `parts` are the driver's handles on it.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import ray
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from training.cluster.actors import WATCH, GeneratorActor, TrainerActor, Whereabouts
+from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, first_error_or_all
+from training.cluster.placement import ClusterError, Patience, Seat, make_plan, wait_for_place
+from training.driver.waiting import Switchboard, WaitTimeout
+from training.rollouts import Generator
+from training.schema import Recipe, Resources
+
+__all__ = ["Cluster", "ClusterError", "RemoteTrainer", "connect", "this_host"]
+
+log = logging.getLogger("training")
+T = TypeVar("T")
+
+LOCAL = "local"
+START_TIMEOUT_SECONDS = 300.0  # for actors' processes; Ray may have to start them from a slow disk
+LOADING_TIMEOUT_SECONDS = 1800.0
+SHUTDOWN_TIMEOUT_SECONDS = 10.0
+BLAME_SECONDS = 3.0  # after an error: a part whose death caused it may become known
+MIN_OBJECT_STORE_BYTES = 128 << 20
+
+
+def connect(resources: Resources, weights_bytes: int = 0) -> str:
+    """Join the cluster that RAY_ADDRESS names (a Ray job sets it), or start a local one. Returns which, in words.
+
+    `weights_bytes`: what one version of the weights takes; a local object store is made to hold two and some.
+    """
+    address = os.environ.get("RAY_ADDRESS", "")
+    if address and not address.startswith("http"):  # http: a dashboard, for submitting jobs; nothing to join
+        ray.init(address, namespace="headroom", log_to_driver=True, logging_level=logging.WARNING)
+        return address
+    root = str(Path(__file__).resolve().parents[2])
+    os.environ.pop("RAY_ADDRESS", None)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    needed = sum(bundle["CPU"] for bundle in make_plan(resources).bundles)
+    ray.init(
+        LOCAL,
+        num_cpus=max(int(needed), os.cpu_count() or 1),
+        include_dashboard=False,
+        namespace="headroom",
+        object_store_memory=max(MIN_OBJECT_STORE_BYTES, 5 * weights_bytes // 2),
+        log_to_driver=True,
+        logging_level=logging.WARNING,
+    )
+    return LOCAL
+
+
+def this_host() -> str:
+    """Name of the driver's machine."""
+    return socket.gethostname()
+
+
+class Cluster:
+    """The run's actors. `address` is what `connect` returned; a local cluster cannot grow."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        model_folder: Path,
+        switch: Switchboard,
+        *,
+        address: str = LOCAL,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
+        loading_timeout: float = LOADING_TIMEOUT_SECONDS,
+        generator_class: type = GeneratorActor,
+        trainer_class: type = TrainerActor,
+    ) -> None:
+        self._recipe, self._model_folder, self._switch = recipe, model_folder, switch
+        self._may_grow, self._patience = address != LOCAL, patience
+        self._loading_timeout = loading_timeout
+        self._generator_class, self._trainer_class = generator_class, trainer_class
+        self._group: PlacementGroup | None = None
+        self._engines: list[Part] = []
+        self._ranks: list[Part] = []
+        self._watches: list[asyncio.Task] = []
+        self._gone: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self.processes: list[int] = []
+
+    async def start(self) -> tuple[Generator, RemoteTrainer]:
+        """Place and load everything. Raises ClusterError, WaitTimeout naming what has not loaded, Stopped."""
+        return await self.guard(self._start())
+
+    async def guard(self, work: Awaitable[T]) -> T:
+        """The work's result. Raises ClusterError as soon as a part of the run dies; the work is then cancelled."""
+        task = asyncio.ensure_future(work)
+        either: set[asyncio.Future[Any]] = {task, self._gone}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if task.done() and self._watches and _may_come_of_a_death(task):
+                await asyncio.wait({self._gone}, timeout=BLAME_SECONDS)
+            if self._gone.done():
+                raise self._gone.result()
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task}, timeout=SHUTDOWN_TIMEOUT_SECONDS)
+
+    async def stop(self, *, patiently: bool) -> None:
+        """Shut the engines down, kill the actors, give the place back. Safe at any point of `start`.
+
+        Impatiently, the engines are not asked first: their processes notice that the actor is gone.
+        """
+        for watch in self._watches:
+            watch.cancel()
+        if self.processes and patiently:
+            ends = [asyncio.ensure_future(engine.call("shutdown")) for engine in self._engines]
+            done, late = await asyncio.wait(ends, timeout=SHUTDOWN_TIMEOUT_SECONDS)
+            for problem in filter(None, (end.exception() for end in done)):
+                log.warning("an engine did not shut down by itself: %s", problem)
+            for end in late:
+                end.cancel()
+        for part in self._engines + self._ranks:
+            ray.kill(part.actor)
+        if self._group is not None:
+            remove_placement_group(self._group)
+
+    # -- start -----------------------------------------------------------------------------------------------
+
+    async def _start(self) -> tuple[Generator, RemoteTrainer]:
+        resources, plan = self._recipe.resources, make_plan(self._recipe.resources)
+        self._group = placement_group(plan.bundles, strategy="PACK")
+        await wait_for_place(
+            self._group, resources, self._switch, may_grow=self._may_grow, patience=self._patience
+        )
+        self._engines = [
+            Part(f"generator {number}", self._make(self._generator_class, seat, max_concurrency=1000))
+            for number, seat in enumerate(plan.engines)
+        ]
+        ranks = [self._make(self._trainer_class, seat) for seat in plan.ranks]
+        self._ranks = [Part(f"trainer rank {number}", actor) for number, actor in enumerate(ranks)]
+        gpus = await self._find_out_where()
+        self._watches = [asyncio.create_task(self._watch(part)) for part in self._engines + self._ranks]
+        await self._load(gpus if resources.shared else {})
+        broadcasts = self._recipe.engine.weight_transfer == "collective"
+        if broadcasts:
+            await self._open_broadcast()
+        return _pool(self._engines), RemoteTrainer(self._ranks, broadcasts)
+
+    def _make(self, cls: type, seat: Seat, **options: Any) -> Any:
+        group: Any = self._group
+        strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=seat.bundle)
+        as_actor: Any = ray.remote  # its type does not know concurrency_groups
+        actor = as_actor(concurrency_groups={WATCH: 1})(cls)
+        return actor.options(
+            num_cpus=seat.cpus, num_gpus=seat.gpus, scheduling_strategy=strategy, **options
+        ).remote()
+
+    async def _find_out_where(self) -> dict[int, list[str]]:
+        """Note each part's process and machine, and number the ranks by machine and GPU. GPUs by bundle."""
+        plan = make_plan(self._recipe.resources)
+        gpus: dict[int, list[str]] = {}
+        found = await self._all("start", self._engines + self._ranks, START_TIMEOUT_SECONDS, "whereabouts")
+        for part, where in zip(self._engines + self._ranks, found, strict=True):
+            part.process, part.host = where.process, where.host
+        for seat, where in zip(plan.ranks, found[len(self._engines) :], strict=True):
+            gpus.setdefault(seat.bundle, []).extend(where.gpus)
+        by_place = sorted(zip(self._ranks, found[len(self._engines) :], strict=True), key=_place)
+        self._ranks = [part for part, _ in by_place]
+        for number, part in enumerate(self._ranks):
+            part.name, part.is_single = f"trainer rank {number}", len(self._ranks) == 1
+        self.processes = [where.process for where in found]
+        return gpus
+
+    async def _load(self, lent_gpus: dict[int, list[str]]) -> None:
+        """All at the same time: ranks have to meet."""
+        resources = self._recipe.resources
+        count = len(self._ranks)
+        address = await self._ranks[0].call("free_address") if count > 1 else ""
+        common = (self._recipe.model_dump(mode="json"), str(self._model_folder))
+        loads = [
+            (engine, engine.call("load", *common, resources.cpus_per_generator, gpus))
+            for engine, gpus in zip(self._engines, self._gpus_of_engines(lent_gpus), strict=True)
+        ]
+        loads += [
+            (rank, rank.call("load", *common, resources.cpus_per_trainer, index, count, address))
+            for index, rank in enumerate(self._ranks)
+        ]
+        parts = [part for part, _ in loads]
+        log.info("loading %s (%s)", ", ".join(part.name for part in parts), self._recipe.engine.type)
+        loaded = await self._gather("load", parts, [work for _, work in loads], self._loading_timeout)
+        self.processes += [child for children in loaded[: len(self._engines)] for child in children]
+
+    def _gpus_of_engines(self, lent: dict[int, list[str]]) -> list[list[str]]:
+        """What each engine may use of the GPUs that ranks of its bundle hold; empty: those that Ray gives it."""
+        left = {bundle: list(gpus) for bundle, gpus in lent.items()}
+        each = self._recipe.resources.gpus_per_generator if lent else 0
+        given = []
+        for seat in make_plan(self._recipe.resources).engines:
+            given.append([left[seat.bundle].pop(0) for _ in range(each)])
+        return given
+
+    async def _open_broadcast(self) -> None:
+        """Rank 0 of the group is the first trainer rank; engine workers follow."""
+        resources = self._recipe.resources
+        plans = await self._all("gather weights", self._ranks, self._loading_timeout, "plan_broadcast")
+        address, plan = plans[0]
+        workers = max(1, resources.gpus_per_generator)
+        size = 1 + workers * len(self._engines)
+        device = "cuda" if resources.trainer_gpus else "cpu"
+        joins = [self._ranks[0].call("open_broadcast", address, size, device)]
+        joins += [
+            engine.call("join_broadcast", address, 1 + number * workers, size, plan)
+            for number, engine in enumerate(self._engines)
+        ]
+        parts = [self._ranks[0], *self._engines]
+        await self._gather("join the weight broadcast", parts, joins, self._loading_timeout)
+
+    async def _all(self, what: str, parts: Sequence[Part], timeout: float, method: str) -> list[Any]:
+        return await self._gather(what, parts, [part.call(method) for part in parts], timeout)
+
+    async def _gather(
+        self, what: str, parts: Sequence[Part], work: Sequence[Awaitable[T]], timeout: float
+    ) -> list[T]:
+        """All results; WaitTimeout names the parts that did not do it."""
+        tasks = [asyncio.ensure_future(one) for one in work]
+        together = first_error_or_all([asyncio.shield(task) for task in tasks])
+        try:
+            return await self._switch.result(together, what=f"all parts to {what}", timeout=timeout)
+        except WaitTimeout:
+            late = [str(part) for part, task in zip(parts, tasks, strict=True) if not task.done()]
+            raise WaitTimeout(f"waited {timeout:.0f} s for {', '.join(late)} to {what}") from None
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    # -- death -----------------------------------------------------------------------------------------------
+
+    async def _watch(self, part: Part) -> None:
+        """`alive` returns only with the part's end: also where nobody waits for it at the moment."""
+        try:
+            await part.call("alive")
+            problem: Exception = ClusterError(f"{part} has ended")
+        except Exception as error:
+            problem = error
+        if not self._gone.done():
+            self._gone.set_result(problem)
+
+
+def _may_come_of_a_death(task: asyncio.Future) -> bool:
+    """Whether the error may be what one part says of another's death: then the death is the better reason."""
+    if task.cancelled() or isinstance(task.exception(), WaitTimeout):
+        return False
+    return isinstance(task.exception(), RuntimeError | OSError)
+
+
+def _place(found: tuple[Part, Whereabouts]) -> tuple[str, list[int | str]]:
+    where = found[1]
+    return where.host, [int(name) if name.isdigit() else name for name in where.gpus]
+
+
+def _pool(engines: list[Part]) -> Generator:
+    if len(engines) == 1:
+        return RemoteGenerator(engines[0])
+    from training.engines.pool import EnginePool
+
+    return EnginePool([RemoteGenerator(part) for part in engines], [str(part) for part in engines])

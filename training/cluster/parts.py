@@ -1,0 +1,194 @@
+"""The driver's handles on actors. Their errors are one readable line that names the part."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import ray
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError, RayTaskError
+
+from training.cluster.placement import ClusterError
+from training.driver.waiting import last_line
+from training.rollouts import Completion, Request
+from training.trainer.batching import Batch
+
+CAUSES = (  # in what Ray says of a death -> in our words; the first that occurs counts
+    ("running low on memory", "its node ran out of memory, and Ray ended it"),
+    ("memory monitor", "its node ran out of memory, and Ray ended it"),
+    ("node has died", "its node is gone"),
+    ("node was terminated", "its node is gone"),
+    ("owner has died", "the driver is gone"),
+    ("ray.kill", "it was killed through Ray"),
+    ("connection error", "killed, for instance for lack of memory, or crashed"),
+)
+
+
+@dataclass
+class Part:
+    """An engine or a rank behind its actor. `is_single`: whoever asks it knows whose errors it gets."""
+
+    name: str
+    actor: Any
+    is_single: bool = True
+    process: int = 0
+    host: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} (process {self.process} on {self.host})" if self.process else self.name
+
+    def submit(self, method: str, *args: Any) -> Any:
+        """Have the actor do it, after what was submitted before. Returns a reference for `result`."""
+        return getattr(self.actor, method).remote(*args)
+
+    async def result(self, reference: Any) -> Any:
+        """What came out. Raises the actor's own error, or ClusterError where the part is gone."""
+        try:
+            return await reference
+        except RayTaskError as error:
+            raise self._own_error(error) from None
+        except RayError as error:
+            raise ClusterError(f"{self} {why_gone(error)}") from None
+
+    async def call(self, method: str, *args: Any) -> Any:
+        """`submit` and its `result`."""
+        return await self.result(self.submit(method, *args))
+
+    def _own_error(self, error: RayTaskError) -> Exception:
+        """What was raised there, without Ray's traceback; of one of several parts, with its name."""
+        cause = error.cause if isinstance(error.cause, Exception) else None
+        if cause is not None and self.is_single:
+            return cause
+        named = ClusterError(f"{self}: {last_line(cause or error)}")
+        named.__cause__ = cause
+        return named
+
+
+def why_gone(error: Exception) -> str:
+    """What happened to an actor, by what Ray says of it."""
+    text = str(error)
+    if isinstance(error, ActorUnavailableError):
+        return "cannot be reached"
+    if not isinstance(error, RayActorError | ActorDiedError):
+        return f"failed: {text.splitlines()[0] if text else type(error).__name__}"
+    return "died: " + next((words for sign, words in CAUSES if sign in text), last_line(error))
+
+
+async def first_error_or_all(results: Sequence[Awaitable[Any]]) -> list[Any]:
+    """All results; an error of any is raised as soon as it is there, and nobody waits for the rest."""
+    tasks = [asyncio.ensure_future(result) for result in results]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+class SentWeights(Protocol):
+    """What `RemoteTrainer.weights` gives: weights on their way to the engines."""
+
+    async def deliver(self, engine: Part, version: int) -> None:
+        """Have one engine take them; returns when they are in force there."""
+
+
+@dataclass(frozen=True)
+class StoredWeights:
+    """In the object store, packed by rank 0. They never pass through the driver."""
+
+    packed: Any  # reference
+    others: list[tuple[Part, Any]]  # what the other ranks did for it
+
+    async def deliver(self, engine: Part, version: int) -> None:
+        """See SentWeights."""
+        await first_error_or_all(
+            [
+                engine.call("update_weights", self.packed, version),
+                *(part.result(reference) for part, reference in self.others),
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class BroadcastWeights:
+    """On their way from rank 0 to all engine workers, as soon as these receive."""
+
+    sending: list[tuple[Part, Any]]  # of all ranks
+
+    async def deliver(self, engine: Part, version: int) -> None:
+        """See SentWeights."""
+        await first_error_or_all(
+            [
+                engine.call("receive_weights", version),
+                *(part.result(reference) for part, reference in self.sending),
+            ]
+        )
+
+
+class RemoteGenerator:
+    """An engine behind an actor: a training.rollouts.Generator."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+
+    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
+        """See training.rollouts.Generator."""
+        return await self._part.call("generate", requests, temperature)
+
+    async def update_weights(self, weights: Any, version: int) -> None:
+        """`weights` is what RemoteTrainer.weights gave."""
+        await weights.deliver(self._part, version)
+
+    async def interrupt(self) -> None:
+        """See training.rollouts.Generator."""
+        await self._part.call("interrupt")
+
+
+@dataclass
+class RemoteTrainer:
+    """All ranks behind their actors. Each gets the same calls in the same order; rank 0's answer counts.
+
+    All methods but `weights` are awaitable; the ranks are called at once, not when the answer is awaited.
+    """
+
+    ranks: list[Part]
+    broadcasts: bool = field(default=False)
+
+    def train_step(self, batch: Batch) -> Awaitable[Any]:
+        """See training.trainer.trainer.Trainer."""
+        return self._on_all("train_step", self._shared(batch))
+
+    def logp(self, batch: Batch) -> Awaitable[Any]:
+        """See training.trainer.trainer.Trainer."""
+        return self._on_all("logp", self._shared(batch))
+
+    def weights(self) -> SentWeights:
+        """The weights after the calls made so far, for `update_weights` of every engine."""
+        if self.broadcasts:
+            return BroadcastWeights([(part, part.submit("broadcast")) for part in self.ranks])
+        first, *others = [(part, part.submit("call", "weights")) for part in self.ranks]
+        return StoredWeights(first[1], others)
+
+    def save(self, path: str) -> Awaitable[None]:
+        """See training.trainer.trainer.Trainer."""
+        return self._on_all("save", path)
+
+    def load(self, path: str) -> Awaitable[int]:
+        """See training.trainer.trainer.Trainer."""
+        return self._on_all("load", path)
+
+    async def export(self, checkpoint: str, base_model: str, out: str, dtype: str) -> None:
+        """Rank 0 writes a checkpoint's model in Hugging Face format; see training.export."""
+        await self.ranks[0].call("export", checkpoint, base_model, out, dtype)
+
+    def _shared(self, batch: Batch) -> Any:
+        """Stored once, however many ranks there are."""
+        return ray.put(batch) if len(self.ranks) > 1 else batch
+
+    def _on_all(self, method: str, *args: Any) -> Awaitable[Any]:
+        calls = [(part, part.submit("call", method, *args)) for part in self.ranks]
+        return _first_rank_of(calls)
+
+
+async def _first_rank_of(calls: list[tuple[Part, Any]]) -> Any:
+    results = await first_error_or_all([part.result(reference) for part, reference in calls])
+    return results[0]

@@ -1,0 +1,291 @@
+"""The driver: one program for synchronous and asynchronous training; the depth is a parameter.
+
+    prompts ─► generation loop ─► group tasks ─► WorkBuffer ─► training loop ─► trainer
+                   ▲  admits while the staleness bound holds        │ after every update (or every k)
+                   └────────────── push of new weights ◄────────────┘
+
+    loop or task      module          consumes   waits for                          unblocked by
+    generation loop   generation      prompts    room: bound, generator, queue      pushes, finished groups
+    group task        generation      a prompt   generator, verifiers               their answers
+    training loop     training_loop   batches    the next batch; evaluation: none   finished groups
+                                                 running; the push before
+    push              publisher       weights    the generator                      its answer
+
+The training loop is the finite one. An error in any of them ends the run: the switchboard hands it to whoever waits, so
+the training loop raises it, and `run` does. Generator and trainer may be here or behind Ray actors.
+
+How a run ends. Each wait has a timeout (`training.driver.waiting.Timeouts`), and its error names what it waited for.
+
+    healthy end (budget, steps, prompts)         stop (SIGTERM, SIGINT)
+    1. running groups finish, if an evaluation   1. an update under way is finished, any other wait ends
+       is due; evaluation                        2. the generation loop is cancelled
+    2. the generation loop is cancelled          3. a push under way is awaited (transfer)
+    3. a push under way is awaited (transfer)    4. as 4
+    4. groups are interrupted: the generator     5. as 5
+       answers with what it has (closing), the   6. as 6
+       rest is cancelled (closing)
+    5. verifiers end (closing)                   crash of anything
+    6. a checkpoint is written (checkpoint),     1. loops, groups and the push are cancelled (closing)
+       with finished and partial groups          2. verifiers end (closing)
+                                                 3. nothing is saved, the error is raised: a resume takes the
+                                                    last checkpoint
+
+What a resume restores. Where generation and training take turns (synchronous, PPO-off-policy-k) it is the state right
+after the last update: groups begun since then are made again with the same seeds, so a resumed run repeats the one that
+was never stopped, bit for bit. Else finished groups are kept with their tokens, interrupted ones are gone on with, and
+those of which nothing is known are made again: no prompt is lost and none is repeated.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from training.codec import Codec
+from training.driver.accounting import ComputeMeter, Usage
+from training.driver.checkpoints import Checkpoint, CheckpointError, write_checkpoint
+from training.driver.curriculum import PromptSampler
+from training.driver.evaluator import Evaluator
+from training.driver.generation import Generation
+from training.driver.publisher import Publisher, TrainerHandle
+from training.driver.snapshot import RunState, from_checkpoint, to_files
+from training.driver.staleness import BufferState, WorkBuffer
+from training.driver.stepmetrics import StepMetrics
+from training.driver.training_loop import TrainingLoop
+from training.driver.waiting import Stopped, Switchboard, Timeouts, blame, last_line, within
+from training.flops import ModelShape
+from training.reporting import Reporter
+from training.rollouts import Generator, Group, Rollouts
+from training.schema import Recipe
+from training.tasks import Task
+from training.usable import usable_held_out, usable_training
+from training.verifiers.service import Verification
+
+log = logging.getLogger("training")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    state: str  # succeeded or cancelled
+    reason: str
+    step: int
+    usage: Usage
+    pass_rate: float | None
+
+
+class Controller:
+    """One attempt of one run."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        task: Task,
+        codec: Codec,
+        generator: Generator,
+        trainer: TrainerHandle,
+        reporter: Reporter,
+        run_dir: Path,
+        shape: ModelShape,
+        resume: Checkpoint | None = None,
+        switch: Switchboard | None = None,
+        verification: Verification | None = None,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
+    ) -> None:
+        """Raises CheckpointError where `resume` is damaged or of another recipe, ValueError where the task's prompts
+        cannot be used."""
+        self._recipe, self._run_dir, self._resume, self._timeouts = recipe, run_dir, resume, timeouts
+        self._switch = switch or Switchboard()
+        self._rollouts = Rollouts(recipe, task, codec, generator, verification, timeouts)
+        held_out = usable_held_out(task.held_out_prompts(recipe.eval.prompts), self._rollouts)
+        prompts, first_metrics = usable_training(task.training_prompts(recipe.seed), self._rollouts)
+        self._sampler = PromptSampler(prompts, recipe.curriculum, recipe.seed)
+        start = self._boundary = self._start()
+        self._meter = ComputeMeter(devices=recipe.resources.devices, shape=shape, start=start.usage)
+        self._buffer = make_buffer(recipe, start.buffer)
+        self._trainer, self._generator = trainer, generator
+        self._publisher = Publisher(
+            trainer=trainer,
+            generator=generator,
+            buffer=self._buffer,
+            switch=self._switch,
+            timeouts=timeouts,
+        )
+        step_metrics = StepMetrics(tokens=start.usage.tokens)
+        self._generation = Generation(
+            recipe,
+            rollouts=self._rollouts,
+            sampler=self._sampler,
+            buffer=self._buffer,
+            meter=self._meter,
+            step_metrics=step_metrics,
+            switch=self._switch,
+            works=list(start.works),
+            num_refills=start.num_refills,
+        )
+        self._training = TrainingLoop(
+            recipe,
+            buffer=self._buffer,
+            sampler=self._sampler,
+            generation=self._generation,
+            trainer=trainer,
+            publisher=self._publisher,
+            evaluator=Evaluator(recipe, held_out, self._rollouts, trainer, self._switch, timeouts),
+            meter=self._meter,
+            step_metrics=step_metrics,
+            reporter=reporter,
+            switch=self._switch,
+            timeouts=timeouts,
+            start=start,
+            first_metrics=first_metrics,
+            has_trained=self._remember,
+            save=self._checkpoint,
+        )
+        self._checkpointed_step = resume.step if resume else -1
+
+    @staticmethod
+    def usage_of(checkpoint: Checkpoint | None) -> Usage:
+        """Compute used up to a checkpoint."""
+        return Usage(**checkpoint.driver["usage"]) if checkpoint else Usage()
+
+    @property
+    def step(self) -> int:
+        """Updates made."""
+        return self._buffer.trainer_version
+
+    def stop(self) -> None:
+        """Finish the step, write a checkpoint, end. Safe to call from a signal handler of the loop."""
+        self._switch.stop()
+
+    async def run(self) -> Outcome:
+        """Train until budget, steps or stop. Any loop's error ends the run and is raised here."""
+        generation: asyncio.Task[None] | None = None
+        state, reason = "cancelled", "stopped on request"
+        try:
+            with suppress(Stopped):
+                await self._prepare()
+                generation = self._switch.watch(self._generation.loop(), name="generation loop")
+                reason = await self._training.loop()
+                state = "succeeded"
+            self._meter.pause()
+            await self._come_to_rest(generation)
+        except BaseException:
+            self._publisher.cancel()
+            raise
+        finally:
+            await self._close(generation)
+        await self._checkpoint(is_last=True)
+        return Outcome(state, reason, self.step, self._meter.usage(), self._training.pass_rate)
+
+    # -- start -----------------------------------------------------------------------------------------------
+
+    def _start(self) -> RunState:
+        """Where this attempt begins; loads the sampler."""
+        if self._resume is None:
+            return RunState(Usage(), self._sampler.state(), BufferState())
+        self._resume.refuse_unless_of(self._recipe)
+        state = from_checkpoint(self._resume, self._sampler.prompt)
+        self._sampler.load(state.sampler)
+        return state
+
+    async def _prepare(self) -> None:
+        """Restore or measure the start: parity of generator and trainer, pass rate before the first update."""
+        if self._resume:
+            await self._load_trainer(self._resume)
+            await self._publisher.update_now(is_new=True)
+        if self.step == 0:
+            await self._training.evaluate(check=True)
+        elif self._training.is_evaluation_due:
+            await self._training.evaluate()
+
+    async def _load_trainer(self, checkpoint: Checkpoint) -> None:
+        path = checkpoint.trainer_path
+        with blame("the trainer"):
+            step = await self._switch.result(
+                self._trainer.load(path),
+                what=f"the trainer to load {path}",
+                timeout=self._timeouts.checkpoint,
+            )
+        if step != checkpoint.step:
+            raise CheckpointError(f"{path} is of step {step}, and its folder of step {checkpoint.step}")
+
+    # -- end -------------------------------------------------------------------------------------------------
+
+    async def _come_to_rest(self, generation: asyncio.Task[None] | None) -> None:
+        """Steps 2 to 4 of an end that is no crash. Raises what has failed until then."""
+        await self._end(generation)
+        await self._publisher.settle()
+        if not self._buffer.is_lockstep:
+            await self._generation.interrupt(self._timeouts.closing)
+        self._switch.check()
+
+    async def _close(self, generation: asyncio.Task[None] | None) -> None:
+        """Nothing of this run goes on after it; raises nothing."""
+        await self._end(generation)
+        await self._generation.cancel(self._timeouts.closing)
+        try:
+            await within(self._rollouts.aclose(), what="the verifiers to end", timeout=self._timeouts.closing)
+        except Exception as error:
+            log.warning("%s", last_line(error))
+
+    async def _end(self, task: asyncio.Task[None] | None) -> None:
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task}, timeout=self._timeouts.closing)
+
+    # -- checkpoints -----------------------------------------------------------------------------------------
+
+    def _remember(self) -> None:
+        """Keep the state after an update, for modes in which generation and training take turns."""
+        if self._buffer.is_lockstep:
+            self._boundary = self._now()
+
+    def _now(self) -> RunState:
+        return RunState(
+            usage=self._meter.usage(),
+            sampler=self._sampler.state(),
+            buffer=self._buffer.state(),
+            works=self._generation.works,
+            num_refills=self._generation.num_refills,
+        )
+
+    def _state(self) -> RunState:
+        """What a checkpoint written now holds."""
+        state = self._boundary if self._buffer.is_lockstep else self._now()
+        usage = replace(state.usage, device_hours=self._meter.usage().device_hours)
+        training = self._training
+        return replace(
+            state, usage=usage, pass_rate=training.pass_rate, evaluated_step=training.evaluated_step
+        )
+
+    async def _checkpoint(self, *, is_last: bool = False) -> None:
+        """Write one, unless there is nothing that the one before it does not hold."""
+        has_more = is_last and not self._buffer.is_lockstep
+        if self.step == 0 or (self._checkpointed_step == self.step and not has_more):
+            return
+        await write_checkpoint(
+            self._run_dir / "checkpoints",
+            self.step,
+            to_files(self._state(), self._recipe),
+            self._save_trainer,
+            keep=self._recipe.checkpoint.keep,
+        )
+        self._checkpointed_step = self.step
+
+    async def _save_trainer(self, path: str) -> None:
+        with blame("the trainer"):
+            await within(
+                self._trainer.save(path), what="the trainer to save", timeout=self._timeouts.checkpoint
+            )
+
+
+def make_buffer(recipe: Recipe, state: BufferState[Group]) -> WorkBuffer[Group]:
+    """The buffer for the recipe's off-policy mode: depth k, or blocks of k updates."""
+    offpolicy = recipe.offpolicy
+    depth, push_every = (offpolicy.k, 1) if offpolicy.mode == "pipeline" else (offpolicy.k - 1, offpolicy.k)
+    return WorkBuffer(
+        prompts_per_step=recipe.rollout.prompts_per_step, depth=depth, push_every=push_every, state=state
+    )

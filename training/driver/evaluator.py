@@ -1,0 +1,83 @@
+"""Evaluation of the weights that generator and trainer hold: held-out pass rate, and how far the two agree."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any, Protocol
+
+from training.driver.parity import mismatch, sample_rows
+from training.driver.waiting import Switchboard, Timeouts, blame
+from training.evaluation import evaluation_metrics
+from training.rollouts import Group, Rollouts, warn_of_failures
+from training.schema import Recipe
+from training.tasks import Prompt
+from training.trainer.batching import Batch, make_batch
+
+PARITY_SAMPLES = 64
+CHUNK_PROMPTS = 64
+
+
+class ScoresTokens(Protocol):
+    """The one thing that an evaluation needs of a trainer."""
+
+    def logp(self, batch: Batch) -> Awaitable[Any]: ...
+
+
+class Evaluator:
+    """Evaluates on the same held-out prompts every time. Raises Stopped or WaitTimeout while it waits."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        held_out: Sequence[Prompt],
+        rollouts: Rollouts,
+        trainer: ScoresTokens,
+        switch: Switchboard,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
+    ) -> None:
+        self._timeout = timeouts.evaluation
+        self._recipe, self._held_out, self._switch = recipe, held_out, switch
+        self._rollouts, self._trainer = rollouts, trainer
+
+    async def measure(self, step: int, *, always_compare: bool = False) -> dict[str, float]:
+        """Metrics of the evaluation after `step` updates: pass rate and, on some tokens, generator against trainer.
+
+        Where evaluation samples at another temperature than training, the two are compared on samples of their own,
+        and only with `always_compare`.
+        """
+        evaluation, rollout = self._recipe.eval, self._recipe.rollout
+        groups = await self._sample(self._held_out, evaluation.k, evaluation.temperature, f"eval/{step}")
+        warn_of_failures(groups)
+        metrics = evaluation_metrics(groups)
+        if evaluation.temperature != rollout.temperature:
+            if not always_compare:
+                return metrics
+            some = self._held_out[:PARITY_SAMPLES]
+            groups = await self._sample(some, 1, rollout.temperature, f"parity/{step}")
+        return metrics | await self._mismatch(groups)
+
+    async def _sample(self, prompts: Sequence[Prompt], k: int, temperature: float, key: str) -> list[Group]:
+        chunks = {
+            start: prompts[start : start + CHUNK_PROMPTS] for start in range(0, len(prompts), CHUNK_PROMPTS)
+        }
+        work = asyncio.gather(
+            *(
+                self._rollouts.groups(chunk, k, temperature, key=f"{key}/{start}")
+                for start, chunk in chunks.items()
+            )
+        )
+        parts = await self._switch.result(work, what="an evaluation", timeout=self._timeout)
+        return [group for part in parts for group in part]
+
+    async def _mismatch(self, groups: Sequence[Group]) -> dict[str, float]:
+        """Generator against trainer, with the same weights, on the same tokens."""
+        some = [
+            Group(groups[i].prompt, groups[i].samples[:1]) for i in sample_rows(len(groups), PARITY_SAMPLES)
+        ]
+        batch = make_batch(some)
+        with blame("the trainer"):
+            logp = await self._switch.result(
+                self._trainer.logp(batch),
+                what="the trainer to compare log-probabilities",
+                timeout=self._timeout,
+            )
+        return mismatch(batch, logp)

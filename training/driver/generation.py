@@ -1,0 +1,230 @@
+"""Generation: prompts in, scored groups into the buffer.
+
+    sampler ─► loop ─► one task a group: generate ─► score ─► (another prompt, if it teaches nothing) ─► WorkBuffer
+
+The loop admits a group when there is room: the staleness bound, the groups that the generator works on, the groups that
+nobody has trained on yet. Scoring takes no room in the generator, so a slow verifier never blocks other prompts.
+An error in a group's task ends the run, through the switchboard.
+"""
+
+import asyncio
+from collections import deque
+
+from training.driver.accounting import ComputeMeter
+from training.driver.curriculum import PromptSampler, ramp_share
+from training.driver.snapshot import Work
+from training.driver.staleness import Ticket, WorkBuffer
+from training.driver.stepmetrics import StepMetrics
+from training.driver.waiting import Switchboard
+from training.flops import Work as FlopsWork
+from training.rollouts import Draft, Group, Interrupted, Rollouts
+from training.schema import Recipe
+from training.tasks import Prompt
+
+
+class Generation:
+    """The groups that are on their way."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        rollouts: Rollouts,
+        sampler: PromptSampler,
+        buffer: WorkBuffer[Group],
+        meter: ComputeMeter,
+        step_metrics: StepMetrics,
+        switch: Switchboard,
+        works: list[Work],
+        num_refills: int = 0,
+    ) -> None:
+        """`works`: groups that an earlier attempt has begun; their tickets run in `buffer`."""
+        self._recipe, self._rollouts, self._sampler, self._buffer = recipe, rollouts, sampler, buffer
+        self._meter, self._step_metrics, self._switch = meter, step_metrics, switch
+        self._works = {work.ticket.number: work for work in works}
+        self._restored = deque(works)
+        self._tasks: dict[asyncio.Task[None], int] = {}
+        self._generating: set[int] = set()  # numbers of the groups that the generator works on
+        self._scoring: set[int] = set()
+        self._replacing: dict[int, int] = {}  # number -> round, of groups that wait for another prompt
+        self._is_admitting = False
+        self._is_exhausted = False
+        self.num_refills = num_refills  # since the last step
+
+    # -- what others see -------------------------------------------------------------------------------------
+
+    @property
+    def works(self) -> list[Work]:
+        """Groups on their way, by number."""
+        return [self._works[number] for number in sorted(self._works)]
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether every group has finished."""
+        return self._buffer.num_running == 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no prompt is left for a further group."""
+        return self._is_exhausted
+
+    def open(self) -> None:
+        """Admit groups from now on."""
+        self._is_admitting = True
+        self._switch.changed()
+
+    def close(self) -> None:
+        """Admit no more; running groups finish."""
+        self._is_admitting = False
+
+    # -- the loop --------------------------------------------------------------------------------------------
+
+    async def loop(self) -> None:
+        """Consumes prompts, waits for room; has no end but cancellation."""
+        while True:
+            await self._switch.until(self._has_room, what="room for one more group")
+            work = self._restored.popleft() if self._restored else self._begin()
+            if work is None:
+                self._is_exhausted = True
+                self._switch.changed()
+                continue
+            self._now_generating(work.ticket.number)
+            task = self._switch.watch(self._make(work), name=f"group {work.ticket.number}")
+            self._tasks[task] = work.ticket.number
+            task.add_done_callback(self._tasks.pop)
+
+    def _has_room(self) -> bool:
+        if len(self._generating) >= self._recipe.rollout.max_in_flight_prompts:
+            return False
+        # Restored groups have been admitted long ago: who waits for running groups waits for these too.
+        return bool(self._restored) or (self._is_admitting and not self._is_exhausted and self._may_begin())
+
+    def _may_begin(self) -> bool:
+        limit = self._recipe.rollout.max_untrained_prompts
+        is_limited = limit is not None and self._recipe.offpolicy.mode == "pipeline"
+        return self._buffer.may_start() and not (is_limited and self._buffer.num_untrained >= (limit or 0))
+
+    def _begin(self) -> Work | None:
+        """A group of the next prompt; None where there is none."""
+        prompt = self._sampler.next(self._step)
+        if prompt is None:
+            return None
+        ticket = self._buffer.start()
+        work = self._works[ticket.number] = Work(ticket, self._draft(prompt, ticket, 0))
+        return work
+
+    @property
+    def _step(self) -> int:
+        return self._buffer.trainer_version
+
+    def _draft(self, prompt: Prompt, ticket: Ticket, round: int) -> Draft:
+        curriculum = self._recipe.curriculum
+        share = ramp_share(self._step, curriculum) if curriculum.ramp_length else 1.0
+        n = self._recipe.rollout.generations_per_prompt
+        return self._rollouts.draft(prompt, n, f"train/{ticket.number}/{round}", share)
+
+    # -- one group -------------------------------------------------------------------------------------------
+
+    async def _make(self, work: Work) -> None:
+        """From its prompt to the buffer. An interrupted one stays in `works`, with what it has."""
+        number, replacement = work.ticket.number, None
+        try:
+            await self._complete(work)
+            while self._wants_other(work) and (replacement := await self._replaced(work)):
+                work = replacement
+                await self._complete(work)
+        except Interrupted:
+            return
+        finally:
+            self._leaves_generator(number)
+        del self._works[number]
+        self._buffer.finish(work.ticket, work.draft.group)
+        self._switch.changed()
+
+    async def _complete(self, work: Work) -> None:
+        """Generate and score; only then is it counted."""
+        number, draft = work.ticket.number, work.draft
+        await self._rollouts.generate([draft], self._recipe.rollout.temperature)
+        self._leaves_generator(number)
+        self._scoring.add(number)
+        try:
+            await self._rollouts.score([draft])
+        finally:
+            self._scoring.discard(number)
+        response = sum(len(sample.response) for sample in draft.samples)
+        self._meter.generated(response, FlopsWork.of(len(sample.tokens) for sample in draft.samples))
+
+    def _now_generating(self, number: int) -> None:
+        self._generating.add(number)
+        self._step_metrics.generating(len(self._generating))
+
+    def _leaves_generator(self, number: int) -> None:
+        self._generating.discard(number)
+        self._step_metrics.generating(len(self._generating))
+        self._switch.changed()
+
+    # -- dynamic sampling ------------------------------------------------------------------------------------
+
+    def _wants_other(self, work: Work) -> bool:
+        settings = self._recipe.filter
+        is_dull = settings.zero_variance == "refill" and not work.draft.group.has_variance
+        return is_dull and work.round < settings.max_refills
+
+    async def _replaced(self, work: Work) -> Work | None:
+        """Another prompt in place of one that teaches nothing; None where there is none.
+
+        It takes the same ticket. That counts as old as when it was handed out, so the staleness bound holds.
+        """
+        number, round = work.ticket.number, work.round + 1
+        if self._buffer.is_lockstep:
+            await self._turn(number, round)
+        prompt = self._sampler.next(self._step)
+        if prompt is None:
+            return None
+        group = work.draft.group
+        self._sampler.record(group.prompt, sum(s.correct for s in group.samples), len(group.samples))
+        self.num_refills += 1
+        other = self._works[number] = Work(work.ticket, self._draft(prompt, work.ticket, round), round)
+        self._now_generating(number)
+        return other
+
+    async def _turn(self, number: int, round: int) -> None:
+        """Where nothing is gained by haste, prompts are handed out in an order that does not depend on timing:
+        first to all groups of the block, then round by round, in each by number."""
+        self._replacing[number] = round
+        try:
+            await self._switch.until(
+                lambda: self._is_turn_of(number, round), what=f"the turn of group {number} to be replaced"
+            )
+        finally:
+            del self._replacing[number]
+        self._switch.changed()
+
+    def _is_turn_of(self, number: int, round: int) -> bool:
+        has_begun = self._is_exhausted or not self._buffer.may_start()
+        rounds = {n: self._replacing.get(n, work.round) for n, work in self._works.items()}
+        is_first = all(n >= number for n, waiting in self._replacing.items() if waiting == round)
+        has_room = len(self._generating) < self._recipe.rollout.max_in_flight_prompts
+        return has_begun and has_room and is_first and min(rounds.values()) >= round
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    async def interrupt(self, timeout: float) -> None:
+        """End all groups with what they have; those that do not end within `timeout` seconds are to be made again.
+
+        Groups that are being scored have all their tokens and are scored again by the next attempt.
+        """
+        await self._rollouts.interrupt()
+        for task, number in list(self._tasks.items()):
+            if number in self._scoring or number in self._replacing:
+                task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=timeout)
+
+    async def cancel(self, timeout: float) -> None:
+        """End all tasks that there still are."""
+        tasks = set(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout)

@@ -1,0 +1,85 @@
+"""New weights from the trainer to the generator, while both go on with their work."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from training.driver.staleness import WorkBuffer
+from training.driver.waiting import Switchboard, Timeouts, blame, within
+from training.rollouts import Generator, Group
+from training.trainer.batching import Batch, StepResult
+
+
+class TrainerHandle(Protocol):
+    """A trainer, here or behind a Ray actor. `weights` gives something that the generator accepts as payload."""
+
+    def train_step(self, batch: Batch) -> Awaitable[StepResult]: ...
+    def logp(self, batch: Batch) -> Awaitable[Any]: ...
+    def weights(self) -> Any: ...
+    def save(self, path: str) -> Awaitable[None]: ...
+    def load(self, path: str) -> Awaitable[int]: ...
+
+
+class Publisher:
+    """One push of weights at a time. An error in it ends the run, whether somebody waits for the push or not."""
+
+    def __init__(
+        self,
+        *,
+        trainer: TrainerHandle,
+        generator: Generator,
+        buffer: WorkBuffer[Group],
+        switch: Switchboard,
+        timeouts: Timeouts,
+    ) -> None:
+        self._trainer, self._generator, self._buffer = trainer, generator, buffer
+        self._switch, self._timeouts = switch, timeouts
+        self._push: asyncio.Task[None] | None = None
+
+    async def publish(self) -> None:
+        """Begin to send the trainer's newest weights; waits for the push before."""
+        await self.settle()
+        self._push = self._switch.watch(self._publish(self._trainer.weights(), self._version), name="push")
+
+    async def settle(self) -> None:
+        """Wait for the push under way."""
+        if self._push is not None:
+            await self._switch.result(
+                asyncio.shield(self._push),
+                what="the weights on their way to the generator",
+                timeout=self._timeouts.transfer,
+                stoppable=False,
+            )
+
+    async def update_now(self, *, is_new: bool = False) -> None:
+        """Have the generator hold the trainer's newest weights; a generator that `is_new` holds none of this run's.
+
+        In the middle of a block of PPO-off-policy-k groups still count from the weights of its beginning.
+        """
+        await self.settle()
+        if self._buffer.wants_push():
+            await self._publish(self._trainer.weights(), self._version)
+        elif is_new or self._buffer.generator_version < self._version:
+            await self._send(self._trainer.weights(), self._version)
+
+    def cancel(self) -> None:
+        """Give up the push under way."""
+        if self._push is not None:
+            self._push.cancel()
+
+    @property
+    def _version(self) -> int:
+        return self._buffer.trainer_version
+
+    async def _publish(self, payload: Any, version: int) -> None:
+        await self._send(payload, version)
+        self._buffer.pushed(version)
+        self._switch.changed()
+
+    async def _send(self, payload: Any, version: int) -> None:
+        with blame(f"sending weights of version {version} from the trainer to the generator"):
+            await within(
+                self._generator.update_weights(payload, version),
+                what=f"the generator to take weights of version {version}",
+                timeout=self._timeouts.transfer,
+            )

@@ -1,0 +1,113 @@
+"""Metrics of one update: what the batch was like, how stale, how fast, who waited."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from training.driver.accounting import Usage
+from training.driver.staleness import Ticket
+from training.evaluation import by_part
+from training.rollouts import Group
+from training.trainer.batching import StepResult
+
+
+class StepMetrics:
+    """Watches the clock between updates. Evaluation does not count."""
+
+    def __init__(self, *, tokens: float = 0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._tokens = float(tokens)
+        self._paused_at: float | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Training begins now, with nothing being generated."""
+        self._step_began = self._clock()
+        self._idle_since: float | None = self._step_began  # of the generator
+        self._generator_idle = self._trainer_idle = 0.0
+
+    def generating(self, num_running: int) -> None:
+        """Groups being generated have become this many."""
+        now = self._clock()
+        if num_running == 0 and self._idle_since is None:
+            self._idle_since = now
+        elif num_running and self._idle_since is not None:
+            self._generator_idle += now - self._idle_since
+            self._idle_since = None
+
+    @contextmanager
+    def trainer_waits(self) -> Iterator[None]:
+        """Around the trainer's wait for a batch."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._trainer_idle += self._clock() - began
+
+    def pause(self) -> None:
+        """An evaluation begins; nothing is being generated for training."""
+        self._paused_at = self._clock()
+
+    def resume(self) -> None:
+        """It is over: as if its time had not been."""
+        assert self._paused_at is not None
+        away = self._clock() - self._paused_at
+        self._step_began += away
+        if self._idle_since is not None:
+            self._idle_since += away
+        self._paused_at = None
+
+    def of_step(
+        self, batch: Sequence[tuple[Ticket, Group]], version: int, result: StepResult, usage: Usage
+    ) -> dict[str, float]:
+        """Metrics of the update just made on a batch by a trainer of this version, and a new step begins."""
+        now = self._clock()
+        seconds = max(now - self._step_began, 1e-9)
+        if self._idle_since is not None:
+            self._generator_idle += now - self._idle_since
+            self._idle_since = now
+        groups = [group for _, group in batch]
+        samples = [sample for group in groups for sample in group.samples]
+        metrics = {
+            "train/reward": _mean([sample.reward for sample in samples]),
+            "train/pass_rate": _mean([sample.correct for sample in samples]),
+            "train/truncation_rate": _mean([not sample.finished for sample in samples]),
+            "train/verifier_failure_rate": _mean([bool(sample.failure) for sample in samples]),
+            "train/interruption_rate": _mean([sample.interrupted for sample in samples]),
+            "train/response_length": _mean([len(sample.response) for sample in samples]),
+            "perf/tokens_per_second": (usage.tokens - self._tokens) / seconds,
+            "perf/generator_idle": min(1.0, self._generator_idle / seconds),
+            "perf/trainer_idle": min(1.0, self._trainer_idle / seconds),
+            "perf/step_seconds": seconds,
+        }
+        metrics |= staleness_metrics(batch, version)
+        for part, own in by_part(groups).items():
+            metrics[f"train/{part}/pass_rate"] = _mean([group.pass_rate for group in own])
+        self._step_began, self._tokens = now, usage.tokens
+        self._generator_idle = self._trainer_idle = 0.0
+        return metrics | {f"train/{name}": value for name, value in result.metrics.items()}
+
+
+def staleness_metrics(batch: Sequence[tuple[Ticket, Group]], version: int) -> dict[str, float]:
+    """How old a batch is for a trainer of this version: by the weights at the start of each group, which is what the
+    bound is about, and by those that chose each token, never older (forced tokens do not count)."""
+    samples = [sample for _, group in batch for sample in group.samples]
+    ages = [version - ticket.version for ticket, _ in batch]
+    token_ages = [
+        version - made
+        for sample in samples
+        for made, chosen in zip(sample.versions, sample.chosen, strict=True)
+        if chosen
+    ]
+    return {
+        "train/version_oldest": float(min(sample.oldest_version for sample in samples)),
+        "train/version_newest": float(max(sample.newest_version for sample in samples)),
+        "train/staleness_mean": _mean(ages),
+        "train/staleness_max": float(max(ages)),
+        "train/token_staleness_mean": _mean(token_ages or [0]),
+        "train/token_staleness_max": float(max(token_ages, default=0)),
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,179 @@
+"""The finite loop of a run: batches in, updates, pushes of weights, evaluation pauses; it says why the run is over."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from training.driver.accounting import ComputeMeter
+from training.driver.curriculum import PromptSampler
+from training.driver.evaluator import Evaluator
+from training.driver.generation import Generation
+from training.driver.parity import check_parity
+from training.driver.publisher import Publisher, TrainerHandle
+from training.driver.snapshot import RunState
+from training.driver.staleness import Ticket, WorkBuffer
+from training.driver.stepmetrics import StepMetrics
+from training.driver.waiting import Switchboard, Timeouts, blame
+from training.reporting import Reporter
+from training.rollouts import Group, warn_of_failures
+from training.schema import Recipe
+from training.trainer.batching import make_batch
+
+log = logging.getLogger("training")
+
+Batch = Sequence[tuple[Ticket, Group]]
+
+
+class TrainingLoop:
+    """Consumes batches."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        buffer: WorkBuffer[Group],
+        sampler: PromptSampler,
+        generation: Generation,
+        trainer: TrainerHandle,
+        publisher: Publisher,
+        evaluator: Evaluator,
+        meter: ComputeMeter,
+        step_metrics: StepMetrics,
+        reporter: Reporter,
+        switch: Switchboard,
+        timeouts: Timeouts,
+        start: RunState,
+        first_metrics: dict[str, float],
+        has_trained: Callable[[], None],
+        save: Callable[[], Awaitable[None]],
+    ) -> None:
+        """first_metrics: for the first record. has_trained: called after each update, before its weights go out.
+        save: writes a checkpoint."""
+        self._recipe, self._buffer, self._sampler, self._generation = recipe, buffer, sampler, generation
+        self._trainer, self._publisher, self._evaluator = trainer, publisher, evaluator
+        self._meter, self._step_metrics, self._reporter = meter, step_metrics, reporter
+        self._switch, self._timeouts = switch, timeouts
+        self._first_metrics, self._has_trained, self._save = first_metrics, has_trained, save
+        self.pass_rate, self.evaluated_step = start.pass_rate, start.evaluated_step  # of the last evaluation
+
+    @property
+    def _step(self) -> int:
+        return self._buffer.trainer_version
+
+    @property
+    def is_evaluation_due(self) -> bool:
+        """Whether the weights of this step are still to be evaluated."""
+        return self._step % self._recipe.eval.every_steps == 0 and self.evaluated_step != self._step
+
+    async def loop(self) -> str:
+        """Train until budget or steps are used up, or every prompt is solved: the reason. Raises Stopped."""
+        recipe = self._recipe
+        self._meter.run()
+        self._step_metrics.begin()
+        self._generation.open()
+        while not (reason := self._is_over()):
+            batch = await self._next_batch()
+            if batch is None:
+                reason = "every training prompt is solved"
+                break
+            await self._train(batch)
+            if self.is_evaluation_due:
+                await self._evaluate_between_steps()
+            if self._step % recipe.checkpoint.every_steps == 0:
+                await self._save()
+        if self.evaluated_step != self._step:
+            await self._evaluate_between_steps()
+        return reason
+
+    def _is_over(self) -> str:
+        budget = self._recipe.budget
+        if budget.max_steps is not None and self._step >= budget.max_steps:
+            return f"made {self._step} steps"
+        if self._meter.usage().device_hours >= budget.device_hours:
+            return f"used {budget.device_hours:g} device-hours"
+        return ""
+
+    # -- one step --------------------------------------------------------------------------------------------
+
+    async def _next_batch(self) -> Batch | None:
+        """The next batch, or None where no prompt is left to complete it."""
+        with self._step_metrics.trainer_waits():
+            await self._switch.until(
+                self._is_batch_settled,
+                what="the generator to finish the next batch",
+                timeout=self._timeouts.generation,
+            )
+        return self._buffer.take() if self._buffer.is_ready() else None
+
+    def _is_batch_settled(self) -> bool:
+        """The next batch is there, or can never be: no prompts are left."""
+        generation = self._generation
+        return self._buffer.is_ready() or (generation.is_exhausted and generation.is_drained)
+
+    async def _train(self, batch: Batch) -> None:
+        """One update on a batch, its record, and the push of the new weights. A stop lets it end."""
+        version = self._step
+        self._switch.changed()  # the batch has left the queue: room for the next groups
+        if (version + 1) % self._recipe.eval.every_steps == 0:
+            self._generation.close()  # the generator runs dry while the trainer works
+        groups = [group for _, group in batch]
+        with blame("the trainer"):
+            result = await self._switch.result(
+                self._trainer.train_step(make_batch(groups)),
+                what=f"the trainer to make step {version + 1}",
+                timeout=self._timeouts.training,
+                stoppable=False,
+            )
+        self._buffer.trained()
+        self._meter.trained(result.trained_tokens, result.work, result.forward_work)
+        for group in groups:
+            correct = sum(sample.correct for sample in group.samples)
+            self._sampler.record(group.prompt, correct, len(group.samples))
+        warn_of_failures(groups)
+        metrics = self._step_metrics.of_step(batch, version, result, self._meter.usage())
+        if self._recipe.filter.zero_variance == "refill":
+            metrics["train/refills"], self._generation.num_refills = float(self._generation.num_refills), 0
+        self._log(metrics)
+        self._has_trained()
+        if self._buffer.wants_push():
+            with self._step_metrics.trainer_waits():
+                await self._publisher.publish()
+
+    # -- evaluation ------------------------------------------------------------------------------------------
+
+    async def _evaluate_between_steps(self) -> None:
+        """Let running groups finish (that is training), stop the clock, evaluate, go on."""
+        self._generation.close()
+        with self._step_metrics.trainer_waits():
+            await self._switch.until(
+                lambda: self._generation.is_drained,
+                what="running groups to finish before an evaluation",
+                timeout=self._timeouts.generation,
+            )
+            await self._publisher.update_now()
+        self._meter.pause()
+        self._step_metrics.pause()
+        await self.evaluate()
+        self._step_metrics.resume()
+        self._meter.run()
+        if not self._is_over():
+            self._generation.open()
+
+    async def evaluate(self, *, check: bool = False) -> None:
+        """Measure and record the held-out pass rate; with `check`, refuse to start on a wrong ratio."""
+        metrics = await self._evaluator.measure(self._step, always_compare=check)
+        self.pass_rate, self.evaluated_step = metrics["eval/pass_rate"], self._step
+        self._log(metrics)
+        log.info(
+            "step %d  pass rate %.3f ± %.3f  %.4f device-hours",
+            self._step,
+            metrics["eval/pass_rate"],
+            metrics["eval/pass_rate_stderr"],
+            self._meter.usage().device_hours,
+        )
+        if check:
+            check_parity(metrics)
+
+    def _log(self, metrics: dict[str, float]) -> None:
+        metrics, self._first_metrics = metrics | self._first_metrics, {}
+        compute = self._meter.usage().as_dict()
+        self._reporter.log(metrics, step=self._step, compute=compute)

@@ -1,0 +1,101 @@
+"""Pieces of a decoder layer that a CPU computes faster than the library's own; the numbers are the same up to rounding.
+
+The trainer installs them; nothing else uses them. A GPU keeps the library's, which have kernels there.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from training.trainer.network import Networks
+
+ATTENTION = "headroom_cpu"
+# Longest sequences, in tokens, where whole matrices of scores are faster than the library's blocks of them (measured
+# forward and backward, 4 heads of 32, one core; in bfloat16 the library's kernel is slow).
+LONGEST_FLOAT32, LONGEST_BFLOAT16 = 128, 1024
+
+
+def install(networks: Networks, *, is_compiled: bool) -> None:
+    """Use them in policy and critic. Compiled layers have fused norms already."""
+    AttentionInterface.register(ATTENTION, causal_attention)
+    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+    networks.policy.set_attn_implementation(ATTENTION)
+    if networks.critic is not None and networks.critic.trunk is not None:
+        networks.critic.trunk.set_attn_implementation(ATTENTION)
+    for module in networks.modules() if not is_compiled else ():
+        if hasattr(module, "variance_epsilon") and _is_rms_norm(module):
+            _replace_forward(module)
+
+
+def causal_attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """([N, T, heads, D], None) of query [N, heads, T, D] and key, value [N, key heads, T, D], as the library asks for.
+
+    Long sequences, and those with a mask of their own, go to the library's kernel.
+    """
+    rows, heads, length, width = query.shape
+    low = torch.is_autocast_enabled("cpu") or query.dtype != torch.float32
+    is_short = length <= (LONGEST_BFLOAT16 if low else LONGEST_FLOAT32)
+    if attention_mask is not None or dropout or not is_short or length != key.shape[2]:
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+        )
+    groups = heads // key.shape[1]
+    flat = (rows * heads, length, width)
+    query, key, value = (x.reshape(flat) for x in (query, repeat_kv(key, groups), repeat_kv(value, groups)))
+    future = query.new_full((length, length), float("-inf")).triu(1)
+    scale = width**-0.5 if scaling is None else scaling
+    scores = torch.baddbmm(future.expand(rows * heads, -1, -1), query, key.transpose(1, 2), alpha=scale)
+    mixed = torch.bmm(scores.softmax(dim=-1), value)
+    return mixed.view(rows, heads, length, width).transpose(1, 2), None
+
+
+class RmsNorm(torch.autograd.Function):
+    """y = w x / sqrt(mean(x^2) + eps), with a backward pass of a few sweeps over memory instead of ten."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        """x: [..., H], float32; weight: [H]."""
+        mean_square = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(x.shape[-1])
+        inverse = mean_square.add_(eps).rsqrt_()
+        normed = x * inverse
+        ctx.save_for_backward(normed, weight, inverse)
+        return normed * weight
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        """With n = x / rms: dL/dw = sum g n; dL/dx = (g w - n mean(g w n)) / rms."""
+        (gradient,) = gradients
+        normed, weight, inverse = ctx.saved_tensors
+        of_normed = gradient * normed
+        share = (of_normed @ weight).div_(len(weight)).unsqueeze(-1)
+        of_x = (gradient * weight).addcmul_(normed, share, value=-1).mul_(inverse)
+        return of_x, of_normed.flatten(0, -2).sum(dim=0), None
+
+
+def _replace_forward(module: Any) -> None:
+    plain, eps = module.forward, module.variance_epsilon
+
+    def forward(x: Tensor) -> Tensor:
+        return RmsNorm.apply(x, module.weight, eps) if x.dtype == torch.float32 else plain(x)
+
+    module.forward = forward
+
+
+@torch.no_grad()
+def _is_rms_norm(module: Any) -> bool:
+    """Whether the module computes this formula; some models scale by 1 + w."""
+    x = torch.linspace(-1, 3, 2 * len(module.weight)).view(2, -1)
+    return torch.allclose(RmsNorm.apply(x, module.weight, module.variance_epsilon), module(x), atol=1e-5)

@@ -1,0 +1,35 @@
+"""The value head of PPO: what a response is expected to be rewarded with, before each of its tokens."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from training.trainer.network import hidden_states
+
+
+class Critic(torch.nn.Module):
+    """A linear head in float32, on the policy's hidden states or on a float32 copy of the policy's layers.
+
+    It starts at zero, so that the first values are 0 and the first advantages the rewards.
+    """
+
+    def __init__(self, policy: PreTrainedModel, trunk: str) -> None:
+        super().__init__()
+        decoder: Any = policy.get_decoder()
+        self.trunk = copy.deepcopy(decoder) if trunk == "separate" else None
+        self.head = torch.nn.Linear(policy.config.hidden_size, 1, device=policy.device)
+        torch.nn.init.zeros_(self.head.weight)
+        torch.nn.init.zeros_(self.head.bias)
+
+    def forward(self, tokens: Tensor, hidden: Tensor) -> Tensor:
+        """Value before each token but the first, [N, L - 1] float32.
+
+        tokens: [N, L]; hidden: [N, L - 1, H], the policy's, which a separate trunk does not look at.
+        """
+        if self.trunk is not None:
+            hidden = hidden_states(self.trunk, tokens, torch.float32)
+        with torch.autocast(tokens.device.type, enabled=False):
+            return self.head(hidden.float()).sum(dim=-1)  # of one: FSDP2 warns of a view, which squeeze is

@@ -1,0 +1,124 @@
+"""The networks of the trainer: a causal LM whose head runs in the precision that the recipe asks for, and a critic."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from training.schema import Recipe
+
+if TYPE_CHECKING:
+    from training.trainer.critic import Critic
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def load_network(folder: Path, device: str = "cpu") -> PreTrainedModel:
+    """The model with float32 weights. The optimiser updates these; lower precision is a matter of autocast."""
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, local_files_only=True, attn_implementation="sdpa"
+    )
+    return model.to(device)
+
+
+class Networks(torch.nn.Module):
+    """Policy and critic as one module: what FSDP2 gathers for a pass (embeddings, head), it gathers once."""
+
+    def __init__(self, policy: PreTrainedModel, critic: "Critic | None", recipe: Recipe) -> None:
+        super().__init__()
+        self.policy: Any = policy
+        self.critic = critic
+        self._body_dtype = DTYPES[recipe.precision.trainer]
+        self._head_dtype = DTYPES[recipe.precision.head_trainer]
+        self._temperature = recipe.rollout.temperature
+        self._has_entropy_bonus = recipe.loss.entropy_coef > 0
+        self._chunk_tokens = recipe.trainer.head_chunk_tokens
+
+    def forward(self, tokens: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """(log-probability of each token but the first, entropy of its prediction, value before it), [N, L - 1] each.
+
+        tokens: [N, L], padded on the right. wanted: [N, L - 1] bool; the other positions do not pass through the head:
+        their log-probability and entropy are 0. Values are None without a critic.
+        """
+        hidden = hidden_states(self.policy.get_decoder(), tokens, self._body_dtype)
+        positions = wanted.flatten().nonzero().squeeze(-1)
+        logp, entropy = head_logp(
+            self.policy.get_output_embeddings().weight,
+            hidden.flatten(0, 1).index_select(0, positions),
+            tokens[:, 1:].flatten().index_select(0, positions),
+            dtype=self._head_dtype,
+            temperature=self._temperature,
+            entropy_has_gradient=self._has_entropy_bonus,
+            chunk_tokens=self._chunk_tokens,
+        )
+        values = self.critic(tokens, hidden) if self.critic is not None else None
+        nowhere = torch.zeros_like(wanted, dtype=torch.float32)
+        return nowhere.masked_scatter(wanted, logp), nowhere.masked_scatter(wanted, entropy), values
+
+
+def hidden_states(decoder: torch.nn.Module, tokens: Tensor, dtype: torch.dtype) -> Tensor:
+    """Last hidden state before each token but the first, [N, L - 1, H]; `dtype` is that of the activations.
+
+    tokens: [N, L], padded on the right, so that causal attention needs no mask.
+    """
+    with torch.autocast(tokens.device.type, dtype=dtype, enabled=dtype != torch.float32):
+        return decoder(input_ids=tokens[:, :-1], use_cache=False).last_hidden_state
+
+
+def head_logits(model: PreTrainedModel, hidden: Tensor, dtype: torch.dtype) -> Tensor:
+    """Float32 logits [..., V], with the matrix product in `dtype` (FP32 head: section 3.2)."""
+    return _logits(model.get_output_embeddings().weight.to(dtype), hidden)
+
+
+def head_logp(
+    weight: Tensor,
+    hidden: Tensor,
+    following: Tensor,
+    *,
+    dtype: torch.dtype,
+    temperature: float,
+    entropy_has_gradient: bool,
+    chunk_tokens: int,
+) -> tuple[Tensor, Tensor]:
+    """`logp_and_entropy` of M hidden states; logits of at most `chunk_tokens` of them exist at the same time.
+
+    weight: [V, H], cast to `dtype`; hidden: [M, H]; following: [M]. With more than one chunk, the backward pass makes
+    the logits of a chunk anew: a vocabulary of 150,000 and 16,384 tokens would be 10 GB.
+    """
+    weight = weight.to(dtype)
+
+    def of_chunk(weight: Tensor, hidden: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
+        logits = _logits(weight, hidden)
+        return logp_and_entropy(
+            logits, following, temperature=temperature, entropy_has_gradient=entropy_has_gradient
+        )
+
+    if len(hidden) <= chunk_tokens:
+        return of_chunk(weight, hidden, following)
+    chunks = zip(hidden.split(chunk_tokens), following.split(chunk_tokens), strict=True)
+    found: list[Any] = [checkpoint(of_chunk, weight, *chunk, use_reentrant=False) for chunk in chunks]
+    return torch.cat([logp for logp, _ in found]), torch.cat([entropy for _, entropy in found])
+
+
+def logp_and_entropy(
+    logits: Tensor, following: Tensor, *, temperature: float, entropy_has_gradient: bool = False
+) -> tuple[Tensor, Tensor]:
+    """(log-probability of each token, entropy of its prediction), both [...] float32.
+
+    logits: [..., V]; following: [...], the token that came after each.
+    """
+    scaled = logits if temperature == 1 else logits / temperature
+    log_probabilities = scaled.log_softmax(dim=-1)
+    logp = log_probabilities.gather(-1, following.unsqueeze(-1)).squeeze(-1)
+    with torch.set_grad_enabled(entropy_has_gradient and torch.is_grad_enabled()):
+        entropy = -(log_probabilities.exp() * log_probabilities).sum(dim=-1)
+    return logp, entropy
+
+
+def _logits(weight: Tensor, hidden: Tensor) -> Tensor:
+    """weight: [V, H], in the dtype of the matrix product."""
+    with torch.autocast(hidden.device.type, enabled=False):
+        return (hidden.to(weight.dtype) @ weight.T).float()

@@ -1,0 +1,70 @@
+"""Which rows pass through the network together, on which rank: micro-batches on their way from arrays to the device."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from training.trainer.batching import shares
+from training.trainer.distributed import Ranks, sum_over_ranks
+
+FILLER_SHAPE = (2, 3)  # rows, tokens; a compiled layer would treat a 1 as a case of its own
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """n rows of a batch on the device, padded on the right to their longest.
+
+    One without rows is a filler: its tokens pass through the network for nothing, because the other ranks' collectives
+    wait for this rank. Take `of_rows` of what the network says.
+    """
+
+    rows: np.ndarray  # [n], in the batch
+    tokens: Tensor  # [n, L]
+    wanted: Tensor  # [n, L - 1] bool
+    is_last: bool
+
+    @property
+    def width(self) -> int:
+        """Columns of what the network says: L - 1."""
+        return self.wanted.shape[1]
+
+    def of_rows(self, value: Any) -> Any:
+        """The value's rows that are in the batch: all, or none of a filler's. None stays None."""
+        return None if value is None else value[: len(self.rows)]
+
+
+def own_share(
+    tokens: np.ndarray, lengths: np.ndarray, wanted: np.ndarray, *, max_tokens: int, ranks: Ranks, device: str
+) -> Iterator[MicroBatch]:
+    """This rank's micro-batches; every rank has as many.
+
+    tokens: [N, L]; lengths: [N]; wanted: [N, L - 1] bool; at most `max_tokens` padded tokens in each micro-batch.
+    """
+    parts = shares(lengths, max_tokens, ranks.count)[ranks.index]
+    for number, rows in enumerate(parts, start=1):
+        if len(rows):
+            width = int(lengths[rows].max())
+            some, which = tokens[rows, :width], wanted[rows, : width - 1]
+        else:
+            some, which = np.zeros(FILLER_SHAPE, np.int64), np.zeros((2, FILLER_SHAPE[1] - 1), bool)
+        yield MicroBatch(
+            rows, torch.from_numpy(some).to(device), torch.from_numpy(which).to(device), number == len(parts)
+        )
+
+
+@torch.no_grad()
+def evaluate(
+    network: Callable[[Tensor, Tensor], Any], share: Iterator[MicroBatch], shape: Any
+) -> list[Tensor]:
+    """What the network says of a whole batch: its outputs, each [N, L - 1] in `shape`, on the CPU of every rank."""
+    found: list[Tensor] = []
+    for part in share:
+        said = [part.of_rows(value) for value in network(part.tokens, part.wanted) if value is not None]
+        found = found or [torch.zeros(shape) for _ in said]
+        for whole, value in zip(found, said, strict=True):
+            whole[torch.from_numpy(part.rows), : part.width] = value.cpu()
+    return [sum_over_ranks(value) for value in found]

@@ -1,0 +1,277 @@
+"""The trainer: one network, one optimiser, one batch a step (and, with PPO epochs, several updates on it).
+
+Several ranks get the same calls with the same whole batch. Each passes its own share of the rows through the network;
+targets, denominators, metrics and weights are those of the batch, on every rank.
+"""
+
+import random
+import resource
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from training.advantages import RunningMoments, gae, group_advantages, has_variance, normalize_tokens
+from training.flops import Work
+from training.losses import aggregation_weights
+from training.objective import Prediction, Targets, objective
+from training.recipe import parse_recipe
+from training.trainer import cpu_kernels, layers
+from training.trainer.batching import Batch, StepResult
+from training.trainer.critic import Critic
+from training.trainer.distributed import ALONE, Ranks, choose_device, gather, join
+from training.trainer.layers import whole
+from training.trainer.meter import Meter
+from training.trainer.network import DTYPES, Networks, load_network
+from training.trainer.optimization import (
+    clip_gradients,
+    learning_rate_share,
+    make_optimizer,
+    make_scaler,
+    set_learning_rates,
+)
+from training.trainer.passes import MicroBatch, evaluate, own_share
+from training.trainer.state import State, load_state, save_state
+from training.transfer import Weights, pack
+
+
+class Trainer:
+    """Updates the policy. Plain and synchronous; `training.cluster.cluster` puts each rank into a Ray actor."""
+
+    def __init__(
+        self, recipe: dict[str, Any], model_folder: str, threads: int = 1, ranks: Ranks = ALONE
+    ) -> None:
+        """Load the model and, as one of many ranks, join the others. Raises RanksError, CompileError."""
+        torch.set_num_threads(threads)
+        self._recipe = parse_recipe(recipe)
+        self._ranks = ranks
+        self._device = choose_device(self._recipe.resources.trainer_gpus, ranks)
+        if ranks.are_many:
+            join(ranks, self._device)
+        seed_everything(self._recipe.seed)
+        self._networks = self._load(model_folder, with_critic=self._recipe.uses_critic)
+        self._reference = self._frozen_copy(model_folder) if self._recipe.loss.kl_coef else None
+        self._optimizer = make_optimizer(
+            self._networks.policy.parameters(),
+            self._networks.critic.parameters() if self._networks.critic is not None else [],
+            self._recipe.optimizer,
+            self._recipe.critic,
+        )
+        self._scaler = make_scaler(self._device, self._recipe.precision.trainer)
+        self._moments = RunningMoments()
+        self._step = 0
+        self._warm_up()
+
+    def _load(self, model_folder: str, *, with_critic: bool) -> Networks:
+        """The model that the run starts from, made ready for this rank.
+
+        Many ranks read it into the CPU's memory: sharding then moves layer by layer to the GPU.
+        """
+        settings = self._recipe.trainer
+        model = load_network(Path(model_folder), "cpu" if self._ranks.are_many else self._device)
+        critic = Critic(model, self._recipe.critic.trunk) if with_critic else None
+        networks = Networks(model, critic, self._recipe)
+        if self._device == "cpu":
+            cpu_kernels.install(networks, is_compiled=settings.compile)
+        if settings.compile:
+            layers.compile_layers(networks, self._device)
+        if settings.activation_checkpointing:
+            layers.recompute_layers(networks)
+        if self._ranks.are_many:
+            layers.shard(networks, self._device, self._ranks.count)
+        return networks
+
+    def _frozen_copy(self, model_folder: str) -> Networks:
+        """The model that the run started from, for the KL penalty; read anew, also on a resume."""
+        return self._load(model_folder, with_critic=False).requires_grad_(False).eval()
+
+    def _warm_up(self) -> None:
+        """Pay for lazy imports, compilation and first allocations now, not in the first step. Changes no weight."""
+        tokens = torch.zeros(2, 4, dtype=torch.long, device=self._device)
+        logp, _, _ = self._networks(tokens, torch.ones_like(tokens[:, 1:], dtype=torch.bool))
+        logp.sum().backward()
+        self._networks.zero_grad(set_to_none=True)
+        scratch = torch.nn.Parameter(torch.zeros(1, device=self._device))
+        scratch.grad = torch.zeros_like(scratch)
+        torch.optim.AdamW([scratch], fused=True).step()
+
+    # -- one step --------------------------------------------------------------------------------------------
+
+    def train_step(self, batch: Batch) -> StepResult:
+        """All updates on one batch; where nothing in it teaches, only the step count changes.
+
+        Raises ValueError where a gradient norm is not finite.
+        """
+        rows = self._teaching_rows(batch)
+        self._step += 1
+        metrics = {"effective_batch": float(len(rows)), "grad_norm": 0.0}
+        if not len(rows):
+            return StepResult(metrics, 0)
+        teaching = batch.of(rows)
+        targets, num_forward = self._targets(teaching)
+        epochs = self._recipe.loss.epochs
+        for _ in range(epochs):
+            metrics |= self._accumulate(teaching, targets)
+            metrics |= self._update()
+        trained, work = int(teaching.mask.sum()), Work.of(teaching.lengths)
+        return StepResult(metrics, epochs * trained, work * epochs, work * num_forward)
+
+    def _teaching_rows(self, batch: Batch) -> np.ndarray:
+        """Rows in the loss. Dropped ones leave every denominator, and the advantages' moments."""
+        if self._recipe.filter.zero_variance == "keep":
+            return np.arange(len(batch))
+        keep = has_variance(torch.tensor(batch.rewards), torch.tensor(batch.prompt_index))
+        return keep.nonzero().flatten().numpy()
+
+    def _targets(self, batch: Batch) -> tuple[Targets, int]:
+        """(what the rows are trained towards, forward passes that this took)."""
+        mask, prompt_index = torch.from_numpy(batch.mask), torch.from_numpy(batch.prompt_index)
+        rewards = torch.from_numpy(batch.rewards)
+        before, num_forward = self._look_back(batch)
+        returns = None
+        if "old_values" not in before:
+            norm = self._recipe.advantage.norm
+            advantages = group_advantages(rewards, prompt_index, norm=norm, running=self._moments)
+        else:
+            advantages, returns = self._token_advantages(rewards, before["old_values"], mask)
+        targets = Targets(
+            mask=mask,
+            behaviour_logp=torch.from_numpy(batch.behaviour_logp),
+            prompt_index=prompt_index,
+            weights=aggregation_weights(self._recipe.loss.aggregation, mask=mask, prompt_index=prompt_index),
+            advantages=advantages,
+            returns=returns,
+            **before,
+        )
+        return targets, num_forward
+
+    def _token_advantages(self, rewards: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        critic, norm = self._recipe.critic, self._recipe.advantage.norm
+        advantages, returns = gae(rewards, values, mask, gamma=critic.gamma, lam=critic.lam)
+        return normalize_tokens(advantages, mask, norm=norm, running=self._moments), returns
+
+    def _look_back(self, batch: Batch) -> tuple[dict[str, Tensor], int]:
+        """(what must be known from before the step, [N, L - 1] each; forward passes over the batch)."""
+        loss, has_critic = self._recipe.loss, self._networks.critic is not None
+        wants_old = loss.old_policy == "trainer" and loss.epochs > 1
+        found: dict[str, Tensor] = {}
+        if wants_old or has_critic:
+            said = self._say(self._networks, batch, batch.mask)
+            found |= {"old_logp": said[0]} if wants_old else {}
+            found |= {"old_values": said[2]} if has_critic else {}
+        if self._reference is not None:
+            found["reference_logp"] = self._say(self._reference, batch, batch.mask)[0]
+        return found, int(wants_old or has_critic) + int(self._reference is not None)
+
+    def _accumulate(self, batch: Batch, targets: Targets) -> dict[str, float]:
+        """Gradients of the batch, micro-batch by micro-batch. Denominators are those of the whole batch."""
+        self._optimizer.zero_grad(set_to_none=True)
+        meter = Meter()
+        for part in self._share(batch, batch.mask):
+            layers.sync_gradients(self._networks, part.is_last)
+            logp, entropy, values = map(part.of_rows, self._networks(part.tokens, part.wanted))
+            said = Prediction(logp, entropy, values)
+            own = targets.of(part.rows, part.width, self._device)
+            loss, metrics = objective(self._recipe, said, own)
+            self._scaler.scale(loss).backward()
+            meter.add(loss.item(), metrics, int(own.mask.sum()))
+        return Meter.together(gather(meter)).result()
+
+    def _update(self) -> dict[str, float]:
+        """Learning rate, clip, step. The gradient norm is the one before the clip."""
+        settings = self._recipe.optimizer
+        share = learning_rate_share(self._step, settings)
+        set_learning_rates(self._optimizer, share, settings.lr, self._recipe.critic.lr)
+        self._scaler.unscale_(self._optimizer)
+        norm = clip_gradients(self._optimizer, settings.max_grad_norm)
+        # float16 overflows now and then: its scaler leaves the update out and tries a smaller scale next time.
+        if not np.isfinite(norm) and not self._scaler.is_enabled():
+            raise ValueError(f"the gradient norm of step {self._step} is not finite")
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
+        if not np.isfinite(norm):
+            return {"grad_norm": 0.0, "skipped_updates": 1.0}
+        return {"grad_norm": norm, "learning_rate": share * settings.lr}
+
+    # -- what the networks say -------------------------------------------------------------------------------
+
+    def _share(self, batch: Batch, wanted: np.ndarray) -> Iterator[MicroBatch]:
+        """This rank's micro-batches."""
+        return own_share(
+            batch.tokens,
+            batch.lengths,
+            wanted,
+            max_tokens=self._recipe.trainer.micro_batch_tokens,
+            ranks=self._ranks,
+            device=self._device,
+        )
+
+    def _say(self, networks: Networks, batch: Batch, wanted: np.ndarray) -> list[Tensor]:
+        """Log-probability, entropy and, with a critic, value at the wanted positions; [N, L - 1] each."""
+        said = evaluate(networks, self._share(batch, wanted), batch.mask.shape)
+        layers.release(networks)
+        return said
+
+    def logp(self, batch: Batch) -> np.ndarray:
+        """Log-probability of every token of the batch, [N, L - 1] float32: for the parity check."""
+        inside = np.arange(1, batch.tokens.shape[1]) < batch.lengths[:, None]
+        return self._say(self._networks, batch, inside)[0].numpy()
+
+    # -- weights and checkpoint ------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def weights(self) -> Weights | None:
+        """All weights for the generator, in its precision; None on all ranks but the first, which take part."""
+        if self._ranks.index == 0:
+            return pack(self.named_weights())
+        for _ in self.named_weights():
+            pass
+        return None
+
+    @torch.no_grad()
+    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """(name, whole tensor) in the generator's dtype, under the names of the checkpoint format; a tied head once.
+
+        Every rank must go through all of them: each is gathered when it is asked for.
+        """
+        policy, dtype = self._networks.policy, DTYPES[self._recipe.precision.generator]
+        for name, value in policy.state_dict().items():
+            if name != "lm_head.weight" or not policy.config.tie_word_embeddings:
+                yield name, whole(value.to(dtype))
+
+    def save(self, path: str) -> None:
+        """Write everything of the trainer's own that a resume needs into a new folder; every rank its part.
+
+        Raises CheckpointError, on every rank, where one of them cannot write.
+        """
+        save_state(path, self._state(), self._ranks)
+
+    def load(self, path: str) -> int:
+        """Restore what `save` wrote, by any number of ranks; returns the step.
+
+        Raises CheckpointError where the folder is damaged, or of another model or recipe.
+        """
+        layers.release(self._networks)
+        progress = load_state(path, self._state(), self._ranks)
+        self._scaler.load_state_dict(progress["scaler"])
+        self._moments = RunningMoments(**progress["moments"])
+        self._step = progress["step"]
+        return self._step
+
+    def _state(self) -> State:
+        progress = {"step": self._step, "scaler": self._scaler.state_dict(), "moments": asdict(self._moments)}
+        return State(self._networks, self._optimizer, progress)
+
+    def peak_memory_mib(self) -> float:
+        """Largest resident memory of this process so far, MiB."""
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def seed_everything(seed: int) -> None:
+    """Python's and torch's generators."""
+    random.seed(seed)
+    torch.manual_seed(seed)
