@@ -15,7 +15,7 @@ from training.engines.transformers_engine import TransformersEngine
 from training.pretrain import EOS, VOCABULARY, make_tokenizer
 from training.recipe import apply_overrides, load_recipe
 from training.rollouts import Completion, Request
-from training.trainer.network import load_network, sequence_logp
+from training.trainer.network import load_network, logp_and_entropy
 from training.transfer import TransferError, Weights, pack, unpack
 
 END = VOCABULARY.index(EOS)
@@ -72,7 +72,8 @@ def logp_of(model: Any, request: Request, completion: Completion, temperature: f
     """Log-probabilities of a completion's tokens by one forward pass over the whole sequence."""
     tokens = torch.tensor([request.tokens + completion.tokens])
     with torch.no_grad():
-        logp, _ = sequence_logp(model, tokens, head_dtype=torch.float32, temperature=temperature)
+        logits = model(tokens[:, :-1], use_cache=False).logits
+        logp, _ = logp_and_entropy(logits, tokens[:, 1:], temperature=temperature)
     return logp[0, len(request.tokens) - 1 :].numpy()
 
 
