@@ -1,14 +1,15 @@
 """Completions per second of a whole training step, beside TRL's GRPOTrainer: same model, data, loss, batch and cores.
 
-    .venv/bin/python -m benchmarks.bench_step [--rounds 3] [--steps 12] [--ways trl shared pipeline vllm]
+    .venv/bin/python -m benchmarks.bench_step [--rounds 3] [--steps 16] [--ways trl shared ...]
 
-512 completions a step (32 prompts x 16) of at most 32 tokens, CISPO with cap 5, token average, float32, two cores. TRL
-runs in an environment of its own (`make parity` makes it), with the micro-batch that suits it best. The rounds take
-turns; the first quarter of each run's steps is warm-up. Ways of Headroom:
+512 completions a step (32 prompts x 16) of at most 32 tokens, CISPO with cap 5, token average, two cores. TRL runs in
+an environment of its own (`make parity` makes it). The ways take turns in each round; the first quarter of each run's
+steps is warm-up. Activations are bfloat16 on both sides, master weights float32, unless a way says float32:
 
-    shared     synchronous, generator and trainer in turns on both cores: as on-policy as TRL
-    pipeline   PipelineRL, one core each
-    vllm       like pipeline, with vLLM generating
+    trl, trl-float32         GRPOTrainer, generation and training in turns on both cores
+    shared, shared-float32   Headroom as on-policy as TRL: two engines and two ranks, in turns on both cores
+    pipeline                 PipelineRL, one engine on one core, one rank on the other
+    vllm                     like pipeline, with vLLM generating
 """
 
 import argparse
@@ -47,18 +48,20 @@ RECIPE: dict[str, Any] = {
     "curriculum": {"mode": "uniform"},
     "length": {"mode": "none"},
     "optimizer": {"lr": 1e-5, "warmup_steps": 0},
-    "precision": {"generator": "float32", "trainer": "float32"},
-    "engine": {"type": "transformers", "max_sequences": COMPLETIONS, "kv_cache_mib": 512},
-    "trainer": {"micro_batch_tokens": 8192},
+    "precision": {"generator": "bfloat16", "trainer": "bfloat16"},
+    "engine": {"type": "transformers", "max_sequences": COMPLETIONS, "kv_cache_mib": 512, "compile": True},
+    "trainer": {"micro_batch_tokens": 4096, "compile": True},
     "eval": {"every_steps": 1_000_000, "prompts": 8, "k": 1},
     "checkpoint": {"every_steps": 1_000_000},
 }
 
+BOTH_CORES = {"shared": True, "generator_cpus": 2, "trainer_cpus": 2, "generators": 2, "trainers": 2}
+SYNCHRONOUS = {"mode": "pipeline", "k": 0}
+FLOAT32 = {"generator": "float32", "trainer": "float32"}
+TRL: dict[str, list[str]] = {"trl": ["--bf16"], "trl-float32": []}
 WAYS: dict[str, dict[str, Any]] = {
-    "shared": {
-        "offpolicy": {"mode": "pipeline", "k": 0},
-        "resources": {"shared": True, "generator_cpus": 2, "trainer_cpus": 2},
-    },
+    "shared": {"offpolicy": SYNCHRONOUS, "resources": BOTH_CORES},
+    "shared-float32": {"offpolicy": SYNCHRONOUS, "resources": BOTH_CORES, "precision": FLOAT32},
     "pipeline": {"offpolicy": {"mode": "pipeline", "k": 8}},
     "vllm": {"offpolicy": {"mode": "pipeline", "k": 8}, "engine": {"type": "vllm"}},
 }
@@ -67,14 +70,14 @@ WAYS: dict[str, dict[str, Any]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--ways", nargs="+", default=["trl", *WAYS], choices=["trl", *WAYS])
+    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--ways", nargs="+", default=[*TRL, *WAYS], choices=[*TRL, *WAYS])
     parser.add_argument("--trl-micro-batch", type=int, default=512)
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="for Headroom's recipe"
     )
     options = parser.parse_args()
-    if "trl" in options.ways and not TRL_PYTHON.exists():
+    if set(TRL) & set(options.ways) and not TRL_PYTHON.exists():
         sys.exit("TRL is not installed: `make parity` makes its environment")
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -88,22 +91,23 @@ def measure(options: argparse.Namespace, home: Path) -> None:
     seconds: dict[str, list[float]] = {way: [] for way in options.ways}
     for number in range(options.rounds):
         for way in options.ways:
-            steps = trl_steps(options, home) if way == "trl" else our_steps(options, home, way, number)
+            steps = trl_steps(options, home, way) if way in TRL else our_steps(options, home, way, number)
             seconds[way] += steps[len(steps) // 4 :]
-    print(f"{'':12}{'s a step':>10}{'least':>8}{'most':>8}{'completions/s':>16}{'ratio':>8}")
-    baseline = median(seconds["trl"]) if "trl" in seconds else None
+    print(f"{'':16}{'s a step':>10}{'least':>8}{'most':>8}{'completions/s':>16}{'ratio':>8}")
+    of_trl = [median(seconds[way]) for way in TRL if way in seconds]
+    baseline = min(of_trl) if of_trl else None  # the better of TRL's two
     for way, values in seconds.items():
         middle = median(values)
         ratio = f"{baseline / middle:8.2f}" if baseline else ""
         rate = COMPLETIONS / middle
-        print(f"{way:12}{middle:10.3f}{min(values):8.3f}{max(values):8.3f}{rate:16.0f}{ratio}")
+        print(f"{way:16}{middle:10.3f}{min(values):8.3f}{max(values):8.3f}{rate:16.0f}{ratio}")
 
 
-def trl_steps(options: argparse.Namespace, home: Path) -> list[float]:
+def trl_steps(options: argparse.Namespace, home: Path, way: str) -> list[float]:
     """Seconds of each step of TRL."""
     paths = [str(home / "models" / "letters"), str(home / "data" / "letters.jsonl")]
     command = [str(TRL_PYTHON), "-m", "benchmarks.trl_step", *paths, "--steps", str(options.steps)]
-    command += ["--micro-batch", str(options.trl_micro_batch), "--threads", "2"]
+    command += ["--micro-batch", str(options.trl_micro_batch), "--threads", "2", *TRL[way]]
     environment = os.environ | {"OMP_NUM_THREADS": "2", "HF_HUB_OFFLINE": "1"}
     lines = output_of(command, environment)
     return [json.loads(line)["seconds"] for line in lines if line.startswith('{"seconds"')]

@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from training.engines.attention import use_slots
 from training.engines.rows import Job, Rows
 from training.engines.sampling import choose
-from training.engines.slot_cache import ATTENTION, SlotCache
+from training.engines.slot_cache import SlotCache
 from training.models import eos_token_ids
 from training.rollouts import Completion
 from training.schema import Recipe
@@ -33,7 +34,7 @@ class Decoder:
         self._eos = np.array(eos_token_ids(folder))
         config, columns = self.model.config, recipe.rollout.max_sequence_tokens
         _check_attention(config, columns)
-        self.model.set_attn_implementation(ATTENTION)
+        use_slots(self.model, is_compiled=recipe.engine.compile, device=device)
         slots = min(
             recipe.engine.max_sequences,
             (recipe.engine.kv_cache_mib << 20) // SlotCache.row_bytes(config, columns, dtype),

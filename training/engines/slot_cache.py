@@ -1,4 +1,4 @@
-"""The KV cache of the transformers engine: one row a sequence, allocated once; and attention over it.
+"""The KV cache of the transformers engine: one row a sequence, allocated once.
 
 Rows 0 ... n - 1 are in use and a sequence's tokens lie at columns 0 ... length - 1: what a step needs is a view.
 Keys are kept as [slots, heads, size, columns] and values as [slots, heads, columns, size]: then both products of a
@@ -11,10 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AttentionInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-ATTENTION = "headroom_slots"
 
 
 class SlotCache:
@@ -82,35 +78,6 @@ class SlotCache:
     def get_seq_length(self, layer: int = 0) -> int:
         """Part of transformers' interface; positions are always given, so nothing depends on it."""
         return 0
-
-
-def attend(
-    module: torch.nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    scaling: float | None = None,
-    **kwargs: Any,
-) -> tuple[Tensor, None]:
-    """transformers' attention interface. One new token a row: two batched products for all heads that share keys.
-
-    query: [N, heads, T, size]; key, value: [N, KV heads, W, size]; attention_mask: additive, [N, 1, 1, W].
-    torch's fused kernel takes every head of every row by itself, which on CPU is up to ten times as slow.
-    """
-    if query.shape[2] > 1:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
-    rows, heads, _, size = query.shape
-    kv_heads = key.shape[1]
-    grouped = query.view(rows, kv_heads, heads // kv_heads, size) * (scaling or size**-0.5)
-    scores = torch.matmul(grouped, key.transpose(2, 3))
-    if attention_mask is not None:
-        scores += attention_mask
-    weights = scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype)
-    return torch.matmul(weights, value).reshape(rows, 1, heads, size), None
-
-
-AttentionInterface.register(ATTENTION, attend)
 
 
 def _allocate(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> Tensor:

@@ -60,6 +60,10 @@ class Engine(Section):
         default=False,
         description="vllm: requests with the same beginning and weights of the same version share its KV cache.",
     )
+    compile: bool = Field(
+        default=False,
+        description="transformers: torch.compile the attention to the cache, which takes seconds at the start.",
+    )
     weight_transfer: Literal["object_store", "collective"] = Field(
         default="object_store",
         description="How new weights travel: through the nodes' shared memory, or by broadcast between processes.",

@@ -4,8 +4,6 @@ In this order, each around the one before. A layer's `forward` is replaced and n
 parameters stay those of the checkpoint format, and FSDP2's hooks run outside of the compiled code.
 """
 
-import os
-import shutil
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -17,21 +15,13 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
+from training.compiling import check_compiler
 from training.trainer.network import Networks
-
-
-class CompileError(RuntimeError):
-    """`trainer.compile` asked for where it cannot work."""
 
 
 def compile_layers(networks: Networks, device: str, backend: str = "inductor") -> None:
     """torch.compile each layer, once for any batch and length. CompileError without a C++ compiler on a CPU."""
-    compiler = os.environ.get("CXX", "g++")
-    if device == "cpu" and shutil.which(compiler) is None:
-        raise CompileError(
-            f"trainer.compile needs a C++ compiler and there is no {compiler}: install one, name it in CXX, "
-            "or set trainer.compile to false"
-        )
+    check_compiler("trainer.compile", device)
     for layer in _layers(networks):
         layer.forward = torch.compile(layer.forward, dynamic=True, backend=backend)
 

@@ -359,3 +359,15 @@ def test_no_gpu_is_a_clear_error(folders: dict[str, Path]) -> None:
         RuntimeError, match="resources.generator_gpus is 1: an engine needs 1 CUDA device, 0 visible"
     ):
         engine(folders["qwen2"], resources__generator_gpus=1, resources__trainer_gpus=1)
+
+
+def test_compiled_attention_gives_the_same(folders: dict[str, Path]) -> None:
+    requests = requests_of(40)
+    plain = run(engine(folders["grouped, tied"], engine__max_sequences=24).generate(requests, 1.0))
+    made = engine(folders["grouped, tied"], engine__max_sequences=24, engine__compile=True)
+
+    compiled = run(made.generate(requests, 1.0))
+
+    for one, other in zip(plain, compiled, strict=True):
+        assert one.tokens == other.tokens
+        assert np.allclose(one.logp, other.logp, atol=1e-4)
