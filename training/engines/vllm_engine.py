@@ -46,6 +46,7 @@ class VllmEngine:
         self._open: set[str] = set()  # ids of requests on their way
         self._workers: list[int] = []
         self._is_salted = recipe.engine.prefix_caching
+        self._is_repeatable = recipe.offpolicy.alternates
         self._updating = asyncio.Lock()
         self._stop_ids = eos_token_ids(folder)
         _set_environment(threads, on_gpu=device_of(recipe) == "cuda")
@@ -60,7 +61,7 @@ class VllmEngine:
         """
         positions: dict[Any, list[int]] = defaultdict(list)
         for index, request in enumerate(requests):
-            alone = None if request.seed is None else index
+            alone = None if self._seed_of(request) is None else index
             positions[tuple(request.tokens), request.max_tokens, alone].append(index)
         equal = [(requests[where[0]], len(where)) for where in positions.values()]
         names = [str(next(self._ids)) for _ in equal]
@@ -85,13 +86,19 @@ class VllmEngine:
         prompt: Any = {"prompt_token_ids": request.tokens}
         if self._is_salted:  # a prefix is shared only with requests that began with the same weights
             prompt["cache_salt"] = str(oldest)
-        sampling = _sampling(request, n, temperature, self._stop_ids)
+        sampling = _sampling(request, self._seed_of(request), n, temperature, self._stop_ids)
         async for output in self._engine.generate(prompt, sampling, request_id=name):
             final = output
         self._open.discard(name)
         if final is None:
             raise EngineDied(f"{self._words} ended a request without an answer")
         return [_completion(output, oldest, self._version) for output in final.outputs]
+
+    def _seed_of(self, request: Request) -> int | None:
+        """Seeds cost vLLM a random state for each request; they are passed on where a run can be repeated at all."""
+        if request.seed is None or not self._is_repeatable:
+            return None
+        return (request.seed + request.position * 0x9E3779B97F4A7C15) % 2**63
 
     async def update_weights(self, weights: Weights, version: int) -> None:
         """Load new weights into the running engine between two of its steps; no request is lost.
@@ -189,7 +196,7 @@ class VllmEngine:
             task.cancel()
 
 
-def _sampling(request: Request, n: int, temperature: float, stop_ids: list[int]) -> Any:
+def _sampling(request: Request, seed: int | None, n: int, temperature: float, stop_ids: list[int]) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -197,7 +204,7 @@ def _sampling(request: Request, n: int, temperature: float, stop_ids: list[int])
         n=n,
         max_tokens=request.max_tokens,
         temperature=temperature,
-        seed=None if request.seed is None else (request.seed + request.position * 0x9E3779B97F4A7C15) % 2**63,
+        seed=seed,
         logprobs=0,  # of the sampled token alone
         flat_logprobs=True,
         stop_token_ids=stop_ids,
@@ -252,6 +259,8 @@ def _engine_args(recipe: Recipe, folder: Path) -> Any:
         logprobs_mode="processed_logprobs",  # of the distribution that was sampled from
         seed=recipe.seed,
         enforce_eager=recipe.resources.generator_gpus == 0,
+        # A prefill in parts sets a seeded request's random state back, which vLLM cannot do on a CPU.
+        enable_chunked_prefill=None if recipe.resources.generator_gpus else False,
         skip_tokenizer_init=True,
         disable_log_stats=True,
     )

@@ -100,7 +100,7 @@ class Recipe(Section):
         free_tokens = length.penalty_max_tokens - length.penalty_cache_tokens
         return [
             (
-                self.resources.shared and self.offpolicy.mode == "pipeline" and self.offpolicy.k > 0,
+                self.resources.shared and not self.offpolicy.alternates,
                 "resources.shared needs phases that alternate: offpolicy.k 0, or mode ppo",
             ),
             (

@@ -19,6 +19,11 @@ class OffPolicy(Section):
         "ppo: updates per block, at least 1.",
     )
 
+    @property
+    def alternates(self) -> bool:
+        """Whether generation and training take turns, so that a run is a function of its recipe and its model."""
+        return self.mode == "ppo" or self.k == 0
+
     @model_validator(mode="after")
     def _ppo_needs_a_block(self) -> "OffPolicy":
         if self.mode == "ppo" and self.k < 1:

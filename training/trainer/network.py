@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging as transformers_logging
 
 from training.schema import Recipe
 
 if TYPE_CHECKING:
     from training.trainer.critic import Critic
 
+transformers_logging.disable_progress_bar()  # a run's log is read by people
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
