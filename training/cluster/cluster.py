@@ -109,6 +109,8 @@ class Cluster:
             if task.done() and self._watches and _may_come_of_a_death(task):
                 await asyncio.wait({self._gone}, timeout=BLAME_SECONDS)
             if self._gone.done():
+                if task.done() and not task.cancelled():
+                    task.exception()  # the death is the better reason; asyncio warns of errors nobody looked at
                 raise self._gone.result()
             return task.result()
         finally:
