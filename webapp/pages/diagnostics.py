@@ -56,6 +56,7 @@ METRICS = (
     Metric("eval/verifier_failure_rate", "Verifier failures, evaluations"),
     Metric("train/staleness_mean", "Staleness, mean"),
     Metric("train/staleness_max", "Staleness, max"),
+    Metric("train/token_staleness_mean", "Staleness of tokens, mean"),
     Metric("perf/tokens_per_second", "Tokens per second"),
     Metric("perf/generator_idle", "Generator idle"),
     Metric("perf/trainer_idle", "Trainer idle"),
