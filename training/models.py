@@ -38,10 +38,10 @@ def find_model(name: str, home: Path | None = None) -> Path:
     home = home or default_home()
     places = _places(name, home)
     for place in places:
-        if (place / "config.json").is_file():
+        if os.path.isfile(place / "config.json"):  # unlike Path's, it takes any text for a name
             return place
     for place in places:
-        if place.is_dir():
+        if os.path.isdir(place):
             raise ModelError(f"{place} has no config.json")
     known = available_models(home)
     hint = f"there are: {', '.join(known)}" if known else "there are none yet"
@@ -64,7 +64,7 @@ def hub_folder(name: str, home: Path) -> Path | None:
 
 def is_to_be_downloaded(name: str, home: Path | None = None) -> bool:
     """Whether the start of a run will download the model: an id of the hub that is not on this machine."""
-    is_here = any(place.is_dir() for place in _places(name, home or default_home()))
+    is_here = any(os.path.isdir(place) for place in _places(name, home or default_home()))
     return is_hub_id(name) and not is_here and not os.environ.get("HF_HUB_OFFLINE")
 
 

@@ -179,3 +179,9 @@ def test_broken_weights(tmp_path: Path, name: str, content: bytes) -> None:
     assert parameter_count(folder) is None
     with pytest.raises(ModelError, match="cut off or no safetensors|cannot be read|lacks elsewhere"):
         check_model("a", tmp_path, min_context=24)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a/" + "b" * 5000, "\0", "a\0/b", ""])
+def test_what_cannot_be_a_name_is_no_model(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no model named"):
+        find_model(name, tmp_path)
