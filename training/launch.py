@@ -105,11 +105,17 @@ async def _run(
         step = checkpoint.step if checkpoint else 0
         outcome = Outcome("cancelled", "stopped before training", step, usage, None)
     except BaseException:
+        loop.set_exception_handler(_note_late_error)
         await actors.stop(patiently=False)
         raise
     conclude(outcome)
     await actors.stop(patiently=outcome.state == "succeeded")
     return outcome
+
+
+def _note_late_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What work that nobody waits for any more says of the same end; the run has its reason."""
+    log.debug("after the error: %s", context.get("exception") or context["message"])
 
 
 async def _save_model(

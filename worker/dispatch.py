@@ -68,7 +68,10 @@ def _write(path: Path, text: str, mode: int) -> None:
 
 
 def entrypoint(spec: JobSpec) -> str:
-    """The driver's command line for a shell. HEADROOM_JOB_PYTHON names the Python of another cluster."""
+    """The driver's command line for a shell. HEADROOM_JOB_PYTHON names the Python of another cluster.
+
+    With `exec` the shell becomes the driver: a stop that comes before the driver has been started cannot miss it.
+    """
     python = os.environ.get("HEADROOM_JOB_PYTHON") or sys.executable
     words = [
         python,
@@ -79,7 +82,7 @@ def entrypoint(spec: JobSpec) -> str:
         "--run-dir",
         str(spec.run_dir),
     ]
-    return shlex.join(words + (["--resume"] if spec.resume else []))
+    return "exec " + shlex.join(words + (["--resume"] if spec.resume else []))
 
 
 def job_variables(spec: JobSpec) -> dict[str, str]:

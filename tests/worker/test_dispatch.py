@@ -34,7 +34,7 @@ def test_launched_run_becomes_a_ray_job(run: Run, ray: FakeRay, tmp_path: Path) 
     folder = tmp_path / "runs" / run.pk
     words = shlex.split(submission["entrypoint"])
     assert words == [
-        sys.executable, "-m", "training", "run", str(folder / "recipe.yaml"), "--run-dir", str(folder),
+        "exec", sys.executable, "-m", "training", "run", str(folder / "recipe.yaml"), "--run-dir", str(folder),
     ]  # fmt: skip
     variables = submission["runtime_env"]["env_vars"]
     assert variables["HEADROOM_RUN"] == run.pk
@@ -72,7 +72,9 @@ def test_python_of_another_cluster(run: Run, ray: FakeRay, monkeypatch: pytest.M
     send_dispatches()
 
     assert (
-        ray.jobs[f"run-{run.pk}-a1"].submission["entrypoint"].startswith("/opt/venv/bin/python -m training")
+        ray.jobs[f"run-{run.pk}-a1"]
+        .submission["entrypoint"]
+        .startswith("exec /opt/venv/bin/python -m training")
     )
 
 
