@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.bench_modes import records_of
 from benchmarks.letters import make_model, write_data
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,8 +124,7 @@ def our_steps(options: argparse.Namespace, home: Path, way: str, number: int) ->
     command = [sys.executable, "-m", "training", "run", str(file), "--run-dir", str(run_dir)]
     command += ["--steps", str(options.steps), *(f"--set={setting}" for setting in options.set)]
     output_of(command, os.environ | {"HEADROOM_HOME": str(home)})
-    records = map(json.loads, (run_dir / "metrics.jsonl").read_text().splitlines())
-    metrics = [record["record"]["metrics"] if "record" in record else record["metrics"] for record in records]
+    metrics = [record["metrics"] for record in records_of(run_dir)]
     return [one["perf/step_seconds"] for one in metrics if "perf/step_seconds" in one]
 
 

@@ -10,7 +10,9 @@ Where to look, by question:
     how new weights reach the generator               transfer  broadcast
     the loops of a run: order, staleness, resume      driver/  evaluation
     which process runs where, and what if it dies     cluster/
-    from a recipe to an exit status, and records      launch  reporting  records
+    from a recipe to an exit status, and records      launch  reporting  records  errors
+    what a resume goes on from                        checkpoints  seeds
+    waiting with a limit, addresses of processes      waiting  addresses
     models: folders, the hub, saved back, their size  models  model_hub  export  weights  flops
 
 The light half (`schema`, `recipe`, `hints`, `models`, `tasks`, `data`, `verifiers`, `records`) imports neither torch,

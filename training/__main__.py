@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from training.errors import last_line
 from training.models import BASE_MODEL, default_home
 from training.recipe import RecipeError, apply_overrides, load_recipe
 
@@ -25,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
         return options.command(options)
     except Exception as error:
         logging.getLogger("training").debug("", exc_info=True)
-        print(f"error: {_one_line(error)}", file=sys.stderr, flush=True)
+        print(f"error: {last_line(error)}", file=sys.stderr, flush=True)
         return 1
 
 
@@ -118,11 +119,6 @@ def _parse_setting(setting: str) -> tuple[str, Any]:
         with contextlib.suppress(ValueError):
             number = float(number)
     return key, number
-
-
-def _one_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
 
 
 if __name__ == "__main__":

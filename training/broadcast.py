@@ -9,7 +9,6 @@ and who is ready for it: so a receiver with another plan, or one that is gone, i
 """
 
 import json
-import socket
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -20,6 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from training.addresses import own_host
 from training.transfer import (
     BUCKET_BYTES,
     Checksum,
@@ -38,13 +38,6 @@ Plan = list[tuple[str, str, tuple[int, ...]]]  # name, dtype as in torch ("bfloa
 def plan(named: Iterable[tuple[str, Tensor]]) -> Plan:
     """What `send` of the same pairs will send."""
     return [(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)) for name, tensor in named]
-
-
-def free_address(host: str | None = None) -> str:
-    """host:port of a free port here, for `Sender`. Without a host: the one by which other nodes reach this one."""
-    host = host or _own_address("192.0.2.1")  # reserved for documentation: nothing is sent there
-    with socket.create_server((host, 0)) as server:
-        return f"{host}:{server.getsockname()[1]}"
 
 
 class _Member:
@@ -218,17 +211,7 @@ def _process_group(
         return group
     backend: Any = dist.ProcessGroupGloo
     gloo = backend._Options()
-    gloo._devices = [backend.create_device(hostname=_own_address(host))]
+    gloo._devices = [backend.create_device(hostname=own_host(host))]
     gloo._timeout = timeout
     group = backend(store, rank, size, gloo)
     return group
-
-
-def _own_address(host: str) -> str:
-    """The address that this machine has on its way to `host`; loopback where there is no way."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host, 9))
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])

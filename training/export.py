@@ -13,7 +13,8 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from training.driver.checkpoints import MARKER, TRAINER, CheckpointError
+from training.checkpoints import TRAINER, CheckpointError, complete_by_step
+from training.errors import first_line
 from training.trainer.network import DTYPES
 
 POLICY = "networks/policy."  # what names of the policy's weights begin with, in a trainer's checkpoint
@@ -50,8 +51,7 @@ def export_run(
 
 def _checkpoint(run_dir: Path, step: int | None) -> Path:
     """The trainer's part of the checkpoint."""
-    found = sorted(marker.parent for marker in (run_dir / "checkpoints").glob(f"step-*/{MARKER}"))
-    steps = {int(folder.name.removeprefix("step-").partition(".")[0]): folder for folder in found}
+    steps = complete_by_step(run_dir / "checkpoints")
     if not steps:
         raise ExportError(f"{run_dir} has no complete checkpoint")
     if step is not None and step not in steps:
@@ -124,8 +124,7 @@ def _named(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # a damaged file is reported as one of many types
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise CheckpointError(f"{folder} cannot be read: {reason[0]}") from error
+        raise CheckpointError(f"{folder} cannot be read: {first_line(error)}") from error
 
 
 def _check_complete(folder: Path, weights: dict[str, Tensor], model: Any) -> None:

@@ -15,17 +15,18 @@ from typing import Any
 import ray
 
 from training import models
+from training.checkpoints import Checkpoint, newest_checkpoint
 from training.cluster import cluster
 from training.codec import Codec
-from training.driver.checkpoints import Checkpoint, newest_checkpoint
 from training.driver.controller import Controller, Outcome
-from training.driver.waiting import Stopped, Switchboard
+from training.errors import last_line
 from training.flops import ModelShape
 from training.model_hub import fetch_model
 from training.recipe import Recipe, RecipeError, check_runnable, content_hash
 from training.reporting import JOURNAL, Reporter, open_reporter
 from training.tasks import Task
 from training.usable import check_verifiers
+from training.waiting import Stopped, Switchboard
 
 log = logging.getLogger("training")
 
@@ -58,7 +59,7 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
         check_verifiers(task, recipe)
         outcome = asyncio.run(_run(recipe, run_dir, model_folder, task, reporter, checkpoint, conclude))
     except BaseException as error:
-        reporter.finish("failed", _reason(error))
+        reporter.finish("failed", last_line(error))
         raise
     finally:
         with suppress(Exception):
@@ -135,7 +136,7 @@ async def _save_model(
         log.warning(
             "the model of step %d was not saved to %s: %s; `python -m training export --run-dir %s --out FOLDER` "
             "makes it of the checkpoint",
-            *(checkpoint.step, out, _reason(error), run_dir),
+            *(checkpoint.step, out, last_line(error), run_dir),
         )
 
 
@@ -197,9 +198,3 @@ def _write_summary(recipe: Recipe, run_dir: Path, outcome: Outcome, wall_seconds
     partial = run_dir / "summary.json.partial"
     partial.write_text(json.dumps(content, indent=1) + "\n")
     partial.replace(run_dir / "summary.json")
-
-
-def _reason(error: BaseException) -> str:
-    """One line; of an error in a Ray actor, its own last line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__

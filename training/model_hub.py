@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from training.data.hub import unreachable
+from training.errors import first_line
 from training.models import HUB_ID, ModelError, default_home, find_model, hub_folder, is_to_be_downloaded
 from training.weights import WeightsError, count_parameters
 
@@ -59,8 +60,7 @@ def _download(name: str, folder: Path, endpoint: str) -> str:
             endpoint=endpoint,
         )
     except Exception as error:  # whatever the library raises is told to whoever started the run
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        return f"{endpoint} says: {reason[0]}"
+        return f"{endpoint} says: {first_line(error)}"
     try:
         if not (partial / "config.json").is_file():
             raise WeightsError("has no config.json")

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from training.codec import Codec
-from training.driver.seeds import seed_of
-from training.driver.waiting import Timeouts, blame, within
 from training.schema import Recipe
+from training.seeds import seed_of
 from training.tasks import Prompt, Task
 from training.verifiers.service import Verification, failure_lines
+from training.waiting import Timeouts, blame, within
 
 if TYPE_CHECKING:
     from training.transfer import Weights

@@ -50,11 +50,6 @@ class Weights:
     buckets: list[Bucket]
     checksum: int
 
-    @property
-    def num_bytes(self) -> int:
-        """Of all buckets."""
-        return sum(bucket.data.nbytes for bucket in self.buckets)
-
 
 def pack(named: Iterable[tuple[str, Tensor]], bucket_bytes: int = BUCKET_BYTES) -> Weights:
     """Weights of (name, tensor) pairs, in their order. A tensor larger than a bucket gets one of its own."""

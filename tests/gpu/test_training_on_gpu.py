@@ -8,11 +8,12 @@ import torch
 
 from tests.training.conftest import cut_down
 from tests.training.trainer.test_trainer import a_batch
+from training.addresses import free_address
 from training.advantages import group_advantages
 from training.losses import policy_loss
 from training.pretrain import Lessons, new_model, save
 from training.recipe import Recipe, apply_overrides, load_recipe
-from training.trainer.distributed import Ranks, free_address, join, leave
+from training.trainer.distributed import Ranks, join, leave
 from training.trainer.layers import recompute_layers, shard, whole
 from training.trainer.network import Networks, load_network
 from training.trainer.trainer import Trainer

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from training.driver.seeds import seed_of
 from training.flops import Work
 from training.rollouts import Completion, Request
+from training.seeds import seed_of
 from training.tasks import Prompt
 from training.tasks.arithmetic import Arithmetic
 from training.trainer.batching import Batch, StepResult

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from tests.training.test_transfer import tensors
-from training.broadcast import Receiver, Sender, free_address, plan
+from training.addresses import free_address
+from training.broadcast import Receiver, Sender, plan
 from training.transfer import TransferError, checksum
 
 TIMEOUT = 20.0

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from training.__main__ import main
-from training.driver.checkpoints import MARKER, TRAINER, CheckpointError
+from training.checkpoints import MARKER, TRAINER, CheckpointError
 from training.export import export_model
 from training.models import check_model
 from training.pretrain import Lessons, new_model, save

@@ -1,17 +1,12 @@
-"""The hub cannot be reached from where tests run: a server of the tests stands in for it, or nobody does."""
-
 import hashlib
 import json
-import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 
 from tests.fake_model import safetensors
+from tests.hub_server import HubHandler, nobodys_address, serving
 from training.model_hub import fetch_model
 from training.models import ModelError, check_model
 from training.recipe import RecipeError, apply_overrides, check_runnable, load_recipe
@@ -41,73 +36,43 @@ MODELS = {
 }
 
 
-class Hub(BaseHTTPRequestHandler):
-    """As much of the hub's API as listing and downloading need."""
+class Hub(HubHandler):
+    """As much of the hub's API as listing and downloading models need."""
 
-    protocol_version = "HTTP/1.1"
     broken = ""  # a file that is never sent
     sent: list[str] = []
 
-    def do_HEAD(self) -> None:
-        self._answer(with_body=False)
-
-    def do_GET(self) -> None:
-        self._answer(with_body=True)
-
-    def _answer(self, with_body: bool) -> None:
-        path = unquote(self.path.partition("?")[0])
-        if path == "/":
-            return self._send(200, b"", {}, with_body)
+    def answer(self, path: str) -> None:
         for (repo, revision), files in MODELS.items():
             sha = hashlib.sha1(f"{repo}{revision}".encode()).hexdigest()
             if path == f"/api/models/{repo}/revision/{revision}":
                 names = [{"rfilename": name} for name in files]
                 body = {"id": repo, "sha": sha, "siblings": names, "private": False}
-                return self._send(200, json.dumps(body).encode(), {}, with_body)
+                return self.send(200, json.dumps(body).encode())
             for commit in (revision, sha):
                 if path == f"/api/models/{repo}/tree/{commit}":
                     listed = [
                         {"type": "file", "path": name, "size": len(files[name]), "oid": "0"} for name in files
                     ]
-                    return self._send(200, json.dumps(listed).encode(), {}, with_body)
+                    return self.send(200, json.dumps(listed).encode())
                 name = path.removeprefix(f"/{repo}/resolve/{commit}/")
                 if name == self.broken:
-                    return self._send(404, b"", {"X-Error-Code": "EntryNotFound"}, with_body)
+                    return self.send(404, b"", {"X-Error-Code": "EntryNotFound"})
                 if name in files:
-                    self.sent += [name] * with_body
-                    etag = hashlib.sha1(files[name]).hexdigest()
-                    headers = {"ETag": f'"{etag}"', "X-Repo-Commit": sha}
-                    return self._send(200, files[name], headers, with_body)
-        self._send(404, b"", {"X-Error-Code": "RepoNotFound"}, with_body)
-
-    def _send(self, status: int, content: bytes, headers: dict[str, str], with_body: bool) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if with_body:
-            self.wfile.write(content)
-
-    def log_message(self, *args: object) -> None:
-        """Quiet."""
+                    self.sent += [name] * self.with_body
+                    return self.send_file(files[name], sha)
 
 
 @pytest.fixture
 def hub() -> Iterator[str]:
     """Address of a hub that answers."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(Hub) as address:
+        yield address
 
 
 @pytest.fixture
 def nobody() -> str:
-    """Address at which nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
+    return nobodys_address()
 
 
 def test_model_is_downloaded_once(hub: str, nobody: str, tmp_path: Path) -> None:

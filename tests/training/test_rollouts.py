@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from training.codec import Codec
-from training.driver.seeds import seed_of
-from training.driver.waiting import PartFailed
 from training.engines import make_engine
 from training.pretrain import EOS
 from training.recipe import Recipe, apply_overrides
 from training.rollouts import Completion, Group, Interrupted, Request, Rollouts
+from training.seeds import seed_of
 from training.tasks import make_task
 from training.tasks.arithmetic import SumVerifier, make_prompt
 from training.verifiers.base import Verdict
+from training.waiting import PartFailed
 
 PROMPT = make_prompt(37, 58)
 

@@ -12,7 +12,8 @@ import pytest
 
 from tests.training.conftest import LocalTrainer, MemoryReporter
 from tests.training.test_rollouts import check_length_control
-from training.broadcast import Sender, free_address, plan
+from training.addresses import free_address
+from training.broadcast import Sender, plan
 from training.codec import Codec
 from training.driver.controller import Controller
 from training.engines.vllm_engine import EngineDied

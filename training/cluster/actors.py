@@ -100,7 +100,7 @@ class TrainerActor:
 
     def free_address(self) -> str:
         """An address on this machine where rank 0 can be met by the others."""
-        from training.trainer.distributed import free_address
+        from training.addresses import free_address
 
         return free_address()
 
@@ -126,7 +126,8 @@ class TrainerActor:
 
     def plan_broadcast(self) -> tuple[str, Any]:
         """(an address on this machine, what will be broadcast). On all ranks: weights are gathered from all."""
-        from training.broadcast import free_address, plan
+        from training.addresses import free_address
+        from training.broadcast import plan
 
         return free_address(), plan(self._trainer.named_weights())
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,9 +23,9 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from training.cluster.actors import WATCH, GeneratorActor, TrainerActor, Whereabouts
 from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, first_error_or_all
 from training.cluster.placement import ClusterError, Patience, Seat, make_plan, wait_for_place
-from training.driver.waiting import Switchboard, WaitTimeout
 from training.rollouts import Generator
 from training.schema import Recipe, Resources
+from training.waiting import Switchboard, WaitTimeout
 
 __all__ = ["Cluster", "ClusterError", "RemoteTrainer", "connect", "this_host"]
 
@@ -177,6 +178,8 @@ class Cluster:
             part.process, part.host = where.process, where.host
         for seat, where in zip(plan.ranks, found[len(self._engines) :], strict=True):
             gpus.setdefault(seat.bundle, []).extend(where.gpus)
+        for names in gpus.values():  # Ray hands them out in any order
+            names.sort(key=_gpu_number)
         by_place = sorted(zip(self._ranks, found[len(self._engines) :], strict=True), key=_place)
         self._ranks = [part for part, _ in by_place]
         for number, part in enumerate(self._ranks):
@@ -266,9 +269,14 @@ def _may_come_of_a_death(task: asyncio.Future) -> bool:
     return isinstance(task.exception(), RuntimeError | OSError)
 
 
-def _place(found: tuple[Part, Whereabouts]) -> tuple[str, list[int | str]]:
+def _place(found: tuple[Part, Whereabouts]) -> tuple[str, list[tuple[int, str]]]:
     where = found[1]
-    return where.host, [int(name) if name.isdigit() else name for name in where.gpus]
+    return where.host, [_gpu_number(name) for name in where.gpus]
+
+
+def _gpu_number(name: str) -> tuple[int, str]:
+    """Numbers in their order, then the names of devices that have none."""
+    return (int(name), "") if name.isdigit() else (sys.maxsize, name)
 
 
 def _pool(engines: list[Part]) -> Generator:

@@ -9,7 +9,7 @@ import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError, RayTaskError
 
 from training.cluster.placement import ClusterError
-from training.driver.waiting import last_line
+from training.errors import last_line
 from training.rollouts import Completion, Request
 from training.trainer.batching import Batch
 

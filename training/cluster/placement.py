@@ -13,8 +13,8 @@ from typing import Any
 import ray
 from ray.util.placement_group import PlacementGroup
 
-from training.driver.waiting import Switchboard
 from training.schema import Resources
+from training.waiting import Switchboard
 
 log = logging.getLogger("training")
 

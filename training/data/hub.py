@@ -13,6 +13,7 @@ from pathlib import Path
 
 from training.data.base import DataError
 from training.data.files import SUFFIXES
+from training.errors import first_line
 
 REACH_SECONDS = 5.0  # for the hub to answer at all
 PARQUET_BRANCH = "refs/convert/parquet"
@@ -79,8 +80,7 @@ class _Download(threading.Thread):
         try:
             self.failure = unreachable(endpoint) or self._download(endpoint)
         except Exception as error:  # whatever the library raises is told to whoever waits
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            self.failure = f"{endpoint} says: {reason[0]}"
+            self.failure = f"{endpoint} says: {first_line(error)}"
 
     def _download(self, endpoint: str) -> str:
         """Download the split unless another process has. Returns what failed, or ""."""

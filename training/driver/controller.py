@@ -14,7 +14,7 @@
 The training loop is the finite one. An error in any of them ends the run: the switchboard hands it to whoever waits, so
 the training loop raises it, and `run` does. Generator and trainer may be here or behind Ray actors.
 
-How a run ends. Each wait has a timeout (`training.driver.waiting.Timeouts`), and its error names what it waited for.
+How a run ends. Each wait has a timeout (`training.waiting.Timeouts`), and its error names what it waited for.
 
     healthy end (budget, steps, prompts)         stop (SIGTERM, SIGINT)
     1. running groups finish, if an evaluation   1. an update under way is finished, any other wait ends
@@ -42,9 +42,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from training.checkpoints import Checkpoint, CheckpointError, write_checkpoint
 from training.codec import Codec
 from training.driver.accounting import ComputeMeter, Usage
-from training.driver.checkpoints import Checkpoint, CheckpointError, write_checkpoint
 from training.driver.curriculum import PromptSampler
 from training.driver.evaluator import Evaluator
 from training.driver.generation import Generation
@@ -53,7 +53,7 @@ from training.driver.snapshot import RunState, from_checkpoint, to_files
 from training.driver.staleness import BufferState, WorkBuffer
 from training.driver.stepmetrics import StepMetrics
 from training.driver.training_loop import TrainingLoop
-from training.driver.waiting import Stopped, Switchboard, Timeouts, blame, last_line, within
+from training.errors import last_line
 from training.flops import ModelShape
 from training.reporting import Reporter
 from training.rollouts import Generator, Group, Rollouts
@@ -61,6 +61,7 @@ from training.schema import Recipe
 from training.tasks import Task
 from training.usable import usable_held_out, usable_training
 from training.verifiers.service import Verification
+from training.waiting import Stopped, Switchboard, Timeouts, blame, within
 
 log = logging.getLogger("training")
 

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol
 
 from training.driver.parity import mismatch, sample_rows
-from training.driver.waiting import Switchboard, Timeouts, blame
 from training.evaluation import evaluation_metrics
 from training.rollouts import Group, Rollouts, warn_of_failures
 from training.schema import Recipe
 from training.tasks import Prompt
 from training.trainer.batching import Batch, make_batch
+from training.waiting import Switchboard, Timeouts, blame
 
 PARITY_SAMPLES = 64
 CHUNK_PROMPTS = 64

@@ -15,11 +15,11 @@ from training.driver.curriculum import PromptSampler, ramp_share
 from training.driver.snapshot import Work
 from training.driver.staleness import Ticket, WorkBuffer
 from training.driver.stepmetrics import StepMetrics
-from training.driver.waiting import Switchboard
 from training.flops import Work as FlopsWork
 from training.rollouts import Draft, Group, Interrupted, Rollouts
 from training.schema import Recipe
 from training.tasks import Prompt
+from training.waiting import Switchboard
 
 
 class Generation:

@@ -5,9 +5,9 @@ from collections.abc import Awaitable
 from typing import Any, Protocol
 
 from training.driver.staleness import WorkBuffer
-from training.driver.waiting import Switchboard, Timeouts, blame, within
 from training.rollouts import Generator, Group
 from training.trainer.batching import Batch, StepResult
+from training.waiting import Switchboard, Timeouts, blame, within
 
 
 class TrainerHandle(Protocol):

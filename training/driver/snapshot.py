@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from training.checkpoints import DRIVER, Checkpoint, CheckpointError, damaged, what_is_trained
 from training.driver.accounting import Usage
-from training.driver.checkpoints import DRIVER, Checkpoint, CheckpointError, damaged, what_is_trained
 from training.driver.staleness import BufferState, Ticket
 from training.rollouts import Draft, Group, Sample
 from training.schema import Recipe

@@ -1,8 +1,10 @@
 """Metrics of one update: what the batch was like, how stale, how fast, who waited."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, compress
 
 from training.driver.accounting import Usage
 from training.driver.staleness import Ticket
@@ -93,18 +95,15 @@ def staleness_metrics(batch: Sequence[tuple[Ticket, Group]], version: int) -> di
     bound is about, and by those that chose each token, never older (forced tokens do not count)."""
     samples = [sample for _, group in batch for sample in group.samples]
     ages = [version - ticket.version for ticket, _ in batch]
-    token_ages = [
-        version - made
-        for sample in samples
-        for made, chosen in zip(sample.versions, sample.chosen, strict=True)
-        if chosen
-    ]
+    chosen = Counter(chain.from_iterable(compress(sample.versions, sample.chosen) for sample in samples))
+    token_ages = {version - made: count for made, count in chosen.items()}
     return {
         "train/version_oldest": float(min(sample.oldest_version for sample in samples)),
         "train/version_newest": float(max(sample.newest_version for sample in samples)),
         "train/staleness_mean": _mean(ages),
         "train/staleness_max": float(max(ages)),
-        "train/token_staleness_mean": _mean(token_ages or [0]),
+        "train/token_staleness_mean": sum(age * count for age, count in token_ages.items())
+        / max(1, chosen.total()),
         "train/token_staleness_max": float(max(token_ages, default=0)),
     }
 

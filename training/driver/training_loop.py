@@ -12,11 +12,11 @@ from training.driver.publisher import Publisher, TrainerHandle
 from training.driver.snapshot import RunState
 from training.driver.staleness import Ticket, WorkBuffer
 from training.driver.stepmetrics import StepMetrics
-from training.driver.waiting import Switchboard, Timeouts, blame
 from training.reporting import Reporter
 from training.rollouts import Group, warn_of_failures
 from training.schema import Recipe
 from training.trainer.batching import make_batch
+from training.waiting import Switchboard, Timeouts, blame
 
 log = logging.getLogger("training")
 

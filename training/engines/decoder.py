@@ -161,7 +161,7 @@ class Decoder:
         return torch.from_numpy(array).to(self._device)
 
 
-def unstarted(job: Job) -> Completion:
+def unstarted() -> Completion:
     """Of a request that was interrupted before its first token."""
     return Completion([], [], False, [], interrupted=True)
 

@@ -114,8 +114,7 @@ class TransformersEngine:
         """End all running calls of `generate` now, with what they have."""
         self._decoder.interrupt()
         while self._waiting:
-            job = self._waiting.popleft()
-            job.answer(unstarted(job))
+            self._waiting.popleft().answer(unstarted())
 
     async def processes(self) -> list[int]:
         """It has none but this one."""

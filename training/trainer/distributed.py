@@ -38,25 +38,6 @@ class Ranks:
 ALONE = Ranks(0, 1, "")
 
 
-def free_address(host: str | None = None) -> str:
-    """ "host:port" that is free on this machine, for rank 0; `host`: its address as other nodes know it.
-
-    By default that of the route outward, or loopback where there is none.
-    """
-    with socket.socket() as server:
-        server.bind(("", 0))
-        return f"{host or _outward_host()}:{server.getsockname()[1]}"
-
-
-def _outward_host() -> str:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # a documentation address: nothing is sent
-            return str(probe.getsockname()[0])
-        except OSError:
-            return "127.0.0.1"
-
-
 def choose_device(num_gpus: int, ranks: Ranks = ALONE) -> str:
     """ "cuda", with this rank's GPU made the current one, or "cpu" where the recipe asks for none.
 

@@ -17,7 +17,7 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 
-from training.driver.checkpoints import CheckpointError
+from training.checkpoints import CheckpointError
 from training.trainer.distributed import Ranks
 from training.trainer.network import Networks
 

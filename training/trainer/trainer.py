@@ -5,7 +5,6 @@ targets, denominators, metrics and weights are those of the batch, on every rank
 """
 
 import random
-import resource
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -265,10 +264,6 @@ class Trainer:
     def _state(self) -> State:
         progress = {"step": self._step, "scaler": self._scaler.state_dict(), "moments": asdict(self._moments)}
         return State(self._networks, self._optimizer, progress)
-
-    def peak_memory_mib(self) -> float:
-        """Largest resident memory of this process so far, MiB."""
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def seed_everything(seed: int) -> None:

@@ -20,9 +20,9 @@ from tests.training.cluster.toy_actors import DyingTrainer, StuckTrainer, ToyGen
 from tests.waiting import wait_until
 from training.cluster.cluster import LOCAL, Cluster, ClusterError
 from training.cluster.placement import Patience
-from training.driver.waiting import Stopped, Switchboard, WaitTimeout
 from training.recipe import apply_overrides, load_recipe
 from training.rollouts import Request
+from training.waiting import Stopped, Switchboard, WaitTimeout
 
 TWO_NODES = """
 import sys

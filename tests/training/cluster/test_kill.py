@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.waiting import wait_until
-from training.driver.checkpoints import newest_checkpoint
+from training.checkpoints import newest_checkpoint
 
 EVERY = 4  # steps between evaluations
 PROMPTS = 2048

@@ -1,17 +1,12 @@
-"""The hub cannot be reached from where tests run: a server of the tests stands in for it, or nobody does."""
-
-import hashlib
 import json
-import socket
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 
+from tests.hub_server import HubHandler, nobodys_address, serving
 from training.data import DataError
 from training.data.files import read_rows
 from training.data.hub import Location, fetch
@@ -30,65 +25,35 @@ FILES = {
 }
 
 
-class Hub(BaseHTTPRequestHandler):
-    """As much of the hub's API as listing and downloading need."""
+class Hub(HubHandler):
+    """As much of the hub's API as listing and downloading data sets need."""
 
-    protocol_version = "HTTP/1.1"
     answers_at_once = threading.Event()
 
-    def do_HEAD(self) -> None:
-        self._answer(with_body=False)
-
-    def do_GET(self) -> None:
-        self._answer(with_body=True)
-
-    def _answer(self, with_body: bool) -> None:
-        path = unquote(self.path.partition("?")[0])
-        if path == "/":
-            return self._send(200, b"", {}, with_body)
+    def answer(self, path: str) -> None:
         self.answers_at_once.wait(10)
         for revision in (BRANCH, "main"):
             if path == f"/api/datasets/owner/sums/tree/{revision}":
                 names = [name for at, name in FILES if at == revision]
                 files = [{"type": "file", "path": name, "size": 1, "oid": "0"} for name in names]
-                return self._send(200, json.dumps(files).encode(), {}, with_body)
+                return self.send(200, json.dumps(files).encode())
             name = path.removeprefix(f"/datasets/owner/sums/resolve/{revision}/")
             if (revision, name) in FILES:
-                content = FILES[revision, name]
-                etag = hashlib.sha1(content).hexdigest()
-                return self._send(200, content, {"ETag": f'"{etag}"', "X-Repo-Commit": "0" * 40}, with_body)
-        self._send(404, b"", {"X-Error-Code": "RepoNotFound"}, with_body)
-
-    def _send(self, status: int, content: bytes, headers: dict[str, str], with_body: bool) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if with_body:
-            self.wfile.write(content)
-
-    def log_message(self, *args: object) -> None:
-        """Quiet."""
+                return self.send_file(FILES[revision, name], "0" * 40)
 
 
 @pytest.fixture
 def hub() -> Iterator[str]:
     """Address of a hub that answers."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     Hub.answers_at_once.set()
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    Hub.answers_at_once.set()
-    server.shutdown()
-    server.server_close()
+    with serving(Hub) as address:
+        yield address
+        Hub.answers_at_once.set()
 
 
 @pytest.fixture
 def nobody() -> str:
-    """Address at which nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
+    return nobodys_address()
 
 
 def test_split_is_downloaded_once(hub: str, nobody: str, tmp_path: Path) -> None:

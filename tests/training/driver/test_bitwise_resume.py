@@ -10,13 +10,13 @@ import torch
 from tests.training.conftest import LocalTrainer
 from tests.training.driver.test_controller import Setup, change
 from tests.training.driver.test_resume import timeless
-from training.driver.checkpoints import newest_checkpoint
-from training.driver.seeds import seed_of
-from training.driver.waiting import PartFailed
+from training.checkpoints import newest_checkpoint
 from training.recipe import Recipe
 from training.rollouts import Completion, Request
+from training.seeds import seed_of
 from training.trainer.network import head_logits, load_network
 from training.transfer import Weights, unpack
+from training.waiting import PartFailed
 
 STEPS = 6
 

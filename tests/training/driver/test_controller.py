@@ -8,15 +8,15 @@ import pytest
 
 from tests.training.conftest import LocalTrainer, MemoryReporter
 from tests.training.fakes import HashGenerator, HashTrainer
+from training.checkpoints import Checkpoint
 from training.codec import Codec
-from training.driver.checkpoints import Checkpoint
 from training.driver.controller import Controller, Outcome
-from training.driver.waiting import Timeouts
 from training.engines import make_engine
 from training.flops import ModelShape
 from training.recipe import Recipe, apply_overrides, load_recipe, recipe_names
 from training.tasks import Task, make_task
 from training.verifiers.service import Verification
+from training.waiting import Timeouts
 
 
 class Setup:

@@ -12,15 +12,15 @@ from tests.training.conftest import MemoryReporter
 from tests.training.driver.test_controller import Setup, change
 from tests.training.fakes import EvenLength, HashGenerator, HashTrainer, Lengths
 from tests.training.verifiers.judges import Crashing, Judge
-from training.driver.checkpoints import CheckpointError, newest_checkpoint
+from training.checkpoints import CheckpointError, newest_checkpoint
 from training.driver.parity import ParityError
-from training.driver.waiting import PartFailed, Timeouts, WaitTimeout
 from training.recipe import Recipe
 from training.rollouts import Completion, Request
 from training.tasks import Prompt
 from training.trainer.batching import Batch, StepResult
 from training.verifiers.base import Isolation, Verdict
 from training.verifiers.service import RewardError, Verification
+from training.waiting import PartFailed, Timeouts, WaitTimeout
 
 SHORT = Timeouts(generation=0.2, training=0.2, evaluation=0.2, transfer=0.2, checkpoint=0.2, closing=0.2)
 
@@ -155,14 +155,25 @@ class Judged(Lengths):
         return self.__dict__["judge"]
 
 
-def small(recipe: Recipe) -> Recipe:
-    return change(
+def judged_by(
+    verifier: Any, recipe: Recipe, tmp_path: Path, verification: Verification | None = None
+) -> Setup:
+    """A run of one step with one prompt, whose responses `verifier` judges."""
+    small = change(
         recipe,
         rollout__prompts_per_step=1,
         rollout__generations_per_prompt=2,
         offpolicy__k=0,
         eval__prompts=1,
         budget__max_steps=1,
+    )
+    return Setup(
+        small,
+        tmp_path,
+        task=Judged(verifier),
+        engine=HashGenerator(),
+        trainer=HashTrainer(),
+        verification=verification,
     )
 
 
@@ -171,14 +182,7 @@ def test_crashing_verifier_is_counted(
 ) -> None:
     caplog.set_level(logging.WARNING)
     verification = Verification(processes=1)
-    setup = Setup(
-        small(recipe),
-        tmp_path,
-        task=Judged(Crashing()),
-        engine=HashGenerator(),
-        trainer=HashTrainer(),
-        verification=verification,
-    )
+    setup = judged_by(Crashing(), recipe, tmp_path, verification)
 
     assert setup.run().state == "succeeded"
     assert setup.reporter.series("train/verifier_failure_rate") == {1: 1.0}
@@ -190,14 +194,7 @@ def test_crashing_verifier_is_counted(
 
 def test_reward_process_that_dies_again_and_again_ends_the_run(recipe: Recipe, tmp_path: Path) -> None:
     verification = Verification(processes=1, max_unanswered=3)
-    setup = Setup(
-        small(recipe),
-        tmp_path,
-        task=Judged(Crashing()),
-        engine=HashGenerator(),
-        trainer=HashTrainer(),
-        verification=verification,
-    )
+    setup = judged_by(Crashing(), recipe, tmp_path, verification)
 
     with pytest.raises(RewardError, match="process of Crashing did not answer 3 times in a row"):
         setup.run()
@@ -215,14 +212,7 @@ class Hanging(Judge):
 
 
 def test_wedged_reward_process_ends_the_run(recipe: Recipe, tmp_path: Path) -> None:
-    setup = Setup(
-        small(recipe),
-        tmp_path,
-        task=Judged(Hanging()),
-        engine=HashGenerator(),
-        trainer=HashTrainer(),
-        verification=Verification(processes=1, max_unanswered=2),
-    )
+    setup = judged_by(Hanging(), recipe, tmp_path, Verification(processes=1, max_unanswered=2))
 
     with pytest.raises(RewardError, match="process of Hanging .* last: timed out after 0.1 s"):
         setup.run()
@@ -291,9 +281,7 @@ class Unprintable:
 def test_inline_verifier_that_raises_is_a_counted_failure(
     recipe: Recipe, tmp_path: Path, verifier: Any
 ) -> None:
-    setup = Setup(
-        small(recipe), tmp_path, task=Judged(verifier), engine=HashGenerator(), trainer=HashTrainer()
-    )
+    setup = judged_by(verifier, recipe, tmp_path)
 
     assert setup.run().state == "succeeded"
     rate = setup.reporter.series("train/verifier_failure_rate")[1]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.training.driver.test_controller import Setup, change
 from tests.training.fakes import HashGenerator, HashTrainer, Lengths
-from training.driver.checkpoints import newest_checkpoint
+from training.checkpoints import newest_checkpoint
 from training.recipe import Recipe
 from training.tasks import Prompt
 from training.verifiers.base import Verdict

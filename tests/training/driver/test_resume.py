@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.training.conftest import MemoryReporter
 from tests.training.driver.test_controller import Setup, change
 from tests.training.fakes import HashGenerator, HashTrainer, Lengths
-from training.driver.checkpoints import CheckpointError, newest_checkpoint
+from training.checkpoints import CheckpointError, newest_checkpoint
 from training.driver.curriculum import PromptSampler
-from training.driver.waiting import PartFailed, Timeouts
 from training.recipe import Recipe
 from training.rollouts import Completion, Request
+from training.waiting import PartFailed, Timeouts
 
 STEPS = 9
 MODES = {

@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from training.checkpoints import Checkpoint, CheckpointError
 from training.driver.accounting import Usage
-from training.driver.checkpoints import Checkpoint, CheckpointError
 from training.driver.snapshot import SAMPLES, RunState, Work, from_checkpoint, to_files
 from training.driver.staleness import BufferState, Ticket
 from training.recipe import Recipe

@@ -10,7 +10,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from training.broadcast import Sender, free_address, plan
+from training.addresses import free_address
+from training.broadcast import Sender, plan
 from training.engines.transformers_engine import TransformersEngine
 from training.pretrain import EOS, VOCABULARY, make_tokenizer
 from training.recipe import apply_overrides, load_recipe

@@ -13,11 +13,12 @@ from transformers import Qwen2ForCausalLM
 
 from tests.training.conftest import cut_down
 from tests.training.trainer.test_trainer import a_batch
-from training.driver.checkpoints import CheckpointError
+from training.addresses import free_address
+from training.checkpoints import CheckpointError
 from training.pretrain import Lessons, new_model, save
 from training.recipe import Recipe, apply_overrides, load_recipe
 from training.trainer.batching import Batch
-from training.trainer.distributed import ALONE, Ranks, RanksError, free_address, join, leave
+from training.trainer.distributed import ALONE, Ranks, RanksError, join, leave
 from training.trainer.layers import compile_layers, recompute_layers, shard, whole
 from training.trainer.network import Networks, load_network
 from training.trainer.trainer import Trainer

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.training.trainer.test_trainer import a_batch, make_trainer, weights
-from training.driver.checkpoints import CheckpointError
+from training.checkpoints import CheckpointError
 from training.recipe import Recipe
 from training.trainer.state import random_state, set_random_state
 

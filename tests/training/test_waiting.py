@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from training.driver.waiting import PartFailed, Stopped, Switchboard, WaitTimeout, blame, within
+from training.waiting import PartFailed, Stopped, Switchboard, WaitTimeout, blame, within
 
 
 def test_until_looks_again_when_something_changed() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from training.driver.checkpoints import MARKER, CheckpointError, Disk, newest_checkpoint, write_checkpoint
+from training.checkpoints import MARKER, CheckpointError, Disk, newest_checkpoint, write_checkpoint
 
 
 class Died(BaseException):

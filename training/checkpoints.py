@@ -147,6 +147,11 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
         raise damaged(folder / DRIVER, error) from error
 
 
+def complete_by_step(root: Path) -> dict[int, Path]:
+    """Step -> the newest complete checkpoint of it, in the order of the steps."""
+    return {_order(folder)[0]: folder for folder in _complete(root)}
+
+
 def damaged(file: Path, error: Exception) -> CheckpointError:
     """The error for a file that cannot be read."""
     return CheckpointError(
@@ -191,6 +196,5 @@ def _complete(root: Path) -> list[Path]:
 
 def _superseded(root: Path, keep: int) -> list[Path]:
     """All but the newest of each of the newest `keep` steps, oldest first."""
-    newest = {_order(folder)[0]: folder for folder in _complete(root)}
-    kept = sorted(newest.values(), key=_order)[-keep:]
+    kept = list(complete_by_step(root).values())[-keep:]
     return [folder for folder in sorted(root.glob("step-*"), key=_order) if folder not in kept]

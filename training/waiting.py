@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from training.errors import last_line
+
 T = TypeVar("T")
 
 
@@ -149,9 +151,3 @@ def blame(part: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise PartFailed(f"{part} failed: {last_line(error)}") from error
-
-
-def last_line(error: BaseException) -> str:
-    """Of its message; an error from another process carries that one's traceback before it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,19 @@
+import pytest
+
+from training.errors import first_line, last_line
+
+
+@pytest.mark.parametrize(
+    ("message", "first", "last"),
+    [
+        ("one", "one", "one"),
+        ("\n  Traceback:\n\n  in f\n ValueError: bad \n\n", "Traceback:", "ValueError: bad"),
+        (" \n ", "KeyError", "KeyError"),
+        ("", "KeyError", "KeyError"),
+    ],
+)
+def test_lines_without_a_word_do_not_count(message: str, first: str, last: str) -> None:
+    class KeyError(Exception):
+        """Its message is shown as it is."""
+
+    assert (first_line(KeyError(message)), last_line(KeyError(message))) == (first, last)
