@@ -43,7 +43,7 @@ def test_launching_from_the_form(page, model_folder):
 
 def test_the_list_refreshes_and_keeps_what_is_ticked(page, make_run):
     run, other = make_run(6, name="one"), make_run(0, name="two", seed=1)
-    page.goto("/")
+    page.goto("/runs")
     page.get_by_label("Compare one").check()
     expect(page.locator("#compare-selected")).to_be_disabled()
 
@@ -62,14 +62,14 @@ def test_the_list_refreshes_and_keeps_what_is_ticked(page, make_run):
 def test_the_filter_works_while_typing_and_lives_in_the_url(page, make_run):
     make_run(0, name="alpha")
     make_run(0, name="beta", seed=1)
-    page.goto("/")
+    page.goto("/runs")
 
     page.keyboard.press("/")
     page.keyboard.type("bet")
 
     expect(page.get_by_role("link", name="alpha", exact=True)).to_be_hidden()
     expect(page.get_by_role("link", name="beta", exact=True)).to_be_visible()
-    expect(page).to_have_url(re.compile(r"/\?q=bet$"))
+    expect(page).to_have_url(re.compile(r"/runs\?q=bet$"))
     page.goto("/recipes")
     page.go_back()
     expect(page.locator("nav[aria-label=Pages]")).to_be_visible()
@@ -113,7 +113,7 @@ def test_the_leaderboard_shows_published_curves_on_demand(page, make_run, publis
 def test_the_theme_follows_the_system_until_one_is_chosen(new_page, user):
     page = new_page(signed_in=user, color_scheme="dark")
     paper = lambda: page.evaluate("getComputedStyle(document.body).backgroundColor")
-    page.goto("/")
+    page.goto("/runs")
     dark = paper()
 
     page.get_by_role("button", name="Theme: system").click()
@@ -144,7 +144,7 @@ def test_at_390_pixels_nothing_scrolls_sideways(new_page, user, make_run, publis
     make_run(0, seed=1)
     page = new_page(signed_in=user, viewport=NARROW, color_scheme=scheme)
     paths = [
-        "/", "/runs/new", f"/compare?run={run.pk}&ref=scalerl", "/leaderboard?published=1", "/recipes",
+        "/", "/runs", "/runs/new", f"/compare?run={run.pk}&ref=scalerl", "/leaderboard?published=1", "/recipes",
         "/recipes/tiny-scalerl", "/recipes/tiny-scalerl/new", "/tokens", f"/runs/{run.pk}?tab=configuration",
         f"/runs/{run.pk}?tab=attempts",
     ]  # fmt: skip
@@ -156,7 +156,7 @@ def test_at_390_pixels_nothing_scrolls_sideways(new_page, user, make_run, publis
 
 def test_everything_on_the_list_is_reached_by_keyboard(page, make_run):
     make_run(6, name="one")
-    page.goto("/")
+    page.goto("/runs")
     reached = []
     for _ in range(24):
         page.keyboard.press("Tab")

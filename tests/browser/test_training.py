@@ -54,6 +54,6 @@ def test_a_launched_run_is_watched_until_its_fit(stack_with_model, open_context)
 
     page.get_by_role("link", name="Log").click()
     expect(page.locator("#log")).to_contain_text("device-hours")
-    page.goto("/")
+    page.goto("/runs")
     row = page.get_by_role("row", name=re.compile("seed 11|ScaleRL")).first
     expect(row.locator(".pill")).to_have_text("succeeded")

@@ -1,11 +1,13 @@
 """URLs of the pages. Names are used by templates, redirects and settings (`sign-in`, `runs`)."""
 
 from django.urls import path
+from django.views.generic import RedirectView
 
 from webapp.pages.views import account, compare, leaderboard, recipes, run, runs
 
 urlpatterns = [
-    path("", runs.runs, name="runs"),
+    path("", RedirectView.as_view(pattern_name="runs"), name="overview"),
+    path("runs", runs.runs, name="runs"),
     path("runs/new", runs.launch, name="launch"),
     path("runs/new/hints", runs.launch_hints, name="launch-hints"),
     path("runs/<slug:run_id>", run.page, name="run"),

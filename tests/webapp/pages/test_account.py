@@ -51,7 +51,7 @@ def test_too_many_wrong_passwords_lock_the_account_for_a_while(client, bob, sett
 def test_signing_out_is_a_post(ada):
     assert ada.get("/sign-out").status_code == 405
     assert ada.post("/sign-out").url == "/sign-in"
-    assert ada.get("/").status_code == 302
+    assert ada.get("/runs").status_code == 302
 
 
 def test_a_new_token_is_shown_once(ada, project):
@@ -91,7 +91,7 @@ def test_another_project_can_be_chosen(ada, user):
 
     ada.post("/project", {"project": "math"})
 
-    assert '<option value="math" selected>' in ada.get("/").content.decode()
+    assert '<option value="math" selected>' in ada.get("/runs").content.decode()
 
 
 def test_a_project_of_others_cannot_be_chosen(ada):
@@ -105,7 +105,7 @@ def test_who_is_in_no_project_gets_no_page(client, db):
     loner.projects.clear()
     client.force_login(loner)
 
-    assert client.get("/").status_code == 404
+    assert client.get("/runs").status_code == 404
 
 
 def test_a_form_from_elsewhere_is_refused_in_our_look(user, client):

@@ -34,7 +34,7 @@ def test_a_quiet_run_shows_nothing(ada, make_run):
     assert 'class="alarm-item' not in page
     assert "past alarm" not in page
     assert "data-alarm=" not in page
-    assert "alarm-count" not in ada.get("/").content.decode()
+    assert "alarm-count" not in ada.get("/runs").content.decode()
 
 
 def test_an_active_alarm_says_what_since_when_and_where_to_look(ada, make_run, report):
@@ -89,7 +89,7 @@ def test_the_list_marks_a_run_with_the_number_of_its_alarms(ada, make_run, repor
     report(run, [0.2, 0.2, 0.2])
     report(run, [0.3, 0.3, 0.3], metric="train/kl", first=40)
 
-    page = ada.get("/").content.decode()
+    page = ada.get("/runs").content.decode()
 
     assert 'class="alarm-count critical"' in page
     assert (
@@ -104,7 +104,7 @@ def test_the_list_filters_by_alarm(ada, make_run, report):
     shown = lambda alarm: {
         run.name
         for run in (quiet, loud, past)
-        if f">{run.name}</a>" in ada.get("/", {"alarm": alarm}, headers=HTMX).content.decode()
+        if f">{run.name}</a>" in ada.get("/runs", {"alarm": alarm}, headers=HTMX).content.decode()
     }
 
     assert shown("active") == {"loud"}
@@ -114,10 +114,10 @@ def test_the_list_filters_by_alarm(ada, make_run, report):
 
 def test_without_a_worker_the_list_says_that_it_does_not_know(ada, make_run):
     run = make_run(6)
-    assert "alarms unknown" not in ada.get("/").content.decode()
+    assert "alarms unknown" not in ada.get("/runs").content.decode()
 
     Run.objects.filter(pk=run.pk).update(alarms_wanted_at=timezone.now() - timedelta(minutes=2))
-    assert "alarms unknown" in ada.get("/").content.decode()
+    assert "alarms unknown" in ada.get("/runs").content.decode()
 
     ada.get(f"/runs/{run.pk}")  # whoever looks has it judged
-    assert "alarms unknown" not in ada.get("/").content.decode()
+    assert "alarms unknown" not in ada.get("/runs").content.decode()

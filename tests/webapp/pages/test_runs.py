@@ -25,7 +25,7 @@ def test_every_page_stands_without_any_run(ada, name):
 
 
 def test_no_run_yet_says_what_to_do(ada):
-    page = ada.get("/").content.decode()
+    page = ada.get("/runs").content.decode()
 
     assert "No run yet" in page
     assert 'data-copy="make demo"' in page
@@ -35,7 +35,7 @@ def test_no_run_yet_says_what_to_do(ada):
 def test_a_row_has_the_ceiling_with_its_interval(ada, make_run):
     run = make_run(30, a=0.6, name="ScaleRL, first try")
 
-    page = ada.get("/").content.decode()
+    page = ada.get("/runs").content.decode()
 
     assert f'href="/runs/{run.pk}"' in page
     assert "ScaleRL, first try" in page
@@ -47,7 +47,7 @@ def test_a_row_has_the_ceiling_with_its_interval(ada, make_run):
 def test_an_unidentified_ceiling_is_an_open_arrow_and_never_a_point(ada, make_run):
     make_run(8, to=0.5)
 
-    page = ada.get("/").content.decode()
+    page = ada.get("/runs").content.decode()
 
     assert 'class="open"' in page
     assert "at least" in page
@@ -56,17 +56,17 @@ def test_an_unidentified_ceiling_is_an_open_arrow_and_never_a_point(ada, make_ru
 
 def test_it_refreshes_only_while_a_run_is_unfinished(ada, make_run):
     run = make_run(6)
-    assert 'hx-trigger="every 3s"' in ada.get("/").content.decode()
+    assert 'hx-trigger="every 3s"' in ada.get("/runs").content.decode()
 
     run.state = "succeeded"
     run.save(update_fields=["state"])
-    assert 'hx-trigger="every 3s"' not in ada.get("/").content.decode()
+    assert 'hx-trigger="every 3s"' not in ada.get("/runs").content.decode()
 
 
 def test_htmx_gets_the_table_alone(ada, make_run):
     make_run(6)
 
-    fragment = ada.get("/", headers=HTMX).content.decode()
+    fragment = ada.get("/runs", headers=HTMX).content.decode()
 
     assert "<table" in fragment
     assert "<html" not in fragment
@@ -88,7 +88,7 @@ def test_the_filter_leaves_what_fits(ada, make_run, query, shown):
     make_run(0, name="waiting")
     make_run(6, name="broken", ended="failed", recipe="tiny-deepseek-grpo")
 
-    page = ada.get("/", query, headers=HTMX).content.decode()
+    page = ada.get("/runs", query, headers=HTMX).content.decode()
 
     assert {name for name in ("waiting", "broken") if f">{name}</a>" in page} == shown
 
@@ -96,7 +96,7 @@ def test_the_filter_leaves_what_fits(ada, make_run, query, shown):
 def test_a_filter_without_a_hit_offers_all_runs(ada, make_run):
     make_run(0)
 
-    assert "No run fits this filter" in ada.get("/", {"q": "xyzzy"}).content.decode()
+    assert "No run fits this filter" in ada.get("/runs", {"q": "xyzzy"}).content.decode()
 
 
 def test_paging_keeps_the_filter(ada, make_run, monkeypatch):
@@ -104,21 +104,21 @@ def test_paging_keeps_the_filter(ada, make_run, monkeypatch):
     for seed in range(3):
         make_run(0, name=f"run {seed}", seed=seed)
 
-    first = ada.get("/", {"q": "run"}).content.decode()
+    first = ada.get("/runs", {"q": "run"}).content.decode()
 
     assert "1 to 2 of 3" in first
     assert "?q=run&amp;page=2" in first
-    assert ">run 0</a>" in ada.get("/", {"q": "run", "page": 2}).content.decode()
+    assert ">run 0</a>" in ada.get("/runs", {"q": "run", "page": 2}).content.decode()
 
 
 def test_runs_of_other_projects_are_not_listed(ada, foreign_run):
-    assert foreign_run.pk not in ada.get("/").content.decode()
+    assert foreign_run.pk not in ada.get("/runs").content.decode()
 
 
 def test_the_number_of_queries_does_not_grow_with_the_runs(ada, make_run):
     def queries():
         with CaptureQueriesContext(connection) as captured:
-            ada.get("/")
+            ada.get("/runs")
         return len(captured)
 
     make_run(6)
@@ -133,7 +133,7 @@ def test_the_number_of_queries_does_not_grow_with_the_runs(ada, make_run):
 def test_going_back_gets_the_whole_page(ada, make_run):
     make_run(0)
 
-    response = ada.get("/", headers=HTMX | {"HX-History-Restore-Request": "true"})
+    response = ada.get("/runs", headers=HTMX | {"HX-History-Restore-Request": "true"})
 
     assert "<html" in response.content.decode()
     assert "HX-Request" in response["Vary"]
