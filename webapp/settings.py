@@ -5,6 +5,7 @@ from pathlib import Path
 
 import dj_database_url
 import plotly
+from csp.constants import NONE, SELF
 
 from stack import environment
 
@@ -24,17 +25,20 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
+    "csp",
     "django_htmx",
     "webapp.accounts",
     "webapp.recipes",
     "webapp.runs",
     "webapp.curves",
     "webapp.alarms",
+    "webapp.shares",
     "webapp.pages",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -42,6 +46,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "webapp.pages.middleware.SignedOut",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "webapp.urls"
@@ -118,6 +123,24 @@ HEADROOM_ALARMS = os.environ.get("HEADROOM_ALARMS", "")
 
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
+
+# What a page may load. Nothing inline, neither script nor style: every script and stylesheet is a file of ours, and
+# Plotly puts its own rules into a stylesheet that base.html gives it, so no exception is needed. `data:` and `blob:`
+# are pictures: a chart that is downloaded as PNG is drawn from its SVG first.
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:", "blob:"],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+# Which sites may put a shared chart into a frame: "*" for any, or origins separated by commas.
+EMBED_ANCESTORS = [o for o in os.environ.get("HEADROOM_EMBED_ANCESTORS", "*").split(",") if o] or [NONE]
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = os.environ.get("HEADROOM_HTTPS") == "1"

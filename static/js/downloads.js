@@ -1,33 +1,105 @@
-// Any chart as PNG, SVG or CSV: buttons `data-download` in an element with `data-chart` (the chart's id) and
-// `data-name` (the file's name). The CSV has every value drawn, a row a point; where the server has a fuller table,
-// the template links to it instead.
+// Any chart as PNG, SVG or CSV, and a link to it as it is: buttons `data-download` in an element with `data-chart` (the
+// chart's id) and `data-name` (the file's name). The CSV has every value drawn, a row a point; where the server has a
+// fuller table, the template links to it instead.
+import { copyFrom, say } from "./copy.js";
+import { colours } from "./format.js";
 
-document.addEventListener("click", (event) => {
+const LONGEST_NAME = 80;
+const PNG_SCALE = 2;
+
+document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-download]");
   if (!button) return;
-  const { chart, name } = button.closest("[data-chart]").dataset;
-  const node = document.getElementById(chart);
-  if (button.dataset.download === "csv") save(new Blob([csvOf(node)], { type: "text/csv" }), `${name}.csv`);
-  else savePicture(node, name, button.dataset.download);
+  const tools = button.closest("[data-chart]");
+  const node = document.getElementById(tools.dataset.chart);
+  const kind = button.dataset.download;
+  if (kind === "link") { await copyFrom(button, linkTo(node)); return; }
+  if (!node?.data) { say("There is nothing to download yet"); return; }
+  const name = fileName(tools.dataset.name, kind);
+  if (kind === "csv") save(new Blob([csvOf(node)], { type: "text/csv;charset=utf-8" }), name);
+  else save(await pictureOf(node, kind, tools.querySelector("[data-light]")?.checked), name);
+  say(`Saved ${name}`);
 });
 
-async function savePicture(node, name, format) {
-  const { width, height } = node.getBoundingClientRect();
-  const ground = getComputedStyle(node.closest(".card") ?? document.body).backgroundColor;
-  const layout = { ...node.layout, paper_bgcolor: ground };
-  const picture = { data: node.data, layout, config: {} };
-  const url = await window.Plotly.toImage(picture, { format, width, height, scale: format === "png" ? 2 : 1 });
-  save(await (await fetch(url)).blob(), `${name}.${format}`);
+// A link to the server's own page for sharing takes the chart along as it is now.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-with-state]");
+  if (!link) return;
+  const address = new URL(link.href);
+  const now = new URLSearchParams(location.search);
+  for (const name of new Set(now.keys())) {
+    address.searchParams.delete(name);
+    for (const value of now.getAll(name)) address.searchParams.append(name, value);
+  }
+  link.href = address;
+});
+
+/** The page's address, whose query says how the chart is looked at, with the chart as its place. */
+export function linkTo(node) {
+  const url = new URL(location);
+  if (node?.id) url.hash = node.id;
+  return url.href;
 }
 
-/** series, x, y of every trace that the reader can point at (edges of bands have no name). */
+/** A name that any file system takes: letters, digits, dots, hyphens and underscores of at most 80 characters. */
+export function fileName(wanted, extension) {
+  const safe = (wanted ?? "").normalize("NFC").replace(/[^\p{L}\p{N}._-]+/gu, "-").replace(/^[.-]+|[.-]+$/g, "");
+  const short = [...safe].slice(0, LONGEST_NAME).join("").replace(/[.-]+$/, "");
+  const reserved = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i.test(short);
+  return `${reserved || !short ? `chart${short ? `-${short}` : ""}` : short}.${extension}`;
+}
+
+/** The chart as a Blob; `light`: in the colours of the light theme, whatever the page shows. */
+async function pictureOf(node, format, light) {
+  const { width, height } = node.getBoundingClientRect();
+  const figure = { data: node.data, layout: { ...node.layout, paper_bgcolor: groundOf(node) } };
+  const picture = light ? inLightColours(figure) : figure;
+  const scale = format === "png" ? PNG_SCALE : 1;
+  const url = await window.Plotly.toImage({ ...picture, config: {} }, { format, width, height, scale });
+  return blobOf(url);
+}
+
+function groundOf(node) {
+  return getComputedStyle(node.closest(".card") ?? document.body).backgroundColor;
+}
+
+/** Every colour of a token in the figure becomes the same token's colour in the light theme. */
+function inLightColours(figure) {
+  const [now, light] = [colours(), colours("light")];
+  const swaps = new Map(Object.keys(now).map((name) => [triple(now[name]), triple(light[name])]));
+  const text = JSON.stringify(figure, (_, value) => (ArrayBuffer.isView(value) ? [...value] : value));
+  return JSON.parse(text.replace(/(rgba?\()(\d+, \d+, \d+)/g, (all, start, old) => start + (swaps.get(old) ?? old)));
+}
+
+const triple = (rgb) => rgb.match(/\d+, \d+, \d+/)[0];
+
+/** A data URL as a Blob, without a request: the page may not ask for addresses that are not the server's. */
+function blobOf(url) {
+  const [head, body] = [url.slice(5, url.indexOf(",")), url.slice(url.indexOf(",") + 1)];
+  const [type] = head.split(";");
+  if (!head.endsWith("base64")) return new Blob([decodeURIComponent(body)], { type });
+  return new Blob([Uint8Array.from(atob(body), (character) => character.charCodeAt(0))], { type });
+}
+
+/** series, x, y of every value drawn; x of a log axis as it is, not its logarithm. */
 export function csvOf(node) {
   const rows = [["series", "x", "y"]];
-  for (const [index, trace] of (node.data ?? []).entries()) {
-    const series = trace.name ?? `trace ${index + 1}`;
-    for (const [at, x] of (trace.x ?? []).entries()) rows.push([series, x, trace.y[at]]);
+  const traces = node.data ?? [];
+  for (const [index, trace] of traces.entries()) {
+    const series = nameOf(traces, index);
+    for (const [at, x] of Array.from(trace.x ?? []).entries()) rows.push([series, x, trace.y?.[at]]);
   }
   return `${rows.map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
+}
+
+/** What a trace without a name is: the edges of a band come in pairs, the upper filled down to the lower. */
+function nameOf(traces, index) {
+  const trace = traces[index];
+  if (trace.name) return trace.name;
+  if (trace.fill === "tonexty") return "band, upper edge";
+  if (traces[index + 1]?.fill === "tonexty") return "band, lower edge";
+  if (trace.mode === "lines") return (trace.line?.dash ?? "solid") === "solid" ? "curve" : "curve, dashed";
+  return `series ${index + 1}`;
 }
 
 function cell(value) {

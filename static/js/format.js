@@ -9,9 +9,11 @@ export function ageText(date, now = new Date()) {
   return `${Math.floor(minutes / 1440)} d`;
 }
 
-/** The colours in force, resolved: custom properties keep `light-dark()` unevaluated until they are used. */
-export function colours() {
+/** The colours in force, resolved: custom properties keep `light-dark()` unevaluated until they are used. `scheme` "light" or
+ * "dark" asks for that theme, whatever the page shows. */
+export function colours(scheme = "") {
   const probe = document.createElement("i");
+  probe.style.colorScheme = scheme;
   document.body.append(probe);
   const names = ["paper", "card", "line", "ink", "ink-2", "ink-3", "mark", "accent", "c1", "c2", "c3", "c4", "c5", "c6"];
   const found = {};

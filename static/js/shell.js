@@ -1,5 +1,11 @@
-// What every page has: theme toggle, dialogs, copy buttons, ages that stay true, forms that send themselves.
-import { ageText } from "./format.js";
+// What every page has: themes, dialogs, times, forms, keys, the palette, and word of the server. Each has its module.
+import "./times.js";
+import "./copy.js";
+import "./forms.js";
+import "./progress.js";
+import "./connection.js";
+import { addKey, showKeys } from "./keys.js";
+import { addAction, openPalette } from "./palette.js";
 
 const THEMES = ["system", "light", "dark"];
 
@@ -19,60 +25,31 @@ function setTheme(theme) {
   document.dispatchEvent(new CustomEvent("theme-changed"));
 }
 
+function nextTheme() {
+  setTheme(THEMES[(THEMES.indexOf(currentTheme()) + 1) % THEMES.length]);
+}
+
 function showTheme() {
-  for (const button of document.querySelectorAll("[data-theme-toggle]")) {
-    button.textContent = `Theme: ${currentTheme()}`;
-  }
-}
-
-async function copyText(button) {
-  await navigator.clipboard.writeText(button.dataset.copy);
-  const before = button.textContent;
-  button.textContent = "Copied";
-  setTimeout(() => { button.textContent = before; }, 1500);
-}
-
-function refreshAges() {
-  for (const node of document.querySelectorAll("time[data-age]")) {
-    node.textContent = ageText(new Date(node.dateTime));
-    node.title = new Date(node.dateTime).toLocaleString();
-  }
+  for (const button of document.querySelectorAll("[data-theme-toggle]")) button.textContent = `Theme: ${currentTheme()}`;
 }
 
 document.addEventListener("click", (event) => {
-  const target = event.target.closest("[data-theme-toggle], [data-copy], [data-open-dialog], [data-close-dialog]");
+  const target = event.target.closest("[data-theme-toggle], [data-open-dialog], [data-close-dialog], [data-open-palette], [data-open-keys]");
   if (!target) return;
-  if ("themeToggle" in target.dataset) setTheme(THEMES[(THEMES.indexOf(currentTheme()) + 1) % THEMES.length]);
-  if ("copy" in target.dataset) copyText(target);
+  if ("themeToggle" in target.dataset) nextTheme();
   if ("openDialog" in target.dataset) document.getElementById(target.dataset.openDialog).showModal();
   if ("closeDialog" in target.dataset) target.closest("dialog").close();
+  if ("openPalette" in target.dataset) openPalette();
+  if ("openKeys" in target.dataset) showKeys();
 });
 
-document.addEventListener("change", (event) => {
-  if (event.target.closest("form[data-send-on-change]")) event.target.form.requestSubmit();
+// A theme that is chosen in one tab is the theme of all.
+window.addEventListener("storage", (event) => {
+  if (event.key === "headroom-theme" || event.key === null) setTheme(event.newValue ?? "system");
 });
 
-// A second click while the first is on its way sends nothing; the idempotency key covers the rest.
-document.addEventListener("submit", (event) => {
-  if (!event.target.matches("form[data-send-once]")) return;
-  if (event.target.dataset.sent) event.preventDefault();
-  event.target.dataset.sent = "yes";
-});
-window.addEventListener("pageshow", () => {
-  for (const form of document.querySelectorAll("form[data-send-once]")) delete form.dataset.sent;
-});
-
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.target.closest("input, textarea, select")) return;
-  const search = document.querySelector("input[type=search]");
-  if (search) { event.preventDefault(); search.focus(); }
-});
-
-document.addEventListener("htmx:afterSettle", refreshAges);
-document.addEventListener("htmx:beforeRequest", (event) => {
-  // Polls rest while nobody looks.
-  if (document.hidden && event.detail.elt.matches("[data-poll]")) event.preventDefault();
-});
+if (document.querySelector("[data-theme-toggle]")) addKey("t", "Change the theme", nextTheme, "Everywhere");
+if (document.getElementById("palette")) addKey("Ctrl-K", "Command palette", () => openPalette(), "Everywhere");
+addAction("theme", nextTheme);
+addAction("keys", showKeys);
 showTheme();
-refreshAges();
-setInterval(refreshAges, 30_000);

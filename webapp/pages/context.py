@@ -17,6 +17,18 @@ PAGES = (
     ("recipes", "Recipes", {"recipes", "recipe", "new-revision"}),
 )
 
+# After `g`: the pages that a key leads to, wherever one is (static/js/keys.js reads them off the navigation).
+KEYS = {
+    "overview": "o",
+    "runs": "r",
+    "compare": "c",
+    "leaderboard": "l",
+    "studies": "s",
+    "planner": "p",
+    "predictions": "f",
+    "recipes": "e",
+}
+
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
     """Pages with counts, the user's projects and the current one. htmx swaps regions only and needs none of it."""
@@ -36,7 +48,13 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     }
     here = request.resolver_match.url_name if request.resolver_match else None
     items = [
-        {"url": reverse(name), "title": title, "current": here in names, "count": counts.get(name)}
+        {
+            "url": reverse(name),
+            "title": title,
+            "current": here in names,
+            "count": counts.get(name),
+            "key": KEYS.get(name),
+        }
         for name, title, names in PAGES
     ]
     return {"navigation": {"items": items, "projects": projects_of(request), "project": project}}

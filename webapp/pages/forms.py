@@ -41,6 +41,25 @@ class TokenForm(forms.Form):
     )
 
 
+class ShareForm(forms.Form):
+    """A new link to a chart."""
+
+    title = forms.CharField(max_length=160, help_text="What the page and its preview are called.")
+    days = forms.TypedChoiceField(
+        label="Open",
+        required=False,
+        coerce=int,
+        empty_value=None,
+        choices=[
+            ("", "until somebody closes it"),
+            (7, "for 7 days"),
+            (30, "for 30 days"),
+            (365, "for a year"),
+        ],
+        help_text="Any member of the project can close it before, on the page of shared links.",
+    )
+
+
 class LaunchForm(forms.Form):
     """What a launch asks for; choices and defaults come from the chosen recipe."""
 

@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from webapp.pages.views import account, compare, leaderboard, recipes, run, runs
+from webapp.pages.views import account, compare, leaderboard, recipes, run, runs, shares, shell
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="runs"), name="overview"),
@@ -21,6 +21,15 @@ urlpatterns = [
     path("recipes/<slug:slug>", recipes.recipe, name="recipe"),
     path("recipes/<slug:slug>/new", recipes.new_revision, name="new-revision"),
     path("recipes/<slug:slug>/new/hints", recipes.revision_hints, name="revision-hints"),
+    path("shares", shares.shares, name="shares"),
+    path("shares/new", shares.new_share, name="new-share"),
+    path("shares/<int:share_id>/revoke", shares.revoke, name="revoke-share"),
+    path("s/<slug:token>", shares.shared, name="shared"),
+    path("s/<slug:token>.png", shares.picture, name="shared-picture"),
+    path("embed/<slug:token>", shares.embed, name="embed"),
+    path("palette", shell.palette, name="palette"),
+    path("alive", shell.alive, name="alive"),
+    path("docs/components", shell.component_page, name="components"),
     path("tokens", account.tokens, name="tokens"),
     path("tokens/<int:token_id>/revoke", account.revoke_token, name="revoke-token"),
     path("project", account.choose_project, name="choose-project"),

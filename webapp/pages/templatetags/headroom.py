@@ -4,6 +4,7 @@ from datetime import datetime
 
 from django import template
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -48,6 +49,16 @@ def age(moment: datetime | None) -> SafeString | str:
     )
 
 
+@register.filter
+def moment(value: datetime | None) -> SafeString | str:
+    """A `time` element with date and time of day, in UTC until static/js/times.js writes the reader's own zone."""
+    if value is None:
+        return "–"
+    return format_html(
+        '<time datetime="{}" data-moment>{}</time>', value.isoformat(), value.strftime("%Y-%m-%d %H:%M UTC")
+    )
+
+
 @register.simple_tag
 def pill(state: str) -> SafeString:
     """The state of a run or an attempt."""
@@ -76,3 +87,31 @@ def with_query(context: template.Context, **changes: object) -> str:
         if value is not None:
             query[name] = str(value)
     return f"?{query.urlencode()}" if query else "?"
+
+
+SHARED_CHART = "chart"  # the id of the chart of a page that can be shared
+
+
+@register.simple_tag(takes_context=True)
+def shareable(context: template.Context, chart: str) -> str:
+    """Where a link to this chart is made, with the page's question; "" on pages whose chart cannot be shared."""
+    request: HttpRequest | None = context.get("request")
+    match = request.resolver_match if request else None
+    if request is None or match is None or chart != SHARED_CHART or match.url_name not in ("run", "compare"):
+        return ""
+    query = request.GET.copy()
+    query["kind"] = "run" if match.url_name == "run" else "comparison"
+    if match.url_name == "run":
+        query["run"] = match.kwargs["run_id"]
+    elif not query.getlist("run") and not query.getlist("ref"):
+        return ""
+    return f"{reverse('new-share')}?{query.urlencode()}"
+
+
+@register.filter
+def iframe(address: str, title: str) -> str:
+    """The markup that puts a shared chart into another page, as text to copy."""
+    markup = format_html(
+        '<iframe src="{}" title="{}" width="720" height="520" loading="lazy"></iframe>', address, title
+    )
+    return markup + ""  # plain text again: shown and copied as it is, so it is escaped once more

@@ -1,0 +1,43 @@
+// Forms: some send themselves, some are sent once, all say that they are on their way, and text that nobody has sent
+// is not lost without a question.
+
+document.addEventListener("change", (event) => {
+  if (event.target.closest("form[data-send-on-change]")) event.target.form.requestSubmit();
+});
+
+// A second click while the first is on its way sends nothing; the idempotency key covers the rest.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.matches("form[data-send-once]")) {
+    if (form.dataset.sent) { event.preventDefault(); return; }
+    form.dataset.sent = "yes";
+  }
+  if (form.method === "post" && !event.defaultPrevented) event.submitter?.setAttribute("aria-busy", "true");
+});
+
+window.addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+  for (const button of document.querySelectorAll("button[aria-busy]")) button.removeAttribute("aria-busy");
+});
+
+/** Whether somebody typed into a form and did not send it: any posted form with a text area, or with `data-keep`. */
+function hasUnsent(form) {
+  if (!form.dataset.typed) return false;
+  const fields = form.querySelectorAll("keep" in form.dataset ? "input, textarea, select" : "textarea");
+  return [...fields].some((field) => !field.disabled && isChanged(field));
+}
+
+function isChanged(field) {
+  if (field.type === "hidden" || field.type === "search") return false;
+  if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+  if (field.tagName !== "SELECT") return field.value !== field.defaultValue;
+  const first = [...field.options].find((option) => option.defaultSelected) ?? field.options[0];
+  return first !== undefined && field.value !== first.value;
+}
+
+document.addEventListener("input", ({ target }) => { if (target.form) target.form.dataset.typed = "yes"; });
+document.addEventListener("submit", ({ target }) => { delete target.dataset.typed; });
+window.addEventListener("beforeunload", (event) => {
+  const forms = document.querySelectorAll("form[method=post]:not([data-forget])");
+  if ([...forms].some(hasUnsent)) event.preventDefault();
+});

@@ -1,0 +1,22 @@
+// Times in the reader's own zone: `<time data-age>` says how long ago and stays true, `<time data-moment>` says when.
+// Both have the absolute time with its zone as their title.
+import { ageText } from "./format.js";
+
+const EXACT = new Intl.DateTimeFormat(undefined, {
+  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
+});
+const SHORT = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+
+export function refreshTimes() {
+  for (const node of document.querySelectorAll("time[data-age], time[data-moment]")) {
+    const date = new Date(node.dateTime);
+    if (Number.isNaN(date.valueOf())) continue;
+    const words = "age" in node.dataset ? ageText(date) : SHORT.format(date);
+    if (node.textContent !== words) node.textContent = words;
+    if (!node.title) node.title = EXACT.format(date);
+  }
+}
+
+document.addEventListener("htmx:afterSettle", refreshTimes);
+setInterval(refreshTimes, 30_000);
+refreshTimes();

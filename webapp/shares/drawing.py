@@ -1,0 +1,228 @@
+"""A shared chart as data: what the page's Plotly and the server's picture both draw. Pure functions of payloads.
+
+Nothing is computed here but where the frame ends; every number comes out of the payloads of `webapp.curves`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from webapp.runs.models import Run
+
+Payload = dict[str, Any]
+Values = Sequence[float]
+SERIES = 6  # colours and shapes before they repeat
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve; `style`: "solid" where points were fitted, "dashed" beyond, "dotted" as published."""
+
+    x: Values
+    y: Values
+    series: int
+    style: str
+
+
+@dataclass(frozen=True)
+class Band:
+    """The interval of a curve."""
+
+    x: Values
+    lo: Values
+    hi: Values
+    series: int
+
+
+@dataclass(frozen=True)
+class Points:
+    """Evaluations; `role`: "fitted", "excluded" (hollow, grey) or "after" the cutoff (hollow, second colour)."""
+
+    x: Values
+    y: Values
+    series: int
+    role: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A horizontal line with its words: the ceiling with its interval, or the bound where it is not identified."""
+
+    height: float | None
+    identified: bool
+    words: str
+
+
+@dataclass(frozen=True)
+class Key:
+    """A curve in the legend with its ceiling in words."""
+
+    label: str
+    detail: str
+    series: int
+    hollow: bool
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A whole chart. `x_range` and `y_range` are in the units of the axes, whatever the scale."""
+
+    heading: str  # what is drawn: run and recipe
+    y_label: str
+    x_label: str
+    scale: str  # log or linear
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    bands: tuple[Band, ...]
+    lines: tuple[Line, ...]
+    points: tuple[Points, ...]
+    ceiling: Ceiling | None
+    window: tuple[float, float] | None
+    legend: tuple[Key, ...]
+    sentences: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw yet."""
+        return not self.lines and not any(len(each.x) for each in self.points)
+
+    def as_json(self) -> Payload:
+        """For the page's script."""
+        return asdict(self) | {"is_empty": self.is_empty}
+
+
+def run_drawing(run: Run, figure: Payload, scale: str) -> Drawing:
+    """The chart of one run, from the payload of `run_figure`."""
+    fit = figure["fit"] if figure["fit"] and figure["fit"].get("solid") else None
+    bands = (Band(fit["band"]["x"], fit["band"]["lo"], fit["band"]["hi"], 0),) if fit else ()
+    lines = _run_lines(fit) if fit else ()
+    points = tuple(_points_of(figure["points"], role) for role in ("excluded", "fitted", "after"))
+    ceiling = ceiling_of(figure["ceiling"], has_fit=fit is not None)
+    recipe = f", {run.revision}" if run.revision else ""
+    return Drawing(
+        heading=f"{run.name}{recipe} on {run.task}, {run.model}",
+        y_label=figure["metric_label"],
+        x_label=figure["x"]["label"],
+        scale=scale,
+        x_range=x_range(scale, lines, points),
+        y_range=y_range(lines, points, figure["ceiling"] if fit else None),
+        bands=bands,
+        lines=lines,
+        points=points,
+        ceiling=ceiling,
+        window=(fit["window"][0], fit["window"][1]) if fit else None,
+        legend=(),
+        sentences=_run_sentences(figure, ceiling),
+    )
+
+
+def _run_lines(fit: Payload) -> tuple[Line, ...]:
+    return (
+        Line(fit["solid"]["x"], fit["solid"]["y"], 0, "solid"),
+        Line(fit["dashed"]["x"], fit["dashed"]["y"], 0, "dashed"),
+    )
+
+
+def _points_of(points: Payload, role: str) -> Points:
+    chosen = [index for index, each in enumerate(points["role"]) if each == role]
+    x, y = ([points[name][index] for index in chosen] for name in ("x", "y"))
+    return Points(x, y, 1 if role == "after" else 0, role, role)
+
+
+def ceiling_of(ceiling: Payload, *, has_fit: bool) -> Ceiling | None:
+    """The line of a ceiling; where it is not identified its lower bound, and never a point."""
+    if not has_fit:
+        return None
+    words = f"{ceiling['text']}, {ceiling['interval_text']}"
+    if ceiling["identified"]:
+        return Ceiling(ceiling["value"], True, f"ceiling {words}")
+    return Ceiling(ceiling["lo"], False, f"ceiling {words}")
+
+
+def _run_sentences(figure: Payload, ceiling: Ceiling | None) -> tuple[str, ...]:
+    said = [f"{ceiling.words[:1].upper()}{ceiling.words[1:]}."] if ceiling else []
+    after = figure.get("after")
+    return tuple(said + [figure["fit_sentence"]] + ([after["sentence"]] if after else []))
+
+
+def comparison_drawing(payload: Payload, scale: str) -> Drawing:
+    """The overlay of a comparison, from the payload of `comparison`."""
+    order = {row["id"]: index for index, row in enumerate(payload["table"])}
+    lines: list[Line] = []
+    bands: list[Band] = []
+    points: list[Points] = []
+    for series in payload["series"]:
+        index = order.get(series["id"], len(order))
+        if series["fit"]:
+            lines += _comparison_lines(series, index)
+            bands += _comparison_bands(series["fit"], index)
+        if series["points"]:
+            points.append(
+                Points(series["points"]["x"], series["points"]["y"], index, "fitted", series["label"])
+            )
+    legend = tuple(_key(row, index) for index, row in enumerate(payload["table"]))
+    share = payload["view"] == "share"
+    return Drawing(
+        heading=" against ".join(row["label"] for row in payload["table"][:3]) + _more(payload["table"]),
+        y_label="Share of the gain A − R0" if share else "Held-out pass rate",
+        x_label=payload["x"]["label"],
+        scale=scale,
+        x_range=x_range(scale, lines, points),
+        y_range=y_range(lines, points, None),
+        bands=tuple(bands),
+        lines=tuple(lines),
+        points=tuple(points),
+        ceiling=None,
+        window=None,
+        legend=legend,
+        sentences=tuple(payload["sentences"]),
+    )
+
+
+def _more(table: Sequence[Payload]) -> str:
+    return f" and {len(table) - 3} more" if len(table) > 3 else ""
+
+
+def _key(row: Payload, index: int) -> Key:
+    ceiling = row["ceiling"]
+    return Key(
+        row["label"], f"{ceiling['text']}, {ceiling['interval_text']}", index, row["kind"] == "published"
+    )
+
+
+def _comparison_lines(series: Payload, index: int) -> list[Line]:
+    fit = series["fit"]
+    if series["kind"] == "published" or fit["solid_until"] is None:
+        return [Line(fit["x"], fit["y"], index, "dotted")]
+    split = next((at for at, x in enumerate(fit["x"]) if x > fit["solid_until"]), len(fit["x"]))
+    start = max(0, split - 1)
+    return [
+        Line(fit["x"][:split], fit["y"][:split], index, "solid"),
+        Line(fit["x"][start:], fit["y"][start:], index, "dashed"),
+    ]
+
+
+def _comparison_bands(fit: Payload, index: int) -> list[Band]:
+    return [Band(fit["x"], fit["lo"], fit["hi"], index)] if fit["lo"] else []
+
+
+def x_range(scale: str, lines: Sequence[Line], points: Sequence[Points]) -> tuple[float, float]:
+    """From the first to the last x that is drawn, with a little room; (0.01, 1) where there is none."""
+    xs = [x for each in (*lines, *points) for x in each.x if scale == "linear" or x > 0]
+    if not xs:
+        return (0.01, 1.0) if scale == "log" else (0.0, 1.0)
+    if scale == "linear":
+        return 0.0, max(xs) * 1.03
+    return min(xs) * 0.85, max(xs) * 1.1
+
+
+def y_range(lines: Sequence[Line], points: Sequence[Points], ceiling: Payload | None) -> tuple[float, float]:
+    """Room for curves, points and the ceiling with its interval; a band that is wider than that leaves the frame."""
+    ys = [y for each in (*lines, *points) for y in each.y]
+    if ceiling:
+        ys += [ceiling[end] for end in ("value", "lo", "hi") if ceiling[end] is not None]
+    if not ys:
+        return 0.0, 1.0
+    pad = max(0.02, (max(ys) - min(ys)) * 0.08)
+    return min(ys) - pad, max(ys) + 1.5 * pad

@@ -1,0 +1,56 @@
+"""Reading shares."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+
+from webapp.accounts.models import Project
+from webapp.accounts.services import digest
+from webapp.curves.compare import comparison
+from webapp.curves.figure import run_figure
+from webapp.curves.models import ReferenceFit
+from webapp.errors import NotFound
+from webapp.runs.models import Run
+from webapp.shares.drawing import Drawing, comparison_drawing, run_drawing
+from webapp.shares.models import Share
+
+GONE = "What this link showed has been deleted."
+
+
+def shares_of(project: Project) -> QuerySet[Share]:
+    """All shares of a project, the newest first, with their authors."""
+    return Share.objects.filter(project=project).select_related("created_by")
+
+
+def share_by_token(token: str) -> Share | None:
+    """The share with this token, also when it was revoked or has expired; None where there is none. One query."""
+    return Share.objects.filter(digest=digest(token)).first()
+
+
+def drawing_of(share: Share) -> Drawing:
+    """The chart as it is now. Only runs of the share's own project are drawn. Raises NotFound where none is left."""
+    return _run(share) if share.kind == Share.Kind.RUN else _comparison(share)
+
+
+def _run(share: Share) -> Drawing:
+    asked = share.question
+    runs = Run.objects.filter(project=share.project_id, pk=asked["run"])
+    run = runs.select_related("revision__recipe").first()
+    if run is None:
+        raise NotFound(GONE)
+    figure = run_figure(
+        run, x=asked["x"], metric=asked["metric"], cutoff=asked["cutoff"], window_lo=asked["lo"]
+    )
+    return run_drawing(run, figure, asked["scale"])
+
+
+def _comparison(share: Share) -> Drawing:
+    asked: dict[str, Any] = share.question
+    found = Run.objects.filter(project=share.project_id, pk__in=asked["runs"])
+    by_id = found.select_related("revision__recipe").in_bulk()
+    runs = [by_id[pk] for pk in asked["runs"] if pk in by_id]
+    references = list(ReferenceFit.objects.filter(slug__in=asked["refs"])) if asked["refs"] else []
+    if not runs and not references:
+        raise NotFound(GONE)
+    payload = comparison(runs, references, x=asked["x"], view=asked["view"])
+    return comparison_drawing(payload, asked["scale"])
