@@ -8,6 +8,7 @@ from typing import Any
 
 from django.apps import apps
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Length
 from django.urls import NoReverseMatch, reverse
 
 from webapp.accounts.models import Project
@@ -50,7 +51,8 @@ def _runs(project: Project, words: list[str]) -> list[Hit]:
 
 def _recipes(project: Project, words: list[str]) -> list[Hit]:
     found = _with_words(Recipe.objects.filter(project=project), words, "name__icontains", "slug__icontains")
-    rows = found.order_by("-created_at", "slug").values_list("slug", "name")
+    order = [Length("name"), "slug"] if words else ["-created_at", "slug"]  # the name that says least besides
+    rows = found.order_by(*order).values_list("slug", "name")
     return [
         _hit("Recipe", name, slug, reverse("recipe", args=[slug])) for slug, name in rows[: MOST["Recipe"]]
     ]
