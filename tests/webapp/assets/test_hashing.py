@@ -70,7 +70,7 @@ def test_large_files_come_compressed(collected, db):
 
 def test_all_scripts_of_all_pages_together_stay_small(collected):
     """Compressed with brotli: more than any one page loads."""
-    files = [path for path in collected.rglob("*.js.br")] + [
+    files = list(collected.rglob("*.js.br")) + [
         path for path in collected.rglob("*.js") if not path.with_suffix(".js.br").exists()
     ]
     assert sum(path.stat().st_size for path in files) < SCRIPT_BYTES
