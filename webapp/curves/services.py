@@ -61,12 +61,13 @@ def store_fit(run: Run, curve: Curve, question: Question) -> Refit:
         window_lo=question.window_lo,
         cutoff=question.cutoff,
         data_digest=fit.digest,
-        defaults=_outcome(fit),
+        defaults=outcome_of(fit),
     )
     return Refit(row, created)
 
 
-def _outcome(fit: "scaling.Fit") -> dict[str, Any]:
+def outcome_of(fit: "scaling.Fit") -> dict[str, Any]:
+    """The columns of a stored fit that say what came out."""
     return {
         "status": fit.status,
         "message": fit.message,

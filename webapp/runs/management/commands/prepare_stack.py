@@ -7,11 +7,12 @@ from django.core.management import BaseCommand, CommandParser, call_command
 
 from webapp.accounts.models import Project
 from webapp.accounts.services import default_project, first_account
+from webapp.assets.collect import collect_assets
 from webapp.recipes.services import sync_shipped_recipes
 
 
 class Command(BaseCommand):
-    help = "Migrate, make the default project and the first account, bring in the shipped recipes."
+    help = "Migrate, collect the assets, make the default project and the first account, bring in the shipped recipes."
     requires_system_checks = ["headroom"]  # of our own settings alone
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -20,6 +21,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, username: str, **options: Any) -> None:
         """Prints {"password": ...} as its last line; null where accounts exist already."""
         call_command("migrate", interactive=False, verbosity=0)
+        collect_assets()
         default_project()
         password = first_account(username)
         for project in Project.objects.all():

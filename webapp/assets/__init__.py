@@ -1,0 +1,1 @@
+"""What browsers load: collected once, named by a hash of the content, compressed, and kept for ever by caches."""
