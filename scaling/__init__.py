@@ -12,7 +12,7 @@ numpy and scipy only. `scaling.fit(compute, reward)` is the way in; `python -m s
 | do they pin the ceiling at all? | identifiability |
 | is it a sigmoid? | forms |
 | what do several runs of one recipe say? | seeds |
-| which recipe is better, and where? | compare (ceilings), versus (at any compute) |
+| which recipe is better, and where? | compare (ceilings), versus (at any compute), recipes (many, with seeds) |
 | was the prediction right? | forecast |
 | what does more compute buy, when to stop? | plan |
 | how good is all this? | simulate, and docs/validation.md |

@@ -18,12 +18,14 @@ from webapp.api.schemas import (
     SeriesQuery,
 )
 from webapp.curves import payloads as curve_payloads
-from webapp.curves.compare import comparison
+from webapp.curves.choice import MOST_RUNS, choose
+from webapp.curves.compare import entries_of, is_many, payload_of
 from webapp.curves.figure import run_figure
 from webapp.curves.leaderboard import leaderboard
-from webapp.curves.models import Fit, ReferenceFit
+from webapp.curves.models import Fit
+from webapp.curves.odds import at_budget
 from webapp.curves.selectors import stored_fits
-from webapp.errors import NotFound
+from webapp.errors import InvalidInput, NotFound
 from webapp.runs import selectors
 
 router = Router(tags=["curves"])
@@ -121,22 +123,35 @@ def get_fit(request: HttpRequest, fit_id: int) -> Payload:
 
 @router.get("/compare", auth=READ, response=dict[str, Any], summary="Runs and published curves side by side")
 def get_comparison(request: HttpRequest, query: Query[CompareQuery]) -> Payload:
-    runs = [run_of(request, run_id) for run_id in dict.fromkeys(query.run)]
-    references = [_reference(slug) for slug in dict.fromkeys(query.reference)]
-    return comparison(runs, references, x=query.x, view=query.view)
-
-
-def _reference(slug: str) -> ReferenceFit:
-    found = ReferenceFit.objects.filter(slug=slug).first()
-    if found is None:
-        raise NotFound(f"There is no published curve {slug}.")
-    return found
+    """Each run alone, or `by` recipe: runs of one revision, task and model together. With a budget, `odds` says what is
+    expected there, and of a dozen series or fewer how likely each is the highest."""
+    if not (query.run or query.recipe):
+        raise InvalidInput("run", "run or recipe is needed: what to compare.")
+    choice = choose(project_of(request), runs=query.run, recipes=query.recipe, references=query.reference)
+    if choice.missing:
+        raise NotFound(f"There is no run, recipe or published curve {choice.missing[0]}.")
+    if choice.dropped:
+        raise InvalidInput(
+            "recipe", f"recipe: these have more than the {MOST_RUNS} runs that can be compared."
+        )
+    entries = entries_of(choice.runs, choice.references, x=query.x, by=query.by)
+    payload = payload_of(entries, x=query.x, view=query.view, by=query.by)
+    if query.budget is None:
+        return payload
+    return payload | {"odds": at_budget(entries, query.budget, query.x, chances=not is_many(entries))}
 
 
 @router.get("/leaderboard", auth=READ, response=dict[str, Any], summary="Recipes by ceiling")
 def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Payload | HttpResponse:
     """Per task and model, each ceiling with its interval; recipes that cannot be told apart share a rank."""
-    groups = leaderboard(project_of(request), budget=query.budget, published=query.published)
+    groups = leaderboard(
+        project_of(request),
+        budget=query.budget,
+        x=query.x,
+        published=query.published,
+        task=query.task.replace("\0", ""),
+        model=query.model.replace("\0", ""),
+    )
     if query.format == "csv":
         return tables.table("leaderboard", tables.LEADERBOARD_COLUMNS, tables.leaderboard_rows(groups))
     return {"groups": groups}

@@ -266,13 +266,19 @@ class FigureQuery(Schema):
 
 
 class CompareQuery(Schema):
-    run: list[str] = Field(max_length=12)
+    run: list[str] = Field(default_factory=list, max_length=120)
+    recipe: list[str] = Field(default_factory=list, max_length=40, description="slug@revision: all its runs")
     reference: list[str] = Field(default_factory=list, max_length=20)
     x: Axis = "device_hours"
-    view: Literal["rate", "share"] = "rate"
+    view: Literal["rate", "share", "slope"] = "rate"
+    by: Literal["run", "recipe"] = "run"
+    budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="in units of x")
 
 
 class LeaderboardQuery(Schema):
-    budget: float | None = Field(None, gt=0, allow_inf_nan=False)
+    budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="in units of x")
+    x: Axis = "device_hours"
+    task: str = ""
+    model: str = ""
     published: bool = True
     format: Format = "json"

@@ -12,7 +12,8 @@ from webapp.runs.selectors import CurvePoint
 CURVE_COLUMNS = ("compute", "reward", "stderr", "step", "attempt", "device_hours", "flops", "tokens")
 LEADERBOARD_COLUMNS = (
     "task", "model", "unit", "rank", "tied", "recipe", "recipe_slug", "revision", "published", "identified",
-    "A", "lo", "hi", "B", "c90", "at_budget", "seeds", "runs", "source",
+    "A", "lo", "hi", "B", "B_lo", "B_hi", "c90", "c90_lo", "c90_hi", "at_budget", "at_budget_lo", "at_budget_hi",
+    "seeds", "identified_seeds", "evidence", "runs", "source",
 )  # fmt: skip
 
 

@@ -1,200 +1,266 @@
-"""Runs and published curves side by side: overlay, parameters, and sentences that say what can be told apart."""
+"""Runs, recipes and published curves side by side: overlay, parameters, and sentences that say what can be told apart.
 
-from collections.abc import Callable, Sequence
-from itertools import combinations
+A few are fitted as their points stand, with bands. Of many the stored fits and some of the points are read, in the
+same number of queries; the payload says so.
+"""
+
+import math
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-import scaling
-from scaling import compare
-from scaling.curve import curve as eq1
-from webapp.curves import answers, words
-from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL
-from webapp.curves.figure import parameter_rows, try_fit
-from webapp.curves.fitting import Curve, Question, curve_of
+from webapp.curves import drawing, estimates, told_apart, words
+from webapp.curves.axes import AXES, DEFAULT_AXIS
+from webapp.curves.bulk import curves_of, thinned_curves
+from webapp.curves.entries import (
+    PUBLISHED,
+    RECIPE,
+    RUN,
+    Entry,
+    label_of,
+    mixed,
+    published_entries,
+    recipe_entries,
+    run_entries,
+    with_fits,
+)
+from webapp.curves.estimates import Said
+from webapp.curves.figure import HTML_NAMES, try_fit
+from webapp.curves.fitting import Question
 from webapp.curves.models import ReferenceFit
+from webapp.curves.selectors import latest_fits, run_totals
 from webapp.runs.models import Run
 
+__all__ = ["FEW_RUNS", "FEW_SERIES", "comparison", "entries_of", "label_of", "payload_of"]
+
 Payload = dict[str, Any]
-GRID_POINTS = 100
-PUBLISHED_SPAN = (0.05, 20.0)  # published curves are drawn between these multiples of their C_mid
+FEW_SERIES = 12  # more than that are drawn from stored fits and sampled points, without bands
+FEW_RUNS = 36
 
 
 def comparison(
-    runs: Sequence[Run], references: Sequence[ReferenceFit], *, x: str = DEFAULT_AXIS, view: str = "rate"
+    runs: Sequence[Run],
+    references: Sequence[ReferenceFit],
+    *,
+    x: str = DEFAULT_AXIS,
+    view: str = "rate",
+    by: str = "run",
 ) -> Payload:
-    """Overlay and table. `view` is "rate" (pass rate) or "share" (share of the gain A - R0 reached).
+    """Overlay and table of runs, each alone or (`by` "recipe") with the others of its recipe. Three queries at most.
 
-    R0 of the published curves is not published, so they can only be drawn as shares; the table has them always.
+    `view`: "rate" (pass rate), "share" (share of the gain A - R0 reached) or "slope" (log F against log C). R0 of
+    published curves is not published, so they are drawn as shares and slopes only; the table has them always.
     """
-    curves = [curve_of(run, x) for run in runs]
-    fits = [try_fit(curve, Question(x))[0] for curve in curves]
-    series = [_run_series(*each, view) for each in zip(runs, curves, fits, strict=True)]
-    if view == "share":
-        series += [_published_series(reference) for reference in references]
-    table = [_run_row(run, fit) for run, fit in zip(runs, fits, strict=True)]
-    table += [_published_row(reference) for reference in references]
-    axis = AXES[x]
+    return payload_of(entries_of(runs, references, x=x, by=by), x=x, view=view, by=by)
+
+
+def entries_of(
+    runs: Sequence[Run], references: Sequence[ReferenceFit], *, x: str = DEFAULT_AXIS, by: str = "run"
+) -> list[Entry]:
+    """What is compared, with fits: made now for a few (so that they can be drawn from), stored ones for many."""
+    own = recipe_entries(runs, run_totals(runs)) if by == RECIPE else run_entries(runs)
+    ids = [run.pk for run in runs]
+    published = published_entries(references)
+    if not is_many(own):
+        curves = curves_of(ids, x)
+        live = {pk: estimates.of_live(try_fit(curve, Question(x))[0]) for pk, curve in curves.items()}
+        return [with_fits(entry, live, curves=curves) for entry in own] + published
+    fits = {pk: estimates.of_stored(fit) for pk, fit in latest_fits(ids, x=x, outlooks=True).items()}
+    thinned = thinned_curves(ids, x)
+    return [with_fits(entry, fits, thinned=thinned) for entry in own] + published
+
+
+def fitted_now(entries: Sequence[Entry], x: str) -> list[Entry]:
+    """The same entries with fits made now, for what stored ones cannot answer. One query; a fit takes milliseconds."""
+    curves = curves_of([run.pk for entry in entries for run in entry.runs], x)
+    live = {pk: estimates.of_live(try_fit(curve, Question(x))[0]) for pk, curve in curves.items()}
+    return [entry if entry.kind == PUBLISHED else with_fits(entry, live, curves=curves) for entry in entries]
+
+
+def is_many(entries: Sequence[Entry]) -> bool:
+    """Whether these are too many to be fitted while somebody waits."""
+    own = [entry for entry in entries if entry.kind != PUBLISHED]
+    return len(own) > FEW_SERIES or sum(len(entry.runs) for entry in own) > FEW_RUNS
+
+
+def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Payload:
+    """What the page draws and says of the entries."""
+    axis, many = AXES[x], is_many(entries)
+    series = [drawing.series(entry, view, many=many) for entry in entries]
+    table = _table(entries)
     return {
         "x": {"key": axis.key, "label": axis.label, "short": axis.short},
+        "y_label": drawing.Y_LABELS[view],
         "view": view,
-        "series": series,
+        "by": by,
+        "many": many,
+        "mixed": mixed(entries),
+        "series": series if view != "rate" else [s for s in series if s["kind"] != PUBLISHED],
         "table": table,
         "scale": _scale(table),
-        "sentences": sentences(runs, fits, references, view),
+        "sentences": told_apart.sentences(entries, view),
+        "notes": _notes(entries, series, view=view, x=x, many=many),
     }
 
 
-def label_of(run: Run) -> str:
-    """Name and seed, as legends show a run."""
-    return f"{run.name}, seed {run.seed}" if f"seed {run.seed}" not in run.name else run.name
+def _notes(
+    entries: Sequence[Entry], series: Sequence[Payload], *, view: str, x: str, many: bool
+) -> list[str]:
+    """What the chart does not show, or shows in another way."""
+    found = []
+    if many:
+        found.append(_sampled_note(entries, x))
+    if mixed(entries):
+        alone = [entry.label for entry in entries if entry.kind == RUN]
+        found.append(
+            f"{words.count(len(alone), 'curve is', 'curves are')} of a single run (thin, dash-dotted): "
+            "its band knows of the noise of its evaluations only, that of a recipe also of how its seeds differ."
+        )
+    left_out = sum(one["left_out"] for one in series)
+    if left_out:
+        found.append(
+            f"{words.count(left_out, 'evaluation')} at or above the fitted ceiling, or at or below R0, "
+            f"{'has' if left_out == 1 else 'have'} no place in the slope view."
+        )
+    if view == "slope":
+        found.append("F(R) = C^B on the fitted curve: the steeper the line, the more efficient the recipe.")
+    hidden = [e.label for e in entries if e.kind != PUBLISHED and not drawing.drawable(e, view)]
+    if hidden:
+        few = ", ".join(hidden[:3]) + (f" and {len(hidden) - 3} more" if len(hidden) > 3 else "")
+        found.append(f"Not drawn here, because the ceiling is not identified: {few}.")
+    none = [e.label for e in entries if e.kind != PUBLISHED and not any(_lengths(e))]
+    if none:
+        few = ", ".join(none[:3]) + (f" and {len(none) - 3} more" if len(none) > 3 else "")
+        found.append(f"No evaluation on this axis yet: {few}.")
+    return found
 
 
-def _run_series(run: Run, curve: Curve, fit: "scaling.Fit | None", view: str) -> Payload:
-    series: Payload = {"id": run.pk, "kind": "run", "label": label_of(run), "points": None, "fit": None}
-    transform = _transform(fit, view)
-    if transform is not None:
-        series["points"] = {"x": curve.x.tolist(), "y": np.asarray(transform(curve.y)).tolist()}
-        if fit is not None and fit.params is not None:
-            series["fit"] = _drawn(fit, curve, transform)
-    return series
+def _lengths(entry: Entry) -> list[int]:
+    return [len(one.x) for one in (*entry.curves, *entry.thinned) if one is not None]
 
 
-def _transform(fit: "scaling.Fit | None", view: str) -> Callable[[Any], Any] | None:
-    """From pass rates to what the view shows; None where this fit cannot be shown in it."""
-    if view == "rate":
-        return lambda rate: rate
-    if fit is None or fit.params is None or fit.status != "ok":
-        return None
-    r0, a = fit.params["R0"], fit.params["A"]
-    return lambda rate: (np.asarray(rate) - r0) / (a - r0)
-
-
-def _drawn(fit: "scaling.Fit", curve: Curve, transform) -> Payload:
-    grid = np.geomspace(fit.window[0], 2 * float(curve.x[-1]), GRID_POINTS)
-    lo, hi = fit.predict_interval(grid, kind="mean")
-    return {
-        "x": grid.tolist(),
-        "y": np.asarray(transform(fit.predict(grid))).tolist(),
-        "lo": np.asarray(transform(lo)).tolist(),
-        "hi": np.asarray(transform(hi)).tolist(),
-        "solid_until": fit.window[1],
-    }
-
-
-def _published_series(reference: ReferenceFit) -> Payload:
-    grid = reference.c_mid * np.geomspace(*PUBLISHED_SPAN, GRID_POINTS)
-    share = eq1(grid, r0=0.0, a=1.0, b=reference.b, c_mid=reference.c_mid)
-    fit = {"x": grid.tolist(), "y": np.asarray(share).tolist(), "lo": None, "hi": None, "solid_until": None}
-    label = f"{reference.name} (published)"
-    return {"id": reference.slug, "kind": "published", "label": label, "points": None, "fit": fit}
-
-
-def _run_row(run: Run, fit: "scaling.Fit | None") -> Payload:
-    return {
-        "id": run.pk,
-        "kind": "run",
-        "label": label_of(run),
-        "recipe": str(run.revision) if run.revision else "",
-        "state": run.state,
-        "ceiling": answers.ceiling_of(fit, DEFAULT_LEVEL),
-        "rows": parameter_rows(fit, DEFAULT_LEVEL) if fit else [],
-        "n": fit.n if fit else 0,
-        "r2": fit.r2 if fit else None,
-    }
-
-
-def _published_row(reference: ReferenceFit) -> Payload:
-    lo, hi = reference.a - reference.margin, reference.a + reference.margin
-    margin = f"published, margin ± {reference.margin:g}"
-    cells = [("A", "A", f"{reference.a:.3f}", margin), ("B", "B", f"{reference.b:.2f}", "published")]
-    cells.append(
-        ("C_mid", "C<sub>mid</sub>", f"{words.amount(reference.c_mid)} {reference.unit}", "published")
+def _sampled_note(entries: Sequence[Entry], x: str) -> str:
+    thinned = [one for entry in entries for one in entry.thinned if one is not None]
+    shown, total = sum(len(one.x) for one in thinned), sum(one.total for one in thinned)
+    fits = "Curves are the stored fits, drawn without their bands"
+    if x != DEFAULT_AXIS:
+        fits = (
+            f"Fits are stored by {AXES[DEFAULT_AXIS].label.lower()} only, so no curves are drawn on this axis"
+        )
+    points = f"{shown:,} of {total:,} evaluations are shown" if shown < total else "Every evaluation is shown"
+    return (
+        f"{points}. {fits}; choose at most {FEW_SERIES} series to have them fitted as their points stand now."
     )
-    cells.append(("R0", "R<sub>0</sub>", "–", "not published"))
-    keys = ("name", "html_name", "value_text", "interval_text")
+
+
+def _table(entries: Sequence[Entry]) -> list[Payload]:
+    """A row for each entry, those of a task and model together, the best ceiling first; published ones last."""
+    places = told_apart.ranks(entries)
+    groups = told_apart.by_rivals(entries)
+    several = len(groups) > 1
+    rows = []
+    for (task, model), rivals in groups.items():
+        ordered = sorted(rivals, key=lambda one: -(one.ceiling["value"] or -1.0))
+        counts = [places.get(one.key) for one in ordered]
+        for entry in ordered:
+            rank = places.get(entry.key)
+            tied = rank is not None and counts.count(rank) > 1
+            extra = {"rank": rank, "tied": tied, "tie_group": f"{task} {model} {rank}" if tied else None}
+            rows.append(_row(entry) | extra | {"group": f"{task}, {model}" if several else ""})
+    index = {entry.key: number for number, entry in enumerate(entries)}
+    published = [
+        _row(entry) | {"rank": None, "tied": False, "tie_group": None, "group": ""}
+        for entry in entries
+        if entry.kind == PUBLISHED
+    ]
+    return [row | {"series": index[row["id"]]} for row in rows + published]
+
+
+def _row(entry: Entry) -> Payload:
+    only = entry.fits[0] if len(entry.fits) == 1 else None
     return {
-        "id": reference.slug,
-        "kind": "published",
-        "label": f"{reference.name} (published)",
-        "recipe": reference.source,
-        "state": "published",
-        "ceiling": {
-            "identified": True, "value": reference.a, "lo": lo, "hi": hi, "text": f"{reference.a:.3f}",
-            "interval_text": margin,
-        },
-        "rows": [dict(zip(keys, cell, strict=True)) for cell in cells],
-        "n": None,
-        "r2": None,
-    }  # fmt: skip
+        "id": entry.key,
+        "kind": entry.kind,
+        "label": entry.label,
+        "recipe": entry.detail,
+        "state": entry.runs[0].state if entry.kind == RUN else entry.kind,
+        "ceiling": entry.ceiling,
+        "rows": _published_rows(entry.reference) if entry.reference else _parameter_rows(entry),
+        "n": sum(fit.n for fit in entry.fits if fit is not None) if entry.kind != PUBLISHED else None,
+        "r2": only.r2 if only else None,
+        "runs": [{"id": run.pk, "label": label_of(run)} for run in entry.runs],
+        "pinned": len(entry.pinned),
+        "said": _said_of_seeds(entry),
+    }
+
+
+def _said_of_seeds(entry: Entry) -> str:
+    """What `scaling.seeds.joint` says of a recipe's runs, and how many of them pin the ceiling."""
+    if not entry.grouped:
+        return ""
+    silent = len(entry.runs) - len(entry.pinned)
+    said = [entry.joint.message] if entry.joint is not None else []
+    if silent and entry.pinned:
+        said.append(
+            f"{silent} of {len(entry.runs)} runs {'does' if silent == 1 else 'do'} not pin the ceiling yet and "
+            f"{'is' if silent == 1 else 'are'} not in it"
+        )
+    return "; ".join(said)
+
+
+def _parameter_rows(entry: Entry) -> list[dict[str, Any]]:
+    """Parameters with their intervals in words; of a run whose ceiling is not identified, R0 and what A is at least."""
+    found = entry.parameters
+    if found is None:
+        return _unpinned_rows(entry)
+    return [_parameter_row(name, *found[name]) for name in estimates.PARAMETERS]
+
+
+def _parameter_row(name: str, value: float, lo: float | None, hi: float | None) -> dict[str, Any]:
+    row = {"name": name, "html_name": HTML_NAMES.get(name, name)}
+    if not math.isfinite(value):
+        return row | {"value_text": "–", "interval_text": "not identified", "value": None, "lo": lo, "hi": hi}
+    ends = [_text(name, end, (lo, hi)) if end is not None else "open" for end in (lo, hi)]
+    numbers = {"value": value, "lo": lo, "hi": hi}
+    return (
+        row
+        | numbers
+        | {
+            "value_text": _text(name, value, (lo, hi)),
+            "interval_text": f"{ends[0]} to {ends[1]}",
+        }
+    )
+
+
+def _text(name: str, value: float, interval: words.Interval) -> str:
+    if name == "B":
+        return f"{value:.2f}"
+    return words.amount(value) if name == "C_mid" else words.rate(value, interval)
+
+
+def _unpinned_rows(entry: Entry) -> list[dict[str, Any]]:
+    if entry.grouped or not entry.drawn_fits:
+        return []
+    fit = entry.drawn_fits[0]
+    bound = fit.intervals["A"][0]
+    nothing: Said = (math.nan, None, None)
+    rows = [_parameter_row(name, *nothing) for name in ("A", "B", "C_mid")]
+    if bound is not None:
+        rows[0]["interval_text"] = f"at least {bound:.2f}"
+    return [*rows, _parameter_row("R0", (fit.params or {})["R0"], *fit.intervals["R0"])]
+
+
+def _published_rows(reference: ReferenceFit) -> list[dict[str, Any]]:
+    margin = f"published, margin ± {reference.margin:g}"
+    cells = [
+        ("A", "A", f"{reference.a:.3f}", margin),
+        ("B", "B", f"{reference.b:.2f}", "published"),
+        ("C_mid", "C<sub>mid</sub>", f"{words.amount(reference.c_mid)} {reference.unit}", "published"),
+        ("R0", "R<sub>0</sub>", "–", "not published"),
+    ]
+    keys = ("name", "html_name", "value_text", "interval_text")
+    return [dict(zip(keys, cell, strict=True)) for cell in cells]
 
 
 def _scale(table: Sequence[Payload]) -> list[float]:
     ends = [row["ceiling"][end] for row in table for end in ("lo", "hi") if row["ceiling"][end] is not None]
     return [max(0.0, min(ends) - 0.05), min(1.0, max(ends) + 0.05)] if ends else [0.0, 1.0]
-
-
-def sentences(
-    runs: Sequence[Run], fits: "Sequence[scaling.Fit | None]", references: Sequence[ReferenceFit], view: str
-) -> list[str]:
-    """For each pair of runs whether they can be told apart, by the paper's rule (section 2.1, A.8)."""
-    said = [_pair_sentence(a, b) for a, b in combinations(list(zip(runs, fits, strict=True)), 2)]
-    if references and view == "rate":
-        said.append(
-            "Published curves state no R0, so they cannot be drawn as pass rates; "
-            "switch to the share of the gain to see their shapes."
-        )
-    if references and runs:
-        said.append("Published pass rates are of other tasks and models: compare shapes, not heights.")
-    return said
-
-
-def _pair_sentence(a: "tuple[Run, scaling.Fit | None]", b: "tuple[Run, scaling.Fit | None]") -> str:
-    (run_a, fit_a), (run_b, fit_b) = a, b
-    name_a, name_b = label_of(run_a), label_of(run_b)
-    if (run_a.task, run_a.model) != (run_b.task, run_b.model):
-        return f"{name_a} and {name_b} differ in task or model: their ceilings are not rivals."
-    if fit_a is None or fit_b is None or fit_a.status != "ok" or fit_b.status != "ok":
-        open_ended = name_a if fit_a is None or fit_a.status != "ok" else name_b
-        return f"{name_a} against {name_b}: the ceiling of {open_ended} is not identified yet, so nothing can be said."
-    return _verdict(compare.compare(fit_a, fit_b), name_a, name_b) + _halfway(fit_a, fit_b, name_a, name_b)
-
-
-def _halfway(fit_a: "scaling.Fit", fit_b: "scaling.Fit", name_a: str, name_b: str) -> str:
-    """Which run is halfway up its curve with less compute, where their intervals of C_mid tell."""
-    half_a, half_b = ((fit.params or {})["C_mid"] for fit in (fit_a, fit_b))
-    if half_a > half_b:
-        return _halfway(fit_b, fit_a, name_b, name_a)
-    latest, earliest = fit_a.interval("C_mid")[1], fit_b.interval("C_mid")[0]
-    if latest is None or earliest is None or latest >= earliest:
-        return ""
-    return f" {name_a} is halfway up its curve with {100 * half_a / half_b:.0f} % of the compute that {name_b} takes."
-
-
-def _verdict(result: compare.Comparison, name_a: str, name_b: str) -> str:
-    delta, (lo, hi) = result.delta_a or 0.0, result.delta_a_interval
-    apart, leader, other = abs(delta), name_a, name_b
-    if delta < 0:
-        leader, other = name_b, name_a
-        lo, hi = None if hi is None else -hi, None if lo is None else -lo
-    lead = " to ".join("open" if end is None else words.signed(end) for end in (lo, hi))
-    if result.winner in ("a", "b"):
-        return (
-            f"{leader} has a higher ceiling than {other}, by {apart:.3f} ({words.percent(DEFAULT_LEVEL)} {lead}); "
-            f"differences up to {compare.MARGIN:g} would count as a tie."
-        )
-    if result.winner == "undecided" and result.delta_a is not None:
-        return (
-            f"{leader} and {other} cannot be told apart yet: the ceiling of the first is {apart:.3f} higher, which may "
-            f"be chance ({words.percent(DEFAULT_LEVEL)} {lead})."
-        )
-    if result.B_a is None or result.B_b is None:
-        return f"{name_a} against {name_b}: {result.reason}."
-    tie = (
-        f"{name_a} and {name_b} tie in ceiling ({apart:.3f} apart, within {compare.MARGIN:g}); "
-        f"at the shared ceiling {result.shared_A:.3f} their B are {result.B_a:.2f} and {result.B_b:.2f}"
-    )
-    if result.more_efficient is None:
-        return f"{tie}, which their intervals do not tell apart."
-    return f"{tie}: {name_a if result.more_efficient == 'a' else name_b} is more efficient."

@@ -29,6 +29,7 @@ class Fit(models.Model):
     n = models.PositiveIntegerField()
     fitted_lo = models.FloatField(null=True)  # x of the first and last point used
     fitted_hi = models.FloatField(null=True)
+    outlook = models.JSONField(null=True)  # band, compute to 90 % of the gain: `webapp.curves.outlook`
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

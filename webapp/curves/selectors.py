@@ -1,8 +1,8 @@
 """Reading stored fits."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.models import Fit
@@ -14,8 +14,8 @@ def stored_fits(run: Run) -> QuerySet[Fit]:
     return Fit.objects.filter(run=run).order_by("-id")
 
 
-def latest_fits(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS) -> dict[str, Fit]:
-    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query."""
+def latest_fits(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS, outlooks: bool = False) -> dict[str, Fit]:
+    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query; `outlooks`: with them."""
     rows = (
         Fit.objects.filter(
             run_id__in=list(run_ids), metric=DEFAULT_METRIC, x=x, cutoff=None, window_lo=None, form="sigmoid"
@@ -23,4 +23,44 @@ def latest_fits(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS) -> dict[str, F
         .order_by("run_id", "-id")
         .distinct("run_id")
     )
+    return {fit.run_id: fit for fit in (rows if outlooks else rows.defer("outlook"))}
+
+
+def run_totals(runs: Sequence[Run]) -> dict[tuple, int]:
+    """(task, model, revision or name) -> how many runs the project has of it, for those of `runs`. One query."""
+    revisions = {run.revision_id for run in runs if run.revision_id}
+    if not revisions:
+        return {}
+    counted = Run.objects.filter(project__in={run.project_id for run in runs}, revision__in=revisions)
+    rows = counted.order_by().values_list("task", "model", "revision").annotate(count=Count("pk"))
+    return {(task, model, revision): count for task, model, revision, count in rows}
+
+
+def halfway_fits(limits: dict[str, float]) -> dict[str, Fit]:
+    """Run -> the newest of its stored fits that had seen no more compute than its limit. One query.
+
+    Reads the whole-curve fits of these runs by their index, nothing of other runs.
+    """
+    if not limits:
+        return {}
+    rows = Fit.objects.raw(
+        _HALFWAY,
+        {
+            "runs": list(limits),
+            "limits": list(limits.values()),
+            "metric": DEFAULT_METRIC,
+            "x": DEFAULT_AXIS,
+        },
+    )
     return {fit.run_id: fit for fit in rows}
+
+
+_HALFWAY = """
+SELECT f.* FROM unnest(%(runs)s::text[], %(limits)s::float8[]) AS wanted(run_id, most)
+JOIN LATERAL (
+    SELECT * FROM curves_fit AS one
+    WHERE one.run_id = wanted.run_id AND one.metric = %(metric)s AND one.x = %(x)s AND one.form = 'sigmoid'
+        AND one.cutoff IS NULL AND one.window_lo IS NULL AND one.fitted_hi <= wanted.most
+    ORDER BY one.fitted_hi DESC, one.id DESC LIMIT 1
+) AS f ON true
+"""

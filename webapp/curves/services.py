@@ -11,6 +11,7 @@ from webapp.curves import answers
 from webapp.curves.axes import DEFAULT_METRIC
 from webapp.curves.fitting import Curve, Question, curve_of, fit_curve
 from webapp.curves.models import Fit
+from webapp.curves.outlook import outlook_of
 from webapp.runs.models import Run
 from webapp.runs.selectors import pass_rates_of
 
@@ -78,4 +79,5 @@ def outcome_of(fit: "scaling.Fit") -> dict[str, Any]:
         "n": fit.n,
         "fitted_lo": fit.window[0],
         "fitted_hi": fit.window[1],
+        "outlook": outlook_of(fit),
     }

@@ -26,8 +26,8 @@ SHAPES = (
 
 
 def shape_path(index: int) -> SafeString:
-    """The path of the shape of series `index`."""
-    return mark_safe(SHAPES[index % SERIES])  # a constant of this module
+    """The path of the shape of series `index`; where the colours start anew the shapes have moved on by one."""
+    return mark_safe(SHAPES[(index + index // SERIES) % SERIES])  # a constant of this module
 
 
 def series_class(index: int) -> str:

@@ -1,6 +1,6 @@
 """Reading recipes and revisions."""
 
-from django.db.models import Count, Max, OuterRef, Prefetch, QuerySet, Subquery
+from django.db.models import Count, Max, OuterRef, Prefetch, Q, QuerySet, Subquery
 
 from webapp.accounts.models import Project
 from webapp.errors import NotFound
@@ -47,3 +47,12 @@ def with_revisions(recipes: QuerySet[Recipe]) -> QuerySet[Recipe]:
     """The same recipes with their revisions fetched, newest first, without the configurations."""
     light = Revision.objects.defer("config").order_by("-number")
     return recipes.prefetch_related(Prefetch("revisions", queryset=light))
+
+
+def revisions_with_runs(project: Project, text: str = "") -> QuerySet[Revision]:
+    """Revisions that were run, with `run_count`, by recipe, the newest revision first; `text` searches names."""
+    found = Revision.objects.filter(recipe__project=project).select_related("recipe").defer("config")
+    if text:
+        found = found.filter(Q(recipe__name__icontains=text) | Q(recipe__slug__icontains=text))
+    counted = found.annotate(run_count=Count("runs")).filter(run_count__gt=0)
+    return counted.order_by("recipe__slug", "-number")

@@ -1,78 +1,133 @@
 """Recipes by ceiling, per task and model."""
 
 import csv
-import math
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
+from webapp.curves.axes import AXES, DEFAULT_AXIS
+from webapp.curves.choice import clean
+from webapp.curves.efficiency import efficiencies
+from webapp.curves.leaderboard import SORTS, in_order, tasks_and_models
 from webapp.curves.leaderboard import leaderboard as ranked_groups
 from webapp.pages.access import current_project
+from webapp.pages.ties import tie_stripes
+from webapp.pages.views.compare import read_budget
+
+__all__ = ["leaderboard", "leaderboard_csv", "leaderboard_efficiency", "tie_stripes"]
 
 CSV_COLUMNS = (
-    "task", "model", "rank", "recipe", "revision", "published", "source", "identified",
-    "A", "lo", "hi", "B", "c90", "at_budget", "seeds", "unit",
+    "task", "model", "rank", "tied", "recipe", "revision", "published", "source", "identified",
+    "A", "lo", "hi", "B", "B_lo", "B_hi", "c90", "c90_lo", "c90_hi", "at_budget", "at_budget_lo", "at_budget_hi",
+    "seeds", "identified_seeds", "evidence", "unit", "runs",
 )  # fmt: skip
+SORT_TITLES = {"": "ceiling", "b": "B", "c90": "compute to 90 %", "rate": "pass rate at the budget", "seeds": "seeds",
+               "evidence": "evidence"}  # fmt: skip
 
 
 @login_required
 @require_GET
 def leaderboard(request: HttpRequest) -> HttpResponse:
     """The tables; a budget that cannot be read is said beside its field and left out."""
-    budget, problem = _budget(request)
-    show_published = request.GET.get("published") == "1"
-    groups = ranked_groups(current_project(request), budget=budget, published=show_published)
+    asked, problem = _asked(request)
+    project = current_project(request)
+    sort = request.GET.get("sort", "")
+    sort = sort if sort in SORTS else ""
+    known = tasks_and_models(project)
+    groups = ranked_groups(project, **asked)
     context = {
-        "groups": [group | {"stripes": tie_stripes(group["rows"])} for group in groups],
-        "show_published": show_published,
-        "has_own": any(not group.get("published") for group in groups),
+        "groups": [_shown(group, sort) for group in groups],
+        "show_published": asked["published"],
+        "has_own": any(not group["published"] for group in groups),
+        "any_own": bool(known),
         "source": next((row["source"] for group in groups for row in group["rows"] if row["published"]), ""),
-        "budget": budget,
+        "budget": asked["budget"],
+        "axis": AXES[asked["x"]],
+        "axes": AXES,
         "problem": problem,
+        "sort": sort,
+        "sort_title": SORT_TITLES[sort],
+        "tasks": sorted({task for task, _ in known}),
+        "models": sorted({model for _, model in known}),
+        "task": asked["task"],
+        "model": asked["model"],
     }
     return render(request, "leaderboard.html", context)
 
 
 @login_required
 @require_GET
+def leaderboard_efficiency(request: HttpRequest) -> HttpResponse:
+    """B at the shared ceiling for the ties of one task and model: asked for by the page, because it fits again."""
+    task, model = (clean(request.GET.get(name, "")) for name in ("task", "model"))
+    groups = ranked_groups(current_project(request), published=False, task=task, model=model)
+    ties = efficiencies(groups[0]["rows"]) if len(groups) == 1 else []
+    return render(request, "leaderboard/_efficiency.html", {"ties": ties})
+
+
+@login_required
+@require_GET
 def leaderboard_csv(request: HttpRequest) -> HttpResponse:
     """The same rows as CSV, for those signed in here; programs use the API."""
-    budget, _ = _budget(request)
-    published = request.GET.get("published") == "1"
+    asked, _ = _asked(request)
     response = HttpResponse(content_type="text/csv")
     response["Content-Disposition"] = 'attachment; filename="leaderboard.csv"'
     writer = csv.writer(response)
     writer.writerow(CSV_COLUMNS)
-    for group in ranked_groups(current_project(request), budget=budget, published=published):
+    for group in ranked_groups(current_project(request), **asked):
         for row in group["rows"]:
             flat = row | {name: group[name] for name in ("task", "model", "unit")}
-            flat["identified"] = row["ceiling"]["identified"]
+            flat |= {"identified": row["ceiling"]["identified"], "runs": " ".join(row["runs"])}
             writer.writerow([flat.get(column) for column in CSV_COLUMNS])
     return response
 
 
-def _budget(request: HttpRequest) -> tuple[float | None, str]:
-    """Device-hours of the query, or None and what is wrong."""
-    text = request.GET.get("budget", "").replace(",", "").strip()
-    if not text:
-        return None, ""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value <= 0:
-        return None, "a number above 0, in device-hours"
-    return value, ""
+def _asked(request: HttpRequest) -> tuple[dict[str, Any], str]:
+    """What `webapp.curves.leaderboard.leaderboard` is asked, and what is wrong with the budget."""
+    budget, problem = read_budget(request)
+    x = request.GET.get("x", "")
+    asked = {
+        "budget": budget,
+        "x": x if x in AXES else DEFAULT_AXIS,
+        "published": request.GET.get("published") == "1",
+        "task": clean(request.GET.get("task", "")),
+        "model": clean(request.GET.get("model", "")),
+    }
+    return asked, problem
 
 
-def tie_stripes(rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
-    """Each row with the class of its tie bar: neighbouring tie groups alternate, who is alone has none."""
-    striped, current, parity = [], None, False
-    for row in rows:
-        if row["tied"] and row["tie_group"] != current:
-            current, parity = row["tie_group"], not parity
-        striped.append((row, ("odd" if parity else "even") if row["tied"] else ""))
-    return striped
+def _shown(group: dict[str, Any], sort: str) -> dict[str, Any]:
+    """A group as its table shows it. Tie bars only in the order of ceilings, where the tied stand together."""
+    places = {id(row): index for index, row in enumerate(group["rows"])}
+    rows = in_order(group["rows"], sort)
+    striped = tie_stripes(rows) if not sort else [(row, "") for row in rows]
+    ties = not group["published"] and any(row["tied"] for row in rows)
+    query = urlencode({"task": group["task"], "model": group["model"]})
+    return group | {
+        "stripes": [
+            (row | {"series": places[id(row)], "compare_url": _evidence_url(row)}, stripe)
+            for row, stripe in striped
+        ],
+        "has_ties": ties,
+        "efficiency_url": f"{reverse('leaderboard-efficiency')}?{query}",
+        "compare_url": _all_url(group),
+    }
+
+
+def _evidence_url(row: dict[str, Any]) -> str:
+    """The comparison of a row's runs."""
+    return f"{reverse('compare')}?{urlencode({'run': row['runs']}, doseq=True)}" if row["runs"] else ""
+
+
+def _all_url(group: dict[str, Any], most: int = 12) -> str:
+    """The comparison of the best recipes of a group, each with all its runs; empty for fewer than two."""
+    rows = [row for row in group["rows"] if row["runs"]][:most]
+    runs = [pk for row in rows for pk in row["runs"]]
+    if len(rows) < 2 or len(runs) > 100:
+        return ""
+    return f"{reverse('compare')}?{urlencode({'run': runs, 'by': 'recipe'}, doseq=True)}"

@@ -1,0 +1,92 @@
+"""Curves of many runs at once, in one query whatever their number: every point, or some that stay where they are."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from django.db import connection
+
+from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
+from webapp.curves.fitting import Curve
+from webapp.runs.models import Point
+from webapp.runs.selectors import effective
+
+SAMPLED_POINTS = 32  # about so many of each run, where many runs share a chart
+_COLUMNS = ("step", "device_hours", "value", "stderr")
+
+
+def curves_of(
+    run_ids: Iterable[str], x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC
+) -> dict[str, Curve]:
+    """Run -> every effective, unsampled point of its series, as `webapp.curves.fitting.curve_of` gives them."""
+    points = effective(Point.objects.filter(series__run__in=list(run_ids), series__metric=metric))
+    known = points.exclude(**{x: None}).order_by("series_id", x, "attempt", "seq")
+    found: dict[str, list[tuple]] = {}
+    for run_id, *row in known.values_list("series__run_id", x, *_COLUMNS):
+        found.setdefault(run_id, []).append(tuple(row))
+    return {run_id: _curve(rows) for run_id, rows in found.items()}
+
+
+def _curve(rows: Sequence[tuple]) -> Curve:
+    start = [row for row in rows if row[0] <= 0]
+    later = [row for row in rows if row[0] > 0]
+    number = lambda value: np.nan if value is None else value
+    return Curve(
+        x=np.array([row[0] for row in later], float),
+        y=np.array([row[3] for row in later], float),
+        se=np.array([number(row[4]) for row in later], float),
+        step=np.array([row[1] for row in later], int),
+        hours=np.array([number(row[2]) for row in later], float),
+        start=tuple(row[3] for row in start),
+        start_se=start[0][4] if start else None,
+    )
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """Some points of a run, x ascending [n], y [n], and how many there are in all."""
+
+    x: np.ndarray
+    y: np.ndarray
+    total: int
+
+
+# The newest point of each 2^k steps. A coarser stretch is a union of finer ones, so more data thins points out but
+# never moves one.
+_THIN = """
+WITH here AS (
+    SELECT s.run_id, p.step, p.attempt, p.seq, p.{x} AS x, p.value
+    FROM runs_series AS s JOIN runs_point AS p ON p.series_id = s.id
+    WHERE s.run_id = ANY(%(runs)s) AND s.metric = %(metric)s AND p.{x} > 0 AND NOT EXISTS (
+        SELECT 1 FROM runs_attempt AS a
+        WHERE a.run_id = s.run_id AND a.number > p.attempt AND a.started_at IS NOT NULL
+            AND (a.resumed_from_step IS NULL OR a.resumed_from_step < p.step))
+), scale AS (
+    SELECT run_id, count(*) AS total, CASE WHEN count(*) <= %(points)s THEN 0 ELSE (
+        SELECT min(k) FROM generate_series(0, 62) AS k WHERE (max(step) >> k) < %(points)s) END AS k
+    FROM here GROUP BY run_id
+), kept AS (
+    SELECT DISTINCT ON (run_id, step >> k) run_id, total, x, value
+    FROM here JOIN scale USING (run_id) ORDER BY run_id, step >> k, attempt DESC, seq DESC
+)
+SELECT run_id, min(total), array_agg(x ORDER BY x), array_agg(value ORDER BY x) FROM kept GROUP BY run_id
+"""
+
+
+def thinned_curves(
+    run_ids: Iterable[str],
+    x: str = DEFAULT_AXIS,
+    metric: str = DEFAULT_METRIC,
+    points: int = SAMPLED_POINTS,
+) -> dict[str, Thinned]:
+    """Run -> at most about `points` of its effective points; more data thins them out but never moves one.
+
+    For charts of many runs only: fits, tables and downloads read every point. KeyError for an axis that is none.
+    """
+    column = AXES[x].key  # one of four names, so that it can stand in the statement
+    parameters: dict[str, Any] = {"runs": list(run_ids), "metric": metric, "points": points}
+    with connection.cursor() as cursor:
+        cursor.execute(_THIN.format(x=column), parameters)
+        rows = cursor.fetchall()
+    return {run_id: Thinned(np.array(at), np.array(value), total) for run_id, total, at, value in rows}

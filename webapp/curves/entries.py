@@ -1,0 +1,217 @@
+"""What a comparison shows side by side: a run, a recipe (its runs together), or a published curve."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+import scaling
+from scaling import seeds
+from scaling.recipes import Columns
+from webapp.curves import estimates
+from webapp.curves.axes import DEFAULT_LEVEL
+from webapp.curves.bulk import Thinned
+from webapp.curves.estimates import RunFit, Said
+from webapp.curves.fitting import Curve
+from webapp.curves.models import ReferenceFit
+from webapp.runs.models import Run
+
+RUN, RECIPE, PUBLISHED = "run", "recipe", "published"
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One series. curves, fits: of its runs, in their order; thinned: some points of each where many share a chart.
+
+    of: how many runs the project has of this recipe, task and model, chosen or not (a recipe only).
+    """
+
+    key: str
+    kind: str
+    label: str
+    detail: str
+    task: str
+    model: str
+    runs: tuple[Run, ...] = ()
+    curves: tuple[Curve | None, ...] = ()
+    thinned: tuple[Thinned | None, ...] = ()
+    fits: tuple[RunFit | None, ...] = ()
+    reference: ReferenceFit | None = None
+    of: int = 0
+    level: float = field(default=DEFAULT_LEVEL)
+
+    @property
+    def rivals(self) -> tuple[str, str]:
+        """Entries with the same pair are rivals: pass rates on another task, or of another model, are none."""
+        return self.task, self.model
+
+    @property
+    def grouped(self) -> bool:
+        """Whether several runs stand behind it as one."""
+        return self.kind == RECIPE
+
+    @cached_property
+    def drawn_fits(self) -> list[RunFit]:
+        """The runs' fits that have a curve."""
+        return [fit for fit in self.fits if fit is not None and fit.params is not None]
+
+    @cached_property
+    def pinned(self) -> list[RunFit]:
+        """The runs' fits that identify their ceiling."""
+        return estimates.identified(self.fits)
+
+    @cached_property
+    def ceiling(self) -> dict:
+        """The ceiling as it may be shown."""
+        if self.reference is not None:
+            return published_ceiling(self.reference)
+        return estimates.ceilings([self.fits])[0]
+
+    @cached_property
+    def joint(self) -> seeds.Joint | None:
+        """The runs pooled by `scaling.seeds.joint`, where each pins its ceiling and was fitted just now."""
+        live = [fit.live for fit in self.pinned if fit.live is not None]
+        return seeds.joint(live, level=self.level) if live and len(live) == len(self.pinned) else None
+
+    @cached_property
+    def parameters(self) -> dict[str, Said] | None:
+        """A, B, C_mid and R0 with their intervals; None where no run pins its ceiling."""
+        if not self.pinned:
+            return None
+        if self.grouped and self.joint is not None:
+            pooled = {name: self.joint.parameters[name] for name in estimates.PARAMETERS}
+            return {
+                name: (one.value, one.lo, one.hi) if one else (np.nan, None, None)
+                for name, one in pooled.items()
+            }
+        return {name: estimates.parameters([self.pinned], name)[0] for name in estimates.PARAMETERS}
+
+    @property
+    def window(self) -> tuple[float, float] | None:
+        """First and last compute fitted by any of its runs; None without a curve."""
+        windows = [fit.window for fit in self.drawn_fits]
+        return (min(lo for lo, _ in windows), max(hi for _, hi in windows)) if windows else None
+
+    def at(self, compute: np.ndarray) -> Columns:
+        """Its curve at computes with the interval of the (mean) curve; NaN without one."""
+        return estimates.curve_at(self.fits, compute)
+
+    @property
+    def live_fit(self) -> "scaling.Fit | None":
+        """The fit of a single run that was made just now."""
+        only = self.drawn_fits[0] if len(self.drawn_fits) == 1 else None
+        return only.live if only else None
+
+
+def label_of(run: Run) -> str:
+    """Name and seed, as legends show a run."""
+    return f"{run.name}, seed {run.seed}" if f"seed {run.seed}" not in run.name else run.name
+
+
+def run_entries(runs: Sequence[Run]) -> list[Entry]:
+    """An entry for each run, without curves and fits. Labels that are the same get the run's id behind them."""
+    seen = Counter(label_of(run) for run in runs)
+    return [_run_entry(run, alike=seen[label_of(run)] > 1) for run in runs]
+
+
+def _run_entry(run: Run, *, alike: bool) -> Entry:
+    label = f"{label_of(run)} ({run.pk})" if alike else label_of(run)
+    recipe = str(run.revision) if run.revision else ""
+    return Entry(run.pk, RUN, label, recipe, run.task, run.model, runs=(run,))
+
+
+def recipe_entries(runs: Sequence[Run], totals: dict[tuple, int]) -> list[Entry]:
+    """Runs of one recipe revision, task and model as one entry.
+
+    A recipe of which there is one run is a single run, too: nothing is known of how its seeds differ.
+    """
+    groups: dict[tuple, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(recipe_key(run), []).append(run)
+    labels = Counter(recipe_name(group[0]) for group in groups.values() if len(group) > 1)
+    found: list[Entry] = []
+    for key, group in groups.items():
+        if len(group) == 1:
+            found += run_entries(group)
+        else:
+            found.append(_recipe_entry(key, group, totals, plain=labels[recipe_name(group[0])] == 1))
+    return found
+
+
+def recipe_key(run: Run) -> tuple:
+    """What runs of one recipe share; tracked runs without a recipe go by their name."""
+    return run.task, run.model, run.revision_id or run.name
+
+
+def recipe_name(run: Run) -> str:
+    """ "ScaleRL rev 2", or the name of a run without a recipe."""
+    return str(run.revision) if run.revision else run.name
+
+
+def _recipe_entry(key: tuple, runs: list[Run], totals: dict[tuple, int], *, plain: bool) -> Entry:
+    label = recipe_name(runs[0])
+    if not plain:
+        label = f"{label} on {runs[0].task}, {runs[0].model}"
+    of = max(totals.get(key, 0), len(runs))
+    chosen = f"{len(runs)} runs" if of == len(runs) else f"{len(runs)} of its {of} runs"
+    ordered = tuple(sorted(runs, key=lambda run: (run.seed, run.pk)))
+    return Entry(
+        "-".join(run.pk for run in ordered[:1]) + f"x{len(runs)}",
+        RECIPE,
+        label,
+        chosen,
+        runs[0].task,
+        runs[0].model,
+        runs=ordered,
+        of=of,
+    )
+
+
+def published_ceiling(reference: ReferenceFit) -> dict:
+    """The ceiling of a published curve, with the margin that its authors work with."""
+    lo, hi = reference.a - reference.margin, reference.a + reference.margin
+    return {
+        "identified": True, "value": reference.a, "lo": lo, "hi": hi, "text": f"{reference.a:.3f}",
+        "interval_text": f"published, margin ± {reference.margin:g}",
+    }  # fmt: skip
+
+
+def published_entries(references: Iterable[ReferenceFit]) -> list[Entry]:
+    """An entry for each published curve."""
+    return [
+        Entry(
+            one.slug,
+            PUBLISHED,
+            f"{one.name} (published)",
+            one.source,
+            one.task,
+            one.model,
+            reference=one,
+        )
+        for one in references
+    ]
+
+
+def with_fits(
+    entry: Entry,
+    fits: dict[str, RunFit | None],
+    *,
+    curves: dict[str, Curve] | None = None,
+    thinned: dict[str, Thinned] | None = None,
+) -> Entry:
+    """The entry with what is known of its runs."""
+    ids = [run.pk for run in entry.runs]
+    return replace(
+        entry,
+        fits=tuple(fits.get(pk) for pk in ids),
+        curves=tuple((curves or {}).get(pk) for pk in ids),
+        thinned=tuple((thinned or {}).get(pk) for pk in ids),
+    )
+
+
+def mixed(entries: Sequence[Entry]) -> bool:
+    """Whether single runs stand beside recipes of several runs."""
+    kinds = {entry.kind for entry in entries}
+    return {RUN, RECIPE} <= kinds
