@@ -33,6 +33,7 @@ INSTALLED_APPS = [
     "webapp.curves",
     "webapp.alarms",
     "webapp.shares",
+    "webapp.studies",
     "webapp.pages",
 ]
 MIDDLEWARE = [

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
+import scaling
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
-from webapp.curves.fitting import Curve
+from webapp.curves.fitting import Curve, Question, fit_curve
 from webapp.runs.models import Point
 from webapp.runs.selectors import effective
 
@@ -41,6 +42,22 @@ def _curve(rows: Sequence[tuple]) -> Curve:
         start=tuple(row[3] for row in start),
         start_se=start[0][4] if start else None,
     )
+
+
+def fits_of(curves: dict[str, Curve], question: Question | None = None) -> "dict[str, scaling.Fit]":
+    """Run -> the fit of its whole curve, as its own page shows it; runs with too few points are left out."""
+    found = {}
+    for run_id, curve in curves.items():
+        try:
+            found[run_id] = fit_curve(curve, question or Question())
+        except scaling.InputError:
+            continue
+    return found
+
+
+def used_hours(curve: Curve | None) -> float:
+    """Device-hours at the newest evaluation."""
+    return float(curve.hours[-1]) if curve is not None and len(curve.hours) and curve.hours[-1] > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ PAGES = (
     ("runs", "Runs", {"runs", "run", "launch"}),
     ("compare", "Compare", {"compare"}),
     ("leaderboard", "Leaderboard", {"leaderboard"}),
+    ("studies", "Studies", {"studies", "study", "new-study"}),
+    ("planner", "Planner", {"planner"}),
     ("recipes", "Recipes", {"recipes", "recipe", "new-revision"}),
 )
 

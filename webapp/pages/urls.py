@@ -3,7 +3,19 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from webapp.pages.views import account, compare, leaderboard, recipes, run, runs, shares, shell
+from webapp.pages.views import (
+    account,
+    compare,
+    leaderboard,
+    new_study,
+    planner,
+    recipes,
+    run,
+    runs,
+    shares,
+    shell,
+    studies,
+)
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="runs"), name="overview"),
@@ -21,6 +33,17 @@ urlpatterns = [
     path("leaderboard", leaderboard.leaderboard, name="leaderboard"),
     path("leaderboard.csv", leaderboard.leaderboard_csv, name="leaderboard-csv"),
     path("leaderboard/efficiency", leaderboard.leaderboard_efficiency, name="leaderboard-efficiency"),
+    path("studies", studies.studies, name="studies"),
+    path("studies/new", new_study.new_study, name="new-study"),
+    path("studies/new/preview", new_study.preview, name="study-preview"),
+    path("studies/<slug:study_id>", studies.study, name="study"),
+    path("studies/<slug:study_id>/state", studies.state, name="study-state"),
+    path("studies/<slug:study_id>/results.csv", studies.results_csv, name="study-csv"),
+    path("studies/<slug:study_id>/runs", studies.add_run, name="study-add-run"),
+    path("studies/<slug:study_id>/runs/<slug:run_id>/remove", studies.remove_run, name="study-remove-run"),
+    path("studies/<slug:study_id>/seeds", studies.launch_seeds, name="study-seeds"),
+    path("studies/<slug:study_id>/stop", studies.stop, name="study-stop"),
+    path("planner", planner.planner, name="planner"),
     path("recipes", recipes.recipes, name="recipes"),
     path("recipes/<slug:slug>", recipes.recipe, name="recipe"),
     path("recipes/<slug:slug>/new", recipes.new_revision, name="new-revision"),

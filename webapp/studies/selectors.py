@@ -1,0 +1,168 @@
+"""Reading studies: one with all that its page needs in a constant number of queries, and the list."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from django.db.models import Count, Q, QuerySet, Sum
+
+import scaling
+from webapp.accounts.models import Project
+from webapp.curves.axes import DEFAULT_METRIC
+from webapp.curves.bulk import curves_of, fits_of, used_hours
+from webapp.curves.fitting import Curve, Question
+from webapp.curves.models import Fit
+from webapp.curves.selectors import latest_fits
+from webapp.errors import NotFound
+from webapp.runs.models import Run, Series, State
+from webapp.runs.selectors import is_pass_rate
+from webapp.runs.states import ENDED
+from webapp.studies.models import Arm, Study, StudyRun
+
+
+@dataclass(frozen=True)
+class Member:
+    """A run of a study with its curve and the fit of all of it; None where there are too few evaluations."""
+
+    run: Run
+    curve: Curve | None
+    fit: "scaling.Fit | None"
+
+    @property
+    def used(self) -> float:
+        """Device-hours at its newest evaluation."""
+        return used_hours(self.curve)
+
+    @property
+    def latest(self) -> float | None:
+        """Its newest pass rate."""
+        return float(self.curve.y[-1]) if self.curve is not None and len(self.curve.y) else None
+
+
+@dataclass(frozen=True)
+class Group:
+    """A variant with its runs, by seed."""
+
+    arm: Arm
+    members: list[Member] = field(default_factory=list)
+
+    @property
+    def fits(self) -> "list[scaling.Fit]":
+        """The fits of the runs that have one with a curve."""
+        return [m.fit for m in self.members if m.fit is not None and m.fit.params is not None]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many runs of a study are where."""
+
+    total: int
+    waiting: int
+    running: int
+    succeeded: int
+    stopped: int  # failed, cancelled or lost
+
+    @property
+    def ended(self) -> int:
+        """Runs that will not go on by themselves."""
+        return self.succeeded + self.stopped
+
+
+def studies_of(project: Project) -> QuerySet[Study]:
+    """The project's studies, newest first, with base recipe, author, and counts of runs by state."""
+    states = "members__run__state"
+    return (
+        Study.objects.filter(project=project)
+        .select_related("base__recipe", "created_by")
+        .annotate(
+            run_count=Count("members"),
+            running_count=Count("members", filter=Q(**{f"{states}__in": [State.RUNNING, State.STOPPING]})),
+            done_count=Count("members", filter=Q(**{states: State.SUCCEEDED})),
+            stopped_count=Count(
+                "members", filter=Q(**{f"{states}__in": [State.FAILED, State.CANCELLED, State.LOST]})
+            ),
+        )
+        .order_by("-created_at", "id")
+    )
+
+
+def study_by_id(project: Project, study_id: str) -> Study:
+    """A study of this project. Raises NotFound, also for one of another project."""
+    found = studies_of(project).filter(pk=study_id.replace("\0", "")).first()
+    if found is None:
+        raise NotFound(f"There is no study {study_id}.")
+    return found
+
+
+def progress_of(study: Study) -> Progress:
+    """Of a study annotated as in `studies_of`."""
+    total, running = study.run_count, study.running_count  # type: ignore[attr-defined]
+    done, stopped = study.done_count, study.stopped_count  # type: ignore[attr-defined]
+    return Progress(total, total - running - done - stopped, running, done, stopped)
+
+
+def version_of(study: Study) -> str:
+    """Changes whenever anything on the study's page does. One cheap query."""
+    seen = study.members.aggregate(runs=Count("pk"), versions=Sum("run__version"))
+    return f"{study.version}.{seen['runs']}.{seen['versions'] or 0}"
+
+
+def groups_of(study: Study, metric: str = DEFAULT_METRIC) -> list[Group]:
+    """The variants in their order, each with its runs, curves and fits. Three queries."""
+    groups = {arm.pk: Group(arm) for arm in study.arms.select_related("revision__recipe")}
+    places = list(
+        StudyRun.objects.filter(study=study)
+        .select_related("run")
+        .defer("run__config")
+        .order_by("run__seed", "id")
+    )
+    curves = curves_of([place.run_id for place in places], metric=metric)
+    fits = fits_of(curves, Question(metric=metric))
+    for place in places:
+        member = Member(place.run, curves.get(place.run_id), fits.get(place.run_id))
+        groups[place.arm_id].members.append(member)
+    return list(groups.values())
+
+
+def metrics_of(study: Study) -> list[str]:
+    """The curves that the study's runs report: the overall pass rate first, then the parts of a mixture."""
+    names = (
+        Series.objects.filter(
+            run__studies__study=study, metric__startswith="eval/", metric__endswith="pass_rate"
+        )
+        .values_list("metric", flat=True)
+        .distinct()
+    )
+    return sorted(filter(is_pass_rate, names), key=lambda name: (name != DEFAULT_METRIC, name))
+
+
+def stored_fits_of(studies: list[Study]) -> dict[str, list[tuple[Arm, list[Fit]]]]:
+    """Study -> its variants in order, each with the newest stored fits of its runs. Three queries for any number."""
+    arms: dict[str, list[Arm]] = defaultdict(list)
+    for arm in Arm.objects.filter(study__in=studies).order_by("study_id", "position"):
+        arms[arm.study_id].append(arm)
+    places = list(StudyRun.objects.filter(study__in=studies).values_list("arm_id", "run_id"))
+    fits = latest_fits({run_id for _, run_id in places})
+    of_arm: dict[int, list[Fit]] = defaultdict(list)
+    for arm_id, run_id in places:
+        if run_id in fits:
+            of_arm[arm_id].append(fits[run_id])
+    return {study.pk: [(arm, of_arm[arm.pk]) for arm in arms[study.pk]] for study in studies}
+
+
+def runs_to_add(study: Study, most: int) -> QuerySet[Run]:
+    """The project's newest runs that are not in the study."""
+    inside = StudyRun.objects.filter(study=study).values("run_id")
+    return (
+        Run.objects.filter(project=study.project)
+        .exclude(pk__in=inside)
+        .only("name", "seed", "task", "model")
+        .order_by("-created_at", "id")[:most]
+    )
+
+
+def is_live(progress: Progress) -> bool:
+    """Whether anything may still change by itself."""
+    return progress.ended < progress.total
+
+
+__all__ = ["ENDED", "Group", "Member", "Progress", "groups_of", "studies_of", "study_by_id", "version_of"]
