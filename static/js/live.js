@@ -52,6 +52,6 @@ export async function fetchJson(url) {
   if (response.status === 204) return null;
   if (response.redirected) throw Object.assign(new Error("You have been signed out. Reload the page to sign in again."), { final: true });
   if (response.status === 404) throw Object.assign(new Error("This run is not there any more."), { final: true });
-  if (!response.ok) throw new Error(`status ${response.status}`);
+  if (!response.ok) throw Object.assign(new Error(`status ${response.status}`), { status: response.status });
   return response.json();
 }
