@@ -61,6 +61,7 @@ export function line(x, y, colour, dash = "solid", axes = {}) {
 export function runChart(payload, colour, scale, narrow) {
   const traces = payload.fit?.solid ? fitTraces(payload.fit, colour) : [];
   for (const role of ["excluded", "fitted", "after"]) traces.push(pointTrace(payload, role, colour));
+  if (payload.points.role.includes("outlier")) traces.push(pointTrace(payload, "outlier", colour));
   if (payload.start && scale === "linear") traces.push(startTrace(payload.start, colour));
   const layout = baseLayout(colour, payload.x, scale, xRange(payload, scale), yRange(payload));
   layout.shapes = shapes(payload, colour);
@@ -77,7 +78,9 @@ function fitTraces(fit, colour) {
   ];
 }
 
-function marker(role, colour) {
+/** A point of a role: colour and shape change together. */
+export function marker(role, colour) {
+  if (role === "outlier") return { symbol: "x-thin-open", size: 8, line: { color: colour.bad, width: 1.8 } };
   if (role === "fitted") return { size: 7, color: colour.c1, line: { width: 0 } };
   const edge = role === "after" ? { color: colour.c2, width: 1.6 } : { color: colour.mark, width: 1.2 };
   return { size: 7, color: colour.card, line: edge };
@@ -123,11 +126,17 @@ function yRange({ points, fit, ceiling, start }) {
   return [lo - pad, hi + pad * 1.4];
 }
 
-function shapes({ fit, ceiling }, colour) {
+/** The ground of the fitted window, shaded. */
+export function windowShape({ fit }, colour) {
   if (!fit) return [];
   const [lo, hi] = fit.window;
   const window = { type: "rect", yref: "y domain", x0: lo, x1: hi, y0: 0, y1: 1, line: { width: 0 } };
-  const found = [{ ...window, fillcolor: faded(colour.accent, 0.05), layer: "below" }];
+  return [{ ...window, fillcolor: faded(colour.accent, 0.05), layer: "below" }];
+}
+
+function shapes({ fit, ceiling }, colour) {
+  if (!fit) return [];
+  const found = windowShape({ fit }, colour);
   const height = ceiling.identified ? ceiling.value : ceiling.lo;
   if (height !== null) {
     const ink = ceiling.identified ? colour.accent : colour.mark;

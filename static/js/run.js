@@ -1,23 +1,23 @@
-// The run page: draws the payload, keeps it fresh, and asks again when the question (axis, window) changes.
+// The run page: draws the payload, keeps it fresh, and asks again when the question (axis, view, window) changes.
 import { CONFIG, keepTicks, runChart } from "./chart.js";
 import { amount, colours } from "./format.js";
 import { fetchJson, keepAsking } from "./live.js";
+import { followPanel } from "./run_panel.js";
+import { gainChart, slopeChart } from "./views.js";
 import { fittedWindow } from "./window.js";
 
 const chart = document.getElementById("chart");
 const box = document.getElementById("chart-box");
-const empty = document.getElementById("chart-empty");
-const query = new URLSearchParams(location.search);
 const OVERALL = "eval/pass_rate";
-const number = (name) => (query.get(name) ? Number(query.get(name)) : null);
 
 let payload = JSON.parse(document.getElementById("figure").textContent);
-const question = { x: payload.x.key, metric: payload.metric, lo: number("lo"), cutoff: number("cutoff") };
-let scale = query.get("scale") === "linear" ? "linear" : "log";
+const question = { ...payload.asked }; // what the server understood of the address
+let scale = new URLSearchParams(location.search).get("scale") === "linear" ? "linear" : "log";
 let asking = false;
 let askAgain = false;
 
 const handles = fittedWindow({ box, chart, controls: document.getElementById("window-controls"), changed: ask });
+const panel = followPanel({ ended: () => payload.ended, applyWindow: ask, askTarget });
 
 function ask(changes) {
   Object.assign(question, changes);
@@ -32,7 +32,7 @@ async function refit() {
   try {
     do {
       askAgain = false;
-      show(await fetchJson(figureUrl(false)));
+      show(await fetchJson(figureUrl(question)));
     } while (askAgain);
   } catch (error) {
     if (error.final) throw error; // otherwise the poll says so, and brings the answer when it can
@@ -42,17 +42,30 @@ async function refit() {
   }
 }
 
-function figureUrl(onlyNew) {
-  const parameters = new URLSearchParams({ x: question.x, metric: question.metric });
-  if (question.lo !== null) parameters.set("lo", question.lo);
-  if (question.cutoff !== null) parameters.set("cutoff", question.cutoff);
-  if (onlyNew && payload.version !== null) parameters.set("since", payload.version);
-  return `${location.pathname}/figure?${parameters}`;
+/** A target that cannot be read stays in the form, with the reason; the page goes on with the last good one. */
+async function askTarget({ target, of }) {
+  try {
+    const next = await fetchJson(figureUrl({ ...question, target, of }));
+    Object.assign(question, { target, of });
+    show(next);
+  } catch (error) {
+    if (error.status !== 400) payload.version = null;
+  }
+}
+
+function figureUrl(asked, since = null) {
+  const { robust, ...rest } = asked;
+  const wanted = Object.entries({ ...rest, robust: robust ? 1 : null, since }).filter(([, value]) => value !== null && value !== "");
+  return `${location.pathname}/figure?${new URLSearchParams(wanted)}`;
 }
 
 function keepUrl() {
   const url = new URL(location);
-  const wanted = { x: question.x === "device_hours" ? null : question.x, metric: question.metric === OVERALL ? null : question.metric, scale: scale === "log" ? null : scale, lo: question.lo, cutoff: question.cutoff };
+  const { x, metric, view, robust, lo, cutoff } = question;
+  const wanted = {
+    x: x === "device_hours" ? null : x, metric: metric === OVERALL ? null : metric, view: view === "curve" ? null : view,
+    scale: scale === "log" ? null : scale, robust: robust ? 1 : null, lo, cutoff,
+  };
   for (const [name, value] of Object.entries(wanted)) {
     if (value === null) url.searchParams.delete(name);
     else url.searchParams.set(name, value);
@@ -63,18 +76,28 @@ function keepUrl() {
 function show(next) {
   payload = next;
   draw();
-  handles.show(payload, { lo: question.lo, cutoff: question.cutoff });
   showWords();
+  panel.answered([payload.fit?.digest ?? payload.points.x.length, question]);
 }
 
 function draw() {
   const nothing = !payload.points.x.length && !payload.start;
-  empty.hidden = !nothing;
-  chart.hidden = nothing;
-  document.getElementById("legend").hidden = nothing;
-  if (nothing) return;
+  const why = nothing ? "" : payload.view.why;
+  document.getElementById("chart-empty").hidden = !nothing;
+  document.getElementById("view-empty").hidden = !why;
+  document.getElementById("legend").hidden = nothing || Boolean(why);
+  chart.hidden = nothing || Boolean(why);
+  if (!chart.hidden) plot();
+  handles.show(payload, { lo: question.lo, cutoff: question.cutoff });
+}
+
+const CHARTS = { curve: runChart, slope: slopeChart, gain: gainChart };
+
+function plot() {
   const first = !chart._fullLayout;
-  const { traces, layout } = runChart(payload, colours(), scale, chart.clientWidth < 480);
+  const view = payload.view.key;
+  const { traces, layout } = CHARTS[view](payload, colours(), scale, chart.clientWidth < 480);
+  layout.uirevision = `${view} ${payload.x.key} ${scale}`; // a zoom survives what arrives, not another question
   window.Plotly.react(chart, traces, layout, CONFIG);
   if (first) {
     keepTicks(chart);
@@ -88,6 +111,7 @@ function showWords() {
   for (const node of document.querySelectorAll("[data-text]")) write(node, String(at(node.dataset.text) ?? ""));
   for (const node of document.querySelectorAll("[data-html]")) writeHtml(node, at(node.dataset.html) ?? "");
   for (const node of document.querySelectorAll("[data-show^=actions]")) node.hidden = !at(node.dataset.show);
+  for (const node of document.querySelectorAll("[data-views]")) node.hidden = !node.dataset.views.split(" ").includes(payload.view.key);
   const state = document.getElementById("state");
   state.dataset.state = payload.state;
   write(state, `${payload.state_label.toLowerCase()}, attempt ${payload.attempt}`);
@@ -96,13 +120,32 @@ function showWords() {
   document.getElementById("alarm").hidden = !payload.alarm;
   document.getElementById("alarm").className = `pill ${payload.alarm_level}`;
   document.getElementById("ceiling").classList.toggle("words", !payload.ceiling.identified);
+  document.getElementById("copy-summary").dataset.copy = payload.summary;
   const progress = document.getElementById("progress");
   progress.hidden = payload.progress.share === null;
   progress.querySelector("rect").setAttribute("width", 100 * (payload.progress.share ?? 0));
   document.getElementById("after").hidden = !payload.after;
   document.getElementById("hindsight").hidden = !payload.hindsight || Boolean(payload.after);
+  document.getElementById("view-sentence").hidden = !payload.view.sentence;
+  showLeftOut();
+  showControls();
   showParameters();
   showCurves();
+}
+
+function showLeftOut() {
+  const { left_out: out } = payload;
+  document.getElementById("left-out").hidden = !out;
+  document.getElementById("outlier-key").hidden = !payload.points.role.includes("outlier") || payload.view.key === "gain";
+  if (out) write(document.getElementById("robust"), out.robust ? "Use every evaluation" : "Fit without");
+}
+
+function showControls() {
+  pressed("view", payload.view.key);
+  pressed("x", payload.x.key);
+  const isSlope = payload.view.key === "slope"; // log F is a line against log C only
+  pressed("scale", isSlope ? "log" : scale);
+  for (const button of document.querySelectorAll("[data-scale=linear]")) button.disabled = isSlope;
 }
 
 /** A run on a mixture of tasks has a curve for each part; parts may appear with the first evaluation. */
@@ -138,6 +181,7 @@ function showParameters() {
     const tr = document.createElement("tr");
     const [name, value, interval] = ["td", "td", "td"].map((tag) => tr.appendChild(document.createElement(tag)));
     name.innerHTML = row.html_name; // one of four constants of the server
+    name.title = row.meaning;
     value.textContent = row.value_text;
     interval.textContent = row.interval_text;
     value.className = "num";
@@ -148,81 +192,43 @@ function showParameters() {
 }
 
 function pressed(attribute, value) {
-  for (const button of document.querySelectorAll(`[data-${attribute}]`)) {
+  for (const button of document.querySelectorAll(`button[data-${attribute}]`)) {
     button.setAttribute("aria-pressed", String(button.dataset[attribute] === value));
   }
 }
 
 document.addEventListener("click", (event) => {
-  const toPanel = event.target.closest("a[data-panel]");
-  if (toPanel) showPanel(event, toPanel.dataset.panel);
-  const button = event.target.closest("button[data-x], button[data-scale], #show-hindsight, a[data-tab]");
+  const button = event.target.closest("button[data-x], button[data-view], button[data-scale], #show-hindsight, #robust");
   if (!button) return;
   if (button.dataset.x) {
-    pressed("x", button.dataset.x);
     ask({ x: button.dataset.x, lo: null, cutoff: null }); // a window in hours says nothing about tokens
+  } else if (button.dataset.view) {
+    ask({ view: button.dataset.view });
   } else if (button.dataset.scale) {
     scale = button.dataset.scale;
-    pressed("scale", scale);
     keepUrl();
     draw();
-    handles.place();
-  } else if (button.id === "show-hindsight") {
-    ask({ lo: null, cutoff: payload.hindsight.cutoff });
+    showControls();
+  } else if (button.id === "robust") {
+    ask({ robust: !payload.left_out.robust });
   } else {
-    const url = new URL(location);
-    url.searchParams.set("tab", button.dataset.tab);
-    history.replaceState(null, "", url);
+    ask({ lo: null, cutoff: payload.hindsight.cutoff });
   }
 });
 
 document.getElementById("curve").addEventListener("change", (event) => ask({ metric: event.target.value }));
-
-/** Where the panel is on the page the link scrolls to it; else it opens the diagnostics. */
-function showPanel(event, id) {
-  const panel = document.getElementById(id);
-  if (!panel) return;
-  event.preventDefault();
-  panel.scrollIntoView({ block: "center", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-  panel.focus({ preventScroll: true });
-}
-
-// Tabs: only the panel is refreshed, and only where something can have changed.
-const REFRESHED = new Set(["diagnostics", "log", "attempts"]);
-let panelIsOld = false;
-function refreshPanel() {
-  const panel = document.getElementById("panel");
-  const wanted = panelIsOld || panel.dataset.tab === "log";
-  if (!wanted || document.hidden || !REFRESHED.has(panel.dataset.tab)) return;
-  panelIsOld = false;
-  window.htmx.trigger(panel, "refresh");
-}
-let logAtEnd = true;
-document.addEventListener("htmx:beforeSwap", () => {
-  const log = document.getElementById("log");
-  logAtEnd = !log || log.scrollHeight - log.scrollTop - log.clientHeight < 24;
-});
-document.addEventListener("htmx:afterSwap", settlePanel);
-function settlePanel() {
-  const log = document.getElementById("log");
-  if (log && logAtEnd) log.scrollTop = log.scrollHeight;
-}
-
 document.addEventListener("theme-changed", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-pressed("scale", scale);
 show(payload);
-settlePanel();
 
-setInterval(() => { if (!payload.ended || panelIsOld) refreshPanel(); }, 2_500);
 keepAsking({
   banner: document.getElementById("banner"),
   ended: () => payload.ended,
   ask: async () => {
     if (asking) return;
-    const next = await fetchJson(figureUrl(true));
+    const next = await fetchJson(figureUrl(question, payload.version));
     if (next === null || asking) return;
-    panelIsOld = true;
+    panel.isOld();
     show(next);
   },
 });

@@ -52,10 +52,12 @@ export function fittedWindow({ box, chart, controls, changed }) {
   }
 
   function place() {
-    const usable = payload !== null && xs().length > FEWEST && chart._fullLayout;
+    const usable = payload !== null && xs().length > FEWEST;
+    const drawn = usable && !chart.hidden && chart._fullLayout; // a view that cannot be drawn still has its window
     controls.hidden = !usable;
-    for (const node of Object.values(handles)) node.hidden = !usable;
-    if (!usable) return;
+    for (const node of Object.values(handles)) node.hidden = !drawn;
+    if (usable) describe();
+    if (!drawn) return;
     const { xaxis, yaxis } = chart._fullLayout;
     for (const [end, node] of Object.entries(handles)) {
       const px = edge(end);
@@ -65,7 +67,6 @@ export function fittedWindow({ box, chart, controls, changed }) {
       node.style.height = `${yaxis._length}px`;
       node.classList.toggle("flip", px < xaxis._offset + 140);
     }
-    describe();
   }
 
   function describe() {

@@ -83,8 +83,14 @@ def get_figure(request: HttpRequest, run_id: str, query: Query[FigureQuery]) -> 
     run = run_of(request, run_id)
     if query.since is not None and query.since >= run.version:
         return HttpResponse(status=204)
-    window = {"cutoff": query.cutoff, "window_lo": query.lo}
-    return run_figure(run, x=query.x, metric=query.metric, level=query.level, **window)
+    return run_figure(
+        run,
+        x=query.x,
+        metric=query.metric,
+        level=query.level,
+        cutoff=query.cutoff,
+        window_lo=query.lo,
+    )
 
 
 @router.get("/runs/{run_id}/fits", auth=READ, response=dict[str, Any], summary="A run's stored fits")

@@ -3,6 +3,8 @@
 A ceiling never comes without its interval; where the data do not identify it, the answer says so instead.
 """
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,31 @@ from webapp.curves.fitting import Curve, Question
 
 Payload = dict[str, Any]
 SHARE_OF_GAIN = 0.9  # the target cell asks for the compute to this share of the gain A - R0
+UNITS = {"device_hours": "device-hours", "flops": "FLOPs", "tokens": "tokens", "step": "steps"}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A target: `value` in (0, 1), a pass rate (of="rate") or a share of the gain A - R0 (of="gain")."""
+
+    value: float = SHARE_OF_GAIN
+    of: str = "gain"
+
+    @property
+    def text(self) -> str:
+        """After "to": "reach 0.60", "90 % of the gain"."""
+        return f"reach {self.value:.4g}" if self.of == "rate" else f"{100 * self.value:.4g} % of the gain"
+
+    def rate(self, fit: "scaling.Fit") -> float | None:
+        """The pass rate that it means for this fit; None for a share of a gain that is not identified."""
+        if self.of == "rate":
+            return self.value
+        if fit.params is None or fit.status != "ok":
+            return None
+        return fit.params["R0"] + self.value * (fit.params["A"] - fit.params["R0"])
+
+
+DEFAULT_GOAL = Goal()
 
 
 def ceiling(status: str, interval: words.Interval | None, value: float | None, level: float) -> Payload:
@@ -35,7 +62,7 @@ def ceiling(status: str, interval: words.Interval | None, value: float | None, l
         "lo": lo,
         "hi": None,
         "text": "not identified yet",
-        "interval_text": f"{words.percent(level)} at least {lo:.2f}"
+        "interval_text": f"{words.percent(level)} at least {floored(lo)}"
         if lo is not None
         else "too few evaluations",
     }
@@ -100,19 +127,43 @@ def mean_interval(fit: "scaling.Fit", at: float) -> tuple[float, float]:
     return float(np.squeeze(lo)), float(np.squeeze(hi))
 
 
-def target(fit: "scaling.Fit | None", axis: Axis, question: Question) -> Payload:
-    """Compute to 90 % of the gain."""
-    title = "To 90 % of the gain"
-    if fit is None or fit.params is None or fit.status != "ok":
+def target(fit: "scaling.Fit | None", axis: Axis, question: Question, goal: Goal = DEFAULT_GOAL) -> Payload:
+    """Compute to the goal, a pass rate or a share of the gain; what is above the ceiling or not known is said."""
+    title = f"To {goal.text}"
+    if fit is None or fit.params is None:
+        return {"title": title, "value_text": "–", "sentence": "needs a fit"}
+    rate = goal.rate(fit)
+    if rate is None:
         return {"title": title, "value_text": "–", "sentence": "needs an identified ceiling"}
-    goal = fit.params["R0"] + SHARE_OF_GAIN * (fit.params["A"] - fit.params["R0"])
-    lo, hi = fit.compute_for_interval(goal)
-    show = lambda value: "never" if value is None else words.amount(value)
+    lo, hi = fit.compute_for_interval(rate)
+    of_gain = f"{goal.text}; " if goal.of == "gain" else ""
+    if fit.status != "ok":
+        return {
+            "title": title,
+            "value_text": "–",
+            "sentence": f"not identified; {_not_before(lo, axis, question)}",
+        }
+    found = fit.compute_for(rate)
+    if math.isinf(found):
+        sentence = f"above the ceiling; {_not_before(lo, axis, question)}"
+        return {"title": title, "value_text": "never", "sentence": sentence}
     return {
-        "title": f"To reach {goal:.2f}",
-        "value_text": f"{words.amount(fit.compute_for(goal))} {axis.short}",
-        "sentence": f"90 % of the gain; {words.percent(question.level)} between {show(lo)} and {show(hi)}",
+        "title": f"To reach {rate:.2f}" if goal.of == "gain" else title,
+        "value_text": f"{words.amount(found)} {axis.short}" if found > 0 else "at the start",
+        "sentence": f"{of_gain}{compute_between((lo, hi), question.level)}",
     }
+
+
+def compute_between(interval: words.Interval, level: float) -> str:
+    """An interval of the compute to a target: an end that is open is never reached."""
+    lo, hi = (("never" if end is None else words.amount(end)) for end in interval)
+    return f"{words.percent(level)} between {lo} and {hi}"
+
+
+def _not_before(lo: float | None, axis: Axis, question: Question) -> str:
+    if lo is None:
+        return f"outside the {words.percent(question.level)} band at any compute"
+    return f"{words.percent(question.level)} not before {words.amount(lo)} {axis.short}"
 
 
 def after(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload | None:
@@ -149,7 +200,7 @@ def advice(fit: "scaling.Fit | None", curve: Curve, axis: Axis, end_x: float | N
     beyond = end_x if end_x is not None and end_x > at * 1.02 and not ended else 2 * at
     gain, lo, hi = plan.gain(fit, at, beyond)
     more = f"the next {words.amount(beyond - at)} {axis.short}"
-    share = f"{words.signed(gain)} (90 % {words.signed(lo)} to {words.signed(hi)})"
+    share = f"{words.signed(gain)} ({words.percent(fit.level)} {words.signed(lo)} to {words.signed(hi)})"
     if fit.noise_sd is not None and hi < fit.noise_sd:
         return f"Close to its ceiling: {more} would add {share}, less than the noise of one evaluation."
     return f"{'Worth continuing' if lo > 0 else 'Perhaps worth continuing'}: {more} would add {share}."
@@ -161,3 +212,37 @@ def fit_sentence(fit: "scaling.Fit | None", message: str = "") -> str:
         return message or "No fit yet."
     r2 = f", R² {fit.r2:.3f}" if fit.r2 is not None and np.isfinite(fit.r2) else ""
     return f"{words.count(fit.n, 'point')}{r2}. {fit.message}".strip()
+
+
+def ceiling_sentence(ceiling: Payload, level: float) -> str:
+    """ "ceiling 0.610, 90 % between 0.596 and 0.627", or "ceiling not identified yet: at least 0.48 (90 %)"."""
+    if ceiling["identified"]:
+        return f"ceiling {ceiling['text']}, {ceiling['interval_text']}"
+    if ceiling["lo"] is None:
+        return "ceiling not identified yet: too few evaluations"
+    return f"ceiling not identified yet: at least {floored(ceiling['lo'])} ({words.percent(level)})"
+
+
+def floored(bound: float) -> str:
+    """A lower bound with two decimals, rounded down: rounding up would promise more than is known."""
+    return f"{math.floor(100 * bound) / 100:.2f}"
+
+
+def summary(name: str, fit: "scaling.Fit | None", axis: Axis, level: float) -> str:
+    """One sentence that can be pasted: the ceiling and the other parameters with their intervals, and from what."""
+    said, unit = f"{name}: {ceiling_sentence(ceiling_of(fit, level), level)}", UNITS[axis.key]
+    if fit is None or fit.params is None:
+        return f"{said}."
+    if fit.status == "ok":
+        two = lambda value: f"{value:.2f}"
+        b = _with_interval(two(fit.params["B"]), fit.interval("B"), two)
+        c_mid = _with_interval(words.amount(fit.params["C_mid"]), fit.interval("C_mid"), words.amount)
+        said += f"; B {b}; half of the gain at {c_mid} {unit}"
+    span = " to ".join(words.amount(end) for end in fit.window)
+    left = f", {words.count(len(fit.left_out), 'outlier')} left out" if fit.left_out else ""
+    return f"{said}. From {words.count(fit.n, 'evaluation')}, {span} {unit}{left}."
+
+
+def _with_interval(value: str, interval: words.Interval, show) -> str:
+    lo, hi = ("open" if end is None else show(end) for end in interval)
+    return f"{value} ({lo} to {hi})"

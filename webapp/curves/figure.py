@@ -3,14 +3,19 @@
 Every number comes from `scaling`; the page draws and computes nothing.
 """
 
+import logging
 from typing import Any
 
 import numpy as np
 
 import scaling
-from webapp.curves import answers, words
+from webapp.curves import answers, chart_views, words
+from webapp.curves.answers import DEFAULT_GOAL, Goal
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC, Axis
-from webapp.curves.fitting import Curve, Question, curve_of, fit_curve
+from webapp.curves.chart_views import DEFAULT_VIEW
+from webapp.curves.fitting import CRASHED, Curve, Question, curve_of, outliers, try_fit
+from webapp.curves.outliers import left_out
+from webapp.curves.parameters import parameter_rows
 from webapp.runs.models import Run, State
 from webapp.runs.selectors import part_of, pass_rates_of
 
@@ -18,7 +23,7 @@ Payload = dict[str, Any]
 BAND_POINTS = 120
 ENDED = {State.SUCCEEDED, State.FAILED, State.CANCELLED, State.LOST}
 MIN_POINTS_FOR_HINDSIGHT = 5
-HTML_NAMES = {"C_mid": "C<sub>mid</sub>", "R0": "R<sub>0</sub>"}
+log = logging.getLogger(__name__)
 
 
 def run_figure(
@@ -29,48 +34,75 @@ def run_figure(
     window_lo: float | None = None,
     level: float = DEFAULT_LEVEL,
     metric: str = DEFAULT_METRIC,
+    robust: bool = False,
+    view: str = DEFAULT_VIEW,
+    goal: Goal = DEFAULT_GOAL,
 ) -> Payload:
     """The payload for one question. A window without enough points gives a payload without a fit, and says why.
 
     `metric` is one of the run's pass rates, overall or of a part; one that it does not report is an empty curve.
+    `view` is one of `chart_views.VIEWS`; `goal` is what the target cell asks for. A fit that crashes is logged, and
+    the payload says so.
     """
-    axis, question = AXES[x], Question(x, cutoff, window_lo, level, metric)
+    axis, question = AXES[x], Question(x, cutoff, window_lo, level, metric, robust=robust)
     curve = curve_of(run, x, metric)
+    names = pass_rates_of(run)
     fit, problem = try_fit(curve, question)
-    end_x = end_of_budget(run, curve)
-    ended = run.state in ENDED
+    try:
+        said = _said(run, curve, question, fit, problem, view, goal)
+    except Exception:
+        log.exception("what the fit of run %s says crashed: %s", run.pk, question)
+        said = _said(run, curve, question, None, CRASHED, view, goal)
     return {
         "version": run.version,
         "state": run.state,
         "state_label": run.get_state_display(),
         "state_reason": run.state_reason,
-        "ended": ended,
+        "ended": run.state in ENDED,
         "attempt": run.attempt_number,
         "x": {"key": axis.key, "label": axis.label, "short": axis.short},
         "metric": metric,
         "metric_label": metric_label(run, metric),
-        "curves": [{"metric": name, "label": curve_label(name)} for name in pass_rates_of(run)],
+        "curves": [{"metric": name, "label": curve_label(name)} for name in names],
         "progress": progress(run, curve),
-        "points": points(curve, question),
         "start": start(curve),
-        "fit": fit_payload(fit, question, curve, end_x) if fit else None,
-        "ceiling": answers.ceiling_of(fit, level),
-        "now": answers.now(fit, curve, question),
-        "end": answers.at_compute(fit, end_x, question, has_budget=run.budget_hours is not None),
-        "target": answers.target(fit, axis, question),
-        "after": answers.after(fit, curve, question),
-        "hindsight": hindsight(curve, axis, question),
-        "advice": answers.advice(fit, curve, axis, end_x, ended),
-        "fit_sentence": answers.fit_sentence(fit, problem),
+        "view_labels": chart_views.labels(axis),
+        **said,
     }
 
 
-def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]":
-    """The fit, or None and the reason in words."""
-    try:
-        return fit_curve(curve, question), ""
-    except scaling.InputError as error:
-        return None, f"No fit yet: {error.reason}."
+def _said(
+    run: Run,
+    curve: Curve,
+    question: Question,
+    fit: "scaling.Fit | None",
+    problem: str,
+    view: str,
+    goal: Goal,
+) -> Payload:
+    """All that rests on the fit."""
+    axis, level, end_x = AXES[question.x], question.level, end_of_budget(run, curve)
+    role = roles(curve, question, fit)
+    return {
+        "points": points(curve, role),
+        "fit": fit_payload(fit, question, curve, end_x) if fit else None,
+        "view": chart_views.view_payload(view, fit, curve, question, axis, role, end_x),
+        "ceiling": answers.ceiling_of(fit, level),
+        "now": answers.now(fit, curve, question),
+        "end": answers.at_compute(fit, end_x, question, has_budget=run.budget_hours is not None),
+        "target": answers.target(fit, axis, question, goal),
+        "after": answers.after(fit, curve, question),
+        "hindsight": hindsight(curve, axis, question) if fit else None,
+        "advice": answers.advice(fit, curve, axis, end_x, run.state in ENDED),
+        "fit_sentence": answers.fit_sentence(fit, problem),
+        "summary": answers.summary(name_of(run), fit, axis, level),
+        "left_out": left_out(curve, question, fit, axis),
+    }
+
+
+def name_of(run: Run) -> str:
+    """The run's name with its seed, as a sentence about it starts."""
+    return run.name if f"seed {run.seed}" in run.name else f"{run.name}, seed {run.seed}"
 
 
 def metric_label(run: Run, metric: str = DEFAULT_METRIC) -> str:
@@ -86,9 +118,14 @@ def curve_label(metric: str) -> str:
     return part_of(metric) or "all parts"
 
 
-def points(curve: Curve, question: Question) -> Payload:
-    """All points with the role each has in this fit."""
+def roles(curve: Curve, question: Question, fit: "scaling.Fit | None") -> np.ndarray:
+    """[n] of the role that each point has in this fit: fitted, outlier, after the cutoff, or excluded before it."""
     role = np.where(curve.inside(question), "fitted", np.where(curve.after(question), "after", "excluded"))
+    return np.where(outliers(curve, question, fit), "outlier", role)
+
+
+def points(curve: Curve, role: np.ndarray) -> Payload:
+    """All points with their roles."""
     return {
         "x": curve.x.tolist(),
         "y": curve.y.tolist(),
@@ -136,6 +173,8 @@ def fit_payload(fit: "scaling.Fit", question: Question, curve: Curve, end_x: flo
         "window": list(fit.window),
         "cutoff": question.cutoff,
         "window_lo": question.window_lo,
+        "robust": question.robust,
+        "left_out": list(fit.left_out),
         "params": fit.params,
         "intervals": answers.shown_intervals(fit),
         "rows": parameter_rows(fit, question.level),
@@ -158,34 +197,6 @@ def drawn_curve(fit: "scaling.Fit", curve: Curve, end_x: float | None) -> Payloa
         "dashed": {"x": dashed.tolist(), "y": np.asarray(fit.predict(dashed)).tolist()},
         "band": {"x": grid.tolist(), "lo": np.asarray(band_lo).tolist(), "hi": np.asarray(band_hi).tolist()},
     }
-
-
-def parameter_rows(fit: "scaling.Fit", level: float) -> list[dict[str, str]]:
-    """Parameters with their intervals in words; A without a point where it is not identified."""
-    if not fit.params:
-        return []
-    return [_parameter_row(fit, name, level) for name in ("A", "B", "C_mid", "R0")]
-
-
-def _parameter_row(fit: "scaling.Fit", name: str, level: float) -> dict[str, str]:
-    assert fit.params is not None
-    value, (lo, hi) = fit.params[name], fit.interval(name)
-    row = {"name": name, "html_name": HTML_NAMES.get(name, name)}
-    if fit.status != "ok" and name != "R0":  # where the curve starts is known before where it ends
-        bound = fit.at_least() if name == "A" else None
-        text = f"at least {bound:.2f}" if bound is not None else "not identified"
-        return row | {"value_text": "–", "interval_text": text}
-    ends = [_parameter_text(name, end, (lo, hi)) if end is not None else "open" for end in (lo, hi)]
-    return row | {
-        "value_text": _parameter_text(name, value, (lo, hi)),
-        "interval_text": f"{ends[0]} to {ends[1]}",
-    }
-
-
-def _parameter_text(name: str, value: float, interval: words.Interval) -> str:
-    if name == "B":
-        return f"{value:.2f}"
-    return words.amount(value) if name == "C_mid" else words.rate(value, interval)
 
 
 def hindsight(curve: Curve, axis: Axis, asked: Question) -> Payload | None:

@@ -1,5 +1,6 @@
 """From stored points to a `scaling.Fit`: which points a question means, and one cached fit for each answer."""
 
+import logging
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,10 +11,13 @@ from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.runs.models import Run
 from webapp.runs.selectors import effective_points
 
+log = logging.getLogger(__name__)
+CRASHED = "The fit crashed. That is a fault of this server, not of the run: it is in the server's log."
+
 
 @dataclass(frozen=True)
 class Question:
-    """What to fit: axis, metric, form, level, and the window [window_lo, cutoff] in units of the axis."""
+    """What to fit and how: axis, metric, form, level, and the window [window_lo, cutoff] in units of the axis."""
 
     x: str = DEFAULT_AXIS
     cutoff: float | None = None
@@ -21,6 +25,7 @@ class Question:
     level: float = DEFAULT_LEVEL
     metric: str = DEFAULT_METRIC
     form: str = "sigmoid"
+    robust: bool = False  # leave out evaluations that crashed (`scaling.outliers`)
 
 
 @dataclass(frozen=True)
@@ -73,10 +78,48 @@ def fit_curve(curve: Curve, question: Question) -> "scaling.Fit":
     """
     inside = curve.inside(question)
     return _cached_fit(
-        tuple(curve.x[inside]), tuple(curve.y[inside]), curve.start, question.form, question.level
+        tuple(curve.x[inside]),
+        tuple(curve.y[inside]),
+        curve.start,
+        question.form,
+        question.level,
+        question.robust,
     )
 
 
 @lru_cache(maxsize=512)
-def _cached_fit(x: tuple, y: tuple, start: tuple, form: str, level: float) -> "scaling.Fit":
-    return scaling.fit(np.array(x), np.array(y), form=form, level=level, r0_observed=start or None)
+def _cached_fit(
+    x: tuple, y: tuple, start: tuple, form: str, level: float, robust: bool = False
+) -> "scaling.Fit":
+    observed = start or None
+    return scaling.fit(np.array(x), np.array(y), form=form, level=level, r0_observed=observed, robust=robust)
+
+
+def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]":
+    """The fit, or None and the reason in words; a fit that crashes is logged and said, and stops nothing else."""
+    try:
+        return fit_curve(curve, question), ""
+    except scaling.InputError as error:
+        return None, f"No fit yet: {error.reason}."
+    except Exception:
+        log.exception("the fit of %s crashed", question)
+        return None, CRASHED
+
+
+def outliers(curve: Curve, question: Question, fit: "scaling.Fit | None") -> np.ndarray:
+    """Mask [n] of the points inside the window that a robust fit left out."""
+    found = np.zeros(len(curve.x), bool)
+    if fit is None or not fit.left_out or fit.data is None:
+        return found
+    kept = set(zip(fit.data.compute.tolist(), fit.data.reward.tolist(), strict=True))
+    for index in np.flatnonzero(curve.inside(question)):
+        found[index] = (float(curve.x[index]), float(curve.y[index])) not in kept
+    return found
+
+
+def fitted_points(curve: Curve, question: Question) -> np.ndarray:
+    """Mask [n] of the points that the question's fit uses: inside the window, without what a robust fit leaves out."""
+    inside = curve.inside(question)
+    if not question.robust or inside.sum() < scaling.MIN_POINTS:
+        return inside
+    return inside & ~outliers(curve, question, fit_curve(curve, question))

@@ -24,6 +24,7 @@ urlpatterns = [
     path("runs/new/hints", runs.launch_hints, name="launch-hints"),
     path("runs/<slug:run_id>", run.page, name="run"),
     path("runs/<slug:run_id>/figure", run.figure, name="run-figure"),
+    path("runs/<slug:run_id>/log/<int:attempt>", run.log, name="run-log"),
     path("runs/<slug:run_id>/stop", run.stop, name="run-stop"),
     path("runs/<slug:run_id>/resume", run.resume, name="run-resume"),
     path("compare", compare.compare, name="compare"),

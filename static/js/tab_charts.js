@@ -1,0 +1,113 @@
+// Charts inside the tabs of the run page: nodes that survive the swap of their panel (hx-preserve), drawn from the
+// payload that the newest fragment brought.
+import { CONFIG, SYMBOLS, baseLayout, keepTicks, line } from "./chart.js";
+import { amount, colours, faded } from "./format.js";
+
+const CHARTS = { forms: formsChart, history: historyChart, metric: metricChart };
+
+/** Draw every chart that the open tab has. */
+export function drawTabCharts() {
+  for (const node of document.querySelectorAll("[data-tab-chart]")) {
+    const data = document.getElementById(node.dataset.tabChart);
+    if (!data) continue;
+    const payload = JSON.parse(data.textContent);
+    const first = !node._fullLayout;
+    const { traces, layout } = CHARTS[payload.kind](payload, colours());
+    window.Plotly.react(node, traces, layout, CONFIG);
+    if (first) keepTicks(node);
+  }
+}
+
+document.addEventListener("htmx:beforeCleanupElement", ({ detail }) => {
+  if (detail.elt.matches?.("[data-tab-chart]")) window.Plotly.purge(detail.elt);
+});
+
+function formsChart({ x, points, lines }, colour) {
+  const traces = [pointsTrace(points, x, colour)];
+  for (const [index, form] of lines.entries()) {
+    const ink = colour[`c${index + 1}`];
+    traces.push({ ...line(form.solid.x, form.solid.y, ink), name: form.label });
+    traces.push({ ...line(form.dashed.x, form.dashed.y, ink, "6px,5px"), name: `${form.label}, beyond` });
+    traces.push(endMark(form, ink, index));
+  }
+  const ys = [...points.y, ...lines.flatMap((form) => [...form.solid.y, ...form.dashed.y])];
+  const last = Math.max(points.x.at(-1), ...lines.map((form) => form.dashed.x.at(-1)));
+  return { traces, layout: baseLayout(colour, x, "log", [points.x[0] * 0.8, last * 1.1], padded(ys)) };
+}
+
+/** The shape of the form at the end of its line: colours alone do not tell them apart. */
+function endMark({ dashed, label }, ink, index) {
+  return {
+    x: dashed.x.slice(-1), y: dashed.y.slice(-1), mode: "markers", name: `${label}, end`, cliponaxis: false,
+    marker: { symbol: SYMBOLS[index], size: 9, color: ink }, hovertemplate: `${label} <b>%{y:.3f}</b><extra></extra>`,
+  };
+}
+
+function pointsTrace({ x, y }, axis, colour) {
+  return {
+    x, y, mode: "markers", name: "evaluations", marker: { size: 5, color: colour.mark }, cliponaxis: false,
+    text: x.map((value) => `${amount(value)} ${axis.short}`), hovertemplate: "<b>%{y:.3f}</b> at %{text}<extra></extra>",
+  };
+}
+
+function historyChart({ x, known, bounds }, colour) {
+  const error = {
+    type: "data", symmetric: false, array: known.hi.map((hi, i) => hi - known.y[i]), arrayminus: known.y.map((y, i) => y - known.lo[i]),
+    color: colour.c1, thickness: 1.2, width: 3,
+  };
+  const traces = [
+    {
+      x: known.x, y: known.y, error_y: error, mode: "markers", name: "ceiling", marker: { size: 7, color: colour.c1 }, cliponaxis: false,
+      text: known.text, customdata: known.x.map(amount), hovertemplate: `<b>%{text}</b><br>said at %{customdata} ${x.short}<extra></extra>`,
+    },
+    {
+      x: bounds.x, y: bounds.y, mode: "markers", name: "at least", cliponaxis: false,
+      marker: { symbol: "arrow-up-open", size: 11, color: colour.mark, line: { width: 1.6, color: colour.mark } },
+      text: bounds.text, customdata: bounds.x.map(amount), hovertemplate: `not identified: <b>%{text}</b><br>said at %{customdata} ${x.short}<extra></extra>`,
+    },
+  ];
+  const xs = [...known.x, ...bounds.x];
+  const ys = [...known.lo, ...known.hi, ...bounds.y];
+  const [from, to] = [Math.min(...xs), Math.max(...xs)];
+  return { traces, layout: baseLayout(colour, x, "log", [from * 0.8, to * 1.25], padded(ys)) };
+}
+
+function metricChart({ x, label, points, limits, alarming }, colour) {
+  const traces = [{
+    x: points.x, y: points.y, mode: points.x.length < 3 ? "markers" : "lines", name: label, line: { color: colour.c1, width: 1.4 }, marker: { color: colour.c1 },
+    text: points.text, hovertemplate: "<b>%{text}</b><br>step %{x:,}<extra></extra>",
+  }];
+  if (alarming.x.length) {
+    traces.push({ x: alarming.x, y: alarming.y, mode: "markers", name: "alarmed", marker: { symbol: "diamond", size: 8, color: colour.bad }, hovertemplate: "alarmed at step %{x:,}: <b>%{y:.4g}</b><extra></extra>" });
+  }
+  const ys = [...points.y, ...alarming.y, ...limits.map((limit) => limit.value)];
+  const range = padded(ys, 0);
+  const layout = baseLayout(colour, x, "linear", [points.x[0] ?? 0, (points.x.at(-1) ?? 1) || 1], range);
+  layout.yaxis = { ...layout.yaxis, tickformat: "", exponentformat: "SI" };
+  layout.uirevision = label;
+  layout.shapes = limits.flatMap((limit) => limitShapes(limit, range, colour));
+  layout.annotations = limits.map((limit) => ({
+    xref: "x domain", x: 1, xanchor: "right", y: limit.value, yanchor: limit.upwards ? "bottom" : "top", showarrow: false,
+    text: limit.text, font: { size: 11, color: ink(limit, colour) },
+  }));
+  return { traces, layout };
+}
+
+const ink = (limit, colour) => (limit.level === "critical" ? colour.bad : colour.warn);
+
+/** The ground beyond a limit is tinted as far as the axis goes, and farther for who zooms out. */
+function limitShapes(limit, [lo, hi], colour) {
+  const far = limit.upwards ? hi + 10 * (hi - lo) : lo - 10 * (hi - lo);
+  const across = { xref: "x domain", x0: 0, x1: 1 };
+  return [
+    { ...across, type: "rect", y0: limit.value, y1: far, line: { width: 0 }, fillcolor: faded(ink(limit, colour), 0.07), layer: "below" },
+    { ...across, type: "line", y0: limit.value, y1: limit.value, line: { color: ink(limit, colour), width: 1, dash: limit.level === "critical" ? "solid" : "4px,3px" } },
+  ];
+}
+
+/** A little room around the values. */
+function padded(values, least = 0.02) {
+  const [lo, hi] = [Math.min(...values), Math.max(...values)];
+  const pad = Math.max(least, (hi - lo) * 0.08) || Math.abs(hi) * 0.1 || 1;
+  return [lo - pad, hi + pad];
+}
