@@ -24,9 +24,10 @@ from webapp.curves.entries import (
     with_fits,
 )
 from webapp.curves.estimates import Said
-from webapp.curves.figure import HTML_NAMES, try_fit
+from webapp.curves.figure import try_fit
 from webapp.curves.fitting import Question
 from webapp.curves.models import ReferenceFit
+from webapp.curves.parameters import HTML_NAMES
 from webapp.curves.selectors import latest_fits, run_totals
 from webapp.runs.models import Run
 
