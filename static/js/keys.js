@@ -4,6 +4,7 @@
 
 const SETTING = "headroom-keys";
 const SEQUENCE_MILLISECONDS = 1_200;
+const template = document.getElementById("keys-template");
 const own = new Map(); // keys -> {label, run, group}
 let pressed = "";
 let forget = null;
@@ -68,8 +69,8 @@ function onKey(event) {
 }
 
 export function showKeys() {
-  const dialog = document.getElementById("keys-dialog");
-  if (!dialog || dialog.open) return;
+  const dialog = document.getElementById("keys-dialog") ?? build();
+  if (dialog.open) return;
   const groups = new Map([["Everywhere", []], ["Go to", []], ["This page", []]]);
   for (const [keys, { label, group }] of actions()) {
     if (!groups.has(group)) groups.set(group, []);
@@ -79,6 +80,16 @@ export function showKeys() {
   document.getElementById("keys-list").replaceChildren(...sections);
   document.getElementById("keys-on").checked = keysAreOn();
   dialog.showModal();
+}
+
+/** Made when it is first wanted. */
+function build() {
+  document.body.append(template.content.cloneNode(true));
+  document.getElementById("keys-on").addEventListener("change", ({ target }) => {
+    if (target.checked) localStorage.removeItem(SETTING);
+    else localStorage.setItem(SETTING, "off");
+  });
+  return document.getElementById("keys-dialog");
 }
 
 function section(name, rows) {
@@ -100,8 +111,4 @@ function keyCaps(keys) {
 }
 
 document.addEventListener("keydown", onKey);
-document.getElementById("keys-on")?.addEventListener("change", ({ target }) => {
-  if (target.checked) localStorage.removeItem(SETTING);
-  else localStorage.setItem(SETTING, "off");
-});
-if (document.getElementById("keys-dialog")) addKey("?", "Show the keys", showKeys, "Everywhere");
+if (template) addKey("?", "Show the keys", showKeys, "Everywhere");

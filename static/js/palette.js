@@ -4,11 +4,8 @@ import { copyText, say } from "./copy.js";
 import { fetchJson } from "./live.js";
 
 const DEBOUNCE = 120;
-const dialog = document.getElementById("palette");
-const field = document.getElementById("palette-field");
-const list = document.getElementById("palette-list");
-const found = document.getElementById("palette-found");
-const status = document.getElementById("palette-status");
+const template = document.getElementById("palette-template");
+let dialog, field, list, found, status;
 const actions = new Map();
 let timer = null;
 let asked = null;
@@ -22,7 +19,8 @@ const options = () => [...list.querySelectorAll("[role=option]:not([hidden])")];
 const chosen = () => options().find((option) => option.getAttribute("aria-selected") === "true");
 
 export function openPalette(text = "") {
-  if (!dialog || dialog.open) return;
+  if (!template || dialog?.open) return;
+  if (!dialog) build();
   for (const other of document.querySelectorAll("dialog[open]")) other.close();
   field.value = text;
   dialog.showModal();
@@ -101,24 +99,30 @@ function run(option, inNewTab) {
   else actions.get(action)?.();
 }
 
-if (dialog) {
+/** Made when it is first wanted: most pages are read without it. */
+function build() {
+  document.body.append(template.content.cloneNode(true));
+  [dialog, field, list, found, status] = ["palette", "palette-field", "palette-list", "palette-found", "palette-status"].map((id) => document.getElementById(id));
   field.addEventListener("input", () => { narrow(); clearTimeout(timer); timer = setTimeout(ask, DEBOUNCE); });
-  field.addEventListener("keydown", (event) => {
-    const steps = { ArrowDown: 1, ArrowUp: -1 };
-    if (event.key in steps) { event.preventDefault(); move(steps[event.key]); }
-    if (event.key === "Enter") { event.preventDefault(); run(chosen(), event.ctrlKey || event.metaKey); }
-  });
+  field.addEventListener("keydown", onKey);
   list.addEventListener("click", (event) => run(event.target.closest("[role=option]"), event.ctrlKey || event.metaKey));
   list.addEventListener("mousemove", (event) => {
     const option = event.target.closest("[role=option]");
     if (option && option !== chosen()) choose(option);
   });
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
-  document.addEventListener("keydown", (event) => {
-    if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
-    event.preventDefault();
-    if (dialog.open) dialog.close();
-    else openPalette();
-  });
-  addAction("copy-link", async () => say((await copyText(location.href)) ? "Link copied" : "The link could not be copied"));
 }
+
+function onKey(event) {
+  const steps = { ArrowDown: 1, ArrowUp: -1 };
+  if (event.key in steps) { event.preventDefault(); move(steps[event.key]); }
+  if (event.key === "Enter") { event.preventDefault(); run(chosen(), event.ctrlKey || event.metaKey); }
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || !template) return;
+  event.preventDefault();
+  if (dialog?.open) dialog.close();
+  else openPalette();
+});
+addAction("copy-link", async () => say((await copyText(location.href)) ? "Link copied" : "The link could not be copied"));

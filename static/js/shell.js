@@ -49,7 +49,7 @@ window.addEventListener("storage", (event) => {
 });
 
 if (document.querySelector("[data-theme-toggle]")) addKey("t", "Change the theme", nextTheme, "Everywhere");
-if (document.getElementById("palette")) addKey("Ctrl-K", "Command palette", () => openPalette(), "Everywhere");
+if (document.getElementById("palette-template")) addKey("Ctrl-K", "Command palette", () => openPalette(), "Everywhere");
 addAction("theme", nextTheme);
 addAction("keys", showKeys);
 showTheme();

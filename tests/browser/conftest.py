@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.apps import apps
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, JSHandle, Page, sync_playwright
 
 from tests.webapp.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
 
@@ -90,6 +90,7 @@ def open_context(chromium) -> Iterator[Callable[..., Page]]:
         context.set_default_timeout(10_000)
         opened.append((context, Watch(context, urlsplit(url).netloc)))
         page = context.new_page()
+        page.wait_for_function = under_a_strict_policy(page)  # type: ignore[method-assign]
         page.watch = opened[-1][1]  # type: ignore[attr-defined]
         return page
 
@@ -98,6 +99,18 @@ def open_context(chromium) -> Iterator[Callable[..., Page]]:
         context.close()
     for _, watch in opened:
         watch.check()
+
+
+def under_a_strict_policy(page: Page) -> Callable[..., JSHandle]:
+    """`wait_for_function` for expressions, too: Playwright evaluates them anew at each look, which our pages' policy
+    forbids after the first; a function is evaluated once.
+    """
+
+    def wait(expression: str, **options) -> JSHandle:
+        function = f"arg => {{ const found = ({expression}); return typeof found === 'function' ? found(arg) : found }}"
+        return Page.wait_for_function(page, function, **options)
+
+    return wait
 
 
 @pytest.fixture

@@ -53,8 +53,8 @@ class _Page:
         else:
             said = self.drawing.sentences[0] if self.drawing.sentences else ""
             write((48, 92), said, 26, colours["ink-2"], width=WIDTH - 96)
-        write((48, 582), "Headroom", 22, colours["accent"], bold=True)
-        write((170, 582), self.drawing.heading, 22, colours["ink-2"], width=WIDTH - 218)
+        write((48, 588), "Headroom", 22, colours["accent"], bold=True)
+        write((170, 588), self.drawing.heading, 22, colours["ink-2"], width=WIDTH - 218)
 
     def _draw_legend(self) -> None:
         shown: Sequence[Key] = self.drawing.legend[:6]

@@ -57,7 +57,7 @@ def test_signing_out_is_a_post(ada):
 def test_a_new_token_is_shown_once(ada, project):
     page = ada.post("/tokens", {"scope": "write"}).content.decode()
 
-    raw = re.search(r"<code>(hr_[^<]+)</code>", page)[1]
+    raw = re.search(r">(hr_[^<]+)</code>", page)[1]
     assert authenticate(raw).scope == "write"
     assert raw not in ada.get("/tokens").content.decode()
 

@@ -148,14 +148,14 @@ def test_error_pages_teach_within_the_shell(ada, user):
 
     page = ada.get("/runs/nothere").content.decode()
 
-    assert 'id="palette"' in page
+    assert 'id="palette-template"' in page
     assert "You look at Default" in page
 
 
 def test_error_pages_without_an_account_stand_alone(client, db):
     page = client.get("/no/such/page").content.decode()
 
-    assert 'id="palette"' not in page
+    assert 'id="palette-template"' not in page
     assert "sign in first" in page
 
 

@@ -1,0 +1,55 @@
+"""Charts as files: what is saved is what is drawn."""
+
+import csv
+import io
+from pathlib import Path
+from xml.etree import ElementTree
+
+from PIL import Image
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_run_page import open_run
+
+
+def saved(page: Page, name: str) -> tuple[str, bytes]:
+    """The file's name and content after the button was pressed by keyboard."""
+    button = page.get_by_role("button", name=name, exact=True)
+    button.focus()
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    return download.value.suggested_filename, Path(download.value.path()).read_bytes()
+
+
+def corner(png: bytes) -> int:
+    """How bright the picture's corner is, 0 to 765."""
+    return sum(Image.open(io.BytesIO(png)).convert("RGB").getpixel((3, 3)))
+
+
+def test_a_chart_is_saved_as_it_is_drawn(new_page, user, make_run):
+    page = new_page(signed_in=user, color_scheme="dark", permissions=["clipboard-read", "clipboard-write"])
+    run = make_run(30, name='../wide: "batch" 20 % / seed 0')
+    open_run(page, run, "?cutoff=4")
+    width = page.locator("#chart").evaluate("node => node.getBoundingClientRect().width")
+
+    name, png = saved(page, "PNG")
+    assert name == "wide-batch-20-seed-0.png"
+    assert abs(Image.open(io.BytesIO(png)).width - 2 * width) <= 2
+    assert corner(png) < 200
+    page.get_by_label("pictures in light colours").check()
+    assert corner(saved(page, "PNG")[1]) > 600
+
+    name, svg = saved(page, "SVG")
+    assert name.endswith(".svg")
+    assert ElementTree.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
+
+    rows = list(csv.DictReader(io.StringIO(saved(page, "CSV")[1].decode())))
+    points = [row for row in rows if row["series"] in ("fitted", "after", "excluded")]
+    drawn = page.evaluate("chart.data.filter(t => ['fitted', 'after'].includes(t.name)).flatMap(t => t.y)")
+    assert sorted(float(row["y"]) for row in points) == sorted(drawn)
+    assert {"band, lower edge", "band, upper edge", "curve", "curve, dashed"} <= {
+        row["series"] for row in rows
+    }
+
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == f"{page.url}#chart"

@@ -1,0 +1,61 @@
+"""Every page in a real browser: no violation of its policy, of accessibility, or of its width.
+
+The pages that no other test looks at have their pictures taken in both themes and widths.
+"""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.look import FIND_VIOLATIONS, _axe, look
+from tests.webapp.pages.addresses import PAGES, WITHOUT_ACCOUNT, make_things
+
+LOOKED_AT_HERE = {"sign-in", "tokens", "components"}
+
+
+def problems_of(page: Page) -> list[str]:
+    """Sideways scrolling, and what axe finds."""
+    found = (
+        ["it scrolls sideways"] if page.evaluate("document.documentElement.scrollWidth > innerWidth") else []
+    )
+    page.evaluate(_axe())
+    return found + page.evaluate(FIND_VIOLATIONS)
+
+
+def test_every_page_is_clean(page, new_page, user, make_run, published_curves):
+    things = make_things(user, make_run)
+    stranger = new_page()
+    problems = {}
+    for name, address in PAGES.items():
+        where = stranger if name in WITHOUT_ACCOUNT else page
+        where.goto(address(things))
+        where.wait_for_load_state("networkidle") if name == "components" else None
+        if name in LOOKED_AT_HERE:
+            look(where, name)
+        elif found := problems_of(where):
+            problems[name] = found
+
+    assert problems == {}
+
+
+@pytest.mark.parametrize("signed_in", [True, False], ids=["in the shell", "alone"])
+def test_pages_of_errors_teach(new_page, user, signed_in):
+    page = new_page(signed_in=user if signed_in else None)
+    page.watch.expect("404", "403")
+
+    page.goto("/no/such/page")
+    expect(page.get_by_role("heading", name="Nothing here")).to_be_visible()
+    look(page, f"error-404-{'shell' if signed_in else 'alone'}")
+    if signed_in:
+        page.get_by_role("button", name="search for it").click()
+        expect(page.get_by_role("combobox")).to_be_focused()
+
+
+def test_a_form_without_the_sign_of_its_session(page, user):
+    page.watch.expect("403")
+    page.goto("/recipes/tiny-scalerl/new")
+    page.context.clear_cookies(name="csrftoken")
+
+    page.get_by_role("button", name="Store the revision").click()
+
+    expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
+    look(page, "error-403")

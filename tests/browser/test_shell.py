@@ -1,0 +1,174 @@
+"""What every page has, in a real browser: keys, palette, word of the server, unsent text."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.look import look
+from webapp.runs.models import Run
+
+
+def test_keys_do_what_the_list_of_keys_says(page, make_run):
+    make_run(0, name="one")
+    page.goto("/runs")
+
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys).to_contain_text("g then r")
+    expect(keys).to_contain_text("Search on this page")
+    look(page, "keys")
+    page.keyboard.press("g")  # nothing fires while a dialog is open
+    page.keyboard.press("c")
+    page.keyboard.press("Escape")
+    expect(keys).to_be_hidden()
+
+    page.keyboard.press("/")
+    page.keyboard.type("gct?")
+    expect(page.get_by_label("Search")).to_have_value("gct?")
+    expect(keys).to_be_hidden()
+    page.locator("h1").click()
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    expect(page).to_have_url(re.compile("/compare$"))
+
+
+def test_single_keys_can_be_switched_off(page, user):
+    page.goto("/recipes")
+    page.keyboard.press("?")
+    page.get_by_label("Single keys do something").uncheck()
+    page.keyboard.press("Escape")
+
+    page.keyboard.press("t")
+
+    assert page.evaluate("document.documentElement.dataset.theme") is None
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+
+
+def test_the_palette_finds_a_run_an_action_and_a_page(page, make_run):
+    run = make_run(0, name="narrow batch")
+    make_run(0, name="wide batch", seed=1)
+    page.goto("/recipes")
+
+    page.keyboard.press("Control+k")
+    field = page.get_by_role("combobox", name="Command")
+    expect(field).to_be_focused()
+    page.keyboard.type("batch narrow")
+    option = page.get_by_role("option", name=re.compile("narrow batch"))
+    expect(option).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("option")).to_have_count(1)
+    look(page, "palette")
+    assert field.get_attribute("aria-activedescendant") == option.get_attribute("id")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"/runs/{run.pk}$"))
+
+    page.keyboard.press("Control+k")
+    page.keyboard.type("theme")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.keyboard.press("Control+k")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.type("leaderb")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/leaderboard$"))
+
+
+def test_a_server_that_goes_away_is_said_on_any_page_and_what_was_asked_comes(page, make_run):
+    page.watch.expect("net::ERR", "Failed to load")
+    make_run(0, name="alpha")
+    make_run(0, name="beta", seed=1)
+    page.goto("/runs")
+    page.context.set_offline(True)
+
+    page.get_by_label("Search").fill("bet")
+    expect(page.locator("#banner")).to_contain_text("does not answer")
+    page.context.set_offline(False)
+
+    expect(page.locator("#banner")).to_be_hidden()
+    expect(page.get_by_role("link", name="alpha", exact=True)).to_be_hidden()
+    expect(page.get_by_role("link", name="beta", exact=True)).to_be_visible()
+    page.goto("/tokens")
+    page.context.set_offline(True)
+    expect(page.locator("#banner")).to_contain_text("does not answer")
+    page.context.set_offline(False)
+    expect(page.locator("#banner")).to_be_hidden()
+
+
+def test_a_session_that_ended_elsewhere_is_said(page, new_page, make_run, user):
+    page.watch.expect("401")
+    make_run(0, name="alpha")
+    page.goto("/runs")
+    cookies = page.context.cookies()
+    page.context.clear_cookies()
+
+    page.get_by_label("Search").fill("bet")
+    expect(page.locator("#banner")).to_contain_text("signed out")
+    expect(page.get_by_role("heading", name="Sign in")).to_have_count(0)
+    expect(page.get_by_label("Search")).to_have_value("bet")
+
+    page.context.add_cookies(cookies)
+    other = page.context.new_page()
+    other.goto("/recipes")
+    expect(page.locator("#banner")).to_be_hidden()
+    other.get_by_role("button", name="Sign out").click()
+    expect(page.locator("#banner")).to_contain_text("signed out")
+
+
+def test_text_that_was_not_sent_is_not_lost_without_a_question(page, user):
+    page.goto("/recipes/tiny-scalerl/new")
+    asked = []
+
+    def stay(dialog):
+        asked.append(dialog.type)
+        dialog.dismiss()
+
+    page.on("dialog", stay)
+    page.get_by_label("Configuration").press_sequentially("# a thought\n")
+    page.get_by_role("link", name="Back").click()
+    page.wait_for_function("true")
+
+    assert asked == ["beforeunload"]
+    assert "/new" in page.url
+    expect(page.get_by_label("Configuration")).to_have_value(re.compile("a thought"))
+
+
+def test_long_waits_are_seen_and_the_server_s_refusal_is_said(page, make_run):
+    page.watch.expect("500", "Failed to load")
+    make_run(0, name="alpha")
+    page.goto("/runs")
+    held = []
+    page.route("**/runs?q=*", lambda route: held.append(route))
+
+    page.get_by_label("Search").fill("bet")
+    expect(page.locator("#progress-line")).to_be_visible()
+    held[0].fulfill(status=500, body="")
+
+    expect(page.locator("#progress-line")).to_be_hidden()
+    expect(page.locator("#banner")).to_contain_text("could not do this (500)")
+    page.unroute("**/runs?q=*")
+    page.get_by_label("Search").fill("alp")
+    expect(page.locator("#banner")).to_be_hidden()
+
+
+def test_times_are_the_reader_s_own(new_page, user, make_run):
+    run = make_run(0, name="one")
+    Run.objects.filter(pk=run.pk).update(created_at="2026-01-05T23:30:00Z")
+    page = new_page(signed_in=user, timezone_id="Asia/Tokyo", locale="en-GB")
+
+    page.goto("/runs")
+
+    title = page.locator("tr time").first.get_attribute("title")
+    assert re.search(r"6 Jan 2026.*08:30:00.*(GMT\+9|JST)", title)
+
+
+def test_on_paper_there_is_the_page_without_its_shell(page, make_run):
+    page.goto(f"/runs/{make_run(20).pk}")
+    page.wait_for_selector("#chart .main-svg")
+    page.emulate_media(media="print")
+
+    expect(page.locator("#chart .main-svg").first).to_be_visible()
+    for gone in (".side", ".chart-tools", "#tabs .tabs"):
+        expect(page.locator(gone).first).to_be_hidden()

@@ -1,0 +1,56 @@
+"""Every page of `webapp.pages.urls` by its name, with an address to look at: a new page is added here.
+
+What is no page (files, JSON, regions, answers to a POST) is named in NOT_PAGES. A test fails for a name in neither.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Things:
+    """What the addresses need: a run with a curve, another one, a recipe, a link to a chart that is shared."""
+
+    run: str
+    other_run: str
+    recipe: str
+    share: str
+
+
+PAGES: dict[str, Callable[[Things], str]] = {
+    "overview": lambda it: "/",
+    "runs": lambda it: "/runs",
+    "launch": lambda it: "/runs/new",
+    "run": lambda it: f"/runs/{it.run}",
+    "compare": lambda it: f"/compare?run={it.run}&run={it.other_run}",
+    "leaderboard": lambda it: "/leaderboard",
+    "recipes": lambda it: "/recipes",
+    "recipe": lambda it: f"/recipes/{it.recipe}",
+    "new-revision": lambda it: f"/recipes/{it.recipe}/new",
+    "shares": lambda it: "/shares",
+    "new-share": lambda it: f"/shares/new?kind=run&run={it.run}",
+    "shared": lambda it: f"/s/{it.share}",
+    "embed": lambda it: f"/embed/{it.share}",
+    "tokens": lambda it: "/tokens",
+    "components": lambda it: "/docs/components",
+    "sign-in": lambda it: "/sign-in",
+}
+NOT_PAGES = {
+    "launch-hints", "run-figure", "run-stop", "run-resume", "leaderboard-csv", "revision-hints", "revoke-share",
+    "shared-picture", "palette", "alive", "revoke-token", "choose-project", "sign-out",
+}  # fmt: skip
+WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
+FRAMEABLE = {"embed"}
+
+
+def make_things(user, make_run) -> Things:
+    """Two runs with curves and a link to one of them; through the services."""
+    from webapp.shares.services import create_share
+
+    run, other = make_run(30, name="ScaleRL, wide batch"), make_run(24, a=0.5, seed=1, name="GRPO")
+    question = {"run": run.pk, "metric": "eval/pass_rate", "cutoff": None, "lo": None, "x": "device_hours"}
+    token = create_share(
+        user=user, project=run.project, kind="run", title="A curve", question=question | {"scale": "log"},
+        days=None,
+    )  # fmt: skip
+    return Things(run=run.pk, other_run=other.pk, recipe="tiny-scalerl", share=token)
