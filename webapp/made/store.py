@@ -148,6 +148,8 @@ def _store_points(runs: Sequence[Run], batch: Sequence[MadeRun], now: datetime, 
     with connection.cursor() as cursor:
         cursor.execute(CREATE_SEGMENTS)
         cursor.execute("DELETE FROM made_segment")
+        cursor.execute("SET LOCAL work_mem = '64MB'")  # the points of a batch are sorted
+        cursor.execute("SET LOCAL synchronous_commit = off")  # what a power cut loses can be made again
         with cursor.copy("COPY made_segment FROM STDIN") as copy:
             for one, (_, made, shape) in zip(series, wanted, strict=True):
                 for row in _segments(one.pk, made, shape, _began(made, now)):

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from webapp.curves import words
 from webapp.curves.compare import label_of
 from webapp.pages import marks
+from webapp.pages.ages import age_words
 from webapp.runs.models import Run, State
 
 register = template.Library()
@@ -41,12 +42,10 @@ def span(ceiling: dict) -> str:
 
 @register.filter
 def age(moment: datetime | None) -> SafeString | str:
-    """A `time` element; static/js/shell.js turns it into "3 h" in the reader's clock and keeps it true."""
+    """A `time` element that says "3 h". Scripts keep it true, and start from the same words, so that nothing moves."""
     if moment is None:
         return "–"
-    return format_html(
-        '<time datetime="{}" data-age>{}</time>', moment.isoformat(), moment.strftime("%Y-%m-%d %H:%M")
-    )
+    return format_html('<time datetime="{}" data-age>{}</time>', moment.isoformat(), age_words(moment))
 
 
 @register.filter

@@ -1,0 +1,98 @@
+"""The folder that benchmarks of pages share: an embedded PostgreSQL with made data in it, kept for the next time."""
+
+import os
+import shutil
+import tempfile
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PROJECT = "made"
+USER = "bench"
+RUNS, POINTS = 500, 2_000_000
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Options of every benchmark on made data."""
+    parser.add_argument("--home", type=Path, help="folder that keeps the data (default: a temporary one)")
+    parser.add_argument("--runs", type=int, default=RUNS, help=f"made where the folder has none ({RUNS:,})")
+    parser.add_argument(
+        "--points", type=int, default=POINTS, help=f"of all their series together ({POINTS:,})"
+    )
+
+
+@contextmanager
+def made_home(options: Namespace) -> Iterator[Path]:
+    """Django set up on the folder, migrated, with assets, an account and the made project; the data are made once."""
+    folder = (options.home or Path(tempfile.mkdtemp(prefix="headroom-bench-"))).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ |= {"HEADROOM_HOME": str(folder), "DJANGO_SETTINGS_MODULE": "webapp.settings"}
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.pop("REDIS_URL", None)
+    from stack.postgres import start_postgres
+
+    postgres = start_postgres(folder / "postgres")
+    os.environ["DATABASE_URL"] = postgres.url
+    try:
+        prepare(options.runs, options.points)
+        yield folder
+    finally:
+        postgres.stop()
+        if options.home is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def prepare(runs: int, points: int) -> None:
+    """Migrations, assets, the account, and the data where there are none."""
+    import logging
+
+    import django
+
+    django.setup()
+    logging.disable(logging.WARNING)
+    from django.contrib.auth import get_user_model
+    from django.core.management import call_command
+
+    from webapp.accounts.models import Project
+    from webapp.assets.collect import collect_assets
+    from webapp.runs.models import Run
+
+    call_command("migrate", verbosity=0)
+    collect_assets()
+    user, _ = get_user_model().objects.get_or_create(username=USER)
+    if not Run.objects.filter(project__slug=PROJECT).exists():
+        call_command("make_data", runs=runs, points=points, project=PROJECT)
+    Project.objects.get(slug=PROJECT).members.add(user)
+
+
+def session_key() -> str:
+    """A session of the account, in the made project."""
+    from django.contrib.auth import get_user_model
+    from django.test import Client
+
+    client = Client()
+    client.force_login(get_user_model().objects.get(username=USER))
+    session = client.session
+    session["project"] = PROJECT
+    session.save()
+    return client.cookies["sessionid"].value
+
+
+def sizes() -> dict[str, int]:
+    """Rows and bytes of what was made."""
+    from django.db import connection
+
+    from webapp.runs.models import Run
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*), pg_total_relation_size('runs_point') FROM runs_point")
+        points, point_bytes = cursor.fetchone()
+        cursor.execute("SELECT pg_database_size(current_database())")
+        (database_bytes,) = cursor.fetchone()
+    return {
+        "runs": Run.objects.filter(project__slug=PROJECT).count(),
+        "points": points,
+        "point_bytes": point_bytes,
+        "database_bytes": database_bytes,
+    }
