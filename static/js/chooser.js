@@ -5,6 +5,9 @@ export function chooser() {
   const found = document.getElementById("found");
   const links = () => [...found.querySelectorAll("a")];
 
+  // Who types while the page still loads is answered as soon as it has.
+  window.addEventListener("load", () => { if (search.value) window.htmx.trigger(search, "ask"); });
+
   function close() {
     found.replaceChildren();
   }

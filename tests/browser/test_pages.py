@@ -87,7 +87,8 @@ def test_comparing_draws_each_run_and_the_choice_can_change(page, make_run, publ
 
     page.get_by_role("button", name="Leave out worse").click()
     expect(page.locator(".chip")).to_have_count(1)
-    page.get_by_label("Add a published curve").select_option("scalerl")
+    page.get_by_label("Add runs, recipes or published curves").fill("ScaleRL-32k")
+    page.locator("#found a", has_text="ScaleRL-32k").click()
     expect(page.locator(".chip")).to_have_count(2)
     page.get_by_role("link", name="Share of the gain").click()
 
@@ -106,7 +107,7 @@ def test_the_leaderboard_shows_published_curves_on_demand(page, make_run, publis
     page.get_by_label("at budget").fill("4")
     page.keyboard.press("Enter")
 
-    expect(page.get_by_role("columnheader", name="At 4.00 h").first).to_be_visible()
+    expect(page.get_by_role("columnheader", name="at 4.00 h").first).to_be_visible()
     assert "published=1" in page.url
 
 

@@ -11,6 +11,7 @@ from webapp.pages.configuration import Config, ordered, scalar
 COLUMNS_UP_TO = 6  # series that have a column each; of more a setting's values are counted
 VALUES_UP_TO = 6
 ABSENT = "–"
+WORDS = {"name", "title", "description"}  # of a recipe: they name it and set nothing
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,10 @@ def config_table(entries: Sequence[Entry]) -> ConfigTable | None:
 
 
 def leaves(config: Config, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted path, value) of every setting that is set; values as they are, for writing them as text takes time."""
+    """(dotted path, value) of every setting that is set; values as they are: writing all of them as text takes time."""
     for name, value in config.items():
+        if not prefix and name in WORDS:
+            continue
         if isinstance(value, dict) and value:
             yield from leaves(value, f"{prefix}{name}.")
         elif value is not None:

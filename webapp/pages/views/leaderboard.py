@@ -110,7 +110,7 @@ def _shown(group: dict[str, Any], sort: str) -> dict[str, Any]:
     query = urlencode({"task": group["task"], "model": group["model"]})
     return group | {
         "stripes": [
-            (row | {"series": places[id(row)], "compare_url": _evidence_url(row)}, stripe)
+            (row | {"series": places[id(row)], "compare_url": _evidence_url(row), "behind_id": _anchor(row)}, stripe)
             for row, stripe in striped
         ],
         "has_ties": ties,
@@ -122,6 +122,11 @@ def _shown(group: dict[str, Any], sort: str) -> dict[str, Any]:
 def _evidence_url(row: dict[str, Any]) -> str:
     """The comparison of a row's runs."""
     return f"{reverse('compare')}?{urlencode({'run': row['runs']}, doseq=True)}" if row["runs"] else ""
+
+
+def _anchor(row: dict[str, Any]) -> str:
+    """Id of the row's evidence on the page."""
+    return f"behind-{row['runs'][0]}" if row["runs"] else ""
 
 
 def _all_url(group: dict[str, Any], most: int = 12) -> str:

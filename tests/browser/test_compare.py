@@ -1,0 +1,130 @@
+"""Comparing and ranking in a real browser: choosing by search, recipes, the budget's slider, slopes, evidence."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.look import look
+
+
+@pytest.fixture
+def three_recipes(make_run):
+    """Two recipes with two seeds each, and a single run of a third."""
+    made = {
+        "scalerl": [make_run(30, a=0.66, seed=seed) for seed in (0, 1)],
+        "minimax": [make_run(30, a=0.6, recipe="tiny-minimax", seed=seed) for seed in (2, 3)],
+        "grpo": [make_run(30, a=0.52, recipe="tiny-deepseek-grpo", seed=4)],
+    }
+    return {name: [run.pk for run in runs] for name, runs in made.items()}
+
+
+def traces(page, what):
+    return page.evaluate(f"document.getElementById('chart').data.map(t => {what})")
+
+
+def drawn(page):
+    page.wait_for_selector("#chart .main-svg")
+    page.wait_for_selector("#crossing script, #crossing p:not(.muted)", state="attached")
+    expect(page.locator("#odds")).not_to_contain_text("…")
+
+
+def test_runs_are_chosen_by_search_and_compared_at_a_budget(page, make_run, published_curves):
+    make_run(30, a=0.7, name="steady")
+    make_run(30, a=0.5, seed=1, name="hasty", recipe="tiny-minimax")
+    page.goto("/compare")
+    look(page, "compare-empty")
+
+    page.keyboard.press("/")
+    page.keyboard.type("stea")
+    expect(page.locator("#found a")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.locator(".chip")).to_have_count(1)
+    with page.expect_response(re.compile("q=hast")):
+        page.get_by_label("Add runs, recipes or published curves").fill("hast")
+    expect(page.locator("#found a")).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator(".chip")).to_have_count(2)
+    drawn(page)
+    expect(page.get_by_text("steady, seed 0 has a higher ceiling than hasty, seed 1")).to_be_visible()
+    expect(page.locator("#odds")).to_contain_text("is above hasty, seed 1 with probability above 0.99")
+    look(page, "compare-two-runs")
+
+    page.locator("#budget-range").focus()
+    before = page.locator("#budget").input_value()
+    for _ in range(20):
+        page.keyboard.press("ArrowLeft")
+    now = page.locator("#budget").input_value()
+    assert float(now) < float(before)
+    expect(page.locator("#odds th").nth(1)).to_contain_text(re.compile(r"^At \d"))
+    expect(page).to_have_url(re.compile(rf"budget={re.escape(now)}"))
+    page.locator("#budget").fill("nothing")
+    page.keyboard.press("Enter")
+    expect(page.locator("#odds")).to_contain_text("a number above 0 is needed")
+
+    page.get_by_role("button", name="hasty, seed 1", exact=True).click()
+    assert "hasty, seed 1" not in traces(page, "t.name")
+    expect(page).to_have_url(re.compile("hide="))
+    page.reload()
+    page.wait_for_selector("#chart .main-svg")
+    assert "hasty, seed 1" not in traces(page, "t.name")
+    page.get_by_role("button", name="hasty, seed 1", exact=True).focus()
+    page.keyboard.press("Enter")
+    assert "hasty, seed 1" in traces(page, "t.name")
+
+    page.get_by_role("link", name="Slope").click()
+    page.wait_for_selector("#chart .main-svg")
+    assert page.evaluate("document.getElementById('chart').layout.yaxis.title.text") == "log₁₀ F(R)"
+    expect(page.get_by_text("steeper the line")).to_be_visible()
+    expect(page.locator(".config-diff")).to_contain_text("seed")
+    look(page, "compare-slope")
+    page.get_by_role("button", name="Leave out hasty, seed 1").click()
+    expect(page.locator(".chip")).to_have_count(1)
+
+
+def test_recipes_are_compared_with_their_seeds(page, three_recipes, published_curves):
+    page.goto("/compare?" + "&".join(f"run={pk}" for pks in three_recipes.values() for pk in pks))
+    page.wait_for_selector("#chart .main-svg")
+    expect(page.locator("[data-row]")).to_have_count(5)
+
+    page.get_by_role("group", name="What a series is").get_by_role("link", name="Recipes").click()
+    expect(page.locator("[data-row]")).to_have_count(3)
+    drawn(page)
+    expect(page.get_by_text("curve is of a single run (thin, dash-dotted)")).to_be_visible()
+    assert "dashdot" in traces(page, "t.line?.dash")
+    expect(page.locator("#crossing")).to_contain_text("do not cross")
+    expect(page.locator(".config-diff")).to_contain_text("loss")
+    page.locator("#legend button").first.hover()
+    assert 0.15 in traces(page, "t.opacity")
+    page.mouse.move(5, 5)
+    look(page, "compare-recipes")
+
+
+def test_the_leaderboard_leads_to_its_evidence(page, three_recipes, make_run, published_curves):
+    make_run(10, to=0.6, recipe="tiny-loo-fp32", seed=7)
+    page.goto("/leaderboard")
+    expect(page.locator(".lead")).to_contain_text("wins, with a ceiling of")
+    expect(page.locator("table.board tbody tr:not(.behind)")).to_have_count(4)
+    look(page, "leaderboard")
+
+    page.get_by_role("link", name="Evidence").click()
+    expect(page.get_by_text("the rows are in the order of evidence")).to_be_visible()
+    page.get_by_role("button", name="fair evidence").first.click()
+    expect(page.locator(".behind").first).to_contain_text("2 seeds")
+    page.get_by_label("at budget").fill("4")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="at 4.00 h")).to_be_visible()
+    page.get_by_role("button", name="fair evidence").first.click()
+    look(page, "leaderboard-evidence")
+    page.get_by_role("link", name="With published").click()
+    expect(page.get_by_text("as published").first).to_be_visible()
+    look(page, "leaderboard-published")
+    page.get_by_role("link", name="its 2 runs").first.click()
+    expect(page.locator("[data-row]")).to_have_count(2)
+
+
+def test_an_empty_leaderboard_teaches(page, published_curves):
+    page.goto("/leaderboard")
+    expect(page.get_by_text("No fitted run yet")).to_be_visible()
+    look(page, "leaderboard-empty")
