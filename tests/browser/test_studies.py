@@ -1,0 +1,135 @@
+"""Studies and the planner in a real browser: made from one form, watched while runs report, asked for a plan."""
+
+from playwright.sync_api import expect
+
+from tests.browser.look import look
+from tests.webapp.pages.data import curve_records
+from webapp.curves.services import refit
+from webapp.runs import ingest, lifecycle
+from webapp.studies import services
+from webapp.studies.models import Study
+from webapp.studies.planning import Asked
+
+
+def report(run, n=24, *, ended=None, **curve):
+    lifecycle.report_started(run, attempt=1, resumed_from_step=None, device="cpu")
+    ingest.store_records(run, curve_records(n, seed=run.seed + 7 * len(run.name), **curve))
+    refit(run.pk)
+    if ended:
+        lifecycle.report_finished(run, attempt=1, state=ended)
+
+
+def make_study(
+    user, project, *, seeds=(0,), kind="leave_one_out", changes=("loss=dapo",), name="What matters"
+):
+    asked = Asked("tiny-scalerl", None, tuple(changes), tuple(seeds), "arithmetic", "tiny-arithmetic", 16.0)
+    return services.create_study(user=user, project=project, name=name, kind=kind, asked=asked)
+
+
+def test_a_leave_one_out_study_from_the_form_to_its_verdicts(page, user, project, model_folder):
+    page.watch.expect("422")  # the browser's console notes the refused form
+    page.goto("/studies")
+    look(page, "studies-empty")
+    page.get_by_role("link", name="Take one choice back at a time").click()
+    expect(page.locator("#preview .big")).to_have_text("27 runs")
+    look(page, "study-new")
+
+    page.get_by_label("Seeds").fill("0")
+    page.get_by_label("Any other setting").fill("optimizer.lr = -1")
+    expect(page.locator("#preview [role=alert]")).to_contain_text("optimizer.lr")
+    page.get_by_label("Name").fill("Which choices matter?")
+    page.get_by_role("button", name="Launch the study").click()
+    expect(page.locator("#id_settings_error")).to_contain_text("cannot run")
+    page.get_by_label("Any other setting").fill("")
+    expect(page.locator("#preview .big")).to_have_text("9 runs")
+    page.get_by_role("button", name="Launch the study").click()
+
+    expect(page.get_by_role("heading", name="Which choices matter?")).to_be_visible()
+    expect(page.locator("#progress")).to_contain_text("0 of 9 runs done, 9 waiting.")
+    study = Study.objects.get()
+    for place in study.members.select_related("run", "arm"):
+        report(place.run, a=0.5 if place.arm.label == "DAPO loss" else 0.6)
+    expect(page.locator(".study-headline")).to_contain_text("1 lowers the ceiling", timeout=20_000)
+    expect(page.locator("#progress")).to_contain_text("9 running")
+    page.wait_for_selector("#overlay-chart .main-svg")
+    names = page.evaluate("document.getElementById('slopes-chart').data.map(t => t.name)")
+    assert any(name.startswith("Base, B ") for name in names)
+    assert not any(name.startswith("DAPO") for name in names)
+
+
+def test_a_study_is_looked_at_and_changed(page, user, project, model_folder, make_run):
+    changes = ("loss=dapo", "off-policy=ppo-8", "head=bfloat16", "average=sample", "curriculum=uniform")
+    study = make_study(user, project, seeds=(0, 1), changes=changes)
+    tops = [0.6, 0.52, 0.6, 0.55, 0.605, 0.598]
+    for place in study.members.select_related("run", "arm"):
+        position, seed = place.arm.position, place.run.seed
+        if position == 5 and seed == 1:
+            continue
+        early = {"n": 8, "to": 0.5} if position == 5 else {}
+        report(place.run, **({"a": tops[position]} | early), ended="succeeded" if position < 2 else None)
+    other = make_run(24, recipe="tiny-minimax", a=0.62, seed=3, name="other")
+    page.goto(f"/studies/{study.pk}")
+    page.wait_for_selector("#slopes-chart .main-svg")
+    look(page, "study")
+    page.goto("/studies")
+    look(page, "studies")
+    page.goto(f"/studies/{study.pk}")
+
+    page.locator("summary", has_text="Add runs").click()
+    page.get_by_label("Run of this project").fill(other.pk)
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.locator(".matrix")).to_contain_text("added by hand")
+    page.get_by_role("button", name="Further seeds").click()
+    expect(page.get_by_label("Seeds", exact=True)).to_have_value("2")
+    page.get_by_role("button", name="Launch", exact=True).click()
+    expect(page.get_by_text("Launched 6 further runs")).to_be_visible()
+    page.get_by_role("button", name="Stop all").click()
+    expect(page.get_by_role("dialog")).to_contain_text("have not ended")
+    page.get_by_role("dialog").get_by_role("button", name="Stop all").click()
+    expect(page.get_by_text("Stopping")).to_be_visible()
+
+
+def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
+    study = make_study(
+        user, project, kind="axis", changes=("batch=32", "batch=64", "batch=256"), name="Batch"
+    )
+    for place, a in zip(study.members.select_related("run"), (0.6, 0.52, 0.57, 0.63), strict=True):
+        report(place.run, a=a)
+    page.goto("/studies/new?kind=axis")
+    page.get_by_label("Axis").select_option("batch")
+    page.get_by_label("Values besides").fill("32, 64, 256")
+    expect(page.locator("#preview .big")).to_have_text("12 runs")
+    look(page, "study-new-axis")
+
+    page.goto(f"/studies/{study.pk}")
+    page.wait_for_selector("#axis-chart .main-svg")
+    assert page.evaluate("document.getElementById('axis-chart').data[0].x") == [32, 64, 128, 256]
+    expect(page.locator("#axis-sentence")).to_contain_text("highest at 256")
+    look(page, "study-axis")
+
+
+def test_the_planner_answers_what_is_asked(page, make_run):
+    page.watch.expect("422")
+    page.goto("/planner")
+    look(page, "planner-empty")
+    for seed in range(2):
+        make_run(24, a=0.7 + 0.01 * seed, seed=seed, name="good")
+    make_run(24, a=0.5, recipe="tiny-minimax", seed=3, name="poor")
+    make_run(14, a=0.65, to=2.0, recipe="tiny-magistral", seed=4, name="young")
+    make_run(8, to=0.5, recipe="tiny-qwen25-dapo", seed=5, name="early")
+    page.goto("/planner")
+    page.wait_for_selector("#plan-chart .main-svg")
+    look(page, "planner")
+
+    page.get_by_label("Held-out pass rate").fill("0.6")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("MiniMax (tiny) rev 1 never reaches 0.6")).to_be_visible()
+    assert "target=0.6" in page.url
+    page.get_by_label("Keep", exact=True).fill("99")
+    page.keyboard.press("Enter")
+    expect(page.locator("#keep-error")).to_contain_text("whole number")
+    page.get_by_label("Keep", exact=True).fill("1")
+    page.keyboard.press("Enter")
+    expect(page.locator("tr.kept")).to_have_count(1)
+    page.locator("tr.kept a").first.click()
+    page.wait_for_url("**/runs/*")
