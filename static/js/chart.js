@@ -80,7 +80,7 @@ function fitTraces(fit, colour) {
 
 /** A point of a role: colour and shape change together. */
 export function marker(role, colour) {
-  if (role === "outlier") return { symbol: "x-thin-open", size: 8, line: { color: colour.bad, width: 1.8 } };
+  if (role === "outlier") return { symbol: "x-thin", size: 9, color: colour.bad, line: { color: colour.bad, width: 2 } };
   if (role === "fitted") return { size: 7, color: colour.c1, line: { width: 0 } };
   const edge = role === "after" ? { color: colour.c2, width: 1.6 } : { color: colour.mark, width: 1.2 };
   return { size: 7, color: colour.card, line: edge };

@@ -162,6 +162,9 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawTabCha
 function settle() {
   const log = document.getElementById("log");
   if (log && logAtEnd) log.scrollTop = log.scrollHeight;
+  const strip = document.querySelector("#tabs .tabs");
+  const open = strip.querySelector("[aria-current]");
+  if (open && open.offsetLeft + open.offsetWidth > strip.scrollLeft + strip.clientWidth) strip.scrollLeft = open.offsetLeft - 24;
   drawTabCharts();
 }
 settle();

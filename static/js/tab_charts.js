@@ -55,14 +55,15 @@ function historyChart({ x, known, bounds }, colour) {
     type: "data", symmetric: false, array: known.hi.map((hi, i) => hi - known.y[i]), arrayminus: known.y.map((y, i) => y - known.lo[i]),
     color: colour.c1, thickness: 1.2, width: 3,
   };
+  const open = { type: "data", symmetric: false, array: bounds.y.map((y) => 1 - y), arrayminus: bounds.y.map(() => 0), color: colour.mark, thickness: 1.4, width: 0 };
   const traces = [
     {
       x: known.x, y: known.y, error_y: error, mode: "markers", name: "ceiling", marker: { size: 7, color: colour.c1 }, cliponaxis: false,
       text: known.text, customdata: known.x.map(amount), hovertemplate: `<b>%{text}</b><br>said at %{customdata} ${x.short}<extra></extra>`,
     },
     {
-      x: bounds.x, y: bounds.y, mode: "markers", name: "at least", cliponaxis: false,
-      marker: { symbol: "arrow-up-open", size: 11, color: colour.mark, line: { width: 1.6, color: colour.mark } },
+      x: bounds.x, y: bounds.y, error_y: open, mode: "markers", name: "at least",
+      marker: { symbol: "line-ew", size: 11, line: { width: 1.8, color: colour.mark } },
       text: bounds.text, customdata: bounds.x.map(amount), hovertemplate: `not identified: <b>%{text}</b><br>said at %{customdata} ${x.short}<extra></extra>`,
     },
   ];

@@ -42,7 +42,7 @@ export function gainChart(payload, colour, scale) {
   const last = dashed.x.at(-1) * 1.03;
   const layout = baseLayout(colour, payload.x, scale, scale === "log" ? [solid.x[0] * 0.8, last] : [0, last], [floor, most]);
   layout.yaxis = {
-    type: "log", range: [Math.log10(least / 3), Math.log10(most * 2)], gridcolor: colour.line, exponentformat: "power", dtick: 1,
+    type: "log", range: [Math.log10(least / 3), Math.log10(most * 2)], gridcolor: colour.line, exponentformat: "power", dtick: 1, tickfont: { size: 10 },
     title: { text: `pass rate per ${unit}`, standoff: 4 },
   };
   layout.margin = { ...layout.margin, l: 58 };

@@ -13,7 +13,7 @@ from webapp.curves import answers, chart_views, words
 from webapp.curves.answers import DEFAULT_GOAL, Goal
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC, Axis
 from webapp.curves.chart_views import DEFAULT_VIEW
-from webapp.curves.fitting import CRASHED, Curve, Question, curve_of, outliers, try_fit
+from webapp.curves.fitting import CRASHED, Curve, Question, curve_of, fitted_points, outliers, try_fit
 from webapp.curves.outliers import left_out
 from webapp.curves.parameters import parameter_rows
 from webapp.runs.models import Run, State
@@ -203,7 +203,11 @@ def hindsight(curve: Curve, axis: Axis, asked: Question) -> Payload | None:
     """What a fit at half of the compute so far said of the rest: the habit of checking one's predictions."""
     if len(curve.x) < 2 * MIN_POINTS_FOR_HINDSIGHT:
         return None
-    half, level = float(curve.x[-1]) / 2, asked.level
+    level = asked.level
+    if asked.robust:  # an evaluation that crashed says nothing of the forecast either
+        whole = Question(axis.key, level=level, metric=asked.metric, robust=True)
+        curve = curve.only(fitted_points(curve, whole))
+    half = float(curve.x[-1]) / 2
     question = Question(axis.key, half, None, level, asked.metric)
     fit, _ = try_fit(curve, question)
     score = answers.after(fit, curve, question)

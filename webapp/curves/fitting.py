@@ -1,8 +1,10 @@
 """From stored points to a `scaling.Fit`: which points a question means, and one cached fit for each answer."""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from webapp.runs.models import Run
 from webapp.runs.selectors import effective_points
 
 log = logging.getLogger(__name__)
-CRASHED = "The fit crashed. That is a fault of this server, not of the run: it is in the server's log."
+CRASHED = "The fit crashed. That is a fault of this server, not of the run; the server has logged it."
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,11 @@ class Curve:
     hours: np.ndarray
     start: tuple[float, ...]
     start_se: float | None
+
+    def only(self, chosen: np.ndarray) -> "Curve":
+        """The points of a mask [n]."""
+        columns = {name: getattr(self, name)[chosen] for name in ("x", "y", "se", "step", "hours")}
+        return replace(self, **columns)
 
     def inside(self, question: Question) -> np.ndarray:
         """Mask [n] of the points that the question's window holds."""
@@ -104,6 +111,17 @@ def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]
     except Exception:
         log.exception("the fit of %s crashed", question)
         return None, CRASHED
+
+
+def or_problem(make: Callable[[], dict[str, Any]], question: Question) -> dict[str, Any]:
+    """What `make` says, with "problem" empty; or, with no rows, why it cannot: too few points, or a crash, logged."""
+    try:
+        return {"problem": "", **make()}
+    except scaling.InputError as error:
+        return {"problem": f"{error.reason[0].upper()}{error.reason[1:]}.", "rows": []}
+    except Exception:
+        log.exception("an analysis of %s crashed", question)
+        return {"problem": CRASHED, "rows": []}
 
 
 def outliers(curve: Curve, question: Question, fit: "scaling.Fit | None") -> np.ndarray:

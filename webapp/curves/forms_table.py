@@ -1,6 +1,5 @@
 """Sigmoid, power law and logistic on the same points: parameters, quality of fit, and who forecasts best."""
 
-import logging
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -11,28 +10,25 @@ import scaling
 from scaling import forecast, forms
 from webapp.curves import answers, words
 from webapp.curves.axes import Axis
-from webapp.curves.fitting import CRASHED, Curve, Question, fitted_points, try_fit
+from webapp.curves.fitting import Curve, Question, fitted_points, or_problem, try_fit
 from webapp.curves.parameters import parameter_rows
 
 Payload = dict[str, Any]
 LABELS = {"sigmoid": "Sigmoid", "power": "Power law", "logistic": "Logistic"}
 GRID_POINTS = 80
-log = logging.getLogger(__name__)
 
 
 def forms_payload(curve: Curve, question: Question, axis: Axis, end_x: float | None) -> Payload:
     """{"problem", "rows", "sentence", "reason", "chart"}; rows in the order of `scaling.FORMS`."""
-    try:
-        used = fitted_points(curve, question)
-        choice = _choose(tuple(curve.x[used]), tuple(curve.y[used]), curve.start, question.level)
-    except scaling.InputError as error:
-        return {"problem": f"Nothing to compare yet: {error.reason}.", "rows": []}
-    except Exception:
-        log.exception("comparing forms of %s crashed", question)
-        return {"problem": CRASHED, "rows": []}
-    fits = {form: try_fit(curve, replace(question, form=form))[0] for form in scaling.FORMS}
+    return or_problem(lambda: _side_by_side(curve, question, axis, end_x), question)
+
+
+def _side_by_side(curve: Curve, question: Question, axis: Axis, end_x: float | None) -> Payload:
+    used = curve.only(fitted_points(curve, question))  # the same points for all of them
+    choice = _choose(tuple(used.x), tuple(used.y), used.start, question.level)
+    plain = replace(question, robust=False)
+    fits = {form: try_fit(used, replace(plain, form=form))[0] for form in scaling.FORMS}
     return {
-        "problem": "",
         "rows": [_row(choice.row(form), fits[form], curve, question) for form in scaling.FORMS],
         "sentence": sentence(choice),
         "reason": choice.reason[0].upper() + choice.reason[1:] + ".",

@@ -1,24 +1,21 @@
 """What was said of the ceiling when: every stored fit of a curve, and forecasts made again from earlier cutoffs."""
 
-import logging
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-import scaling
 from scaling import forecast
 from webapp.curves import answers, words
 from webapp.curves.axes import AXES, DEFAULT_AXIS, Axis
-from webapp.curves.fitting import Curve, Question, fitted_points
+from webapp.curves.fitting import Curve, Question, fitted_points, or_problem
 from webapp.curves.models import Fit
 from webapp.runs.models import Run
 
 Payload = dict[str, Any]
 MOST_ROWS = 60
 MOST_FITS = 2000
-log = logging.getLogger(__name__)
 
 
 def whole_fits(run: Run, metric: str) -> list[Fit]:
@@ -109,14 +106,12 @@ def _chart(said: Sequence[Payload]) -> Payload:
 
 def hindsight_rows(curve: Curve, question: Question, axis: Axis) -> list[Payload]:
     """What fits up to 20 % ... 80 % of the compute would have said of the newest evaluation, against what came."""
-    try:
-        used = fitted_points(curve, question)
-        cutoffs = _rolling(tuple(curve.x[used]), tuple(curve.y[used]), curve.start, question.level)
-    except scaling.InputError:
-        return []
-    except Exception:
-        log.exception("forecasts of %s crashed", question)
-        return []
+    return or_problem(lambda: {"rows": _from_earlier(curve, question, axis)}, question)["rows"]
+
+
+def _from_earlier(curve: Curve, question: Question, axis: Axis) -> list[Payload]:
+    used = curve.only(fitted_points(curve, question))
+    cutoffs = _rolling(tuple(used.x), tuple(used.y), used.start, question.level)
     return [_hindsight(row, axis) for row in cutoffs]
 
 

@@ -1,6 +1,5 @@
 """What to do next with a run, in words: the compute to a target, whether to stop, and what more compute would add."""
 
-import logging
 from functools import lru_cache
 from typing import Any
 
@@ -12,13 +11,12 @@ from scaling.draws import chance
 from webapp.curves import answers, words
 from webapp.curves.answers import DEFAULT_GOAL, Goal
 from webapp.curves.axes import Axis
-from webapp.curves.fitting import CRASHED, Curve, Question, try_fit
+from webapp.curves.fitting import Curve, Question, or_problem, try_fit
 
 Payload = dict[str, Any]
 DEFAULT_DELTA = 0.01  # of pass rate: less than this left to gain is not worth going on
 SURE = 0.9  # probability at which stopping is advised
 MORE = (1.1, 1.25, 1.5, 2.0, 4.0)  # multiples of the compute so far
-log = logging.getLogger(__name__)
 TOO_EARLY = "Too early to say: a fit needs at least five evaluations after the first update."
 
 
@@ -30,18 +28,23 @@ def plan_answers(
     goal: Goal = DEFAULT_GOAL,
     delta: float = DEFAULT_DELTA,
 ) -> Payload:
-    """{"problem", "reach", "stop", "more"}: sentences, and a row for each amount of more compute."""
+    """{"problem", "reach", "stop", "stops", "more"}: sentences, and a row for each amount of more compute."""
     fit, problem = try_fit(curve, question)
     if fit is None or fit.params is None:
         why = problem or f"No curve could be fitted: {fit.message if fit else 'no points'}."
         return {"problem": why if len(curve.x) >= scaling.MIN_POINTS else TOO_EARLY}
-    at = float(curve.x[-1])
-    rate = goal.rate(fit)
+    return or_problem(lambda: _answers(fit, curve, axis, end_x, goal, delta), question)
+
+
+def _answers(
+    fit: "scaling.Fit", curve: Curve, axis: Axis, end_x: float | None, goal: Goal, delta: float
+) -> Payload:
+    at, rate = float(curve.x[-1]), goal.rate(fit)
+    stop = _when_to_stop(fit, at, delta)
     return {
-        "problem": "",
         "reach": _no_gain(goal) if rate is None else _reach(_compute_to(fit, rate), goal, at, axis),
-        "stop": _stop(_when_to_stop(fit, at, delta), axis),
-        "stops": bool(_when_to_stop(fit, at, delta).stop),
+        "stop": _stop(stop, axis),
+        "stops": bool(stop.stop),
         "more": more_compute(fit, at, end_x, axis),
     }
 
@@ -81,7 +84,7 @@ def _reach(reach: plan.Reach, goal: Goal, at: float, axis: Axis) -> str:
         doubt = f" With probability {chance(reach.above_ceiling)} it lies above the ceiling and never comes."
     between = answers.compute_between((lo, hi), reach.level)
     when = f"{_at(reach.compute, axis)} ({between}), {_from_now(reach.compute, at, axis)}"
-    return f"{target} is reached at {when}.{doubt}"
+    return f"{target} {'was' if reach.compute <= at else 'is'} reached at {when}.{doubt}"
 
 
 def _from_now(compute: float, at: float, axis: Axis) -> str:
@@ -140,19 +143,3 @@ def _more_row(fit: "scaling.Fit", at: float, to: float, label: str, axis: Axis) 
 
 def _at(compute: float, axis: Axis) -> str:
     return f"{words.amount(compute)} {axis.short}"
-
-
-def crash_safe_answers(
-    curve: Curve,
-    question: Question,
-    axis: Axis,
-    end_x: float | None,
-    goal: Goal = DEFAULT_GOAL,
-    delta: float = DEFAULT_DELTA,
-) -> Payload:
-    """`plan_answers`, or, where a fit crashes on the way, that it did; it is logged."""
-    try:
-        return plan_answers(curve, question, axis, end_x, goal, delta)
-    except Exception:
-        log.exception("planning of %s crashed", question)
-        return {"problem": CRASHED}

@@ -1,6 +1,5 @@
 """How much the choice of the fitted window matters: fits over several windows, and the start that the data ask for."""
 
-import logging
 from functools import lru_cache
 from typing import Any
 
@@ -10,31 +9,28 @@ import scaling
 from scaling import window
 from webapp.curves import answers, words
 from webapp.curves.axes import Axis
-from webapp.curves.fitting import CRASHED, Curve, Question
+from webapp.curves.fitting import Curve, Question, or_problem
 
 Payload = dict[str, Any]
 Window = tuple[float | None, float | None]
 LEFT_OUT = (0.05, 0.1, 0.2, 0.33)  # shares of the evaluations left out at the start
 CUTOFFS = (0.5, 0.75)  # shares of the greatest compute
-log = logging.getLogger(__name__)
 
 
 def window_payload(curve: Curve, question: Question, axis: Axis) -> Payload:
     """{"problem", "rows", "verdict", "proposal"}; the first row is the window that the page shows."""
+    return or_problem(lambda: _compared(curve, question, axis), question)
+
+
+def _compared(curve: Curve, question: Question, axis: Axis) -> Payload:
     x, y = tuple(curve.x), tuple(curve.y)
-    try:
-        proposal = _propose(x, y, question.level)
-        windows = sensible_windows(curve, question, proposal.lo, axis)
-        found = _sensitivity(x, y, curve.start, tuple(windows), question.level, question.robust)
-    except scaling.InputError as error:
-        return {"problem": f"No windows to compare yet: {error.reason}.", "rows": []}
-    except Exception:
-        log.exception("comparing windows of %s crashed", question)
-        return {"problem": CRASHED, "rows": []}
-    labels = list(windows.values())
+    proposal = _propose(x, y, question.level)
+    windows = sensible_windows(curve, question, proposal.lo, axis)
+    found = _sensitivity(x, y, curve.start, tuple(windows), question.level, question.robust)
     return {
-        "problem": "",
-        "rows": [_row(row, label, question, axis) for row, label in zip(found.rows, labels, strict=True)],
+        "rows": [
+            _row(row, label, question, axis) for row, label in zip(found.rows, windows.values(), strict=True)
+        ],
         "verdict": _sentence(found.verdict),
         "proposal": {"lo": proposal.lo, "text": _sentence(proposal.reason)},
     }
@@ -66,7 +62,8 @@ def sensible_windows(
         wanted.append(((proposed, None), "proposed start"))
     if axis.key == "device_hours":
         wanted.append(((window.PAPER_GPU_HOURS, None), "the paper's start, 1,500 GPU-hours"))
-    wanted += [((_start(curve, share), None), f"without the first {100 * share:g} %") for share in LEFT_OUT]
+    starts = [(share, _start(curve, share)) for share in LEFT_OUT]
+    wanted += [((lo, None), f"without the first {100 * share:g} %") for share, lo in starts if lo is not None]
     last = float(curve.x[-1]) if len(curve.x) else 0.0
     wanted += [((None, share * last), f"up to {100 * share:g} % of the compute") for share in CUTOFFS]
     return _distinct(curve, question, wanted)

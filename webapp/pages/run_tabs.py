@@ -13,7 +13,7 @@ from webapp.curves.figure import end_of_budget
 from webapp.curves.fitting import Curve, Question, curve_of
 from webapp.curves.forms_table import forms_payload
 from webapp.curves.history import MOST_ROWS, hindsight_rows, history_payload, whole_fits
-from webapp.curves.planning import DEFAULT_DELTA, crash_safe_answers
+from webapp.curves.planning import DEFAULT_DELTA, plan_answers
 from webapp.curves.window_table import window_payload
 from webapp.pages import configuration, diagnostics, logs
 from webapp.pages.attempts import attempt_rows, last_line
@@ -120,7 +120,7 @@ def _plan(asked: Asked) -> Context:
     }
     end_x = end_of_budget(asked.run, curve)
     return {
-        "plan": crash_safe_answers(curve, question, AXES[question.x], end_x, goal, delta),
+        "plan": plan_answers(curve, question, AXES[question.x], end_x, goal, delta),
         "errors": errors,
         "typed": typed,
         "of_choices": OF,
