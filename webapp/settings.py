@@ -30,6 +30,7 @@ INSTALLED_APPS = [
     "webapp.runs",
     "webapp.curves",
     "webapp.alarms",
+    "webapp.savedviews",
     "webapp.pages",
 ]
 MIDDLEWARE = [
