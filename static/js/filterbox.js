@@ -7,6 +7,7 @@ let found = { items: [] };
 let active = -1;
 let timer = null;
 let asked = 0;
+let stale = false; // something was typed since the list was made
 
 function close() {
   list.hidden = true;
@@ -32,6 +33,7 @@ function option(item, index) {
 
 function show() {
   if (!found.items.length || document.activeElement !== box) { close(); return; }
+  stale = false;
   list.replaceChildren(...found.items.map(option));
   list.hidden = false;
   box.setAttribute("aria-expanded", "true");
@@ -69,20 +71,20 @@ function take(index) {
 }
 
 function onKey(event) {
-  if (event.key === "ArrowDown" && list.hidden) { ask(); event.preventDefault(); return; }
+  if (event.key === "ArrowDown" && (list.hidden || stale)) { event.preventDefault(); ask().then(() => { if (!list.hidden) choose(0); }); return; }
   if (list.hidden) return;
   const last = found.items.length - 1;
   if (event.key === "ArrowDown") choose(active >= last ? 0 : active + 1);
   else if (event.key === "ArrowUp") choose(active <= 0 ? last : active - 1);
   else if (event.key === "Escape") close();
-  else if ((event.key === "Enter" || event.key === "Tab") && active >= 0) take(active);
+  else if ((event.key === "Enter" || event.key === "Tab") && active >= 0 && !stale) take(active);
   else { if (event.key === "Enter") close(); return; }
   event.preventDefault();
   event.stopPropagation();
 }
 
 if (box) {
-  box.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, WAIT); });
+  box.addEventListener("input", () => { stale = true; if (active >= 0) choose(-1); clearTimeout(timer); timer = setTimeout(ask, WAIT); });
   box.addEventListener("keydown", onKey);
   box.addEventListener("blur", close);
 }

@@ -107,7 +107,7 @@ async function ask() {
   if (!response.ok) throw new Error(`status ${response.status}`);
   if (response.status === 204 || table() !== here || here.dataset.cursor !== known) return;
   if (response.headers.get("X-Reload")) {
-    await window.htmx.ajax("GET", here.dataset.url, { target: "#runs", swap: "innerHTML" });
+    await reload(here);
     return;
   }
   exchange(await response.text());
@@ -115,13 +115,29 @@ async function ask() {
   here.dataset.live = response.headers.get("X-Live");
 }
 
+// Only the table: a dialog that is open stays, and what a saved view was when this page was made stays known.
+async function reload(here) {
+  const response = await fetch(here.dataset.url, { headers: { "HX-Request": "true" }, cache: "no-store" });
+  if (!response.ok || response.redirected || table() !== here) return;
+  const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
+  const fresh = parsed.getElementById("table");
+  if (!fresh) return;
+  here.replaceWith(document.adoptNode(fresh));
+  window.htmx.process(fresh);
+  settled();
+}
+
+function settled() {
+  document.dispatchEvent(new CustomEvent("htmx:afterSettle")); // ages
+  show();
+}
+
 function exchange(html) {
   const parsed = new DOMParser().parseFromString(html, "text/html");
   for (const row of parsed.querySelectorAll("tr[data-run]")) {
     document.querySelector(`tr[data-run="${row.dataset.run}"]`)?.replaceWith(document.adoptNode(row));
   }
-  document.dispatchEvent(new CustomEvent("htmx:afterSettle")); // ages
-  show();
+  settled();
 }
 
 if (form) {

@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
@@ -54,10 +55,14 @@ class ListState:
         return "" if self.columns == DEFAULTS else ",".join(self.columns)
 
     @property
-    def kept(self) -> dict[str, str]:
-        """What a form must send along so that the list comes back as it is."""
-        fields = {"sort": self.sort if self.sort != DEFAULT_SORT else "", "columns": self.column_list}
-        return fields | {"filter": self.filter, "view": str(self.view.pk) if self.view else ""}
+    def query(self) -> dict[str, str]:
+        """The parameters that make this list again; beside a saved view all of them, whatever becomes of the view."""
+        if self.view is not None:
+            columns = ",".join(self.columns)
+            return {"view": str(self.view.pk), "filter": self.filter, "sort": self.sort, "columns": columns}
+        sort = "" if self.sort == DEFAULT_SORT else self.sort
+        asked = {"filter": self.filter, "sort": sort, "columns": self.column_list}
+        return {name: value for name, value in asked.items() if value} or {"view": "all"}
 
 
 def of_view(view: SavedView) -> ListState:
@@ -113,6 +118,12 @@ class Table:
     def total(self) -> int:
         """How many runs there are, at most MAX_TOTAL + 1."""
         return self._runs.order_by().values("pk")[: MAX_TOTAL + 1].count()
+
+    @property
+    def url_query(self) -> str:
+        """The query of this very page."""
+        page = {"page": str(self.number)} if self.number > 1 else {}
+        return urlencode(self.state.query | page)
 
     @property
     def more(self) -> bool:
@@ -173,7 +184,10 @@ class Table:
     @property
     def heads(self) -> list[dict[str, Any]]:
         """The columns with what a click on their head asks for, and how they are sorted now."""
-        return [_head(column, self.state.sort) for column in self.columns]
+        heads = [_head(column, self.state.sort) for column in self.columns]
+        for head in [head for head in heads if head["aria"]][1:]:
+            head["aria"] = ""  # two columns may show the same order; one says so
+        return heads
 
     @property
     def layout(self) -> str:

@@ -17,7 +17,8 @@ class FilterError(InvalidInput):
         self.reason = reason
         self.expected = expected
         hint = f"; expected {expected}" if expected else ""
-        super().__init__("filter", f"filter, character {self.at + 1}: {reason}{hint}.", status=422)
+        self.said = f"{reason}{hint}" if reason.endswith("?") and not hint else f"{reason}{hint}."
+        super().__init__("filter", f"filter, character {self.at + 1}: {self.said}", status=422)
 
     @property
     def pointer(self) -> str:
