@@ -34,6 +34,7 @@ INSTALLED_APPS = [
     "webapp.alarms",
     "webapp.shares",
     "webapp.studies",
+    "webapp.savedviews",
     "webapp.pages",
 ]
 MIDDLEWARE = [

@@ -16,6 +16,7 @@ from webapp.api.records import BATCH_BODY, parse_batch
 from webapp.api.schemas import FinishBody, PageQuery, RunBody, RunQuery, StartBody, TrackBody
 from webapp.errors import Forbidden, InvalidInput
 from webapp.runs import ingest, launch, lifecycle, selectors
+from webapp.runs.filtering import narrow
 from webapp.runs.models import Run
 
 router = Router(tags=["runs"])
@@ -26,6 +27,8 @@ RUN = {200: schemas.RunOut}
 def list_runs(request: HttpRequest, query: Query[RunQuery]) -> dict[str, Any]:
     filters = selectors.RunFilters(query.state, query.recipe, query.task, query.model, query.q, query.alarm)
     runs = selectors.runs_of(project_of(request), filters)
+    if query.filter.strip():
+        runs = narrow(runs, query.filter, user=cast(ApiRequest, request).auth.user)
     order = ["-created_at", "id"]
     return page(runs, order=order, cursor=query.cursor, limit=query.limit, payload=run_payload)
 

@@ -111,6 +111,12 @@ class RunQuery(PageQuery):
         "", description="active: runs that alarm now; any: also those that once did."
     )
     q: str = Field("", max_length=200, description="Part of a name, a recipe or an id.")
+    filter: str = Field(
+        "",
+        description="The filter language of the runs list, beside the other parameters: state:running,failed "
+        "ceiling >= 0.6 NOT tag:draft. With a filter, archived runs are left out unless it names `archived`. "
+        "A wrong one is answered by 422 with the character at fault.",
+    )
 
 
 class RunOut(Schema):

@@ -12,6 +12,7 @@ from webapp.curves.axes import DEFAULT_METRIC
 from webapp.curves.fitting import Curve, Question, curve_of, fit_curve
 from webapp.curves.models import Fit
 from webapp.curves.outlook import outlook_of
+from webapp.curves.summaries import rebuild
 from webapp.runs.models import Run
 from webapp.runs.selectors import pass_rates_of
 
@@ -40,7 +41,7 @@ def refit(run_id: str) -> Refit:
     curves = {DEFAULT_METRIC, *pass_rates_of(run)}
     results = {name: store_fit(run, curve_of(run, metric=name), Question(metric=name)) for name in curves}
     created = any(result.created for result in results.values())
-    if created:
+    if rebuild([run_id]) or created:
         Run.objects.filter(pk=run_id).update(version=F("version") + 1)
     return Refit(results[DEFAULT_METRIC].fit, created)
 

@@ -1,4 +1,4 @@
-"""Rows of the runs list: everything about a page of runs in a constant number of queries."""
+"""Rows of the runs list: everything about a page of runs in a constant number of queries, none of them for points."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,14 +7,11 @@ from typing import Any
 from webapp.alarms.models import Alarm
 from webapp.alarms.selectors import active_alarms
 from webapp.curves import answers
-from webapp.curves.axes import DEFAULT_METRIC
+from webapp.curves.axes import DEFAULT_LEVEL
 from webapp.curves.models import Fit
-from webapp.curves.selectors import latest_fits
 from webapp.pages.alarms import is_unjudged, mark_words
-from webapp.runs.models import Point, Run
-from webapp.runs.selectors import latest_of_runs, sparklines
+from webapp.runs.models import Run, Summary
 
-SPARKLINE_POINTS = 40
 SCALE_MARGIN = 0.05
 
 
@@ -43,31 +40,39 @@ class Row:
 
 
 def rows_of(runs: Sequence[Run]) -> list[Row]:
-    """Four queries for any number of runs: newest fits, thinned pass rates, newest pass rate, active alarms."""
-    ids = [run.pk for run in runs]
-    fits, newest = latest_fits(ids), latest_of_runs(ids, DEFAULT_METRIC)
-    lines = sparklines(ids, DEFAULT_METRIC, SPARKLINE_POINTS)
-    alarms = active_alarms(ids)
-    return [
-        _row(run, fits.get(run.pk), newest.get(run.pk), lines.get(run.pk, []), alarms.get(run.pk, []))
-        for run in runs
-    ]
+    """One query for any number of runs that come with their summaries: the active alarms."""
+    alarms = active_alarms([run.pk for run in runs])
+    return [_row(run, alarms.get(run.pk, [])) for run in runs]
 
 
-def _row(
-    run: Run, fit: Fit | None, newest: Point | None, line: Sequence[float], alarms: Sequence[Alarm]
-) -> Row:
-    used = newest.device_hours if newest else None
+def _row(run: Run, alarms: Sequence[Alarm]) -> Row:
+    summary = summary_of(run)
+    used = summary.used_hours
     return Row(
         run=run,
-        spark=line,
-        latest=newest.value if newest else None,
-        latest_stderr=newest.stderr if newest else None,
+        spark=summary.spark,
+        latest=summary.pass_rate,
+        latest_stderr=summary.pass_rate_stderr,
         used_hours=used,
         share=min(1.0, (used or 0.0) / run.budget_hours) if run.budget_hours else None,
-        ceiling=stored_ceiling(fit) if fit else None,
+        ceiling=ceiling_of(run),
         alarms=alarms,
     )
+
+
+def summary_of(run: Run) -> Summary:
+    """The run's summary; an empty one where it has reported nothing yet."""
+    return getattr(run, "summary", None) or Summary(run=run)
+
+
+def ceiling_of(run: Run) -> dict[str, Any] | None:
+    """The ceiling of the newest fit as a payload with words; None before the first fit."""
+    summary = summary_of(run)
+    if not summary.fit_status:
+        return None
+    known = summary.ceiling_lo is not None or summary.ceiling_hi is not None
+    interval = (summary.ceiling_lo, summary.ceiling_hi) if known else None
+    return answers.ceiling(summary.fit_status, interval, summary.ceiling, summary.level or DEFAULT_LEVEL)
 
 
 def stored_ceiling(fit: Fit) -> dict[str, Any]:

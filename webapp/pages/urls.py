@@ -16,11 +16,16 @@ from webapp.pages.views import (
     shell,
     studies,
 )
+from webapp.pages.views import account, compare, leaderboard, recipes, run, run_list, runs
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="runs"), name="overview"),
     path("runs", runs.runs, name="runs"),
     path("runs/new", runs.launch, name="launch"),
+    path("runs/complete", run_list.complete, name="runs-complete"),
+    path("runs/bulk", run_list.act, name="runs-bulk"),
+    path("runs/views", run_list.save_view, name="runs-save-view"),
+    path("runs/views/<int:view_id>", run_list.change_view, name="runs-change-view"),
     path("runs/new/hints", runs.launch_hints, name="launch-hints"),
     path("runs/<slug:run_id>", run.page, name="run"),
     path("runs/<slug:run_id>/figure", run.figure, name="run-figure"),

@@ -19,6 +19,7 @@ from webapp.runs.lifecycle import ensure_attempts
 from webapp.runs.models import Run, State
 from webapp.runs.selectors import is_pass_rate
 from webapp.runs.states import move
+from webapp.runs.summaries import note_records
 from worker import names
 
 MAX_RECORDS = 5000
@@ -90,6 +91,8 @@ def store_records(run: Run, records: Sequence[Record]) -> IngestResult:
     accepted, has_evaluations = _insert(current, unique)
     if accepted < len(unique):
         _refuse_other_content(current)
+    if accepted:
+        note_records(current, [record for _, record in unique])
     _note_report(current, new=accepted > 0, refit=has_evaluations)
     return IngestResult(accepted, len(records) - accepted)
 

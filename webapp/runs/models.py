@@ -60,6 +60,8 @@ class Run(models.Model):
     alarms_wanted_at = models.DateTimeField(
         null=True
     )  # new records wait to be judged by the alarms' rules since then
+    tags = models.JSONField(default=list)  # words that people gave it, sorted
+    archived_at = models.DateTimeField(null=True)  # since then left out of lists unless asked for
 
     class Meta:
         indexes = [
@@ -141,6 +143,45 @@ class Record(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "attempt", "seq"], name="record_once")]
+
+
+class Summary(models.Model):
+    """What the list shows, sorts and filters of a run without reading its records or points.
+
+    Storing records updates it, a refit brings all of it in line with what is stored (`webapp.curves.summaries`).
+    """
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="summary")
+    used_hours = models.FloatField(null=True)  # device-hours at the newest record
+    used_attempt = models.PositiveIntegerField(default=0)
+    used_seq = models.BigIntegerField(default=-1)
+    pass_rate = models.FloatField(null=True)  # newest held-out evaluation
+    pass_rate_stderr = models.FloatField(null=True)
+    pass_rate_attempt = models.PositiveIntegerField(default=0)
+    pass_rate_seq = models.BigIntegerField(default=-1)
+    spark = models.JSONField(default=list)  # pass rates in the order of training, thinned
+    fit_status = models.CharField(
+        max_length=20, blank=True
+    )  # of the newest fit of the whole curve; empty: none yet
+    level = models.FloatField(null=True)
+    ceiling = models.FloatField(null=True)  # only where it is identified
+    ceiling_lo = models.FloatField(null=True)
+    ceiling_hi = models.FloatField(null=True)
+
+
+class BulkAction(models.Model):
+    """One action on many runs and what became of each. The key makes a repeated request the same action."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
+    key = models.CharField(max_length=64)
+    action = models.CharField(max_length=12)
+    tag = models.CharField(max_length=40, blank=True)
+    outcomes = models.JSONField(default=list)  # [{"run", "name", "outcome", "words"}, ...]
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "key"], name="bulk_action_once")]
 
 
 class Series(models.Model):

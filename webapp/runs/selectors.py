@@ -89,6 +89,12 @@ def runs_of(project: Project, filters: RunFilters = RunFilters()) -> QuerySet[Ru
     return runs.select_related("revision__recipe", "created_by").order_by("-created_at", "id")
 
 
+def listed(project: Project) -> QuerySet[Run]:
+    """The project's runs for a list: with recipe, author and summary, without their configurations."""
+    runs = Run.objects.filter(project=project).select_related("revision__recipe", "created_by", "summary")
+    return runs.defer("config", "revision__config", "revision__recipe__description")
+
+
 def run_by_id(project: Project, run_id: str) -> Run:
     """A run of this project. Raises NotFound, also for a run of another project."""
     run = (

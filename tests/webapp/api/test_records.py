@@ -121,5 +121,5 @@ def test_the_cost_in_queries_is_constant(writer, tracked, record, size, django_a
     writer.get("runs")  # the token's use is noted once a minute
 
     batch = {"records": [record(i, {f"m{j}": 1.0 for j in range(20)}) for i in range(size)]}
-    with django_assert_num_queries(12):  # token, run, and the service's ten
+    with django_assert_num_queries(13):  # token, run, and the service's eleven
         assert writer.post(f"runs/{tracked.pk}/records", batch).status_code == 200

@@ -134,8 +134,8 @@ def test_queries_do_not_grow_with_the_batch(tracked, make_record, size, django_a
     batch = [make_record(i, {f"m{j}": 0.5 for j in range(20)}) for i in range(size)]
 
     with django_assert_num_queries(
-        10
-    ):  # savepoint, run, attempts, table, empty, COPY, series, insert, run, release
+        11
+    ):  # savepoint, run, attempts, table, empty, COPY, series, insert, summary, run, release
         ingest.store_records(tracked, batch)
 
 
