@@ -1,15 +1,14 @@
 """URLs of the pages. Names are used by templates, redirects and settings (`sign-in`, `runs`)."""
 
 from django.urls import path
-from django.views.generic import RedirectView
 
-from webapp.pages.views import account, compare, leaderboard, recipes, run, runs
+from webapp.pages.views import account, compare, launch, leaderboard, overview, recipes, run, runs
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="runs"), name="overview"),
+    path("", overview.overview, name="overview"),
     path("runs", runs.runs, name="runs"),
-    path("runs/new", runs.launch, name="launch"),
-    path("runs/new/hints", runs.launch_hints, name="launch-hints"),
+    path("runs/new", launch.launch, name="launch"),
+    path("runs/new/check", launch.launch_check, name="launch-check"),
     path("runs/<slug:run_id>", run.page, name="run"),
     path("runs/<slug:run_id>/figure", run.figure, name="run-figure"),
     path("runs/<slug:run_id>/stop", run.stop, name="run-stop"),
