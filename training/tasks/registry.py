@@ -53,3 +53,11 @@ def make_task(
         raise TaskError(f"option {option}: {message}") from None
     task.check()
     return task
+
+
+def task_options(name: str) -> dict[str, Any] | None:
+    """The JSON schema of a task's options, for people who choose them; None for a task that is not there."""
+    if name not in _TASKS:
+        return None
+    kind = getattr(import_module(f"training.tasks.{name}"), _TASKS[name])
+    return kind.model_json_schema()

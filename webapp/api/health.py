@@ -84,11 +84,11 @@ def ray() -> str:
     if not address:
         return NOT_CONFIGURED
     url = address.rstrip("/") if "://" in address else f"http://{address}"
-    response = httpx.get(f"{url}/api/version", headers=_ray_headers(), timeout=PART_SECONDS)
+    response = httpx.get(f"{url}/api/version", headers=ray_headers(), timeout=PART_SECONDS)
     return OK if response.is_success else f"answers with HTTP {response.status_code}"
 
 
-def _ray_headers() -> dict[str, str]:
+def ray_headers() -> dict[str, str]:
     """Ray's own way to find its token: variable, file named by a variable, file in the home folder."""
     token = os.environ.get("RAY_AUTH_TOKEN", "")
     path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")

@@ -11,6 +11,7 @@ from webapp.runs.models import Run
 
 # url name, title, the url names that belong to it
 PAGES = (
+    ("overview", "Overview", {"overview"}),
     ("runs", "Runs", {"runs", "run", "launch"}),
     ("compare", "Compare", {"compare"}),
     ("leaderboard", "Leaderboard", {"leaderboard"}),

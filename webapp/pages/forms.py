@@ -8,10 +8,19 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.urls import reverse
 
 from webapp.accounts.models import Scope
+from webapp.runs import launch_seeds
+from webapp.runs.launch import MAX_SEED
 
 # Hints follow what is being typed; a form's other fields say of which recipe.
 HINTS = {"hx-trigger": "input changed delay:400ms", "hx-target": "#hints", "hx-swap": "outerHTML"}
-RELOAD = {"hx-trigger": "change", "hx-target": "#launch", "hx-include": "closest form"}
+RELOAD = {
+    "hx-trigger": "change consume",
+    "hx-target": "#launch",
+    "hx-include": "[name=recipe],[name=revision],[name=seed],[name=name]",
+    "hx-push-url": "true",
+}
+MAX_SEEDS = launch_seeds.MAX_SEEDS
+SEEDS_WORDS = f"Seeds are 1 to {MAX_SEEDS} whole numbers from 0 to {MAX_SEED}, such as 0 or 0, 1, 2."
 
 
 def new_key() -> str:
@@ -61,9 +70,9 @@ class ShareForm(forms.Form):
 
 
 class LaunchForm(forms.Form):
-    """What a launch asks for; choices and defaults come from the chosen recipe."""
+    """What a launch asks for first; choices and defaults come from the chosen recipe."""
 
-    recipe = forms.ChoiceField(help_text="What is trained how; its key settings are beside the form.")
+    recipe = forms.ChoiceField(help_text="What is trained how; each setting is below.")
     revision = forms.TypedChoiceField(coerce=int, help_text="A revision never changes once it is stored.")
     task = forms.ChoiceField(help_text="Prompts plus a verifier, with a held-out split for evaluation.")
     model = forms.CharField(
@@ -72,15 +81,33 @@ class LaunchForm(forms.Form):
         "hub: downloaded when the run starts, if it is not here yet.",
         widget=forms.TextInput(attrs={"list": "models", "autocomplete": "off", "spellcheck": "false"}),
     )
-    seed = forms.IntegerField(help_text="Runs with several seeds show how sure a ceiling is.")
+    seed = forms.CharField(
+        label="Seeds",
+        max_length=60,
+        help_text=f"One, or up to {MAX_SEEDS} with commas: a run each. Several show how sure a ceiling is.",
+        widget=forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "off"}),
+    )
     budget_hours = forms.FloatField(
         label="Compute budget, device-hours",
-        widget=forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"}),
+        widget=forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"}),
+    )
+    task_options = forms.CharField(
+        required=False,
+        label="Options of the task",
+        help_text="YAML; what is left out has the task's own default.",
+        widget=forms.Textarea(attrs={"rows": 5, "spellcheck": "false", "wrap": "off"}),
+        strip=False,
     )
     name = forms.CharField(
-        max_length=120, required=False, help_text="Optional; made of recipe and seed if empty."
+        max_length=120, required=False, help_text="Optional; that of the recipe if empty. Pages add the seed."
     )
-    idempotency_key = forms.CharField(widget=forms.HiddenInput, max_length=200)
+    message = forms.CharField(
+        max_length=300,
+        required=False,
+        label="What the new revision changes, and why",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+    idempotency_key = forms.CharField(widget=forms.HiddenInput, max_length=190)
 
     def __init__(
         self, data: Any = None, *, choices: dict[str, list], devices: int = 1, **kwargs: Any
@@ -90,12 +117,21 @@ class LaunchForm(forms.Form):
             self.fields[name].choices = values  # type: ignore[attr-defined]
         for name in ("recipe", "revision"):  # another recipe has other defaults: the form comes anew
             self.fields[name].widget.attrs |= RELOAD | {"hx-get": reverse("launch")}
-        hints = {"hx-get": reverse("launch-hints"), "hx-include": "closest form"}
-        self.fields["model"].widget.attrs |= HINTS | hints
         self.fields["budget_hours"].help_text = (
             f"Devices allocated times hours; evaluation is not counted. This recipe holds {devices} "
             f"device{'' if devices == 1 else 's'}, so one device-hour is {60 / devices:.3g} minutes of training."
         )
+
+    def clean_seed(self) -> list[int]:
+        """The seeds as numbers, in their order."""
+        words = self.cleaned_data["seed"].replace(",", " ").split()
+        are_numbers = all(word.isdecimal() and word.isascii() and int(word) <= MAX_SEED for word in words)
+        if not are_numbers or not 1 <= len(words) <= MAX_SEEDS:
+            raise forms.ValidationError(SEEDS_WORDS)
+        seeds = [int(word) for word in words]
+        if len(set(seeds)) < len(seeds):
+            raise forms.ValidationError("Each seed is trained once: these repeat one.")
+        return seeds
 
     def renew_key(self) -> None:
         """Sending this form again is a new launch."""
@@ -116,8 +152,3 @@ class RevisionForm(forms.Form):
     def __init__(self, data: Any = None, *, slug: str, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
         self.fields["config"].widget.attrs |= HINTS | {"hx-post": reverse("revision-hints", args=[slug])}
-
-
-def add_service_error(form: forms.Form, field: str | None, message: str) -> None:
-    """Put a service's error beside its field, or on top where the form has no such field."""
-    form.add_error(field if field in form.fields else None, message)

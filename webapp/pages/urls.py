@@ -1,7 +1,6 @@
 """URLs of the pages. Names are used by templates, redirects and settings (`sign-in`, `runs`)."""
 
 from django.urls import path
-from django.views.generic import RedirectView
 
 from webapp.pages.views import (
     account,
@@ -17,9 +16,10 @@ from webapp.pages.views import (
     studies,
 )
 from webapp.pages.views import account, compare, leaderboard, recipes, run, run_list, runs
+from webapp.pages.views import account, compare, launch, leaderboard, overview, recipes, run, runs
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="runs"), name="overview"),
+    path("", overview.overview, name="overview"),
     path("runs", runs.runs, name="runs"),
     path("runs/new", runs.launch, name="launch"),
     path("runs/complete", run_list.complete, name="runs-complete"),
@@ -27,6 +27,8 @@ urlpatterns = [
     path("runs/views", run_list.save_view, name="runs-save-view"),
     path("runs/views/<int:view_id>", run_list.change_view, name="runs-change-view"),
     path("runs/new/hints", runs.launch_hints, name="launch-hints"),
+    path("runs/new", launch.launch, name="launch"),
+    path("runs/new/check", launch.launch_check, name="launch-check"),
     path("runs/<slug:run_id>", run.page, name="run"),
     path("runs/<slug:run_id>/figure", run.figure, name="run-figure"),
     path("runs/<slug:run_id>/log/<int:attempt>", run.log, name="run-log"),

@@ -1,0 +1,129 @@
+// Launch: which of form and text was edited last, searching the settings, resets. What is right is said by the server.
+const launch = document.getElementById("launch");
+const opened = new Set(); // sections that a person opened stay open when the form comes anew
+let searched = false;
+
+const form = () => launch.querySelector("form.launch");
+const all = (selector) => [...launch.querySelectorAll(selector)];
+
+/** Tell the server where the last edit was made. */
+function note(target) {
+  const sent = form();
+  if (!sent || !target.name || target.type === "hidden") return;
+  sent.elements.source.value = target.id === "yaml" ? "yaml" : "form";
+  sent.elements.changed.value = target.name;
+}
+
+function show(view) {
+  for (const body of all("[data-view-body]")) body.hidden = body.dataset.viewBody !== view;
+  for (const button of all("[data-view]")) button.setAttribute("aria-pressed", String(button.dataset.view === view));
+  for (const node of all(".settings-search, [data-only-changed]")) node.hidden = view !== "form";
+  const url = new URL(location);
+  if (view === "yaml") url.searchParams.set("view", "yaml");
+  else url.searchParams.delete("view");
+  history.replaceState(history.state, "", url);
+}
+
+/** Only settings that hold every word of the search, and, if asked for, that differ or are wrong. */
+function filter() {
+  const box = document.getElementById("settings-search");
+  if (!box) return;
+  const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const only = launch.querySelector("[data-only-changed]").getAttribute("aria-pressed") === "true";
+  let hits = 0;
+  for (const section of all("[data-section]")) {
+    let here = 0;
+    for (const setting of section.querySelectorAll("[data-setting]")) {
+      const text = `${setting.dataset.words} ${section.dataset.section}`;
+      const wanted = !only || setting.querySelector("[data-differs], [data-wrong]");
+      setting.hidden = !wanted || !words.every((word) => text.includes(word));
+      here += setting.hidden ? 0 : 1;
+    }
+    section.hidden = here === 0;
+    hits += here;
+    if (words.length || only) section.open = here > 0;
+    else if (searched) section.open = opened.has(section.dataset.section);
+  }
+  searched = Boolean(words.length || only);
+  launch.querySelector(".no-hit").hidden = hits > 0;
+}
+
+/** Draw what the server said: wrong fields, the text that waits, the message of a new revision. */
+function mark() {
+  for (const status of all("[data-status]")) {
+    const widget = document.getElementById(status.dataset.widget);
+    if (!widget) continue;
+    if ("wrong" in status.dataset) widget.setAttribute("aria-invalid", "true");
+    else widget.removeAttribute("aria-invalid");
+  }
+  const broken = Boolean(launch.querySelector("#yaml-state[data-broken]"));
+  for (const node of all("#essentials, #view-form")) node.inert = broken;
+  for (const button of all("[data-view=form]")) button.disabled = broken;
+  const summary = document.getElementById("summary");
+  const message = document.getElementById("message-field");
+  if (message && summary) message.hidden = !("changes" in summary.dataset);
+}
+
+function reset(button) {
+  const fields = form().elements[button.dataset.reset];
+  if (!fields) return;
+  const { value } = button.dataset;
+  if (fields instanceof RadioNodeList) fields.value = value;
+  else if (fields.type === "checkbox") fields.checked = value === "true";
+  else fields.value = value;
+  const first = fields instanceof RadioNodeList ? [...fields].find((field) => field.checked) ?? fields[0] : fields;
+  first.focus();
+  first.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+function discard() {
+  const sent = form();
+  sent.elements.source.value = "form";
+  sent.elements.changed.value = "yaml";
+  window.htmx.trigger(sent, "change");
+}
+
+if (launch) {
+  launch.addEventListener("input", (event) => {
+    if (event.target.id === "settings-search") { event.stopPropagation(); filter(); return; }
+    note(event.target);
+  }, true);
+  launch.addEventListener("change", (event) => {
+    if (event.target.id === "settings-search") event.stopPropagation();
+    else note(event.target);
+  }, true);
+  launch.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-view], [data-reset], [data-only-changed], [data-discard]");
+    if (!button) return;
+    if ("view" in button.dataset) show(button.dataset.view);
+    if ("reset" in button.dataset) reset(button);
+    if ("discard" in button.dataset) discard();
+    if ("onlyChanged" in button.dataset) {
+      button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+      filter();
+    }
+  });
+  launch.addEventListener("toggle", (event) => {
+    const { section } = event.target.dataset ?? {};
+    if (!section || searched) return;
+    if (event.target.open) opened.add(section);
+    else opened.delete(section);
+  }, true);
+  launch.addEventListener("click", (event) => { // a problem's link leads into its section
+    const link = event.target.closest(".problems a[href^='#']");
+    const field = link && document.getElementById(link.hash.slice(1));
+    if (!field) return;
+    event.preventDefault();
+    if (field.closest("[data-view-body=form]")) show("form");
+    field.closest("details")?.setAttribute("open", "");
+    (field.matches("input, select, textarea") ? field : field.querySelector("input, select, textarea"))?.focus();
+    field.scrollIntoView({ block: "center" });
+  });
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (!launch.contains(event.target) && event.target !== launch) return;
+    for (const section of all("[data-section]")) if (opened.has(section.dataset.section)) section.open = true;
+    filter();
+    mark();
+  });
+  mark();
+}

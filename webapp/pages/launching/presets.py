@@ -1,0 +1,50 @@
+"""The project's recipes in the order in which people reach for them. Pure functions."""
+
+from collections.abc import Sequence
+
+from webapp.recipes.models import Revision
+from webapp.recipes.services import shipped_recipes
+
+PREVALENT = ("scalerl", "deepseek-grpo", "qwen25-dapo", "magistral", "minimax")
+SMALL = "tiny-"
+GROUPS = (
+    "On two CPU cores",
+    "As published",
+    "Of this project",
+    "On two CPU cores: one choice of ScaleRL changed",
+    "One choice of ScaleRL changed",
+    "More, on two CPU cores",
+    "More",
+)
+
+Group = tuple[str, list[Revision]]
+
+
+def grouped(newest: Sequence[Revision]) -> list[Group]:
+    """(title, the newest revision of each recipe) in the order of GROUPS; without the empty ones."""
+    shipped = {slug for slug, _, _ in shipped_recipes()}
+    groups: list[Group] = [(title, []) for title in GROUPS]
+    for revision in sorted(newest, key=_order):
+        groups[_place(revision.recipe.slug, shipped)][1].append(revision)
+    return [group for group in groups if group[1]]
+
+
+def _order(revision: Revision) -> tuple[int, str]:
+    name = revision.recipe.slug.removeprefix(SMALL)
+    return PREVALENT.index(name) if name in PREVALENT else len(PREVALENT), name
+
+
+def _place(slug: str, shipped: set[str]) -> int:
+    name, is_small = slug.removeprefix(SMALL), slug.startswith(SMALL)
+    if slug not in shipped:
+        return 2
+    if name in PREVALENT:
+        return 0 if is_small else 1
+    if name.startswith("loo-"):
+        return 3 if is_small else 4
+    return 5 if is_small else 6
+
+
+def prominent(groups: Sequence[Group]) -> list[Group]:
+    """Those that stand above the form as presets."""
+    return [group for group in groups if group[0] in GROUPS[:3]]

@@ -1,0 +1,223 @@
+"""The recipe's schema as the settings of a form: label, help, kind of widget, bounds, unit and default of each.
+
+Everything is read from the JSON schema of `training.schema.Recipe`, so that a new setting has its field at once.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from training.schema import Recipe
+
+Kind = Literal["choice", "switch", "whole", "number", "text", "yaml"]
+TOP = "recipe"  # the section of the settings that stand in no section
+FEW_CHOICES = 4  # as many as fit beside each other
+
+SECTION_TITLES = {
+    TOP: "Name and description",
+    "offpolicy": "Off-policy",
+    "eval": "Evaluation",
+    "optimizer": "Optimiser",
+    "resources": "Devices",
+    "checkpoint": "Checkpoints",
+    "length": "Length control",
+    "filter": "Prompt filter",
+}
+LABELS = {
+    "name": "Name in the file",
+    "offpolicy.k": "Depth k",
+    "loss.eps_low": "Clip below",
+    "loss.eps_high": "Clip above",
+    "loss.eps_max": "Cap on the ratio",
+    "loss.kl_coef": "KL coefficient",
+    "loss.kl_estimate": "KL estimate",
+    "loss.entropy_coef": "Entropy coefficient",
+    "loss.old_policy": "Old policy",
+    "critic.value_coef": "Value coefficient",
+    "critic.eps_value": "Value clip",
+    "critic.lam": "Lambda",
+    "critic.lr": "Critic's learning rate",
+    "optimizer.lr": "Learning rate",
+    "optimizer.min_lr_share": "Lowest share of the learning rate",
+    "optimizer.eps": "Epsilon",
+    "optimizer.max_grad_norm": "Gradient norm clip",
+    "engine.kv_cache_mib": "KV cache",
+    "engine.kv_on_update": "KV cache when weights arrive",
+    "resources.generator_gpus": "Generator GPUs",
+    "resources.trainer_gpus": "Trainer GPUs",
+    "resources.generator_cpus": "Generator CPU cores",
+    "resources.trainer_cpus": "Trainer CPU cores",
+    "resources.shared": "Take turns on the same devices",
+    "eval.k": "Generations a prompt, k",
+    "checkpoint.save_model": "Save the model at the end",
+    "task.name": "Task",
+    "task.options": "Task options",
+    "budget.device_hours": "Compute budget",
+}
+UNITS = {
+    "budget.device_hours": "device-hours",
+    "budget.max_steps": "updates",
+    "rollout.prompts_per_step": "prompts",
+    "rollout.generations_per_prompt": "samples",
+    "rollout.max_in_flight_prompts": "prompts",
+    "rollout.max_untrained_prompts": "prompts",
+    "filter.max_refills": "prompts",
+    "length.interrupt_low": "tokens",
+    "length.interrupt_high": "tokens",
+    "engine.max_sequences": "sequences",
+    "eval.prompts": "prompts",
+    "eval.k": "samples",
+    "checkpoint.keep": "checkpoints",
+    "resources.generator_cpus": "cores",
+    "resources.trainer_cpus": "cores",
+    "resources.generator_gpus": "GPUs",
+    "resources.trainer_gpus": "GPUs",
+    "loss.epochs": "updates",
+}
+UNITS_BY_END = {"_tokens": "tokens", "_steps": "updates", "_mib": "MiB"}
+LONG_TEXTS = frozenset({"description", "length.phrase"})
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One setting. `path` is dotted; `bounds` are words such as "above 0"; `default` is the schema's."""
+
+    path: str
+    section: str
+    label: str
+    help: str
+    kind: Kind
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+    required: bool = False  # the schema has no default
+    least: float | None = None
+    greatest: float | None = None
+    bounds: str = ""
+    unit: str = ""
+    default: Any = None
+
+    @property
+    def id(self) -> str:
+        """For the ids of the page: a dot would be a class to a selector."""
+        return self.path.replace(".", "-")
+
+    @property
+    def name(self) -> str:
+        """Of the form's field."""
+        return f"s.{self.path}"
+
+    @property
+    def is_segmented(self) -> bool:
+        """Whether the choices stand beside each other rather than in a list."""
+        return self.kind == "choice" and not self.optional and len(self.choices) <= FEW_CHOICES
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the text has room for several lines."""
+        return self.path in LONG_TEXTS or self.path == "task.options"
+
+
+@dataclass(frozen=True)
+class SectionSpec:
+    """Settings that belong together, in the schema's order."""
+
+    key: str
+    title: str
+    help: str
+    specs: tuple[Spec, ...]
+
+
+@lru_cache(maxsize=1)
+def sections() -> tuple[SectionSpec, ...]:
+    """Every setting of a recipe by section, in the schema's order; those outside of any section come first."""
+    schema = Recipe.model_json_schema()
+    top, parts = [], []
+    for name, field in schema["properties"].items():
+        part = _definition(schema, field)
+        if part is None:
+            top.append(_spec(name, TOP, field, name in schema["required"]))
+            continue
+        required = part.get("required", ())
+        specs = [
+            _spec(f"{name}.{leaf}", name, of, leaf in required) for leaf, of in part["properties"].items()
+        ]
+        parts.append(
+            SectionSpec(name, _title(name), part.get("description", "").split("\n")[0], tuple(specs))
+        )
+    return (SectionSpec(TOP, _title(TOP), "", tuple(top)), *parts)
+
+
+@lru_cache(maxsize=1)
+def by_path() -> dict[str, Spec]:
+    """Every setting by its dotted path."""
+    return {spec.path: spec for section in sections() for spec in section.specs}
+
+
+def fields_of(schema: dict[str, Any]) -> list[Spec]:
+    """The options of a task, out of the JSON schema of its class."""
+    required = schema.get("required", ())
+    return [_spec(name, "", field, name in required) for name, field in schema.get("properties", {}).items()]
+
+
+def _definition(schema: dict[str, Any], field: dict[str, Any]) -> dict[str, Any] | None:
+    """The section that a field of the recipe is; None for a plain value."""
+    reference = field.get("$ref") or next(
+        (part["$ref"] for part in field.get("allOf", ()) if "$ref" in part), ""
+    )
+    return schema["$defs"][reference.rsplit("/", 1)[-1]] if reference else None
+
+
+def _title(key: str) -> str:
+    return SECTION_TITLES.get(key, key.replace("_", " ").capitalize())
+
+
+def _spec(path: str, section: str, field: dict[str, Any], required: bool) -> Spec:
+    variants = [part for part in field.get("anyOf", ()) if part.get("type") != "null"]
+    what = variants[0] if variants else field
+    least, greatest = (_end(what, name) for name in ("inimum", "aximum"))
+    return Spec(
+        path=path,
+        section=section,
+        label=LABELS.get(path, path.rsplit(".", 1)[-1].replace("_", " ").capitalize()),
+        help=field.get("description", ""),
+        kind=_kind(what),
+        choices=tuple(str(choice) for choice in what.get("enum", ())),
+        optional=bool(variants),
+        required=required,
+        least=least,
+        greatest=greatest,
+        bounds=_bounds(what),
+        unit=_unit(path),
+        default=field.get("default"),
+    )
+
+
+def _kind(what: dict[str, Any]) -> Kind:
+    if "enum" in what:
+        return "choice"
+    kinds: dict[str, Kind] = {"boolean": "switch", "integer": "whole", "number": "number", "string": "text"}
+    return kinds.get(what.get("type", ""), "yaml")
+
+
+def _end(what: dict[str, Any], name: str) -> float | None:
+    """An end that the value may take itself."""
+    return what.get("m" + name)
+
+
+def _bounds(what: dict[str, Any]) -> str:
+    least, above = what.get("minimum"), what.get("exclusiveMinimum")
+    most, below = what.get("maximum"), what.get("exclusiveMaximum")
+    if least is not None and (most is not None or below is not None):
+        return f"{least:g} to {most:g}" if most is not None else f"{least:g} to below {below:g}"
+    parts = [
+        f"above {above:g}" if above is not None else "",
+        f"{least:g} or more" if least is not None else "",
+        f"at most {most:g}" if most is not None else "",
+        f"below {below:g}" if below is not None else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _unit(path: str) -> str:
+    by_end = (unit for end, unit in UNITS_BY_END.items() if path.endswith(end))
+    return UNITS.get(path) or next(by_end, "")

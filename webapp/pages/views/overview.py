@@ -1,0 +1,53 @@
+"""The first page: what runs, bent, alarms, waits and ended. Asked by htmx, only the parts that changed."""
+
+from hashlib import sha256
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.cache import patch_vary_headers
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_GET
+
+from webapp.pages.access import current_project
+from webapp.pages.cluster import cluster_now
+from webapp.pages.fragments import wants_fragment
+from webapp.pages.overview import PARTS
+from webapp.pages.overview import overview as overview_of
+
+DIGEST_CHARACTERS = 8
+
+
+@login_required
+@require_GET
+def overview(request: HttpRequest) -> HttpResponse:
+    """The page; for htmx the parts whose digest is not in `seen`, or 204 where there are none.
+
+    Worker and Ray are asked by the fragment alone: the page does not wait for them.
+    """
+    said = overview_of(current_project(request))
+    is_fragment = wants_fragment(request)
+    said["troubles"] = cluster_now().troubles if is_fragment else []
+    parts = {name: render_to_string(f"overview/_{name}.html", said) for name in ("health", *PARTS)}
+    digests = {name: _digest(name + html) for name, html in parts.items()}
+    context: dict[str, Any] = said | {"parts": parts, "seen": ",".join(digests.values())}
+    if not is_fragment:
+        response = render(request, "overview.html", context)
+    else:
+        seen = request.GET.get("seen", "").split(",")
+        changed = {name: html for name, html in parts.items() if digests[name] not in seen}
+        response = _changed(request, changed, context)
+    patch_vary_headers(response, ["HX-Request", "HX-History-Restore-Request"])
+    return response
+
+
+def _changed(request: HttpRequest, changed: dict[str, SafeString], context: dict[str, Any]) -> HttpResponse:
+    if not changed:
+        return HttpResponse(status=204)
+    return render(request, "overview/_changed.html", context | {"changed": changed})
+
+
+def _digest(html: str) -> str:
+    return sha256(html.encode()).hexdigest()[:DIGEST_CHARACTERS]
