@@ -1,6 +1,7 @@
 """Series of a comparison as they are drawn: points, curve and band in each of the views. Pure functions."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,9 @@ def _points(entry: Entry, view: str) -> tuple[Payload | None, int]:
     x, y = (np.concatenate([getattr(one, name) for one in drawn]) for name in ("x", "y"))
     shown = y if law is None else transformed(view, x, y, law)
     keep = np.isfinite(shown)
-    write = short if each is entry.thinned else np.ndarray.tolist  # those of a few are the very numbers
+    write: Callable[[np.ndarray], list[float]] = (
+        short if each is entry.thinned else np.ndarray.tolist
+    )  # those of a few are the very numbers
     points: Payload = {"x": write(x[keep]), "y": write(shown[keep])}
     if entry.grouped:
         points["run"] = np.repeat(np.arange(len(drawn)), [len(one.x) for one in drawn])[keep].tolist()

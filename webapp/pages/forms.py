@@ -152,3 +152,8 @@ class RevisionForm(forms.Form):
     def __init__(self, data: Any = None, *, slug: str, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
         self.fields["config"].widget.attrs |= HINTS | {"hx-post": reverse("revision-hints", args=[slug])}
+
+
+def add_service_error(form: forms.Form, field: str | None, message: str) -> None:
+    """Put a service's error beside its field, or on top where the form has no such field."""
+    form.add_error(field if field in form.fields else None, message)

@@ -5,28 +5,27 @@ from django.urls import path
 from webapp.pages.views import (
     account,
     compare,
+    launch,
     leaderboard,
     new_study,
+    overview,
     planner,
     recipes,
     run,
+    run_list,
     runs,
     shares,
     shell,
     studies,
 )
-from webapp.pages.views import account, compare, leaderboard, recipes, run, run_list, runs
-from webapp.pages.views import account, compare, launch, leaderboard, overview, recipes, run, runs
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("runs", runs.runs, name="runs"),
-    path("runs/new", runs.launch, name="launch"),
     path("runs/complete", run_list.complete, name="runs-complete"),
     path("runs/bulk", run_list.act, name="runs-bulk"),
     path("runs/views", run_list.save_view, name="runs-save-view"),
     path("runs/views/<int:view_id>", run_list.change_view, name="runs-change-view"),
-    path("runs/new/hints", runs.launch_hints, name="launch-hints"),
     path("runs/new", launch.launch, name="launch"),
     path("runs/new/check", launch.launch_check, name="launch-check"),
     path("runs/<slug:run_id>", run.page, name="run"),

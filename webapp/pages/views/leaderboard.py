@@ -110,7 +110,11 @@ def _shown(group: dict[str, Any], sort: str) -> dict[str, Any]:
     query = urlencode({"task": group["task"], "model": group["model"]})
     return group | {
         "stripes": [
-            (row | {"series": places[id(row)], "compare_url": _evidence_url(row), "behind_id": _anchor(row)}, stripe)
+            (
+                row
+                | {"series": places[id(row)], "compare_url": _evidence_url(row), "behind_id": _anchor(row)},
+                stripe,
+            )
             for row, stripe in striped
         ],
         "has_ties": ties,
