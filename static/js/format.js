@@ -15,7 +15,7 @@ export function colours(scheme = "") {
   const probe = document.createElement("i");
   probe.style.colorScheme = scheme;
   document.body.append(probe);
-  const names = ["paper", "card", "line", "ink", "ink-2", "ink-3", "mark", "accent", "c1", "c2", "c3", "c4", "c5", "c6"];
+  const names = ["paper", "card", "line", "ink", "ink-2", "ink-3", "mark", "accent", "bad", "warn", "c1", "c2", "c3", "c4", "c5", "c6"];
   const found = {};
   for (const name of names) {
     probe.style.color = `var(--${name})`;

@@ -51,6 +51,6 @@ export async function fetchJson(url, options = {}) {
     throw Object.assign(new Error("You have been signed out. Reload the page to sign in again."), { final: true, signedOut: true });
   }
   if (response.status === 404) throw Object.assign(new Error("What this page shows is not there any more."), { final: true });
-  if (!response.ok) throw new Error(`status ${response.status}`);
+  if (!response.ok) throw Object.assign(new Error(`status ${response.status}`), { status: response.status });
   return response.json();
 }

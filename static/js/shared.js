@@ -28,6 +28,7 @@ function pointTrace({ x, y, series, role, label }, colour) {
 
 function marker(series, role, colour) {
   if (role === "fitted") return { symbol: SYMBOLS[series % 6], size: 7, color: inkOf(series, colour), line: { width: 0 } };
+  if (role === "outlier") return { symbol: "x-thin", size: 9, line: { color: colour.bad, width: 2 } };
   const ink = role === "after" ? inkOf(series, colour) : colour.mark;
   return { size: 7, color: colour.card, line: { color: ink, width: 1.5 } };
 }

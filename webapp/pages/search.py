@@ -63,7 +63,7 @@ def _studies(project: Project, words: list[str]) -> list[Hit]:
     if not apps.is_installed("webapp.studies"):
         return []
     studies = apps.get_model("studies", "Study").objects.filter(project=project)
-    found = _with_words(studies, words, "name__icontains").order_by("-pk")[: MOST["Study"]]
+    found = _with_words(studies, words, "name__icontains").order_by("-created_at")[: MOST["Study"]]
     try:
         return [_hit("Study", study.name, "", reverse("study", args=[study.pk])) for study in found]
     except NoReverseMatch:
