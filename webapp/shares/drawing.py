@@ -221,7 +221,8 @@ def _comparison_bands(fit: Payload, index: int) -> list[Band]:
 
 def x_range(scale: str, lines: Sequence[Line], points: Sequence[Points]) -> tuple[float, float]:
     """From the first to the last x that is drawn, with a little room; (0.01, 1) where there is none."""
-    xs = [x for each in (*lines, *points) for x in each.x if scale == "linear" or x > 0]
+    drawn: list[Line | Points] = [*lines, *points]
+    xs = [x for each in drawn for x in each.x if scale == "linear" or x > 0]
     if not xs:
         return (0.01, 1.0) if scale == "log" else (0.0, 1.0)
     if scale == "linear":
@@ -231,7 +232,8 @@ def x_range(scale: str, lines: Sequence[Line], points: Sequence[Points]) -> tupl
 
 def y_range(lines: Sequence[Line], points: Sequence[Points], ceiling: Payload | None) -> tuple[float, float]:
     """Room for curves, points and the ceiling with its interval; a band that is wider than that leaves the frame."""
-    ys = [y for each in (*lines, *points) for y in each.y if y is not None]
+    drawn: list[Line | Points] = [*lines, *points]
+    ys = [y for each in drawn for y in each.y if y is not None]
     if ceiling:
         ys += [ceiling[end] for end in ("value", "lo", "hi") if ceiling[end] is not None]
     if not ys:
