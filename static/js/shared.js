@@ -4,6 +4,7 @@ import { CONFIG, SYMBOLS, band, baseLayout, keepTicks, line } from "./chart.js";
 import "./copy.js";
 import "./downloads.js";
 import { amount, colours, faded } from "./format.js";
+import "./print.js";
 import "./times.js";
 
 const DASHES = { solid: "solid", dashed: "6px,5px", dotted: "2px,3px" };
@@ -74,6 +75,7 @@ function draw() {
 }
 
 if (chart) {
+  document.addEventListener("theme-changed", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();
 }
