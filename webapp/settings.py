@@ -147,6 +147,8 @@ EMBED_ANCESTORS = [o for o in os.environ.get("HEADROOM_EMBED_ANCESTORS", "*").sp
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = os.environ.get("HEADROOM_HTTPS") == "1"
+if SESSION_COOKIE_SECURE:  # the proxy that ends TLS says so: shared links then start with https
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
 LOGGING = {
     "version": 1,

@@ -4,6 +4,7 @@ import { CONFIG, SYMBOLS, band, baseLayout, keepTicks, line } from "./chart.js";
 import "./copy.js";
 import "./downloads.js";
 import { amount, colours, faded } from "./format.js";
+import "./print.js";
 import "./times.js";
 
 const DASHES = { solid: "solid", dashed: "6px,5px", dotted: "2px,3px" };
@@ -28,6 +29,7 @@ function pointTrace({ x, y, series, role, label }, colour) {
 
 function marker(series, role, colour) {
   if (role === "fitted") return { symbol: SYMBOLS[series % 6], size: 7, color: inkOf(series, colour), line: { width: 0 } };
+  if (role === "outlier") return { symbol: "x-thin", size: 9, line: { color: colour.bad, width: 2 } };
   const ink = role === "after" ? inkOf(series, colour) : colour.mark;
   return { size: 7, color: colour.card, line: { color: ink, width: 1.5 } };
 }
@@ -73,6 +75,7 @@ function draw() {
 }
 
 if (chart) {
+  document.addEventListener("theme-changed", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();
 }

@@ -4,6 +4,7 @@ import "./copy.js";
 import "./forms.js";
 import "./progress.js";
 import "./connection.js";
+import "./print.js";
 import { addKey, showKeys } from "./keys.js";
 import { addAction, openPalette } from "./palette.js";
 

@@ -164,11 +164,32 @@ def test_times_are_the_reader_s_own(new_page, user, make_run):
     assert re.search(r"6 Jan 2026.*08:30:00.*(GMT\+9|JST)", title)
 
 
-def test_on_paper_there_is_the_page_without_its_shell(page, make_run):
+def test_on_paper_there_is_the_page_without_its_shell_in_light_colours(new_page, user, make_run):
+    page = new_page(signed_in=user, color_scheme="dark")
     page.goto(f"/runs/{make_run(20).pk}")
     page.wait_for_selector("#chart .main-svg")
-    page.emulate_media(media="print")
+    grid = "document.getElementById('chart').layout.yaxis.gridcolor"
+    dark = page.evaluate(grid)
+
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print", color_scheme="dark")
 
     expect(page.locator("#chart .main-svg").first).to_be_visible()
     for gone in (".side", ".chart-tools", "#tabs .tabs"):
         expect(page.locator(gone).first).to_be_hidden()
+    assert page.evaluate(grid) != dark
+    page.emulate_media(media="screen", color_scheme="dark")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(grid) == dark
+
+
+def test_readers_with_colours_of_their_own_see_what_is_chosen(page, make_run):
+    make_run(0, name="one")
+    page.emulate_media(forced_colors="active")
+    page.goto("/runs")
+
+    outline = page.locator("nav [aria-current]").evaluate("node => getComputedStyle(node).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Control+k")
+    chosen = page.locator("[role=option][aria-selected=true]")
+    assert chosen.evaluate("node => getComputedStyle(node).outlineStyle") == "solid"

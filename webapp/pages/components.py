@@ -29,7 +29,9 @@ class ExampleForm(forms.Form):
 
     name = forms.CharField(help_text="What the page and its lists call it.", initial="ScaleRL, seed 2")
     recipe = forms.ChoiceField(choices=[("scalerl", "ScaleRL"), ("grpo", "GRPO")])
-    budget = forms.FloatField(label="Compute budget, device-hours", help_text="Evaluation is not counted.")
+    budget = forms.FloatField(
+        min_value=0, label="Compute budget, device-hours", help_text="Evaluation is not counted."
+    )
     notes = forms.CharField(widget=forms.Textarea(attrs={"rows": 3}), required=False, initial="lr: 3.0e-4")
 
 
@@ -66,9 +68,9 @@ def ceilings() -> list[dict[str, Any]]:
 
 
 def example_form() -> ExampleForm:
-    """Sent with a budget that is no number."""
+    """Sent with a budget below 0."""
     values = {name: field.initial or "" for name, field in ExampleForm.base_fields.items()}
-    return ExampleForm(values | {"recipe": "scalerl", "budget": "much"})
+    return ExampleForm(values | {"recipe": "scalerl", "budget": "-3"})
 
 
 def palette() -> list[dict[str, str]]:

@@ -11,7 +11,8 @@ from webapp.runs.models import Run
 
 Payload = dict[str, Any]
 Values = Sequence[float]
-SERIES = 6  # colours and shapes before they repeat
+Y_LABELS = {"rate": "Held-out pass rate", "share": "Share of the gain A − R0"}
+ROLES = ("excluded", "outlier", "fitted", "after")  # in the order in which they are drawn
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ class Band:
 
 @dataclass(frozen=True)
 class Points:
-    """Evaluations; `role`: "fitted", "excluded" (hollow, grey) or "after" the cutoff (hollow, second colour)."""
+    """Evaluations; `role`: "fitted", "excluded" (hollow, grey), "outlier" (a cross) or "after" the cutoff (hollow,
+    second colour).
+    """
 
     x: Values
     y: Values
@@ -87,6 +90,11 @@ class Drawing:
         """Whether there is nothing to draw yet."""
         return not self.lines and not any(len(each.x) for each in self.points)
 
+    @property
+    def roles(self) -> set[str]:
+        """The roles that some point has: what a legend has to explain."""
+        return {each.role for each in self.points if len(each.x)}
+
     def as_json(self) -> Payload:
         """For the page's script."""
         return asdict(self) | {"is_empty": self.is_empty}
@@ -97,7 +105,7 @@ def run_drawing(run: Run, figure: Payload, scale: str) -> Drawing:
     fit = figure["fit"] if figure["fit"] and figure["fit"].get("solid") else None
     bands = (Band(fit["band"]["x"], fit["band"]["lo"], fit["band"]["hi"], 0),) if fit else ()
     lines = _run_lines(fit) if fit else ()
-    points = tuple(_points_of(figure["points"], role) for role in ("excluded", "fitted", "after"))
+    points = tuple(_points_of(figure["points"], role) for role in ROLES)
     ceiling = ceiling_of(figure["ceiling"], has_fit=fit is not None)
     recipe = f", {run.revision}" if run.revision else ""
     return Drawing(
@@ -148,7 +156,7 @@ def _run_sentences(figure: Payload, ceiling: Ceiling | None) -> tuple[str, ...]:
 
 def comparison_drawing(payload: Payload, scale: str) -> Drawing:
     """The overlay of a comparison, from the payload of `comparison`."""
-    order = {row["id"]: index for index, row in enumerate(payload["table"])}
+    order = {row["id"]: _place(row, index) for index, row in enumerate(payload["table"])}
     lines: list[Line] = []
     bands: list[Band] = []
     points: list[Points] = []
@@ -161,11 +169,10 @@ def comparison_drawing(payload: Payload, scale: str) -> Drawing:
             points.append(
                 Points(series["points"]["x"], series["points"]["y"], index, "fitted", series["label"])
             )
-    legend = tuple(_key(row, index) for index, row in enumerate(payload["table"]))
-    share = payload["view"] == "share"
+    legend = tuple(_key(row, _place(row, index)) for index, row in enumerate(payload["table"]))
     return Drawing(
         heading=" against ".join(row["label"] for row in payload["table"][:3]) + _more(payload["table"]),
-        y_label="Share of the gain A − R0" if share else "Held-out pass rate",
+        y_label=payload.get("y_label") or Y_LABELS[payload["view"]],
         x_label=payload["x"]["label"],
         scale=scale,
         x_range=x_range(scale, lines, points),
@@ -178,6 +185,11 @@ def comparison_drawing(payload: Payload, scale: str) -> Drawing:
         legend=legend,
         sentences=tuple(payload["sentences"]),
     )
+
+
+def _place(row: Payload, index: int) -> int:
+    """The series of a row of the table: what it says itself, else its place in the table."""
+    return row.get("series", index)
 
 
 def _more(table: Sequence[Payload]) -> str:
@@ -209,8 +221,8 @@ def _comparison_bands(fit: Payload, index: int) -> list[Band]:
 
 def x_range(scale: str, lines: Sequence[Line], points: Sequence[Points]) -> tuple[float, float]:
     """From the first to the last x that is drawn, with a little room; (0.01, 1) where there is none."""
-    marks: list[Line | Points] = [*lines, *points]
-    xs = [x for each in marks for x in each.x if scale == "linear" or x > 0]
+    drawn: list[Line | Points] = [*lines, *points]
+    xs = [x for each in drawn for x in each.x if scale == "linear" or x > 0]
     if not xs:
         return (0.01, 1.0) if scale == "log" else (0.0, 1.0)
     if scale == "linear":
@@ -220,8 +232,8 @@ def x_range(scale: str, lines: Sequence[Line], points: Sequence[Points]) -> tupl
 
 def y_range(lines: Sequence[Line], points: Sequence[Points], ceiling: Payload | None) -> tuple[float, float]:
     """Room for curves, points and the ceiling with its interval; a band that is wider than that leaves the frame."""
-    marks: list[Line | Points] = [*lines, *points]
-    ys = [y for each in marks for y in each.y]
+    drawn: list[Line | Points] = [*lines, *points]
+    ys = [y for each in drawn for y in each.y if y is not None]
     if ceiling:
         ys += [ceiling[end] for end in ("value", "lo", "hi") if ceiling[end] is not None]
     if not ys:

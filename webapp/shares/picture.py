@@ -57,7 +57,11 @@ class _Page:
         write((170, 588), self.drawing.heading, 22, colours["ink-2"], width=WIDTH - 218)
 
     def _draw_legend(self) -> None:
-        shown: Sequence[Key] = self.drawing.legend[:6]
+        keys = self.drawing.legend
+        shown: Sequence[Key] = keys[:6] if len(keys) <= 6 else keys[:5]
+        if len(keys) > len(shown):
+            more = f"and {len(keys) - len(shown)} more"
+            self.letters.write((48 + 560 + 26, 92 + 68), more, 21, self.colours["ink-2"])
         for index, key in enumerate(shown):
             x, y = 48 + 560 * (index % 2), 92 + 34 * (index // 2)
             self._mark((x + 8, y + 14), key.series, hollow=key.hollow)
@@ -120,6 +124,8 @@ class _Page:
         for at in self.frame.path(points.x, points.y):
             if points.role == "excluded":
                 self._mark(at, 0, hollow=True, ink=self.colours["mark"])
+            elif points.role == "outlier":
+                self._mark(at, 5, ink=self.colours["bad"])
             else:
                 shape = 0 if points.role == "after" else points.series
                 self._mark(at, shape, hollow=points.role == "after", ink=self.ink(points.series))

@@ -2,21 +2,27 @@
 
 import math
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 from django.http import QueryDict
 
 from webapp.accounts.models import Project
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
+from webapp.curves.compare import comparison
 from webapp.curves.models import ReferenceFit
 from webapp.errors import InvalidInput, NotFound
 from webapp.runs.models import Run
 from webapp.runs.selectors import is_pass_rate
 from webapp.shares.models import Share
 
-MOST_CURVES = 12
+MOST_CURVES, MOST_RUNS = 12, 36  # on one chart; runs that are grouped by recipe
 SCALES = ("log", "linear")
-VIEWS = ("rate", "share")
+GROUPS_RUNS = (
+    "by" in signature(comparison).parameters
+)  # comparisons of recipes, and the slope view, came together
+VIEWS = ("rate", "share", "slope") if GROUPS_RUNS else ("rate", "share")
+BY = ("run", "recipe") if GROUPS_RUNS else ("run",)
 Question = dict[str, Any]
 
 
@@ -43,7 +49,8 @@ def _run(project: Project, query: QueryDict) -> Question:
     if not Run.objects.filter(project=project, pk=wanted).exists():
         raise NotFound(f"There is no run {wanted} in this project.", field="run")
     window = {name: _amount(query, name) for name in ("cutoff", "lo")}
-    return {"run": wanted, "metric": metric} | window
+    robust = _one_of(query, "robust", ("0", "1"), "0") == "1"  # without outliers
+    return {"run": wanted, "metric": metric, "robust": robust} | window
 
 
 def _amount(query: Mapping[str, str], field: str) -> float | None:
@@ -60,17 +67,48 @@ def _amount(query: Mapping[str, str], field: str) -> float | None:
 
 
 def _comparison(project: Project, query: QueryDict) -> Question:
-    wanted = list(dict.fromkeys(run.replace("\0", "") for run in query.getlist("run") if run))
+    """Runs by id and all runs of recipe revisions ("slug@2") as they are now, and published curves."""
+    asked = {"view": _one_of(query, "view", VIEWS, "rate"), "by": _one_of(query, "by", BY, "run")}
+    runs = _known_runs(project, query.getlist("run"))
+    for token in query.getlist("recipe"):
+        runs += [run for run in _runs_of_recipe(project, token) if run not in runs]
+    references = _known_references(query.getlist("ref"))
+    if not runs and not references:
+        raise InvalidInput("run", "Choose at least one curve to share.")
+    most = MOST_CURVES if asked["by"] == "run" else MOST_RUNS
+    if len(runs) + len(references) > most:
+        raise InvalidInput("run", f"At most {most} curves can be told apart on one chart.")
+    return asked | {"runs": runs, "refs": references}
+
+
+def _clean(texts: list[str]) -> list[str]:
+    """Without repetition and without NUL, which cannot be asked of PostgreSQL."""
+    return list(dict.fromkeys(text.replace("\0", "") for text in texts if text))
+
+
+def _known_runs(project: Project, ids: list[str]) -> list[str]:
+    wanted = _clean(ids)
     known = set(Run.objects.filter(project=project, pk__in=wanted).values_list("pk", flat=True))
     if missing := [run for run in wanted if run not in known]:
         raise NotFound(f"There is no run {missing[0]} in this project.", field="run")
-    slugs = [slug.replace("\0", "") for slug in query.getlist("ref") if slug]
-    published = set(ReferenceFit.objects.filter(slug__in=slugs).values_list("slug", flat=True))
-    if unknown := [slug for slug in slugs if slug not in published]:
+    return wanted
+
+
+def _runs_of_recipe(project: Project, token: str) -> list[str]:
+    slug, _, number = token.replace("\0", "").rpartition("@")
+    if not slug or not number.isdecimal() or len(number) > 9:
+        raise InvalidInput("recipe", "recipe must be a slug and a revision, such as scalerl@2.")
+    runs = Run.objects.filter(
+        project=project, revision__recipe__slug=slug, revision__number=int(number)
+    ).order_by("seed", "pk")
+    if not (found := list(runs.values_list("pk", flat=True))):
+        raise NotFound(f"There is no run of {token} in this project.", field="recipe")
+    return found
+
+
+def _known_references(slugs: list[str]) -> list[str]:
+    wanted = _clean(slugs)
+    published = set(ReferenceFit.objects.filter(slug__in=wanted).values_list("slug", flat=True))
+    if unknown := [slug for slug in wanted if slug not in published]:
         raise NotFound(f"There is no published curve {unknown[0]}.", field="ref")
-    if not wanted and not slugs:
-        raise InvalidInput("run", "Choose at least one curve to share.")
-    if len(wanted) + len(slugs) > MOST_CURVES:
-        raise InvalidInput("run", f"At most {MOST_CURVES} curves can be told apart on one chart.")
-    view = _one_of(query, "view", VIEWS, "rate")
-    return {"runs": wanted, "refs": slugs, "view": view}
+    return wanted

@@ -1,5 +1,7 @@
 """Reading shares."""
 
+from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 from django.db.models import QuerySet
@@ -38,9 +40,9 @@ def _run(share: Share) -> Drawing:
     run = runs.select_related("revision__recipe").first()
     if run is None:
         raise NotFound(GONE)
-    figure = run_figure(
-        run, x=asked["x"], metric=asked["metric"], cutoff=asked["cutoff"], window_lo=asked["lo"]
-    )
+    window = {"cutoff": asked["cutoff"], "window_lo": asked["lo"]}
+    more = _understood(run_figure, robust=asked.get("robust", False))
+    figure = run_figure(run, x=asked["x"], metric=asked["metric"], **window, **more)
     return run_drawing(run, figure, asked["scale"])
 
 
@@ -52,5 +54,11 @@ def _comparison(share: Share) -> Drawing:
     references = list(ReferenceFit.objects.filter(slug__in=asked["refs"])) if asked["refs"] else []
     if not runs and not references:
         raise NotFound(GONE)
-    payload = comparison(runs, references, x=asked["x"], view=asked["view"])
+    more = _understood(comparison, by=asked.get("by", "run"))
+    payload = comparison(runs, references, x=asked["x"], view=asked["view"], **more)
     return comparison_drawing(payload, asked["scale"])
+
+
+def _understood(ask: Callable[..., Any], **options: Any) -> dict[str, Any]:
+    """The options that a question of `webapp.curves` takes: a chart that does not know one is the same without it."""
+    return {name: value for name, value in options.items() if name in signature(ask).parameters}

@@ -264,3 +264,20 @@ def test_titles_are_escaped_everywhere(share, stranger, ada):
     for words in (stranger.get(path), stranger.get(path.replace("/s/", "/embed/")), ada.get("/shares")):
         assert "<script>&quot;" not in words.content.decode()
         assert '<script>"' not in words.content.decode()
+
+
+def test_recipes_are_shared_with_the_runs_that_they_have_now(share, stranger, make_run):
+    make_run(20, a=0.7, seed=0)
+    make_run(20, a=0.7, seed=1)
+
+    page = stranger.get(share("kind=comparison&recipe=tiny-scalerl@1"))
+
+    assert len(Share.objects.get().question["runs"]) == 2
+    assert page.status_code == 200
+
+
+@pytest.mark.parametrize(("token", "status"), [("tiny-scalerl", 422), ("@2", 422), ("nothere@1", 404)])
+def test_a_recipe_that_cannot_be_read_is_refused(ada, project, token, status):
+    answer = ada.post(f"/shares/new?kind=comparison&recipe={token}", {"title": "x", "days": ""})
+
+    assert answer.status_code == status

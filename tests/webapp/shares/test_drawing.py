@@ -94,3 +94,12 @@ def test_a_drawing_is_plain_json(make_run):  # noqa: F811
 def test_ranges_of_nothing_can_still_be_drawn():
     assert x_range("log", (), ()) == (0.01, 1.0)
     assert y_range((), (), None) == (0.0, 1.0)
+
+
+def test_values_that_a_view_cannot_show_are_left_open(make_run):  # noqa: F811
+    payload = comparison([make_run(20)], [])
+    payload["series"][0]["points"]["y"][3] = None
+
+    drawing = comparison_drawing(payload, "log")
+
+    assert all(end == end for end in drawing.y_range)

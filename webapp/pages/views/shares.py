@@ -101,7 +101,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 
 
 @xframe_options_exempt
-@csp_replace({"frame-ancestors": settings.EMBED_ANCESTORS})  # type: ignore[arg-type]  # it passes the token on
+@csp_replace({"frame-ancestors": settings.EMBED_ANCESTORS})  # type: ignore[arg-type]  # it is typed for no argument
 @require_safe
 def embed(request: HttpRequest, token: str) -> HttpResponse:
     """The chart alone, which other sites may put into a frame."""
