@@ -5,11 +5,8 @@ that a point once drawn never moves: later it is kept or left out. The newest va
 points are always drawn, so that no alarm hides between the steps (the page says so).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from django.db.models import Count, F, Max, Q, QuerySet
-from django.db.models.functions import Mod
 
 from webapp.alarms import words
 from webapp.alarms.configured import rules
@@ -17,9 +14,8 @@ from webapp.alarms.models import Alarm
 from webapp.alarms.rules import Rule
 from webapp.alarms.selectors import most_severe
 from webapp.pages.marks import Limit
-from webapp.runs.models import Point, Run
-from webapp.runs.selectors import effective
-from webapp.runs.thinning import MAX_POINTS, stride_for
+from webapp.runs.models import Run
+from webapp.runs.thinned import thinned_series
 
 NEAR = 0.5  # a limit is drawn from half of it on
 
@@ -134,30 +130,12 @@ class Panel:
 
 def panels(run: Run, alarms: Sequence[Alarm] = ()) -> list[Panel]:
     """Panels of the metrics that the run reports, in the order of METRICS, with the alarms of each."""
-    names = [metric.name for metric in METRICS]
-    reported = effective(Point.objects.filter(series__run=run, series__metric__in=names))
-    sizes = list(
-        reported.values_list("series__metric").annotate(last=Max("step"), count=Count("pk")).order_by()
-    )
-    if not sizes:
-        return []
-    stride = stride_for(max(last for _, last, _ in sizes))
-    found = {m.name: Panel(m, [a for a in alarms if a.metric == m.name], stride=stride) for m in METRICS}
-    for metric, step, value in _sampled(reported, stride, sizes):
-        found[metric].steps.append(step)
-        found[metric].values.append(value)
-    shown = [panel for panel in found.values() if panel.values]
+    lines, stride = thinned_series(run, [metric.name for metric in METRICS])
+    shown = [
+        Panel(metric, [a for a in alarms if a.metric == metric.name], line.steps, line.values, stride)
+        for metric in METRICS
+        if (line := lines.get(metric.name)) is not None
+    ]
     for panel in shown:
         panel.draw_alarming()
     return shown
-
-
-def _sampled(
-    points: QuerySet[Point], stride: int, sizes: Iterable[tuple[str, int, int]]
-) -> Iterable[tuple[str, int, float]]:
-    """(metric, step, value) of every stride-th step, of the newest of each metric, and of short series all."""
-    kept = Q(phase=0)
-    for metric, last, count in sizes:
-        kept |= Q(series__metric=metric) if count <= MAX_POINTS else Q(series__metric=metric, step=last)
-    rows = points.annotate(phase=Mod(F("step"), stride)).filter(kept).order_by("step", "attempt", "seq")
-    return rows.values_list("series__metric", "step", "value")
