@@ -32,8 +32,12 @@ def test_columns_are_pooled_as_one_by_one(k):
     columns = pool_columns(value, value - half, value + half, quantile=Z, level=LEVEL)
 
     for m in range(20):
-        one = seeds.pool([seeds.Estimate(v, h / Z) for v, h in zip(value[:, m], half[:, m], strict=True)], level=LEVEL)
-        assert (columns.value[m], columns.lo[m], columns.hi[m]) == pytest.approx((one.value, one.lo, one.hi), rel=1e-9)
+        one = seeds.pool(
+            [seeds.Estimate(v, h / Z) for v, h in zip(value[:, m], half[:, m], strict=True)], level=LEVEL
+        )
+        assert (columns.value[m], columns.lo[m], columns.hi[m]) == pytest.approx(
+            (one.value, one.lo, one.hi), rel=1e-9
+        )
 
 
 def test_runs_that_say_nothing_leave_no_trace_and_open_ends_stay_open():
@@ -64,10 +68,15 @@ def test_the_parameters_are_those_of_the_joint_estimate():
         ends = [fit.interval(name) for fit in fits]
         quantile = [fit.likelihood.noise.quantile(LEVEL) for fit in fits]
         columns = pool_columns(
-            [[fit.params[name]] for fit in fits], [[lo] for lo, _ in ends], [[hi] for _, hi in ends], quantile=quantile
+            [[fit.params[name]] for fit in fits],
+            [[lo] for lo, _ in ends],
+            [[hi] for _, hi in ends],
+            quantile=quantile,
         )
         pooled = joint.parameters[name]
-        assert (columns.value[0], columns.lo[0], columns.hi[0]) == pytest.approx((pooled.value, pooled.lo, pooled.hi))
+        assert (columns.value[0], columns.lo[0], columns.hi[0]) == pytest.approx(
+            (pooled.value, pooled.lo, pooled.hi)
+        )
 
 
 def test_the_mean_curve_ends_at_the_joint_ceiling_and_holds_the_truth():
