@@ -61,6 +61,9 @@ def pool_columns(
     usable = there & np.isfinite(low) & np.isfinite(high)
     with np.errstate(invalid="ignore"):
         se = np.where(usable, (high - low) / (2.0 * q), 0.0)
+    if len(y) == 1:  # nothing to pool, and pages ask for hundreds of single runs
+        lower, upper = (np.where(there, end, np.nan)[0] for end in (low, high))
+        return Columns(y[0], lower, upper, usable[0].astype(int), se[0], se[0], level)
     value, plain, scaled, runs = _random_effects(np.where(usable, y, 0.0), se, usable)
     reach = _reach(np.full((1, 1), 0.5 * level), plain, scaled, runs[None, :])[0]
     lower, upper = value - reach, value + reach

@@ -44,7 +44,7 @@ function keepInForm(name, value) {
 }
 
 /** The place of a series among all that are chosen: its colour and shape, which hiding others does not change. */
-const places = new Map((payload?.table ?? []).map((row) => [row.id, row.series]));
+const places = new Map(Object.entries(payload?.places ?? {}));
 
 function look(series) {
   const index = places.get(series.id) ?? 0;

@@ -1,7 +1,6 @@
 """Series of a comparison as they are drawn: points, curve and band in each of the views. Pure functions."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,10 +61,10 @@ def _points(entry: Entry, view: str) -> tuple[Payload | None, int]:
     x, y = (np.concatenate([getattr(one, name) for one in drawn]) for name in ("x", "y"))
     shown = y if law is None else transformed(view, x, y, law)
     keep = np.isfinite(shown)
-    write: Callable[[np.ndarray], list[float]] = (
-        short if each is entry.thinned else np.ndarray.tolist
-    )  # those of a few are the very numbers
-    points: Payload = {"x": write(x[keep]), "y": write(shown[keep])}
+    x, shown = x[keep], shown[keep]
+    points: Payload = {"x": x.tolist(), "y": shown.tolist()}  # of a few the very numbers
+    if each is entry.thinned:
+        points = {"x": short(x), "y": short(shown)}
     if entry.grouped:
         points["run"] = np.repeat(np.arange(len(drawn)), [len(one.x) for one in drawn])[keep].tolist()
         runs = zip(entry.runs, each, strict=True)

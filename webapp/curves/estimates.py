@@ -58,7 +58,7 @@ class RunFit:
             return self.live.predict_interval(at)
         if self.outlook is None:
             return np.full(len(at), np.nan), np.full(len(at), np.nan)
-        lo, hi = self.outlook.band(at)
+        lo, hi = self.outlook.band(at, self.values)
         value = self.values(at)
         return np.minimum(lo, value), np.maximum(hi, value)
 

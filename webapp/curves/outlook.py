@@ -4,6 +4,7 @@ Parameters and their own intervals do not give these, for the parameters' errors
 when the fit is stored, so that a page with a hundred recipes reads them instead of fitting again.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +31,16 @@ class Outlook:
     c90: tuple[float, float | None, float | None] | None
     doubling: tuple[float, float, float] | None
 
-    def band(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(lo, hi) at computes, by interpolation in log compute; NaN outside what was kept."""
-        x = np.log(np.asarray(at, float))
-        nodes = np.log(self.compute)
+    def band(
+        self, at: np.ndarray, curve: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(lo, hi) at computes, NaN outside what was kept. Between the nodes the distances from `curve`, which is known
+        everywhere, are interpolated in log compute."""
+        x, nodes = np.log(np.asarray(at, float)), np.log(self.compute)
         outside = (x < nodes[0] - 1e-9) | (x > nodes[-1] + 1e-9)
-        return tuple(  # type: ignore[return-value]
-            np.where(outside, np.nan, np.interp(x, nodes, edge)) for edge in (self.lo, self.hi)
-        )
+        value, known = curve(at), curve(self.compute)
+        below, above = (np.interp(x, nodes, gap) for gap in (known - self.lo, self.hi - known))
+        return np.where(outside, np.nan, value - below), np.where(outside, np.nan, value + above)
 
 
 def outlook_of(fit: "scaling.Fit") -> Payload | None:

@@ -133,6 +133,10 @@ def test_the_leaderboard_as_json_and_csv(reader, evaluated):
     (row,) = rows
     assert (row["recipe"], row["runs"]) == ("elsewhere", evaluated.pk)
     assert float(row["lo"]) < float(row["A"]) < float(row["hi"])
+    assert float(row["c90_lo"]) < float(row["c90"]) < float(row["c90_hi"])
+    (same,) = rows_of(reader.get("leaderboard", format="csv", published="false", task=row["task"], budget=4))
+    assert float(same["at_budget_lo"]) < float(same["at_budget"]) < float(same["at_budget_hi"])
+    assert reader.get("leaderboard", task="chess", published="false").json()["groups"] == []
 
 
 def test_compare(reader, evaluated, problem):
@@ -142,6 +146,16 @@ def test_compare(reader, evaluated, problem):
     assert problem(reader.get("compare"))[:3] == (422, "invalid_input", "run")
     assert problem(reader.get("compare", run=["nothing"]))[0] == 404
     assert problem(reader.get("compare", run=[evaluated.pk], reference=["nothing"]))[0] == 404
+    assert problem(reader.get("compare", recipe=["nothing@1"]))[0] == 404
+    assert problem(reader.get("compare", run=[evaluated.pk], budget=-1))[:3] == (422, "invalid_input", "budget")
+
+
+def test_compare_at_a_budget_and_by_slopes(reader, evaluated):
+    body = reader.get("compare", run=[evaluated.pk], view="slope", by="recipe", budget=4).json()
+
+    assert body["series"][0]["fit"]["y"]
+    (row,) = body["odds"]["rows"]
+    assert row["lo"] < row["value"] < row["hi"]
 
 
 @pytest.fixture

@@ -82,3 +82,80 @@ def test_tie_bars_of_neighbouring_groups_differ_and_who_is_alone_has_none():
     ]
 
     assert [stripe for _, stripe in tie_stripes(rows)] == ["odd", "odd", "even", "even", ""]
+
+
+def test_it_says_who_wins_and_what_more_compute_buys(ada, make_run):
+    make_run(a=0.7)
+    make_run(a=0.5, recipe="tiny-deepseek-grpo", seed=1)
+
+    page = ada.get("/leaderboard").content.decode()
+
+    assert "ScaleRL (tiny) rev 1 wins, with a ceiling of 0." in page
+    assert "Doubling its longest run" in page
+
+
+def test_each_row_leads_to_its_evidence(ada, make_run):
+    runs = [make_run(seed=seed) for seed in (1, 2)]
+
+    page = ada.get("/leaderboard").content.decode()
+
+    assert re.search(rf'href="/compare\?run={runs[1].pk}&amp;run={runs[0].pk}"', page)
+    assert all(f'href="/runs/{run.pk}"' in page for run in runs)
+    assert "2 seeds" in page and "no earlier forecast to check" in page
+
+
+def test_ties_share_a_rank_and_ask_for_their_efficiency(ada, make_run):
+    make_run(a=0.6)
+    make_run(a=0.6, recipe="tiny-minimax", seed=1)
+
+    page = ada.get("/leaderboard").content.decode()
+    url = re.search(r'hx-get="(/leaderboard/efficiency[^"]+)"', page)[1].replace("&amp;", "&")
+
+    assert page.count('title="shares this rank"') == 2
+    assert page.count("tie odd") == 2
+    answer = ada.get(url).content.decode()
+    assert (
+        "Efficiency at the shared ceiling 0.60" in answer and "none is known to be more efficient" in answer
+    )
+    assert ada.get("/leaderboard/efficiency", {"task": "\0no"}).content.decode().strip() == ""
+
+
+def test_another_order_says_what_the_rank_means(ada, make_run):
+    make_run(a=0.6)
+    make_run(a=0.6, recipe="tiny-minimax", seed=1)
+
+    page = ada.get("/leaderboard", {"sort": "c90"}).content.decode()
+
+    assert "the rows are in the order of compute to 90 %" in page
+    assert "tie odd" not in page
+    assert ada.get("/leaderboard", {"sort": "nonsense"}).status_code == 200
+
+
+def test_a_budget_may_be_in_tokens(ada, make_run):
+    make_run(a=0.6)
+
+    page = ada.get("/leaderboard", {"budget": "1e6", "x": "tokens"}).content.decode()
+
+    assert "at 1.00e6 tokens" in page
+    assert "turned into device-hours by what each run has spent" in page
+    assert re.search(r'<td class="num">0\.(40|39)\d*<div class="small muted nowrap">0\.\d+ to 0\.\d+', page)
+
+
+def test_a_filter_without_rows_offers_the_way_back(ada, make_run):
+    make_run(a=0.6)
+
+    page = ada.get("/leaderboard", {"task": "chess"}).content.decode()
+
+    assert "No recipe on this task and model" in page
+
+
+def test_many_recipes_cost_the_same_queries(ada, make_run, django_assert_max_num_queries):
+    from tests.webapp.pages.copies import copies_of
+
+    run = make_run()
+    copies_of(run, 30)
+
+    with django_assert_max_num_queries(12):
+        page = ada.get("/leaderboard", {"published": "1", "budget": "4", "x": "flops"}).content.decode()
+
+    assert "31 seeds" in page

@@ -44,6 +44,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "many_chips": len(request.GET.getlist("run")) > CHIPS_UP_TO,
         "most_runs": MOST_RUNS,
         "payload": payload,
+        "drawing": _drawing(payload),
         "table": tie_stripes(payload["table"]),
         "config": config_table(entries),
         "axes": AXES,
@@ -117,6 +118,12 @@ def _all_url(query: QueryDict, matching: Any, total: int) -> str:
     if not 1 < total <= room:
         return ""
     return _with(query, "run", *matching.values_list("pk", flat=True))
+
+
+def _drawing(payload: dict[str, Any]) -> dict[str, Any]:
+    """What the chart draws of the payload; the rest stands in the page as words. places: colour and shape of each."""
+    drawn = {name: payload[name] for name in ("x", "y_label", "view", "many", "mixed", "series")}
+    return drawn | {"places": {row["id"]: row["series"] for row in payload["table"]}}
 
 
 def _choice(request: HttpRequest) -> Choice:

@@ -109,28 +109,19 @@ def _shown(group: dict[str, Any], sort: str) -> dict[str, Any]:
     ties = not group["published"] and any(row["tied"] for row in rows)
     query = urlencode({"task": group["task"], "model": group["model"]})
     return group | {
-        "stripes": [
-            (
-                row
-                | {"series": places[id(row)], "compare_url": _evidence_url(row), "behind_id": _anchor(row)},
-                stripe,
-            )
-            for row, stripe in striped
-        ],
+        "stripes": [(row | _addresses(row) | {"series": places[id(row)]}, stripe) for row, stripe in striped],
         "has_ties": ties,
         "efficiency_url": f"{reverse('leaderboard-efficiency')}?{query}",
         "compare_url": _all_url(group),
     }
 
 
-def _evidence_url(row: dict[str, Any]) -> str:
-    """The comparison of a row's runs."""
-    return f"{reverse('compare')}?{urlencode({'run': row['runs']}, doseq=True)}" if row["runs"] else ""
-
-
-def _anchor(row: dict[str, Any]) -> str:
-    """Id of the row's evidence on the page."""
-    return f"behind-{row['runs'][0]}" if row["runs"] else ""
+def _addresses(row: dict[str, Any]) -> dict[str, str]:
+    """The comparison of a row's runs, and the id of its evidence on the page."""
+    if not row["runs"]:
+        return {"compare_url": "", "behind_id": ""}
+    query = urlencode({"run": row["runs"]}, doseq=True)
+    return {"compare_url": f"{reverse('compare')}?{query}", "behind_id": f"behind-{row['runs'][0]}"}
 
 
 def _all_url(group: dict[str, Any], most: int = 12) -> str:
