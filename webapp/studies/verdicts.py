@@ -168,7 +168,7 @@ def ends(interval: Interval) -> str:
     return " to ".join("open" if end is None else words.signed(end) for end in interval)
 
 
-def headline(kinds: Sequence[str]) -> str:
+def headline(kinds: Sequence[str], *, ceilings_alone: bool = False) -> str:
     """What a study says so far, in one line, from the verdicts of its variants."""
     if not kinds:
         return "No variant yet."
@@ -180,6 +180,8 @@ def headline(kinds: Sequence[str]) -> str:
         for kind, phrase, plural in PHRASES
         if (count := kinds.count(kind))
     ]
+    if ceilings_alone:
+        parts = [part.replace("with the base", "with the base in ceiling") for part in parts]
     waiting = len(kinds) - len(judged)
     total = words.count(len(kinds), "change")
     return f"Of {total}, {', '.join(parts)}{f'; {waiting} cannot be judged yet' if waiting else ''}."
