@@ -65,9 +65,15 @@ def _continue_sentence(rows: Sequence[Payload], keep: int, kept: float) -> str:
         return "No run has a curve to judge yet."
     if keep >= len(rows):
         return "All of them can go on: there is nothing to choose."
+    unknown = any(not row["identified"] for row in rows)
+    doubt = (
+        " Where a ceiling is not identified, its chance rests on a flat prior, not on data."
+        if unknown
+        else ""
+    )
     return (
         f"Keep the first {keep} of {len(rows)}: the run that ends best is among them with a chance of "
-        f"{share_text(kept)}."
+        f"{share_text(kept)}.{doubt}"
     )
 
 

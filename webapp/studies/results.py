@@ -160,7 +160,7 @@ def _effect(arm: Arm, group: Group, verdict: Verdict | None, found: Efficiency |
         own_b=b.get(arm.position),
         base_b=b.get(0),
         shared_a=found.shared_a if found else None,
-        at_least=figures.at_least(group.fits) if verdict.kind == OPEN else None,
+        at_least=figures.at_least(group.fits) if not any(fit.status == "ok" for fit in group.fits) else None,
     )
     return {
         "kind": verdict.kind,

@@ -140,8 +140,9 @@ def sentence(label: str, verdict: Verdict, *, own_b=None, base_b=None, shared_a=
     if verdict.kind == OTHER:
         return f"{label} is evaluated on other tasks than the base, so their pass rates are no rivals."
     if verdict.kind == OPEN or delta is None:
-        bound = f" ({LEVEL} at least {at_least:.2f})" if at_least is not None else ""
-        return f"{label}: nothing can be said yet, its ceiling or the base's is not identified{bound}."
+        if at_least is None:
+            return f"{label}: nothing can be said yet, because the base's ceiling is not identified."
+        return f"{label}: nothing can be said yet, its ceiling is not identified ({LEVEL} at least {at_least:.2f})."
     apart = f"{abs(delta):.3f}"
     if verdict.kind in (LOWER, HIGHER):
         return (
