@@ -46,6 +46,18 @@ function draw() {
   if (first) keepTicks(chart);
 }
 
+/** The address holds only what was chosen: no number or run that the server proposed. */
+document.getElementById("plan").addEventListener("formdata", ({ formData }) => {
+  const form = document.getElementById("plan");
+  for (const input of form.querySelectorAll("input[data-default]:not([type=checkbox])")) {
+    if (input.value === input.dataset.default) formData.delete(input.name);
+  }
+  const proposed = form.querySelectorAll("input[name=run][data-default]");
+  const ticked = form.querySelectorAll("input[name=run]:checked");
+  const untouched = [...proposed].every((box) => box.checked) && ticked.length === proposed.length;
+  if (proposed.length && untouched) formData.delete("run");
+});
+
 document.addEventListener("theme-changed", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 draw();

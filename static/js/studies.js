@@ -147,7 +147,9 @@ async function ask() {
   query.set("since", version);
   const next = await fetchJson(`${results.dataset.state}?${query}`);
   if (next === null) return;
+  const focused = results.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   for (const [id, html] of Object.entries(next.html)) node(id).innerHTML = html;
+  if (focused) results.querySelector(`a[href="${focused}"]`)?.focus();
   ({ version, live, figures } = next);
   results.dataset.version = version;
   document.dispatchEvent(new CustomEvent("htmx:afterSettle"));

@@ -86,7 +86,7 @@ def test_a_study_is_looked_at_and_changed(page, user, project, model_folder, mak
     page.get_by_role("button", name="Stop all").click()
     expect(page.get_by_role("dialog")).to_contain_text("have not ended")
     page.get_by_role("dialog").get_by_role("button", name="Stop all").click()
-    expect(page.get_by_text("Stopping")).to_be_visible()
+    expect(page.get_by_text("Stopping 15 runs.")).to_be_visible()
 
 
 def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):

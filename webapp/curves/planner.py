@@ -1,13 +1,13 @@
-"""What compute buys, as payloads with words: target to device-hours, budget to pass rate, which runs to continue.
+"""What compute buys, as payloads with words: target to device-hours, budget to expected pass rate.
 
 Every number comes from `scaling`: of one run from `scaling.plan`, of several seeds pooled by `scaling.seeds`. What
 a fit does not identify is said so: its point rests on a prior, so only its bounds are shown.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean
+from functools import lru_cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,10 @@ from webapp.curves.axes import DEFAULT_LEVEL
 
 Payload = dict[str, Any]
 LEVEL = words.percent(DEFAULT_LEVEL)
-GRID, SEEDS_GRID = 80, 24  # points of a curve; pooling seeds at each costs more
-N = plan.N
+GRID, POOLED_GRID = 80, 60  # points of a curve; pooling seeds at each costs more
+FAR = 1000.0  # a pooled curve is followed this many times beyond its last point
+N = 1000  # draws: probabilities are good to about 0.015
 HOURS = "device-hours"
-LEAST_GAIN = 0.001  # of a pass rate: less is called nothing
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,7 @@ def to_target(candidates: Sequence[Candidate], target: float) -> list[Payload]:
 
 
 def _reach(candidate: Candidate, target: float) -> Payload:
-    found = [plan.compute_to(fit, target, level=DEFAULT_LEVEL) for fit in candidate.seeds]
-    compute, lo, hi = _pooled_compute(candidate, found)
-    above = fmean(one.above_ceiling for one in found)
+    compute, lo, hi, above = _crossing(candidate, target)
     known = compute is not None and (candidate.identified or compute <= candidate.seen)
     verdict = "reached" if known else "never" if candidate.identified else "not identified"
     row = candidate.as_payload() | {
@@ -90,42 +88,61 @@ def _reach(candidate: Candidate, target: float) -> Payload:
         "chance_text": chance(above),
         "text": words.amount(compute) if known else verdict,
         "interval_text": _hours_between(lo, hi),
-        "reached_by": sum(one.compute is not None for one in found),
     }
     return row | {"sentence": _reach_sentence(row, target)}
 
 
-def _pooled_compute(
-    candidate: Candidate, found: "Sequence[plan.Reach]"
-) -> tuple[float | None, float | None, float | None]:
-    """(compute, lo, hi): of one run its own; of several pooled as logarithms, None where one never gets there."""
-    if len(found) == 1:
-        return found[0].compute, *found[0].interval
-    if any(one.compute is None for one in found):
-        ends = [one.interval[0] for one in found if one.interval[0] is not None]
-        return None, min(ends) if ends else None, None
-    if any(not one.compute for one in found):
-        return 0.0, 0.0, max((one.compute or 0.0) for one in found)
-    estimates = [
-        estimate_of(
-            math.log(one.compute or 1.0),
-            *(math.log(end) if end else None for end in one.interval),
-            quantile=_quantile(fit),
-        )
-        for one, fit in zip(found, candidate.seeds, strict=True)
-    ]
-    pooled = seeds.pool(estimates, level=DEFAULT_LEVEL)
-    ends_ = [None if end is None else math.exp(end) for end in (pooled.lo, pooled.hi)]
-    return math.exp(pooled.value), ends_[0], ends_[1]
+def _crossing(candidate: Candidate, target: float) -> tuple[float | None, float | None, float | None, float]:
+    """(compute, lo, hi, probability that the target lies above the ceiling).
+
+    Of one run `scaling.plan.compute_to`; of several where their pooled curve and its band cross the target.
+    """
+    fits = tuple(candidate.seeds)
+    if len(fits) == 1:
+        found = _compute_to(fits[0], target)
+        return found.compute, *found.interval, found.above_ceiling
+    grid, value, lo, hi = _pooled_curve(fits)
+    ceilings = _pooled_samples([(fit.params["A"], *fit.interval("A")) for fit in fits if fit.params])
+    above = float(np.mean(ceilings < target))
+    return (
+        first_reaching(grid, value, target),
+        first_reaching(grid, hi, target),
+        first_reaching(grid, lo, target),
+        above,
+    )
 
 
-def _quantile(fit: "scaling.Fit") -> float:
-    assert fit.likelihood is not None
-    return fit.likelihood.noise.quantile(DEFAULT_LEVEL)
+@lru_cache(maxsize=512)
+def _compute_to(fit: "scaling.Fit", target: float) -> "plan.Reach":
+    return plan.compute_to(fit, target, level=DEFAULT_LEVEL, n=N)
+
+
+@lru_cache(maxsize=64)
+def _pooled_curve(fits: "tuple[scaling.Fit, ...]") -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(compute, mean, lo, hi), all [POOLED_GRID]: the curve of several runs, from the first point to far beyond."""
+    first, last = min(fit.window[0] for fit in fits), max(fit.window[1] for fit in fits)
+    grid = np.unique(np.append(np.geomspace(first, FAR * last, POOLED_GRID), last))
+    at = [expected_of(fits, float(c)) for c in grid]
+    value, lo, hi = (np.array(part) for part in zip(*at, strict=True))
+    return grid, value, lo, hi
+
+
+def first_reaching(compute: np.ndarray, values: np.ndarray, target: float) -> float | None:
+    """Compute at which `values` first reach the target, straight in log compute; None where they never do."""
+    above = np.flatnonzero(values >= target)
+    if not len(above):
+        return None
+    k = int(above[0])
+    if k == 0:
+        return 0.0
+    way = (target - values[k - 1]) / (values[k] - values[k - 1])
+    return float(compute[k - 1] * (compute[k] / compute[k - 1]) ** way)
 
 
 def _hours_between(lo: float | None, hi: float | None) -> str:
-    return f"{'open' if lo is None else words.amount(lo)} to {'never' if hi is None else words.amount(hi)}"
+    if lo is None:
+        return "never"
+    return f"{words.amount(lo)} to {'never' if hi is None else words.amount(hi)}"
 
 
 def _reach_sentence(row: Payload, target: float) -> str:
@@ -140,9 +157,6 @@ def _reach_sentence(row: Payload, target: float) -> str:
     bound = "" if row["lo"] is None else f"; not before {words.amount(row['lo'])} {HOURS} ({LEVEL})"
     if row["verdict"] == "not identified":
         return f"{name}: its ceiling is not identified, so nobody knows whether it reaches {goal}{bound}."
-    if row["reached_by"]:
-        some = f"{row['reached_by']} of {row['seeds']} seeds"
-        return f"{name}: {some} are expected to reach {goal}, so the recipe is not{bound}."
     return f"{name} never reaches {goal}: {above}{bound}."
 
 
@@ -165,9 +179,9 @@ def at_budget(candidates: Sequence[Candidate], budget: float) -> list[Payload]:
                 "hi": hi,
                 "known": known,
                 "best": best,
-                "best_text": _share_text(best),
+                "best_text": share_text(best),
                 "text": words.rate(value, interval) if known else "not identified",
-                "interval_text": _rates(lo, hi),
+                "interval_text": rates_between(lo, hi),
                 "seen": candidate.seen,
                 "beyond": budget / candidate.seen,
                 "beyond_text": _beyond(budget / candidate.seen),
@@ -176,11 +190,13 @@ def at_budget(candidates: Sequence[Candidate], budget: float) -> list[Payload]:
     return sorted(rows, key=lambda row: (-row["best"], row["name"]))
 
 
-def _rates(lo: float, hi: float) -> str:
+def rates_between(lo: float, hi: float) -> str:
+    """ "0.590 to 0.612"."""
     return f"{words.rate(lo, (lo, hi))} to {words.rate(hi, (lo, hi))}"
 
 
-def _share_text(share: float) -> str:
+def share_text(share: float) -> str:
+    """A chance from draws: "42 %", never a certainty that no number of draws can show."""
     return f"{100 * share:.0f} %" if 0.01 <= share <= 0.99 else "under 1 %" if share < 0.01 else "over 99 %"
 
 
@@ -190,39 +206,53 @@ def _beyond(ratio: float) -> str:
 
 def expected(candidate: Candidate, budget: float) -> tuple[float, float, float]:
     """Pass rate at a budget with its interval: the fit's own for one run, pooled over several."""
-    triples = []
-    for fit in candidate.seeds:
-        lo, hi = fit.predict_interval(budget, DEFAULT_LEVEL)
-        triples.append((float(fit.predict(budget)), float(lo), float(hi)))
-    value, low, high = compare.recipe_ceiling(triples, DEFAULT_LEVEL)
+    return expected_of(candidate.seeds, budget)
+
+
+def expected_of(fits: "Sequence[scaling.Fit]", budget: float) -> tuple[float, float, float]:
+    """The same of fits."""
+    value, low, high = compare.recipe_ceiling([_at(fit, budget) for fit in fits], DEFAULT_LEVEL)
     return value, 0.0 if low is None else low, 1.0 if high is None else high
 
 
-def best_chances(candidates: Sequence[Candidate], budget: float, *, n: int = N, seed: int = 0) -> list[float]:
+def _at(fit: "scaling.Fit", budget: float) -> tuple[float, float, float]:
+    lo, hi = fit.predict_interval(budget, DEFAULT_LEVEL)
+    return float(fit.predict(budget)), float(lo), float(hi)
+
+
+def best_chances(candidates: Sequence[Candidate], budget: float) -> list[float]:
     """Probability of each to have the highest expected pass rate at the budget.
 
     With one run each this is `scaling.plan.which_to_continue`; several seeds are drawn from the distribution of their
     pooled mean (Student t, as its interval is made).
     """
-    if not candidates:
-        return []
-    rng = np.random.default_rng(seed)
-    values = np.stack([_samples(candidate, budget, n, rng) for candidate in candidates])
+    return list(_best_chances(tuple(tuple(one.seeds) for one in candidates), budget))
+
+
+@lru_cache(maxsize=64)
+def _best_chances(recipes: "tuple[tuple[scaling.Fit, ...], ...]", budget: float) -> tuple[float, ...]:
+    if not recipes:
+        return ()
+    rng = np.random.default_rng(0)
+    values = np.stack([_samples(fits, budget, rng) for fits in recipes])
     wins = values == values.max(axis=0)
-    return [float(share) for share in (wins / wins.sum(axis=0)).mean(axis=1)]
+    return tuple(float(share) for share in (wins / wins.sum(axis=0)).mean(axis=1))
 
 
-def _samples(candidate: Candidate, budget: float, n: int, rng: np.random.Generator) -> np.ndarray:
-    fits = candidate.seeds
+def _samples(fits: "tuple[scaling.Fit, ...]", budget: float, rng: np.random.Generator) -> np.ndarray:
     if len(fits) == 1:
-        return draws(fits[0], n, rng).predict(budget)[:, 0]
+        return draws(fits[0], N, rng).predict(budget)[:, 0]
+    return _pooled_samples([_at(fit, budget) for fit in fits], rng)
+
+
+def _pooled_samples(
+    triples: "Sequence[tuple[float, float | None, float | None]]", rng: np.random.Generator | None = None
+) -> np.ndarray:
+    """N values of the mean of several seeds, from Student t around their pooled estimate."""
     z = NormalDist().inv_cdf(0.5 + 0.5 * DEFAULT_LEVEL)  # as in scaling.compare.recipe_ceiling
-    estimates = []
-    for fit in fits:
-        lo, hi = fit.predict_interval(budget, DEFAULT_LEVEL)
-        estimates.append(estimate_of(float(fit.predict(budget)), float(lo), float(hi), quantile=z))
-    pooled = seeds.pool(estimates, level=DEFAULT_LEVEL)
-    return np.clip(pooled.value + pooled.se * rng.standard_t(len(fits) - 1, n), 0.0, 1.0)
+    pooled = seeds.pool([estimate_of(*triple, quantile=z) for triple in triples], level=DEFAULT_LEVEL)
+    spread = (rng or np.random.default_rng(0)).standard_t(len(triples) - 1, N)
+    return np.clip(pooled.value + pooled.se * spread, 0.0, 1.0)
 
 
 def budget_sentences(rows: Sequence[Payload], budget: float) -> list[str]:
@@ -263,15 +293,12 @@ def budget_chart(candidates: Sequence[Candidate], budget: float) -> Payload:
 
 
 def _drawn(candidate: Candidate, first: float, last: float) -> Payload:
-    single = len(candidate.fits) == 1
-    grid = np.unique(np.append(np.geomspace(first, last, GRID if single else SEEDS_GRID), candidate.seen))
-    if single:
+    if len(candidate.fits) == 1:
         fit = candidate.seeds[0]
+        grid = np.unique(np.append(np.geomspace(first, last, GRID), candidate.seen))
         value, (lo, hi) = fit.predict(grid), fit.predict_interval(grid, DEFAULT_LEVEL)
     else:
-        value, lo, hi = (
-            np.array(part) for part in zip(*(expected(candidate, float(c)) for c in grid), strict=True)
-        )
+        grid, value, lo, hi = _within(_pooled_curve(tuple(candidate.seeds)), last)
     known = np.ones(len(grid), bool) if candidate.identified else grid <= candidate.seen
     return candidate.as_payload() | {
         "x": grid.tolist(),
@@ -282,100 +309,8 @@ def _drawn(candidate: Candidate, first: float, last: float) -> Payload:
     }
 
 
-# --- (c) which runs to continue -------------------------------------------------------------------------------
-
-
-def to_continue(fits: "Mapping[str, scaling.Fit]", keep: int, more: float) -> Payload:
-    """Which `keep` of the runs to go on with, if `more` device-hours are shared evenly among those that are kept.
-
-    `scaling.plan.which_to_continue` with what each has had plus its share; the likeliest best are kept.
-    """
-    share = more / keep
-    choice = plan.which_to_continue(fits, plan.after(fits, share), level=DEFAULT_LEVEL)
-    rows: list[Payload] = [
-        {
-            "run": one.name,
-            "keep": place < keep,
-            "best": one.best,
-            "best_text": _share_text(one.best),
-            "so_far": one.so_far,
-            "until": one.budget,
-            "identified": one.status == "ok",
-            "value": one.value if one.status == "ok" else None,
-            "lo": one.interval[0],
-            "hi": one.interval[1],
-            "text": words.rate(one.value, one.interval) if one.status == "ok" else "not identified",
-            "interval_text": _rates(*one.interval),
-        }
-        for place, one in enumerate(choice.candidates)
-    ]
-    kept = sum(row["best"] for row in rows if row["keep"])
-    rule = (
-        f"Each run that goes on gets {words.amount(share)} of the {words.amount(more)} {HOURS}. The rule: draw curves "
-        f"from what each run's evaluations allow, see which run ends highest, and keep those that do so most often."
-    )
-    return {
-        "rows": rows,
-        "share": share,
-        "rule": rule,
-        "kept": kept,
-        "sentence": _continue_sentence(rows, keep, kept),
-        "excluded": [{"run": run, "reason": reason} for run, reason in choice.excluded.items()],
-    }
-
-
-def _continue_sentence(rows: Sequence[Payload], keep: int, kept: float) -> str:
-    if not rows:
-        return "No run has a curve to judge yet."
-    if keep >= len(rows):
-        return "All of them can go on: there is nothing to choose."
-    return (
-        f"Keep the first {keep} of {len(rows)}: the run that ends best is among them with a chance of "
-        f"{_share_text(kept)}."
-    )
-
-
-# --- (d) what the next hours buy ------------------------------------------------------------------------------
-
-
-def gains(fits: "Mapping[str, scaling.Fit]", hours: float) -> list[Payload]:
-    """What the next `hours` device-hours are expected to add to each run's pass rate, the most first."""
-    rows = [_gain(run, fit, hours) for run, fit in fits.items()]
-    return sorted(rows, key=lambda row: (-row["gain"], row["run"]))
-
-
-def _gain(run: str, fit: "scaling.Fit", hours: float) -> Payload:
-    at = fit.window[1]
-    value, lo, hi = plan.gain(fit, at, at + hours, level=DEFAULT_LEVEL)
-    less_than_noise = fit.noise_sd is not None and hi < fit.noise_sd
-    identified = fit.status == "ok"
-    decimals = words.decimals_for(lo, hi)
-    verdict = (
-        "less than the noise of one evaluation"
-        if less_than_noise
-        else "worth it"
-        if lo > LEAST_GAIN
-        else "may be nothing"
-    )
-    return {
-        "run": run,
-        "at": at,
-        "gain": value,
-        "lo": lo,
-        "hi": hi,
-        "identified": identified,
-        "text": words.signed(value, decimals),
-        "interval_text": f"{words.signed(lo, decimals)} to {words.signed(hi, decimals)}",
-        "verdict": verdict if identified else f"{verdict}; its ceiling is not identified",
-    }
-
-
-def gain_sentence(rows: Sequence[Payload], names: Mapping[str, str], hours: float) -> str:
-    """Where the next hours buy the most."""
-    if not rows:
-        return "No run of this task and model is training now."
-    first = rows[0]
-    return (
-        f"The next {words.amount(hours)} {HOURS} buy the most in {names[first['run']]}: {first['text']} "
-        f"({LEVEL} {first['interval_text']})."
-    )
+def _within(drawn: tuple[np.ndarray, ...], last: float) -> tuple[np.ndarray, ...]:
+    """The part of a curve up to `last`, its end by straight interpolation in log compute."""
+    grid = drawn[0]
+    x = np.append(grid[grid < last], last)
+    return (x, *(np.interp(np.log(x), np.log(grid), part) for part in drawn[1:]))

@@ -11,8 +11,8 @@ from webapp.runs.models import Run, new_run_id
 class Kind(models.TextChoices):
     """What a study asks."""
 
-    LEAVE_ONE_OUT = "leave_one_out"  # which choice of the base matters?
-    AXIS = "axis"  # what does more of one setting buy?
+    LEAVE_ONE_OUT = "leave_one_out", "Leave-one-out"  # which choice of the base matters?
+    AXIS = "axis", "One axis"  # what does more of one setting buy?
 
 
 class Study(models.Model):

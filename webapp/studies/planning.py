@@ -14,6 +14,7 @@ from webapp.recipes.services import parse_config
 from webapp.runs.launch_set import MAX_RUNS
 from webapp.studies.axes import Change, change_of
 
+MAX_MODEL = 200  # characters
 SAYS_NOTHING = ("name", "title", "description")  # fields of a recipe that train nothing
 
 
@@ -98,6 +99,8 @@ def plan(project: Project, asked: Asked) -> Plan:
     base = find_base(project, asked.recipe, asked.revision)
     recipe = parse_config(base.config)
     check_seeds(asked.seeds)
+    if len(asked.model) > MAX_MODEL:
+        raise InvalidInput("model", f"model must have at most {MAX_MODEL} characters.")
     if not asked.changes:
         raise InvalidInput("changes", "Choose at least one change: a study compares variants with the base.")
     first = _checked(Variant(None, recipe, asked.task, asked.model), asked)

@@ -2,14 +2,19 @@
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
+
+from django.utils import timezone
 
 import scaling
 from scaling import curve, seeds
 from scaling.seeds import estimate_of
 from webapp.curves import answers, words
 from webapp.curves.axes import DEFAULT_LEVEL, DEFAULT_METRIC
+from webapp.runs.models import State
 from webapp.studies import figures
+from webapp.studies.estimate import duration
 from webapp.studies.models import Arm, Study
 from webapp.studies.selectors import Group, Member, Progress
 from webapp.studies.verdicts import (
@@ -65,7 +70,7 @@ def results(study: Study, groups: Sequence[Group], *, metric: str = DEFAULT_METR
         "slopes": figures.slope_figure(groups, found, verdicts),
         "axis": figures.axis_figure(groups, ceilings),
         "metric": metric,
-        "spent": _spent(study, groups),
+        "spent": _spent(groups),
     }
 
 
@@ -96,6 +101,7 @@ def _row(
         "axis_title": arm.axis_title,
         "value": arm.value,
         "sentence": arm.sentence,
+        "note": _note(arm),
         "recipe_slug": arm.revision.recipe.slug if arm.revision else None,
         "recipe": str(arm.revision) if arm.revision else "",
         "revision": arm.revision.number if arm.revision else None,
@@ -108,6 +114,15 @@ def _row(
         "B": _b(group.fits),
         "c90": _to_share(group.fits),
     }
+
+
+def _note(arm: Arm) -> str:
+    """What stands below its label: the axis where the label does not name it."""
+    if arm.by_hand:
+        return "added by hand"
+    if arm.is_base:
+        return f"{arm.axis_title} {arm.value}" if arm.axis and arm.value else arm.sentence
+    return "" if arm.label.lower().startswith(arm.axis_title.lower()) else arm.axis_title
 
 
 def _cell(member: Member) -> Payload:
@@ -145,7 +160,7 @@ def _effect(arm: Arm, group: Group, verdict: Verdict | None, found: Efficiency |
         own_b=b.get(arm.position),
         base_b=b.get(0),
         shared_a=found.shared_a if found else None,
-        at_least=figures.at_least(group.fits) if verdict.kind == OPEN else None,
+        at_least=figures.at_least(group.fits) if not any(fit.status == "ok" for fit in group.fits) else None,
     )
     return {
         "kind": verdict.kind,
@@ -218,16 +233,29 @@ def _sentences(rows: Sequence[Payload]) -> list[Payload]:
     return sorted(said, key=lambda e: (late.get(e["kind"], 0), -abs(e["delta"] or 0.0)))
 
 
-def _spent(study: Study, groups: Sequence[Group]) -> Payload:
+def _spent(groups: Sequence[Group]) -> Payload:
     members = [m for group in groups for m in group.members]
     used = sum(m.used for m in members)
     budget = sum(m.run.budget_hours or m.used for m in members)
+    left = hours_left(groups, timezone.now())
     return {
         "used": used,
         "budget": budget,
         "share": min(1.0, used / budget) if budget else None,
         "text": f"{words.amount(used)} of {words.amount(budget)} device-hours",
+        "left": "" if left is None else f"At their pace, those that run end in about {duration(left)}.",
     }
+
+
+def hours_left(groups: Sequence[Group], now: datetime) -> float | None:
+    """Wall time in hours until the last of the running runs has spent its budget, at the pace of each so far."""
+    found = []
+    for member in (m for group in groups for m in group.members):
+        run = member.run
+        if run.state == State.RUNNING and run.started_at and run.budget_hours and member.used:
+            elapsed = (now - run.started_at).total_seconds() / 3600
+            found.append(max(0.0, run.budget_hours - member.used) * elapsed / member.used)
+    return max(found, default=None)
 
 
 def progress_sentence(progress: Progress) -> str:
@@ -259,7 +287,7 @@ def stored_headline(arms: Sequence[tuple[Arm, Sequence[Any]]]) -> str:
             kinds.append(OTHER)
         else:
             kinds.append(judge(ceilings[arm.position], ceilings.get(0)).kind if fits else PENDING)
-    return headline(kinds)
+    return headline(kinds, ceilings_alone=True)
 
 
 def _stored_ceiling(fits: Sequence[Any]) -> Ceiling | None:

@@ -140,8 +140,9 @@ def sentence(label: str, verdict: Verdict, *, own_b=None, base_b=None, shared_a=
     if verdict.kind == OTHER:
         return f"{label} is evaluated on other tasks than the base, so their pass rates are no rivals."
     if verdict.kind == OPEN or delta is None:
-        bound = f" ({LEVEL} at least {at_least:.2f})" if at_least is not None else ""
-        return f"{label}: nothing can be said yet, its ceiling or the base's is not identified{bound}."
+        if at_least is None:
+            return f"{label}: nothing can be said yet, because the base's ceiling is not identified."
+        return f"{label}: nothing can be said yet, its ceiling is not identified ({LEVEL} at least {at_least:.2f})."
     apart = f"{abs(delta):.3f}"
     if verdict.kind in (LOWER, HIGHER):
         return (
@@ -168,7 +169,7 @@ def ends(interval: Interval) -> str:
     return " to ".join("open" if end is None else words.signed(end) for end in interval)
 
 
-def headline(kinds: Sequence[str]) -> str:
+def headline(kinds: Sequence[str], *, ceilings_alone: bool = False) -> str:
     """What a study says so far, in one line, from the verdicts of its variants."""
     if not kinds:
         return "No variant yet."
@@ -180,6 +181,8 @@ def headline(kinds: Sequence[str]) -> str:
         for kind, phrase, plural in PHRASES
         if (count := kinds.count(kind))
     ]
+    if ceilings_alone:
+        parts = [part.replace("with the base", "with the base in ceiling") for part in parts]
     waiting = len(kinds) - len(judged)
     total = words.count(len(kinds), "change")
     return f"Of {total}, {', '.join(parts)}{f'; {waiting} cannot be judged yet' if waiting else ''}."

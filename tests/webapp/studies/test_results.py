@@ -1,6 +1,7 @@
 """The numbers of a study are those of `scaling`; the words say no more than they support."""
 
 import math
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -11,7 +12,14 @@ from scaling import compare, seeds
 from webapp.curves.fitting import Question, curve_of, fit_curve
 from webapp.studies import selectors
 from webapp.studies.models import Study
-from webapp.studies.results import CSV_COLUMNS, csv_rows, progress_sentence, results, stored_headline
+from webapp.studies.results import (
+    CSV_COLUMNS,
+    csv_rows,
+    hours_left,
+    progress_sentence,
+    results,
+    stored_headline,
+)
 
 
 def shown(study, **kwargs):
@@ -147,7 +155,7 @@ def test_another_mixture_is_no_rival(make_study, report):
 def test_the_list_says_what_the_page_says_of_ceilings(finished):
     stored = selectors.stored_fits_of([finished])[finished.pk]
 
-    assert stored_headline(stored) == "Of 2 changes, 1 lowers the ceiling, 1 ties with the base."
+    assert stored_headline(stored) == "Of 2 changes, 1 lowers the ceiling, 1 ties with the base in ceiling."
     assert shown(finished)["headline"].startswith("Of 2 changes, 1 lowers the ceiling")
 
 
@@ -189,3 +197,16 @@ def test_the_fits_are_those_of_the_runs_own_pages(finished):
 
     assert isinstance(member.fit, scaling.Fit)
     assert member.fit.params == fit_curve(curve_of(member.run), Question()).params
+
+
+def test_the_time_left_is_that_of_the_slowest_run(make_study, report):
+    study = make_study(changes=("loss=dapo",), seeds=(0,))
+    for place, to in zip(study.members.select_related("run"), (8.0, 4.0), strict=True):
+        report(place.run, to=to)  # of 16 device-hours
+    groups = selectors.groups_of(study)
+    start = groups[0].members[0].run.started_at
+    for group in groups:
+        group.members[0].run.started_at = start
+
+    assert hours_left(groups, start + timedelta(hours=1)) == pytest.approx(3.0)
+    assert hours_left([], start) is None

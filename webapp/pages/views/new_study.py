@@ -19,7 +19,7 @@ from webapp.pages.study_preview import choices_for, preview_rows
 from webapp.recipes.models import Revision
 from webapp.recipes.services import parse_config
 from webapp.studies import services
-from webapp.studies.axes import setting_paths
+from webapp.studies.axes import NAMED_AXES, setting_paths
 from webapp.studies.estimate import estimate
 from webapp.studies.models import Kind, Study
 from webapp.studies.planning import plan
@@ -119,8 +119,15 @@ def _form(request: HttpRequest, revisions: list[Revision], base: Revision, bound
         "settings": query.get("settings", ""),
         "idempotency_key": new_key(),
     }
+    base_of = ", ".join(
+        f"{axis.title.lower()} {value:g}"
+        for axis in NAMED_AXES.values()
+        if (value := axis.of_base(parse_config(config))) is not None
+    )
     data = request.POST if request.method == "POST" else request.GET if bound else None
-    return StudyForm(data, choices=choices, initial=defaults)
+    form = StudyForm(data, choices=choices, initial=defaults)
+    form.fields["axis"].help_text = f"The base has {base_of}."
+    return form
 
 
 def _form_context(request: HttpRequest, form: StudyForm, base: Revision) -> dict[str, Any]:

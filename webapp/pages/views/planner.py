@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 import scaling
 from webapp.accounts.models import Project
 from webapp.curves import planner as planning
-from webapp.curves import words
+from webapp.curves import planner_runs
 from webapp.curves.bulk import curves_of, fits_of
 from webapp.curves.compare import label_of
 from webapp.curves.models import Fit
@@ -22,6 +22,7 @@ from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE
 
 MOST_RUNS = 60  # newest of a task and model that are looked at
+MOST_JUDGED = 12  # newest active runs that are judged unless the address names others
 MAX_HOURS = 1e9
 
 
@@ -172,9 +173,10 @@ def _default_budget(candidates: list[planning.Candidate], runs: dict[str, Run]) 
 def _runs_questions(
     request: HttpRequest, runs: dict[str, Run], fits: "dict[str, scaling.Fit]", questions: Questions
 ) -> dict[str, Any]:
-    active = {run: fit for run, fit in fits.items() if runs[run].state in ACTIVE}
+    in_order = [run for run in runs if run in fits]
+    active = [run for run in in_order if runs[run].state in ACTIVE]
     asked = [run for run in request.GET.getlist("run") if run in fits]
-    among = {run: fits[run] for run in asked} if asked else (active or fits)
+    among = {run: fits[run] for run in asked or (active or in_order)[:MOST_JUDGED]}
     keep = questions.number(
         "keep", min(3, max(1, len(among) - 1)), most=max(1, len(among)), whole=True,
         what=f"a whole number from 1 to {max(1, len(among))}",
@@ -184,8 +186,8 @@ def _runs_questions(
         "hours", float(f"{questions.values['budget'] / 10:.2g}"), most=MAX_HOURS, what=ABOVE_ZERO
     )
     running = {run: fit for run, fit in fits.items() if runs[run].state == State.RUNNING}
-    gained = planning.gains(running, hours)
-    choice = planning.to_continue(among, int(keep), more)
+    gained = planner_runs.gains(running, hours)
+    choice = planner_runs.to_continue(among, int(keep), more)
     names = {run: label_of(runs[run]) for run in runs}
     with_run = lambda rows: [row | {"of": runs[row["run"]], "label": names[row["run"]]} for row in rows]
     return {
@@ -196,6 +198,5 @@ def _runs_questions(
         "more": more,
         "hours": hours,
         "gains": with_run(gained),
-        "gain_sentence": planning.gain_sentence(gained, names, hours),
-        "amount": words.amount,
+        "gain_sentence": planner_runs.gain_sentence(gained, names, hours),
     }
