@@ -71,10 +71,10 @@ function followForms({ applyWindow, askTarget }) {
   let typing = null;
 
   document.addEventListener("click", (event) => {
-    if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
     const link = event.target.closest("a[data-tab], a[data-open-tab], a[data-window], a[data-query-link], a[data-panel]");
     if (!link) return;
-    if (link.dataset.tab) { setQuery({ ...emptyOf(OF_ONE_TAB), tab: link.dataset.tab }); return; }
+    if (link.dataset.tab) { setQuery({ ...emptyOf(OF_ONE_TAB), tab: link.dataset.tab }); return; } // htmx fetches it
     if (link.dataset.panel) { showPanel(event, link.dataset.panel); return; }
     event.preventDefault();
     if (link.dataset.openTab) openTabFrom(link.dataset.openTab);
