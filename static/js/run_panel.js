@@ -162,9 +162,16 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawTabCha
 function settle() {
   const log = document.getElementById("log");
   if (log && logAtEnd) log.scrollTop = log.scrollHeight;
-  const strip = document.querySelector("#tabs .tabs");
-  const open = strip.querySelector("[aria-current]");
-  if (open && open.offsetLeft + open.offsetWidth > strip.scrollLeft + strip.clientWidth) strip.scrollLeft = open.offsetLeft - 24;
+  showOpenTab();
   drawTabCharts();
 }
+
+/** On a narrow screen the strip of tabs scrolls: the open one is in sight. */
+function showOpenTab() {
+  const strip = document.querySelector("#tabs .tabs");
+  const open = strip.querySelector("[aria-current]").getBoundingClientRect();
+  const { left, right } = strip.getBoundingClientRect();
+  if (open.right > right || open.left < left) strip.scrollLeft += open.left - left - 24;
+}
+addEventListener("resize", showOpenTab);
 settle();
