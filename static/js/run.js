@@ -85,18 +85,21 @@ function draw() {
   const why = nothing ? "" : payload.view.why;
   document.getElementById("chart-empty").hidden = !nothing;
   document.getElementById("view-empty").hidden = !why;
-  document.getElementById("legend").hidden = nothing || Boolean(why);
+  document.querySelector(".chart-foot").hidden = nothing || Boolean(why);
   chart.hidden = nothing || Boolean(why);
   if (!chart.hidden) plot();
   handles.show(payload, { lo: question.lo, cutoff: question.cutoff });
 }
 
+const NARROW = 480; // pixels below which the chart says less
+let isNarrow = false;
 const CHARTS = { curve: runChart, slope: slopeChart, gain: gainChart };
 
 function plot() {
   const first = !chart._fullLayout;
   const view = payload.view.key;
-  const { traces, layout } = CHARTS[view](payload, colours(), scale, chart.clientWidth < 480);
+  isNarrow = chart.clientWidth < NARROW;
+  const { traces, layout } = CHARTS[view](payload, colours(), scale, isNarrow);
   layout.uirevision = `${view} ${payload.x.key} ${scale}`; // a zoom survives what arrives, not another question
   window.Plotly.react(chart, traces, layout, CONFIG);
   if (first) {
@@ -219,6 +222,7 @@ document.addEventListener("click", (event) => {
 document.getElementById("curve").addEventListener("change", (event) => ask({ metric: event.target.value }));
 document.addEventListener("theme-changed", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+addEventListener("resize", () => { if (!chart.hidden && chart.clientWidth < NARROW !== isNarrow) draw(); });
 show(payload);
 
 keepAsking({

@@ -71,10 +71,10 @@ function followForms({ applyWindow, askTarget }) {
   let typing = null;
 
   document.addEventListener("click", (event) => {
-    if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
     const link = event.target.closest("a[data-tab], a[data-open-tab], a[data-window], a[data-query-link], a[data-panel]");
     if (!link) return;
-    if (link.dataset.tab) { setQuery({ ...emptyOf(OF_ONE_TAB), tab: link.dataset.tab }); return; }
+    if (link.dataset.tab) { setQuery({ ...emptyOf(OF_ONE_TAB), tab: link.dataset.tab }); return; } // htmx fetches it
     if (link.dataset.panel) { showPanel(event, link.dataset.panel); return; }
     event.preventDefault();
     if (link.dataset.openTab) openTabFrom(link.dataset.openTab);
@@ -162,9 +162,16 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawTabCha
 function settle() {
   const log = document.getElementById("log");
   if (log && logAtEnd) log.scrollTop = log.scrollHeight;
-  const strip = document.querySelector("#tabs .tabs");
-  const open = strip.querySelector("[aria-current]");
-  if (open && open.offsetLeft + open.offsetWidth > strip.scrollLeft + strip.clientWidth) strip.scrollLeft = open.offsetLeft - 24;
+  showOpenTab();
   drawTabCharts();
 }
+
+/** On a narrow screen the strip of tabs scrolls: the open one is in sight. */
+function showOpenTab() {
+  const strip = document.querySelector("#tabs .tabs");
+  const open = strip.querySelector("[aria-current]").getBoundingClientRect();
+  const { left, right } = strip.getBoundingClientRect();
+  if (open.right > right || open.left < left) strip.scrollLeft += open.left - left - 24;
+}
+addEventListener("resize", showOpenTab);
 settle();

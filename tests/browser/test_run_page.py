@@ -7,8 +7,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW
-from tests.webapp.pages.data import record
-from webapp.runs import ingest
+from tests.browser.look import look
+from tests.webapp.pages.data import curve_records, record
+from webapp.curves.services import refit
+from webapp.runs import ingest, lifecycle
 from webapp.runs.models import Attempt
 
 POINTS = "#chart .scatterlayer .trace .points path"
@@ -225,3 +227,250 @@ def test_at_390_pixels_nothing_scrolls_sideways(new_page, user, make_run, query)
 
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     expect(page.locator(".handle[data-end=cutoff]")).to_be_visible()
+
+
+@pytest.fixture
+def grown(make_run):
+    """A running run that was fitted as it grew, with one crashed evaluation and a metric of its own."""
+    run = make_run(0)
+    lifecycle.report_started(run, attempt=1, resumed_from_step=None, device="cpu")
+    records = curve_records(40)
+    for first in range(0, 41, 4):
+        ingest.store_records(run, records[first : first + 4])
+        refit(run.pk)
+    crashed = {"eval/pass_rate": 0.3, "eval/pass_rate_stderr": 0.01, "my/metric": 1.0}
+    ingest.store_records(run, [record(41, 8.1, crashed)])
+    return run
+
+
+def traces(page: Page, chart: str = "chart") -> list[str]:
+    return page.evaluate(f"document.getElementById('{chart}').data.map(t => t.name).filter(Boolean)")
+
+
+def test_views_are_in_the_address_and_keep_axis_window_and_zoom(page, grown):
+    open_run(page, grown, "?cutoff=5&robust=1")
+
+    page.get_by_role("button", name="Slope").click()
+    expect(page.locator("#view-sentence")).to_contain_text("straight line of slope B = ")
+    assert "slope B" in traces(page)
+    assert "view=slope" in page.url and "cutoff=5" in page.url and "robust=1" in page.url
+    expect(page.get_by_role("button", name="lin", exact=True)).to_be_disabled()
+    look(page, "run-slope")
+
+    page.get_by_role("button", name="Gain per hour").click()
+    expect(page.locator("#view-sentence")).to_contain_text("one more device-hour adds")
+    page.get_by_role("button", name="Tokens").click()
+    expect(page.locator("button[data-view=gain]")).to_have_text("Gain per token")
+    page.get_by_role("button", name="lin", exact=True).click()
+    assert {"view=gain", "x=tokens", "scale=linear"} <= set(page.url.split("?")[1].split("&"))
+    look(page, "run-gain")
+
+    page.reload()
+    page.wait_for_selector("#chart .main-svg")
+    assert traces(page) == ["gain", "gain, extrapolated"]
+
+
+def test_a_view_that_cannot_be_drawn_says_why_and_its_window_can_be_changed(page, make_run):
+    open_run(page, make_run(30), "?cutoff=0.7")
+    page.get_by_role("button", name="Slope").click()
+
+    expect(page.locator("#view-empty")).to_contain_text("log F is measured from the ceiling")
+    expect(page.locator("#chart")).to_be_hidden()
+    expect(page.locator(".handle[data-end=cutoff]")).to_be_hidden()
+    page.locator("#cutoff-range").fill("29")
+    expect(page.locator("#view-empty")).to_be_hidden()
+    expect(page.locator("#chart")).to_be_visible()
+    expect(page.locator(".handle[data-end=cutoff]")).to_be_visible()
+
+
+def test_a_crashed_evaluation_is_left_out_at_a_click_and_drawn_as_a_cross(page, grown):
+    open_run(page, grown)
+    expect(page.locator("#left-out")).to_contain_text("0.300 at 8.10 h (step 41)")
+
+    page.get_by_role("button", name="Fit without").click()
+
+    expect(page.locator("#left-out")).to_contain_text("Left out as crashed")
+    expect(page.locator("#outlier-key")).to_be_visible()
+    assert roles(page)["outlier"] == 1
+    assert "robust=1" in page.url
+    expect(page.locator("#summary")).to_contain_text("1 outlier left out")
+    assert page.locator("#copy-summary").get_attribute("data-copy") == page.locator("#summary").inner_text()
+    look(page, "run")
+    page.get_by_role("button", name="Use every evaluation").click()
+    page.wait_for_function("!document.getElementById('chart').data.some(t => t.name === 'outlier')")
+
+
+def test_an_open_analysis_follows_the_cutoff_and_keeps_its_chart(page, grown):
+    open_run(page, grown, "?tab=forms&robust=1")
+    page.wait_for_selector("#forms-chart .main-svg")
+    page.evaluate("document.getElementById('forms-chart').stayed = true")
+
+    page.locator(".handle[data-end=cutoff]").focus()
+    for _ in range(3):
+        page.keyboard.press("PageDown")
+
+    expect(page.locator("#panel")).to_contain_text("After the cutoff")
+    expect(page.locator("#panel .answer")).to_contain_text("sigmoid forecasts later evaluations best")
+    assert page.evaluate("document.getElementById('forms-chart').stayed") is True
+    assert {"Sigmoid", "Power law", "Logistic"} <= set(traces(page, "forms-chart"))
+    look(page, "run-forms")
+
+
+def test_a_window_of_the_table_is_applied_to_the_chart(page, grown):
+    open_run(page, grown, "?tab=window&robust=1")
+    look(page, "run-window")
+
+    page.get_by_role("link", name="up to 50 % of the compute").click()
+
+    expect(page.locator("#after")).to_be_visible()
+    assert "cutoff=4.05" in page.url and "robust=1" in page.url
+    expect(page.locator("tr.here")).to_contain_text("shown")
+    expect(page.locator("tr.here")).to_contain_text("4.05 h")
+
+
+def test_the_history_shows_what_was_said_when_and_leads_back(page, grown):
+    open_run(page, grown, "?robust=1")
+    page.get_by_role("link", name="Forecast history").click()
+    page.wait_for_selector("#history-chart .main-svg")
+
+    expect(page.locator("#panel .answer")).to_contain_text("The ceiling was first identified at ")
+    assert traces(page, "history-chart") == ["ceiling", "at least"]
+    look(page, "run-history")
+    page.get_by_role("link", name="Show the fit up to 4.00 h").click()
+    expect(page.locator("#after")).to_be_visible()
+
+
+def test_the_plan_answers_a_target_and_refuses_a_bad_one_in_place(page, grown):
+    page.watch.expect("status of 400")
+    open_run(page, grown, "?robust=1")
+    page.get_by_role("link", name="Ask for another target").click()
+    expect(page.locator("#plan-target")).to_be_visible()
+
+    page.locator("#plan-target").fill("0.59")
+    page.locator("select[name=of]").select_option("rate")
+    page.locator("#plan-target").press("Enter")
+    expect(page.locator("#panel")).to_contain_text("A pass rate of 0.590 was reached at ")
+    expect(page.locator("[data-text='target.title']")).to_have_text("To reach 0.59")
+    assert "target=0.59" in page.url and "robust=1" in page.url
+    look(page, "run-plan")
+
+    page.locator("#plan-target").fill("7")
+    page.locator("#plan-answer").click()
+    expect(page.locator("#plan-target-error")).to_contain_text("a pass rate is between 0 and 1")
+    expect(page.locator("[data-text='target.title']")).to_have_text("To reach 0.59")
+    ingest.store_records(grown, [record(42, 8.2, {"eval/pass_rate": 0.6})])
+    page.wait_for_function(
+        "document.getElementById('chart').data.find(t => t.name === 'fitted').x.length === 41"
+    )
+    expect(page.locator("#banner")).to_be_hidden()
+    expect(page.locator("#plan-target")).to_have_value("7")
+
+
+def test_a_panel_opens_as_a_chart_and_closes_again(page, grown):
+    open_run(page, grown)
+
+    page.get_by_role("link", name="Truncation rate").click()
+
+    page.wait_for_selector("#big-panel .main-svg")
+    expect(page.locator("#big-panel")).to_be_focused()
+    expect(page.locator("#big-panel")).to_contain_text("All 41 values, none left out.")
+    assert "panel=train%2Ftruncation_rate" in page.url
+    look(page, "run-panel")
+    ingest.store_records(grown, [record(42, 8.2, {"train/truncation_rate": 0.05})])
+    expect(page.locator("#big-panel")).to_contain_text("All 42 values")
+    assert page.evaluate("document.querySelector('#big-panel [data-tab-chart]').data[0].x.length") == 42
+    page.get_by_role("link", name="Close").click()
+    expect(page.locator("#big-panel")).to_have_count(0)
+
+
+def test_the_log_is_filtered_while_it_grows(page, make_run):
+    run = make_run(10)
+    lines = [f"step {i}" for i in range(50)]
+    Attempt.objects.filter(run=run).update(log_tail="\n".join(lines))
+    open_run(page, run, "?tab=log")
+    look(page, "run-log")
+
+    page.locator("#log-filter").press_sequentially("step 4")
+    expect(page.locator("#panel-live")).to_contain_text("11 of 50 lines")
+    Attempt.objects.filter(run=run).update(log_tail="\n".join([*lines, "step 400"]))
+
+    expect(page.locator("#log")).to_contain_text("step 400")
+    expect(page.locator("#log-filter")).to_be_focused()
+    expect(page.locator("#log-filter")).to_have_value("step 4")
+    assert "q=step+4" in page.url
+
+
+def test_the_configuration_is_compared_with_another_run(page, make_run):
+    run, other = make_run(6, seed=1), make_run(0, seed=2)
+    open_run(page, run, "?tab=configuration")
+
+    page.select_option("#other", other.pk)
+
+    expect(page.locator(".diffs")).to_contain_text("seed")
+    assert f"other={other.pk}" in page.url
+    look(page, "run-configuration")
+    page.get_by_role("link", name="Attempts").click()
+    expect(page.locator("#panel")).to_contain_text("the start")
+    look(page, "run-attempts")
+
+
+def test_a_zoom_survives_what_arrives(page, make_run):
+    run = make_run(30)
+    open_run(page, run)
+    box = page.locator("#chart .nsewdrag").first.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 0.3 * box["width"], middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=5)
+    page.mouse.up()
+    span = "(([a, b]) => b - a)(document.getElementById('chart')._fullLayout.xaxis.range)"
+    page.wait_for_function(f"{span} < 1")
+    zoomed = page.evaluate(span)
+
+    ingest.store_records(run, [record(31, 8.5, {"eval/pass_rate": 0.59})])
+
+    page.wait_for_function(
+        "document.getElementById('chart').data.find(t => t.name === 'fitted').x.length === 31"
+    )
+    assert page.evaluate(span) == pytest.approx(zoomed)
+    page.get_by_role("button", name="Steps").click()  # another question starts from its own range
+    expect(page.locator("#chart .xtitle")).to_have_text("Steps")
+    assert page.evaluate(span) > 1
+
+
+def test_two_tabs_of_one_run_agree_after_a_stop_in_one(page, make_run):
+    run = make_run(10)
+    open_run(page, run)
+    second = page.context.new_page()
+    open_run(second, run, "?cutoff=2")
+
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("button", name="Stop the run").click()
+
+    for each in (page, second):
+        expect(each.locator("#state")).to_contain_text("stopping")
+        expect(each.locator("[data-show='actions.stop']")).to_be_hidden()
+    assert "cutoff=2" in second.url
+
+
+def test_nonsense_in_the_address_is_said_and_the_page_lives(page, make_run):
+    run = make_run(10)
+    open_run(page, run, "?lo=soon&cutoff=-3&view=pie&target=high")
+
+    expect(page.locator(".note.warn")).to_contain_text("lo in a way that cannot be read: not a number")
+    ingest.store_records(run, [record(11, 8.5, {"eval/pass_rate": 0.59})])
+    page.wait_for_function(
+        "document.getElementById('chart').data.find(t => t.name === 'fitted').x.length === 11"
+    )
+    expect(page.locator("#banner")).to_be_hidden()
+
+
+def test_a_fresh_run_says_what_will_come(page, make_run):
+    page.goto(f"/runs/{make_run(0).pk}")
+
+    expect(page.locator("#chart-empty")).to_be_visible()
+    look(page, "run-fresh")
+    for tab in ("forms", "window", "history", "plan"):
+        page.locator(f"a[data-tab={tab}]").click()
+        expect(page.locator(f"#panel[data-tab={tab}]")).to_be_visible()
+    look(page, "run-fresh-plan")

@@ -11,6 +11,7 @@ import numpy as np
 
 import scaling
 from scaling import forecast, plan
+from scaling.identifiability import MIN_POINTS_TO_IDENTIFY
 from webapp.curves import words
 from webapp.curves.axes import Axis
 from webapp.curves.fitting import Curve, Question
@@ -194,6 +195,8 @@ def advice(fit: "scaling.Fit | None", curve: Curve, axis: Axis, end_x: float | N
     """One sentence on whether more compute is worth it."""
     if fit is None or fit.params is None:
         return "Too early to say: a fit needs at least five evaluations after the first update."
+    if fit.status != "ok" and fit.n < MIN_POINTS_TO_IDENTIFY:
+        return f"Too early to say: a ceiling takes at least {MIN_POINTS_TO_IDENTIFY} evaluations, and these are {fit.n}."
     if fit.status != "ok":
         return "The curve has not bent enough to see its ceiling; more compute will tell."
     at = float(curve.x[-1])
@@ -211,7 +214,8 @@ def fit_sentence(fit: "scaling.Fit | None", message: str = "") -> str:
     if fit is None:
         return message or "No fit yet."
     r2 = f", R² {fit.r2:.3f}" if fit.r2 is not None and np.isfinite(fit.r2) else ""
-    return f"{words.count(fit.n, 'point')}{r2}. {fit.message}".strip()
+    message = f" {fit.message[0].upper()}{fit.message[1:]}." if fit.message else ""
+    return f"{words.count(fit.n, 'point')}{r2}.{message}"
 
 
 def ceiling_sentence(ceiling: Payload, level: float) -> str:

@@ -19,7 +19,7 @@ Payload = dict[str, Any]
 VIEWS = ("curve", "slope", "gain")
 DEFAULT_VIEW = "curve"
 UNITS = {"device_hours": "device-hour", "flops": "FLOP", "tokens": "token", "step": "step"}
-GAIN_POINTS = 60
+GAIN_POINTS = 45
 GAIN_STEP = 1.01  # the slope at C is the gain over a stretch of this ratio around it, per unit of compute
 
 

@@ -28,13 +28,16 @@ def left_out(curve: Curve, question: Question, fit: "scaling.Fit | None", axis: 
         return {"robust": True, "n": int(out.sum()), "sentence": found}
     if not _is_suspicious(curve, question, fit):
         return None
-    asked = replace(question, robust=True)
-    robust, _ = try_fit(curve, asked)
-    out = outliers(curve, asked, robust)
+    whole = replace(question, cutoff=None, window_lo=None, robust=True)  # one fit for every step of a drag
+    robust, _ = try_fit(curve, whole)
+    out = outliers(curve, whole, robust) & curve.inside(question)
     if robust is None or not out.any():
         return None
-    without = answers.ceiling_sentence(answers.ceiling_of(robust, question.level), question.level)
-    sentence = f"Far from every curve: {named(curve, out, axis)}. Without: {without}."
+    without = ""
+    if question.cutoff is None and question.window_lo is None:
+        ceiling = answers.ceiling_of(robust, question.level)
+        without = f" Without: {answers.ceiling_sentence(ceiling, question.level)}."
+    sentence = f"Far from every curve: {named(curve, out, axis)}.{without}"
     return {"robust": False, "n": int(out.sum()), "sentence": sentence}
 
 

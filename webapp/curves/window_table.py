@@ -9,7 +9,7 @@ import scaling
 from scaling import window
 from webapp.curves import answers, words
 from webapp.curves.axes import Axis
-from webapp.curves.fitting import Curve, Question, or_problem
+from webapp.curves.fitting import Curve, Question, fitted_points, or_problem
 
 Payload = dict[str, Any]
 Window = tuple[float | None, float | None]
@@ -23,10 +23,12 @@ def window_payload(curve: Curve, question: Question, axis: Axis) -> Payload:
 
 
 def _compared(curve: Curve, question: Question, axis: Axis) -> Payload:
+    whole = Question(question.x, level=question.level, metric=question.metric, robust=question.robust)
+    curve = curve.only(fitted_points(curve, whole))  # what crashed is left out of every window
     x, y = tuple(curve.x), tuple(curve.y)
     proposal = _propose(x, y, question.level)
     windows = sensible_windows(curve, question, proposal.lo, axis)
-    found = _sensitivity(x, y, curve.start, tuple(windows), question.level, question.robust)
+    found = _sensitivity(x, y, curve.start, tuple(windows), question.level)
     return {
         "rows": [
             _row(row, label, question, axis) for row, label in zip(found.rows, windows.values(), strict=True)
@@ -43,9 +45,9 @@ def _propose(x: tuple, y: tuple, level: float) -> window.Proposal:
 
 @lru_cache(maxsize=32)
 def _sensitivity(
-    x: tuple, y: tuple, start: tuple, windows: tuple[Window, ...], level: float, robust: bool
+    x: tuple, y: tuple, start: tuple, windows: tuple[Window, ...], level: float
 ) -> window.Sensitivity:
-    options: dict[str, Any] = {"level": level, "r0_observed": start or None, "robust": robust}
+    options: dict[str, Any] = {"level": level, "r0_observed": start or None}
     return window.sensitivity(np.array(x), np.array(y), list(windows), **options)
 
 
