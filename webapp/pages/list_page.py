@@ -34,13 +34,14 @@ def list_page(request: HttpRequest, *, problem: str = "", status: int = 200) -> 
     """The list that the address asks for; `problem` is what went wrong with something that was sent."""
     project, user = current_project(request), signed_in(request)
     views = views_of(user, project)
-    if not request.GET and views.default and views.by_id(str(views.default)) and not wants_fragment(request):
+    plain = not request.GET and not problem and not wants_fragment(request)
+    if plain and views.default and views.by_id(str(views.default)):
         return redirect(f"{reverse('runs')}?view={views.default}")
     state = state_of(request.GET, views)
     try:
         compiled = compile_filter(state.filter, user=user)
     except FilterError as error:
-        return _wrong_filter(request, project, state, views, error)
+        return _wrong_filter(request, project, state, views, error, problem)
     table = Table(project, state, compiled.condition, request.GET.get("page"))
     if (known := request.headers.get(CURSOR)) is not None:
         return _what_changed(request, table, known)
@@ -69,7 +70,12 @@ def _what_changed(request: HttpRequest, table: Table, known: str) -> HttpRespons
 
 
 def _wrong_filter(
-    request: HttpRequest, project: Project, state: ListState, views: Views, error: FilterError
+    request: HttpRequest,
+    project: Project,
+    state: ListState,
+    views: Views,
+    error: FilterError,
+    problem: str,
 ) -> HttpResponse:
     """htmx keeps the table that is there; a page shows all runs, and says so."""
     if request.headers.get(CURSOR) is not None:
@@ -79,7 +85,8 @@ def _wrong_filter(
         response["HX-Reswap"], response["HX-Push-Url"] = "none", "false"
         return response
     table = Table(project, state, compile_filter("", user=None).condition)
-    context = _context(request, project, state, views, table) | {"error": error, "any_run": True}
+    context = _context(request, project, state, views, table)
+    context |= {"error": error, "problem": problem, "any_run": True}
     return render(request, "runs/list.html", context, status=error.status)
 
 

@@ -19,6 +19,7 @@ from webapp.runs.states import ENDED
 
 ACTIONS = ("stop", "resume", "tag", "untag", "archive", "unarchive")
 NEEDS_TAG = ("tag", "untag")
+DONE = ("stopped", "resumed", "tagged", "untagged", "archived", "unarchived")  # what is told first
 MAX_ONE_BY_ONE = 200  # runs stopped or resumed at a time
 MAX_RUNS = 10_000
 MAX_TAGS = 20  # of a run
@@ -90,7 +91,8 @@ def clean_tag(tag: str) -> str:
 def sentence(row: BulkAction) -> str:
     """ "3 stopped, 1 had already ended." """
     counted = Counter(outcome["phrase"] for outcome in row.outcomes)
-    told = ", ".join(f"{number:,} {phrase}" for phrase, number in counted.most_common())
+    phrases = sorted(counted, key=lambda phrase: (phrase not in DONE, -counted[phrase], phrase))
+    told = ", ".join(f"{counted[phrase]:,} {phrase}" for phrase in phrases)
     tag = f" Tag: {row.tag}." if row.tag else ""
     return f"{told}.{tag}"
 

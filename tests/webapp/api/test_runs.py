@@ -308,3 +308,21 @@ def test_runs_are_listed_by_alarm(reader, tracked, truncate, problem):
 
     assert (ids("active"), ids("any"), ids("")) == ([], [tracked.pk], [tracked.pk])
     assert problem(reader.get("runs", alarm="loud"))[:3] == (422, "invalid_input", "alarm")
+
+
+def test_the_filter_language(reader, launcher, launch_body, writer, problem, django_assert_num_queries):
+    launched = launcher.post("runs", launch_body | {"name": "Alpha"}).json()["id"]
+    tracked = writer.post("runs", {"tracked": True, "name": "Beta", "config": {"lr": 0.1}}).json()["id"]
+    ids = lambda text, **more: [run["id"] for run in reader.get("runs", filter=text, **more).json()["items"]]
+
+    reader.get("runs")  # the token's use is noted once a minute
+    with django_assert_num_queries(2):
+        assert ids("state:running OR name:nothing") == [tracked]
+    assert ids("config.lr = 0.1") == ids("NOT recipe:tiny-scalerl") == [tracked]
+    assert ids("by:me origin:launched") == [launched]
+    assert ids("seed < 5", state="queued") == [launched]
+    Run.objects.filter(pk=launched).update(archived_at="2026-01-01T00:00Z", state="failed")
+    assert (ids("seed >= 0"), ids("archived:yes")) == ([tracked], [launched])
+    status, code, field, message = problem(reader.get("runs", filter="state:running ceilin > 1"))
+    assert (status, code, field) == (422, "invalid_input", "filter")
+    assert message == 'filter, character 15: there is no field “ceilin”; did you mean "ceiling"?'

@@ -146,7 +146,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
             services.set_default(view.pk, user=user, project=project)
     except (InvalidInput, Conflict, NotFound) as error:
         return list_page(request, problem=f"The view was not saved. {error.message}", status=error.status)
-    messages.success(request, f"Saved the view “{view}”.")
+    messages.info(request, f"Saved the view “{view}”.")
     return redirect(f"{reverse('runs')}?view={view.pk}")
 
 
@@ -214,14 +214,14 @@ def _no_default(request: HttpRequest, view_id: int) -> HttpResponse:
 def _delete(request: HttpRequest, view_id: int) -> HttpResponse:
     name = SavedView.objects.filter(pk=view_id).values_list("name", flat=True).first()
     if services.delete_view(view_id, **_version(request)):
-        messages.success(request, f"Deleted the view “{name}”. Its runs are as they were.")
+        messages.info(request, f"Deleted the view “{name}”. Its runs are as they were.")
     else:
         messages.info(request, "This view had been deleted before.")
     return redirect(f"{reverse('runs')}?view=all")
 
 
 def _back_to(request: HttpRequest, view_id: int, said: str) -> HttpResponse:
-    messages.success(request, said)
+    messages.info(request, said)
     return redirect(f"{reverse('runs')}?view={view_id}")
 
 

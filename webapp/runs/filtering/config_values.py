@@ -68,7 +68,8 @@ def number_fits(column: str, path: Sequence[str], lookup: str, number: float) ->
 def missing(column: str, path: Sequence[str]) -> Expression:
     """Whether there is no value, or null."""
     kind = Func(json_at(column, path), function="jsonb_typeof", output_field=TextField())
-    return Exact(Coalesce(kind, Value("null")), Value("null"))
+    null = Value("null", output_field=TextField())
+    return Exact(Coalesce(kind, null, output_field=TextField()), null)
 
 
 def _never_unknown(lookup: Any) -> Expression:
