@@ -1,4 +1,6 @@
 // Launch: which of form and text was edited last, searching the settings, resets. What is right is said by the server.
+import "./leaving.js";
+
 const launch = document.getElementById("launch");
 const opened = new Set(); // sections that a person opened stay open when the form comes anew
 let searched = false;
