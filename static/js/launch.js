@@ -1,7 +1,11 @@
 // Launch: which of form and text was edited last, searching the settings, resets. What is right is said by the server.
+import "./leaving.js";
+
 const launch = document.getElementById("launch");
 const opened = new Set(); // sections that a person opened stay open when the form comes anew
 let searched = false;
+let edits = 0; // an answer to a question that is out of date must not overwrite what was typed since
+let asked = 0;
 
 const form = () => launch.querySelector("form.launch");
 const all = (selector) => [...launch.querySelectorAll(selector)];
@@ -12,6 +16,7 @@ function note(target) {
   if (!sent || !target.name || target.type === "hidden") return;
   sent.elements.source.value = target.id === "yaml" ? "yaml" : "form";
   sent.elements.changed.value = target.name;
+  edits += 1;
 }
 
 function show(view) {
@@ -73,25 +78,29 @@ function reset(button) {
   else fields.value = value;
   const first = fields instanceof RadioNodeList ? [...fields].find((field) => field.checked) ?? fields[0] : fields;
   first.focus();
-  first.dispatchEvent(new Event("change", { bubbles: true }));
+  note(first);
+  window.htmx.trigger(form(), "recheck");
 }
 
 function discard() {
   const sent = form();
   sent.elements.source.value = "form";
   sent.elements.changed.value = "yaml";
-  window.htmx.trigger(sent, "change");
+  edits += 1;
+  window.htmx.trigger(sent, "recheck");
 }
 
 if (launch) {
   launch.addEventListener("input", (event) => {
-    if (event.target.id === "settings-search") { event.stopPropagation(); filter(); return; }
-    note(event.target);
-  }, true);
-  launch.addEventListener("change", (event) => {
-    if (event.target.id === "settings-search") event.stopPropagation();
+    const box = event.target.id === "settings-search";
+    if (box) filter();
+    if (box || event.target.matches("[hx-get]")) event.stopPropagation(); // these ask by themselves, or nobody
     else note(event.target);
   }, true);
+  launch.addEventListener("htmx:configRequest", (event) => { if (event.target === form()) asked = edits; });
+  launch.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.requestConfig?.elt === form() && asked !== edits) event.detail.shouldSwap = false;
+  });
   launch.addEventListener("click", (event) => {
     const button = event.target.closest("[data-view], [data-reset], [data-only-changed], [data-discard]");
     if (!button) return;

@@ -1,4 +1,6 @@
 // Overview: says when the server is away, and loads the whole page once the first run is there.
+import "./leaving.js";
+
 const banner = document.getElementById("banner");
 let since = new Date();
 

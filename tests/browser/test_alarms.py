@@ -83,7 +83,7 @@ def test_hints_follow_the_model_of_a_launch(page: Page, make_run, project):
     add_revision(recipe=recipe, config=config)
     page.goto("/runs/new?recipe=tiny-scalerl")
 
-    with page.expect_response(lambda response: "/runs/new/hints" in response.url) as answered:
+    with page.expect_response(lambda response: response.url.endswith("/runs/new/check")) as answered:
         page.fill("input[name=model]", "another-model")
 
     assert answered.value.ok

@@ -44,7 +44,7 @@ def _worker_trouble(answer: str) -> str:
 
 def _ray_trouble(answer: str) -> str:
     if answer == health.NOT_CONFIGURED:
-        return "No Ray cluster is known: launched runs wait until there is one. `make up` starts one here."
+        return "No Ray cluster is known: launched runs wait until there is one (make up starts one here)."
     return f"Ray cannot be asked ({answer}): what the cluster has is not known, and launched runs wait."
 
 

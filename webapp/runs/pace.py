@@ -14,6 +14,7 @@ from webapp.runs.selectors import latest_of_runs
 
 MOST_RUNS = 10  # newest ones
 HOUR = 3600.0
+SHORTEST = timedelta(seconds=10)  # of a speed that says anything
 
 
 @dataclass(frozen=True)
@@ -102,4 +103,6 @@ def time_left(run: Run, used_hours: float | None) -> timedelta | None:
     if run.started_at is None:
         return None
     elapsed = (run.heartbeat_at or timezone.now()) - run.started_at
+    if elapsed < SHORTEST:
+        return None
     return max(timedelta(), elapsed * (run.budget_hours / used_hours - 1))

@@ -134,3 +134,64 @@ def test_hints_follow_the_text_that_is_written(ada, recipe, odd):
         assert "<dt" not in ask(unfinished)
     assert recipe.revisions.count() == 1
     assert ada.post("/recipes/no-such-recipe/new/hints", {"config": ""}).status_code == 404
+
+
+HTMX = {"HX-Request": "true"}
+
+
+def test_the_list_is_searched_and_htmx_gets_the_table_alone(ada):
+    answer = ada.get("/recipes", {"q": "TINY grpo"}, headers=HTMX).content.decode()
+
+    assert 'href="/recipes/tiny-deepseek-grpo"' in answer
+    assert 'href="/recipes/scalerl"' not in answer
+    assert "<html" not in answer
+    assert "No recipe fits" in ada.get("/recipes", {"q": "xyzzy"}).content.decode()
+
+
+def test_the_list_has_use_and_the_ceiling_with_its_interval(ada, make_run):
+    make_run(30, a=0.6)
+    make_run(0, seed=1)
+
+    page = ada.get("/recipes").content.decode()
+
+    assert '<a href="/runs?recipe=tiny-scalerl">2</a>' in page
+    assert "rev 1 on arithmetic, 1 seed" in page
+    assert 'aria-label="ceiling 0.' in page
+
+
+def test_a_ceiling_that_is_not_identified_is_no_point(ada, make_run):
+    make_run(8, to=0.5)
+
+    for path in ("/recipes", "/recipes/tiny-scalerl"):
+        page = ada.get(path).content.decode()
+        assert "not identified; 90 % at least" in page
+        assert 'class="dot"' not in page
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"),
+    [("usual", "tiny-minimax"), ("used", "tiny-minimax"), ("ceiling", "tiny-minimax"), ("name", "deepseek-grpo"),
+     ("nonsense", "tiny-minimax")],
+)  # fmt: skip
+def test_the_order_can_be_chosen(ada, make_run, sort, first):
+    make_run(30, recipe="tiny-minimax")
+
+    page = ada.get("/recipes", {"sort": sort}, headers=HTMX).content.decode()
+
+    assert page.index(f'href="/recipes/{first}"') == page.index('href="/recipes/')
+
+
+def test_a_recipe_says_what_it_reached(ada, make_run):
+    make_run(30, a=0.6)
+
+    page = ada.get("/recipes/tiny-scalerl").content.decode()
+
+    assert "What it reached" in page
+    assert "rev 1 on arithmetic, tiny-arithmetic, 1 seed" in page
+
+
+def test_the_lists_queries_do_not_grow(ada, make_run, django_assert_max_num_queries):
+    for seed in range(3):
+        make_run(6, seed=seed)
+    with django_assert_max_num_queries(10):
+        ada.get("/recipes")

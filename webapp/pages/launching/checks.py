@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from webapp.recipes.hints import parameters_of
 
 LIVE_PATIENCE_SECONDS = 0.5  # for data of the hub, while a person types; the download goes on
 CACHED_SECONDS = 15
+WHOLE_NUMBER = re.compile(r"(\d+)\.0\b")
 TOP = ""  # the key of problems that belong to no single setting
 
 
@@ -101,7 +103,7 @@ def _words(problem: dict[str, Any]) -> str:
         if item is not None
         else ""
     )
-    return where + sentence(problem)
+    return where + WHOLE_NUMBER.sub(r"\1", sentence(problem))
 
 
 def runnable_problem(recipe: Recipe, *, patience: float | None = None) -> tuple[str, str] | None:

@@ -26,11 +26,12 @@ def cost(recipe: Recipe, num_runs: int, pace: Pace | None, recipe_name: str) -> 
     hours, devices = recipe.budget.device_hours, recipe.resources.devices
     training = hours / devices
     total = f"{words.count(num_runs, 'run')} × {words.amount(hours)}" if num_runs > 1 else "one run"
+    each = " each" if num_runs > 1 else ""
     lines = [
         (
             "Compute",
             f"{words.amount(num_runs * hours)} device-hours",
-            f"{total}, on {devices_words(recipe)} each",
+            f"{total} on {devices_words(recipe)}{each}",
         ),
         ("Training, by the clock", _hours(training), "budget ÷ devices; start and evaluation come on top"),
     ]

@@ -191,7 +191,8 @@ def changes(draft: Draft) -> list[configuration.Change]:
 
 def differences(before: Config, after: Config) -> list[configuration.Change]:
     """As `configuration.differences`, with values as the form writes them."""
-    return [_written(change, before, after) for change in configuration.differences(before, after)]
+    written = [_written(change, before, after) for change in configuration.differences(before, after)]
+    return [change for change in written if (change.before or "") != (change.after or "")]
 
 
 def _written(change: configuration.Change, before: Config, after: Config) -> configuration.Change:

@@ -62,6 +62,14 @@ class Section:
         return sum(field.is_changed for field in self.fields)
 
     @property
+    def preview(self) -> str:
+        """What the section says first, in a few words."""
+        shown_fields = [field for field in self.fields if field.text.strip() and not field.spec.is_long]
+        return ", ".join(
+            f"{field.spec.label.lower()} {shown(field.spec, field.text)}" for field in shown_fields[:3]
+        )
+
+    @property
     def num_problems(self) -> int:
         return sum(bool(field.problems) for field in self.fields) + self.has_own_problem
 

@@ -342,5 +342,5 @@ def _prospects(choice: Choice, form: LaunchForm, asked: Draft) -> dict[str, Any]
         "cost": cost.cost(recipe, len(seeds), pace, name),
         "wait": cost.wait(recipe, len(seeds), queue_now(), cluster_now()),
         "hints": asked.checked.hints,
-        "parameters": asked.checked.parameters,
+        "parameters": f"{asked.checked.parameters:,}" if asked.checked.parameters else "",
     }

@@ -13,12 +13,14 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from training.hints import Hint
 from webapp.errors import InvalidInput
-from webapp.pages import configuration, facts
+from webapp.pages import configuration, facts, recipes_list
 from webapp.pages.access import current_project, get_recipe, signed_in
 from webapp.pages.forms import RevisionForm
+from webapp.pages.fragments import page_or_fragment
+from webapp.pages.rows import shared_scale
 from webapp.recipes.hints import hints_for
 from webapp.recipes.models import Revision
-from webapp.recipes.selectors import recipes_of, revisions_of
+from webapp.recipes.selectors import revisions_of
 from webapp.recipes.services import add_revision
 from webapp.runs.models import Run
 
@@ -28,8 +30,13 @@ RUNS_SHOWN = 10
 @login_required
 @require_GET
 def recipes(request: HttpRequest) -> HttpResponse:
-    """All recipes of the project."""
-    return render(request, "recipes/list.html", {"recipes": recipes_of(current_project(request))})
+    """All recipes of the project; asked by htmx (search, order), the table alone."""
+    q, sort = request.GET.get("q", "").strip(), request.GET.get("sort", "usual")
+    found = recipes_list.entries(current_project(request), q=q, sort=sort)
+    ceilings = [entry.evidence["ceiling"] for entry in found if entry.evidence]
+    context = {"entries": found, "scale": shared_scale(ceilings), "has_ceilings": bool(ceilings), "q": q}
+    context |= {"sort": sort if sort in recipes_list.SORTS else "usual", "sorts": recipes_list.SORTS}
+    return page_or_fragment(request, "recipes/list.html", "recipes/_table.html", context)
 
 
 @login_required
@@ -47,6 +54,7 @@ def recipe(request: HttpRequest, slug: str) -> HttpResponse:
         "yaml": configuration.as_yaml(newest.config) if newest else "",
         "history": _history(revisions),
         "hints": hints_for(newest.config) if newest else [],
+        "evidence": recipes_list.evidence_of(found),
     }
     return render(request, "recipes/recipe.html", context)
 
