@@ -11,7 +11,7 @@ DROP_INDEX = "DROP INDEX CONCURRENTLY IF EXISTS point_every_8"
 class Migration(migrations.Migration):
     atomic = False
     dependencies = [
-        ("runs", "0004_alarms_wanted_at"),
+        ("runs", "0005_summaries_tags_and_bulk_actions"),
     ]
 
     operations = [
