@@ -78,3 +78,34 @@ def test_the_list_is_paged(launcher, reader, body):
     second = reader.get("studies", limit=2, cursor=first["next"]).json()
 
     assert [item["name"] for item in first["items"] + second["items"]] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "batch=1e300", "batch=-8", "batch=nan", "generations=99999999999", "generations=2.5", "context=2147483647",
+        "optimizer.lr=.inf", "optimizer.lr=[1", "optimizer.betas=[1, 2]", "loss.eps_max=!!python/object:os", "=", "a=",
+        "loss.type.deep=1", "optimizer=3", "mixture=a:b", "mixture=:", "mixture=nothing:1", "mixture=mixture:1",
+        "task.options.x={a: 1}", "task.name=math", "model=../..", "length=penalty=3", "rollout.x.y=1", "x" * 500,
+        "rollout.prompts_per_step=" + "9" * 80, "engine.type=2026-01-01",
+    ],
+)  # fmt: skip
+def test_odd_changes_are_refused_in_words(launcher, body, problem, change):
+    status, code, field, message = problem(launcher.post("studies", body | {"changes": [change]}))
+
+    assert (status, code, field) == (422, "invalid_input", "changes.0")
+    assert message
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"budget_hours": 1e300}, {"seeds": [10**40]}, {"seeds": []}, {"model": "o/" + "n" * 500}, {"name": "x" * 500},
+     {"name": "a\u202eb"}, {"recipe": "x" * 500}, {"task": "x" * 500}, {"changes": ["loss=dapo"] * 300}],
+)  # fmt: skip
+def test_odd_values_are_refused_in_words(launcher, body, problem, change):
+    status, _, field, _ = problem(launcher.post("studies", body | change))
+
+    assert status == 422
+    assert field.split(".")[0] == next(iter(change))
+    assert not Run.objects.exists()

@@ -229,3 +229,16 @@ def test_without_recipes_it_says_how_to_get_some(ada, project):
     project.recipes.all().delete()
 
     assert "No recipe to study" in ada.get("/studies/new").content.decode()
+
+
+def test_what_was_computed_for_a_version_is_not_computed_again(ada, finished, django_assert_max_num_queries):  # noqa: F811
+    ada.get(f"/studies/{finished.pk}")
+
+    with django_assert_max_num_queries(7):
+        again = ada.get(f"/studies/{finished.pk}/state").json()
+
+    assert "1 lowers the ceiling" in again["html"]["results"]
+    other = finished.members.first().run
+    ada.post(f"/studies/{finished.pk}/runs/{other.pk}/remove")
+    assert "5 of 5 runs done" in ada.get(f"/studies/{finished.pk}/state").json()["html"]["progress"]
+    assert f"/runs/{other.pk}" not in ada.get(f"/studies/{finished.pk}/state").json()["html"]["results"]

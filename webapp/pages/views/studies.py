@@ -5,6 +5,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.cache import cache
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -25,6 +26,7 @@ from webapp.studies.results import CSV_COLUMNS, csv_rows, progress_sentence, res
 
 PAGE_SIZE = 20
 OFFERED = 200  # newest runs in the list of runs to add
+CACHE_SECONDS = 300
 COMPARED = 100  # most runs that a link to the comparison names
 
 
@@ -90,7 +92,7 @@ def state(request: HttpRequest, study_id: str) -> HttpResponse:
     if request.GET.get("since") == selectors.version_of(found):
         return HttpResponse(status=204)
     payload = _payload(request, found)
-    html = {name: render_to_string(template, payload, request=request) for name, template in REGIONS.items()}
+    html = {name: render_to_string(template, payload) for name, template in REGIONS.items()}
     shown = {name: payload[name] for name in ("version", "live")}
     return JsonResponse(shown | {"html": html, "figures": payload["figures"]})
 
@@ -142,7 +144,7 @@ def _payload(request: HttpRequest, found: Study) -> dict[str, Any]:
     metrics = selectors.metrics_of(found) or [DEFAULT_METRIC]
     metric = _metric(request) if _metric(request) in metrics else metrics[0]
     version = selectors.version_of(found)  # read before the rows: what comes meanwhile is asked for again
-    shown = results(found, selectors.groups_of(found, metric), metric=metric)
+    shown = _results(found, version, metric, metrics.index(metric))
     progress = selectors.progress_of(found)
     for row in shown["rows"]:
         row["cells"] = [[run for run in row["runs"] if run["seed"] == seed] for seed in shown["seeds"]]
@@ -157,6 +159,16 @@ def _payload(request: HttpRequest, found: Study) -> dict[str, Any]:
         "metric": metric,
         "figures": {name: shown[name] for name in ("overlay", "slopes", "axis")},
     }
+
+
+def _results(found: Study, version: str, metric: str, index: int) -> dict[str, Any]:
+    """The results, computed once for a version: many people may watch, and shared ceilings take refits."""
+    key = f"study-results:{found.pk}:{version}:{index}"
+    shown = cache.get(key)
+    if shown is None:
+        shown = results(found, selectors.groups_of(found, metric), metric=metric)
+        cache.set(key, shown, CACHE_SECONDS)
+    return shown
 
 
 # --- what people do with it -----------------------------------------------------------------------------------
