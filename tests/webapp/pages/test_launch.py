@@ -228,7 +228,8 @@ def test_several_seeds_are_several_runs(ada, launch_form):
 
     assert response.url == "/runs"
     assert sorted(Run.objects.values_list("seed", flat=True)) == [0, 1, 2]
-    assert "Launched 3 runs" in ada.get("/runs").content.decode()
+    page = ada.get("/runs").content.decode()
+    assert 'Launched 3 runs: <a class="link" href="/runs/' in page
 
 
 @pytest.mark.parametrize("seeds", ["1, 1", "1 2 3 4 5", "1.5", "", "2147483648", "٣"])

@@ -234,3 +234,8 @@ def test_only_living_nodes_count():
 
     assert sum_of_nodes(answer) == {"CPU": 6.0, "GPU": 1.0}
     assert sum_of_nodes({"data": None}) is None
+
+
+def test_it_asks_to_sign_in(client, db):
+    assert client.get("/").url == "/sign-in?next=/"
+    assert client.post("/runs/new/check").url == "/sign-in?next=/runs/new/check"

@@ -74,6 +74,11 @@ class Section:
         return sum(bool(field.problems) for field in self.fields) + self.has_own_problem
 
 
+def _inside(label: str) -> str:
+    """A label in the middle of a sentence; abbreviations keep their capitals."""
+    return label if label[1:2].isupper() else f"{label[:1].lower()}{label[1:]}"
+
+
 def shown(spec: Spec, text: str) -> str:
     """A value in a sentence: "on", "not set", or the text itself, cut where it is long."""
     if spec.kind == "switch":
