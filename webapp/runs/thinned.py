@@ -71,7 +71,9 @@ def thinned_series(run: Run, metrics: Sequence[str]) -> tuple[dict[str, Thinned]
             line = found.setdefault(series, Thinned())
             line.steps.append(step)
             line.values.append(value)
-    return {metric: _with_end(found.get(pk, Thinned()), at, value) for pk, metric, at, value, _ in ends}, stride
+    return {
+        metric: _with_end(found.get(pk, Thinned()), at, value) for pk, metric, at, value, _ in ends
+    }, stride
 
 
 def _statement(stride: int) -> str:
