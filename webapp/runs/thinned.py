@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.db import connection
 
@@ -59,7 +60,7 @@ def thinned_series(run: Run, metrics: Sequence[str]) -> tuple[dict[str, Thinned]
         if not ends:
             return {}, 1
         stride = stride_for(max(step for _, _, step, _, _ in ends))
-        parameters = {
+        parameters: dict[str, Any] = {
             "run": run.pk,
             "stride": stride,
             "long": [series for series, *_, count in ends if count > MAX_POINTS],
