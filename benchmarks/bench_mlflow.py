@@ -61,6 +61,7 @@ INSERT INTO mlflow.metrics (key, value, timestamp, run_uuid, step, is_nan)
 SELECT s.metric, t.value, extract(epoch FROM t."time") * 1000, s.run_id, t.step, false
 FROM runs_run AS r JOIN accounts_project AS p ON p.id = r.project_id JOIN runs_series AS s ON s.run_id = r.id
 JOIN runs_point AS t ON t.series_id = s.id WHERE p.slug = %(project)s AND r.id = ANY(%(runs)s)
+    AND (s.metric LIKE 'eval/%%' OR NOT %(curves_only)s)
 ON CONFLICT DO NOTHING
 """
 LATEST = """
@@ -90,13 +91,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--mlflow", type=Path, default=Path(".venv-mlflow"), help="its environment (.venv-mlflow)"
     )
+    parser.add_argument(
+        "--curves-only",
+        action="store_true",
+        help="of the histories copy only those of evaluations (350 bytes a value otherwise); newest values of all",
+    )
     options = parser.parse_args(arguments)
     binaries = options.mlflow.resolve() / "bin"
     if not (binaries / "mlflow").exists():
         print(f"{options.mlflow} has no MLflow: bash scripts/mlflow.sh makes it; nothing is measured")
         return
     with made_home(options) as folder:
-        experiment = fill(binaries, folder)
+        experiment = fill(binaries, folder, options.curves_only)
         token = make_token()
         with mlflow_server(binaries, folder) as theirs, web_server(folder) as ours:
             ask_all(theirs, ours, token, questions(experiment), options.repeats)
@@ -108,7 +114,7 @@ def mlflow_url() -> str:
     return f"{where}{'&' if '?' in where else '?'}options={quote('-csearch_path=mlflow')}"
 
 
-def fill(binaries: Path, folder: Path) -> str:
+def fill(binaries: Path, folder: Path, curves_only: bool) -> str:
     """MLflow's tables with our runs in them, made once; the id of their experiment."""
     from django.db import connection
 
@@ -127,15 +133,15 @@ def fill(binaries: Path, folder: Path) -> str:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM mlflow.latest_metrics")
         if cursor.fetchone()[0] == 0:
-            copy_runs(cursor, experiment)
+            copy_runs(cursor, experiment, curves_only)
     return experiment
 
 
-def copy_runs(cursor: Any, experiment: str) -> None:
+def copy_runs(cursor: Any, experiment: str, curves_only: bool) -> None:
     """Fill the tables of an empty experiment, the newest values last: they tell that all is there."""
     for table in ("metrics", "params", "runs"):
         cursor.execute(f"TRUNCATE mlflow.{table} CASCADE")
-    values: dict[str, Any] = {"experiment": int(experiment), "project": PROJECT}
+    values: dict[str, Any] = {"experiment": int(experiment), "project": PROJECT, "curves_only": curves_only}
     cursor.execute(RUNS, values)
     cursor.execute(PARAMS, values)
     cursor.execute("SELECT run_uuid FROM mlflow.runs ORDER BY start_time")
