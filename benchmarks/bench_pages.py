@@ -2,9 +2,10 @@
 
     .venv/bin/python -m benchmarks.bench_pages [--home DIR] [--runs 500] [--points 2000000] [--repeats 30]
 
-Goals are those at 10,000 runs and 100 million points (`--home big --runs 10000 --points 100000000`, made once). In process:
-Django's test client, so middleware, queries, fits and templates, without the network. Over HTTP: the web server as
-`manage.py up` starts it, one request at a time. Each repeat asks for another run, so that no fit is remembered.
+Goals are those at 10,000 runs and 100 million points (`--home big --runs 10000 --points 100000000`, made once). In
+process: Django's test client, so middleware, queries, fits and templates, without the network. Over HTTP: the web
+server as `manage.py up` starts it, one request at a time. Each repeat asks for another run, so that no fit is
+remembered.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     .venv/bin/python -m benchmarks.bench_paint [--home DIR] [--runs 500] [--points 2000000] [--slower 4] [--repeats 3]
 
-The web server is started as `manage.py up` does it. Each visit has an empty cache; the processor of the page is slowed by
-Chromium itself (Emulation.setCPUThrottlingRate), the server is not. What shifted is named, so that it can be mended.
+The web server is started as `manage.py up` does it. Each visit has an empty cache; Chromium slows the processor of the
+page (Emulation.setCPUThrottlingRate), not that of the server. What shifted is named, so that it can be mended.
 """
 
 import argparse
@@ -26,7 +26,9 @@ new PerformanceObserver((list) => {
         if (entry.hadRecentInput) continue;
         const names = entry.sources.map(({ node }) => {
             const one = node?.nodeType === Node.TEXT_NODE ? node.parentElement : node;
-            return one ? `${one.tagName.toLowerCase()}${one.id ? "#" + one.id : ""}${one.className?.length ? "." + one.className : ""}` : "?";
+            if (!one) return "?";
+            const id = one.id ? "#" + one.id : "";
+            return one.tagName.toLowerCase() + id + (one.className?.length ? "." + one.className : "");
         });
         window.__shifts.push({ value: entry.value, names });
     }
@@ -58,13 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--slower", type=float, default=4.0, help="the processor of the page, this many times (4)"
     )
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", help="one page, by its name in the table")
     options = parser.parse_args(arguments)
     chromium = shutil.which("chromium")
     if chromium is None:
         print("no chromium on the PATH: nothing is measured")
         return
     with made_home(options) as folder, web_server(folder) as url:
-        visits = measure(chromium, url, pages(), options.slower, options.repeats)
+        chosen = {name: path for name, path in pages().items() if options.only in (None, name)}
+        visits = measure(chromium, url, chosen, options.slower, options.repeats)
     show(visits, options.slower)
 
 
@@ -136,9 +140,8 @@ def visit(browser, url: str, path: str, key: str | None, slower: float) -> Visit
 
 def show(found: dict[str, list[Visit]], slower: float) -> None:
     """The table; medians of the times, the worst of the shifts."""
-    print(
-        f"processor {slower:g} times slower; goals: paint {GOAL_PAINT_MS:.0f} ms, no shift, script {GOAL_SCRIPT_BYTES / 1000:.0f} KB"
-    )
+    goals = f"paint {GOAL_PAINT_MS:.0f} ms, no shift, script {GOAL_SCRIPT_BYTES / 1000:.0f} KB"
+    print(f"processor {slower:g} times slower; goals: {goals}")
     print(f"{'':18}{'paint ms':>10}{'loaded ms':>11}{'shift':>8}{'script KB':>11}{'all KB':>8}")
     for name, visits in found.items():
         paint = statistics.median(visit.paint_ms for visit in visits)

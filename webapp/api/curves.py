@@ -15,6 +15,7 @@ from webapp.api.schemas import (
     FigureQuery,
     FitQuery,
     LeaderboardQuery,
+    ManyCurvesQuery,
     SeriesQuery,
 )
 from webapp.curves import payloads as curve_payloads
@@ -27,6 +28,8 @@ from webapp.curves.odds import at_budget
 from webapp.curves.selectors import stored_fits
 from webapp.errors import InvalidInput, NotFound
 from webapp.runs import selectors
+from webapp.runs.columns import curve_columns
+from webapp.runs.models import Run
 
 router = Router(tags=["curves"])
 Payload = dict[str, Any]
@@ -49,6 +52,18 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Pa
         "total": len(points),
         "points": [point_payload(point, query.x) for point in points],
     }
+
+
+@router.get("/curves", auth=READ, response=dict[str, Any], summary="Every point of a curve of many runs")
+def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> Payload:
+    """Unsampled, without superseded points, in columns. Points without this x are left out; so are unknown series."""
+    wanted = list(dict.fromkeys(run_id.replace("\0", "") for run_id in query.run))
+    known = set(Run.objects.filter(project=project_of(request), pk__in=wanted).values_list("pk", flat=True))
+    unknown = next((run_id for run_id in wanted if run_id not in known), None)
+    if unknown is not None:
+        raise NotFound(f"There is no run {unknown}.")
+    found = curve_columns(wanted, query.metric.replace("\0", ""), query.x)
+    return {"metric": query.metric, "x": query.x, "items": [{"run": pk} | found[pk] for pk in wanted]}
 
 
 @router.get("/runs/{run_id}/series", auth=READ, response=dict[str, Any], summary="A sampled series")

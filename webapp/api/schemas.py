@@ -245,6 +245,12 @@ class CurveQuery(Schema):
     start: bool = Field(True, description="Keep points at zero compute (the evaluation before any update).")
 
 
+class ManyCurvesQuery(Schema):
+    run: list[str] = Field(max_length=100, description="Ids of at most 100 runs.")
+    metric: str = "eval/pass_rate"
+    x: Axis = "device_hours"
+
+
 class SeriesQuery(Schema):
     metric: str = "eval/pass_rate"
     x: Axis = "step"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.models import Fit
@@ -15,14 +15,16 @@ def stored_fits(run: Run) -> QuerySet[Fit]:
 
 
 def latest_fits(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS, outlooks: bool = False) -> dict[str, Fit]:
-    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query; `outlooks`: with them."""
-    rows = (
-        Fit.objects.filter(
-            run_id__in=list(run_ids), metric=DEFAULT_METRIC, x=x, cutoff=None, window_lo=None, form="sigmoid"
-        )
-        .order_by("run_id", "-id")
-        .distinct("run_id")
+    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query; `outlooks`: with them.
+
+    Reads one index entry a run: a long run has a fit for each of its evaluations.
+    """
+    whole = Fit.objects.filter(
+        run=OuterRef("pk"), metric=DEFAULT_METRIC, x=x, cutoff=None, window_lo=None, form="sigmoid"
     )
+    newest = Subquery(whole.order_by("-id").values("pk")[:1])
+    chosen = Run.objects.filter(pk__in=list(run_ids)).annotate(newest=newest).order_by().values("newest")
+    rows = Fit.objects.filter(pk__in=chosen)
     return {fit.run_id: fit for fit in (rows if outlooks else rows.defer("outlook"))}
 
 

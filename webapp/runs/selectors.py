@@ -63,7 +63,7 @@ class Sampled:
 
 
 def runs_of(project: Project, filters: RunFilters = RunFilters()) -> QuerySet[Run]:  # noqa: B008 (frozen)
-    """The project's runs, newest first, with their recipe and author."""
+    """The project's runs, newest first, with their recipe and author, without configurations (kilobytes each)."""
     runs = Run.objects.filter(project=project)
     if filters.states:
         runs = runs.filter(state__in=filters.states)
@@ -86,7 +86,8 @@ def runs_of(project: Project, filters: RunFilters = RunFilters()) -> QuerySet[Ru
             | Q(revision__recipe__name__icontains=text)
             | Q(revision__recipe__slug__icontains=text)
         )
-    return runs.select_related("revision__recipe", "created_by").order_by("-created_at", "id")
+    light = runs.select_related("revision__recipe", "created_by").defer("config", "revision__config")
+    return light.order_by("-created_at", "id")
 
 
 def listed(project: Project) -> QuerySet[Run]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.db import connection
 
@@ -59,7 +60,7 @@ def thinned_series(run: Run, metrics: Sequence[str]) -> tuple[dict[str, Thinned]
         if not ends:
             return {}, 1
         stride = stride_for(max(step for _, _, step, _, _ in ends))
-        parameters = {
+        parameters: dict[str, Any] = {
             "run": run.pk,
             "stride": stride,
             "long": [series for series, *_, count in ends if count > MAX_POINTS],
@@ -71,7 +72,9 @@ def thinned_series(run: Run, metrics: Sequence[str]) -> tuple[dict[str, Thinned]
             line = found.setdefault(series, Thinned())
             line.steps.append(step)
             line.values.append(value)
-    return {metric: _with_end(found.get(pk, Thinned()), at, value) for pk, metric, at, value, _ in ends}, stride
+    return {
+        metric: _with_end(found.get(pk, Thinned()), at, value) for pk, metric, at, value, _ in ends
+    }, stride
 
 
 def _statement(stride: int) -> str:

@@ -189,3 +189,28 @@ def test_the_figure_of_a_part(reader, mixture, problem):
             "invalid_input",
             "metric",
         )
+
+
+def test_many_curves_have_every_point_in_columns(reader, evaluated, django_assert_max_num_queries):
+    with django_assert_max_num_queries(4):
+        body = reader.get(f"curves?run={evaluated.pk}&run={evaluated.pk}&x=tokens").json()
+    alone = reader.get(f"runs/{evaluated.pk}/curve?x=tokens").json()["points"]
+
+    (curve,) = body["items"]
+    assert curve["run"] == evaluated.pk
+    for column in ("step", "compute", "value", "stderr"):
+        assert curve[column] == [point[column] for point in alone]
+    assert len(curve["time"]) == len(alone)
+
+
+def test_many_curves_of_an_unknown_series_are_empty(reader, evaluated):
+    body = reader.get(f"curves?run={evaluated.pk}&metric=nothing").json()
+
+    assert body["items"][0]["value"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "status"), [("run=unknown", 404), ("", 422), ("&".join(["run=a"] * 101), 422)]
+)
+def test_many_curves_refuse_what_is_not_there(reader, query, status):
+    assert reader.get(f"curves?{query}").status_code == status

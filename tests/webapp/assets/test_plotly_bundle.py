@@ -1,5 +1,6 @@
 """plotly.js without the traces that no page draws. That it draws is proved in a browser (tests/browser)."""
 
+import re
 from pathlib import Path
 
 import plotly
@@ -56,3 +57,15 @@ def test_statements(text, expected):
 def test_brackets_that_do_not_match_are_refused(text):
     with pytest.raises(NotUnderstood):
         list(statements(text, 0, len(text)))
+
+
+def test_no_script_draws_a_trace_that_is_left_out():
+    """Every trace that plotly.js knows, against what our scripts ask for by `type: "..."`."""
+    known = set(re.findall(r'moduleType:"trace",name:"(\w+)"', WHOLE))
+    scripts = Path(__file__).parents[3] / "static/js"
+    asked = {
+        name for path in scripts.glob("*.js") for name in re.findall(r'\btype: "(\w+)"', path.read_text())
+    }
+
+    assert known > KEPT
+    assert asked & known <= KEPT, "add it to KEPT in webapp/assets/plotly_bundle.py"

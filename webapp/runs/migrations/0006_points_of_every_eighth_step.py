@@ -15,6 +15,8 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.RunSQL(DROP_INDEX, migrations.RunSQL.noop),  # what an interrupted attempt left is of no use
+        migrations.RunSQL(
+            DROP_INDEX, migrations.RunSQL.noop
+        ),  # what an interrupted attempt left is of no use
         migrations.RunSQL(CREATE_INDEX, DROP_INDEX),
     ]
