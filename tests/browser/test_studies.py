@@ -110,6 +110,7 @@ def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
 
 def test_the_planner_answers_what_is_asked(page, make_run):
     page.watch.expect("422")
+    page.set_default_timeout(30_000)  # the first answer draws curves of every run
     page.goto("/planner")
     look(page, "planner-empty")
     for seed in range(2):
@@ -123,13 +124,13 @@ def test_the_planner_answers_what_is_asked(page, make_run):
 
     page.get_by_label("Held-out pass rate").fill("0.6")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("MiniMax (tiny) rev 1 never reaches 0.6")).to_be_visible()
+    expect(page.get_by_text("MiniMax (tiny) rev 1 never reaches 0.6")).to_be_visible(timeout=30_000)
     assert "target=0.6" in page.url
     page.get_by_label("Keep", exact=True).fill("99")
     page.keyboard.press("Enter")
-    expect(page.locator("#keep-error")).to_contain_text("whole number")
+    expect(page.locator("#keep-error")).to_contain_text("whole number", timeout=30_000)
     page.get_by_label("Keep", exact=True).fill("1")
     page.keyboard.press("Enter")
-    expect(page.locator("tr.kept")).to_have_count(1)
+    expect(page.locator("tr.kept")).to_have_count(1, timeout=30_000)
     page.locator("tr.kept a").first.click()
     page.wait_for_url("**/runs/*")
