@@ -205,7 +205,7 @@ def _leading(first: list[Payload], num_ranked: int) -> str:
     names = [_named(row) for row in first]
     best = first[0]["ceiling"]
     ceiling = f"{best['text']}, {best['interval_text']}"
-    seeds = words.count(first[0]["seeds"], "seed")
+    seeds = seeds_words(first[0])
     if num_ranked == 1:
         return f"Only {names[0]} has an identified ceiling: {ceiling} ({seeds})."
     if len(first) == 1:
@@ -216,6 +216,13 @@ def _leading(first: list[Payload], num_ranked: int) -> str:
         else f"{names[0]} and {len(names) - 1} others"
     )
     return f"{shown} cannot be told apart; the highest ceiling is {ceiling} ({seeds})."
+
+
+def seeds_words(row: Payload) -> str:
+    """ "3 seeds", or "2 of 3 seeds" where only those have an identified ceiling, of which the row's is made."""
+    all_of_them = words.count(row["seeds"], "seed")
+    identified = row.get("identified_seeds")
+    return all_of_them if identified in (None, 0, row["seeds"]) else f"{identified} of {all_of_them}"
 
 
 def _named(row: Payload) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from webapp.accounts.models import Project
 from webapp.curves.leaderboard import leaderboard
 from webapp.pages.launching.presets import PREVALENT, SMALL
+from webapp.pages.overview import seeds_words
 from webapp.recipes.models import Recipe
 from webapp.recipes.selectors import recipes_of
 
@@ -54,7 +55,7 @@ def evidence_by_recipe(project: Project) -> dict[str, Payload]:
 def _best(rows: list[Payload]) -> Payload:
     newest = max(row["revision"] for row in rows)
     of_newest = sorted((row for row in rows if row["revision"] == newest), key=lambda row: -row["seeds"])
-    return of_newest[0] | {"others": len(of_newest) - 1}
+    return of_newest[0] | {"others": len(of_newest) - 1, "seeds_text": seeds_words(of_newest[0])}
 
 
 def _usual(entry: Entry) -> tuple:
@@ -90,7 +91,9 @@ _ORDERS = {
 def evidence_of(recipe: Recipe) -> list[Payload]:
     """Every revision of one recipe that has a fit, on each task and model, newest revision first, on one scale."""
     rows = [
-        row | {"task": group["task"], "model": group["model"], "scale": tuple(group["scale"])}
+        row
+        | {"task": group["task"], "model": group["model"], "scale": tuple(group["scale"])}
+        | {"seeds_text": seeds_words(row)}
         for group in leaderboard(recipe.project, published=False)
         for row in group["rows"]
         if row["recipe_slug"] == recipe.slug

@@ -239,3 +239,11 @@ def test_only_living_nodes_count():
 def test_it_asks_to_sign_in(client, db):
     assert client.get("/").url == "/sign-in?next=/"
     assert client.post("/runs/new/check").url == "/sign-in?next=/runs/new/check"
+
+
+@pytest.mark.parametrize(
+    ("seeds", "identified", "words"),
+    [(1, 1, "1 seed"), (3, 3, "3 seeds"), (3, 2, "2 of 3 seeds"), (2, 0, "2 seeds")],
+)
+def test_seeds_without_an_identified_ceiling_are_not_counted_for_it(seeds, identified, words):
+    assert overviews.seeds_words({"seeds": seeds, "identified_seeds": identified}) == words
