@@ -42,9 +42,9 @@ export function budgetSlider({ stops, unit, moved }) {
   function typed() {
     const value = Number(field.value.replaceAll(",", ""));
     const fine = Number.isFinite(value) && value > 0;
-    field.toggleAttribute("aria-invalid", !fine);
     if (!fine) field.setAttribute("aria-invalid", "true");
-    if (fine) {
+    else {
+      field.removeAttribute("aria-invalid");
       place(value);
       moved(value);
     }
