@@ -1,5 +1,5 @@
 // The budget of the comparison: a slider over stops that the server chose and a field for any other amount, one model.
-// What they change is asked of the server shortly after the last move; an answer that is overtaken is dropped by htmx.
+// What they change is asked of the server shortly after the last move; while one question is out only the newest waits.
 import { amount } from "./format.js";
 
 const REST = 60; // milliseconds without a move
@@ -42,9 +42,9 @@ export function budgetSlider({ stops, unit, moved }) {
   function typed() {
     const value = Number(field.value.replaceAll(",", ""));
     const fine = Number.isFinite(value) && value > 0;
-    field.toggleAttribute("aria-invalid", !fine);
     if (!fine) field.setAttribute("aria-invalid", "true");
-    if (fine) {
+    else {
+      field.removeAttribute("aria-invalid");
       place(value);
       moved(value);
     }

@@ -26,7 +26,7 @@ function keepInUrl(changes) {
   for (const [name, value] of Object.entries(changes)) {
     if (value === null || value === "") url.searchParams.delete(name);
     else url.searchParams.set(name, value);
-    keepInForm(name, value);
+    if (name !== "budget") keepInForm(name, value); // the budget has a field of its own
   }
   history.replaceState(null, "", url);
 }
@@ -34,13 +34,8 @@ function keepInUrl(changes) {
 /** The form of the choice sends the same state along. */
 function keepInForm(name, value) {
   const form = document.getElementById("choice");
-  let field = form.querySelector(`input[type=hidden][name=${name}]`);
-  if (!value || name === "budget") { if (name !== "budget") field?.remove(); return; }
-  if (!field) {
-    field = Object.assign(document.createElement("input"), { type: "hidden", name });
-    form.prepend(field);
-  }
-  field.value = value;
+  form.querySelector(`input[type=hidden][name=${name}]`)?.remove();
+  if (value) form.prepend(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
 }
 
 /** The place of a series among all that are chosen: its colour and shape, which hiding others does not change. */

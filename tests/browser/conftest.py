@@ -62,7 +62,10 @@ class Watch:
         context.on("request", self._on_request)
 
     def _on_console(self, message) -> None:
-        if message.type == "error":
+        overtaken = message.text.startswith(
+            ("htmx:sendAbort", "htmx:afterRequest")
+        )  # by a click that went elsewhere
+        if message.type == "error" and not overtaken:
             self.errors.append(f"{message.text} {message.location.get('url', '')}")
 
     def _on_request(self, request) -> None:

@@ -65,7 +65,7 @@ def test_comparing_draws_each_run_and_the_choice_can_change(page, make_run, publ
     symbols = page.evaluate(
         "document.getElementById('chart').data.map(t => t.marker?.symbol).filter(Boolean)"
     )
-    assert symbols == ["circle", "square"]
+    assert symbols[:2] == ["circle", "square"]
 
     page.get_by_role("button", name="Leave out worse").click()
     expect(page.locator(".chip")).to_have_count(1)

@@ -18,6 +18,7 @@ from webapp.curves.entries import (
     Entry,
     label_of,
     mixed,
+    pool_together,
     published_entries,
     recipe_entries,
     run_entries,
@@ -67,7 +68,9 @@ def entries_of(
         return [with_fits(entry, live, curves=curves) for entry in own] + published
     fits = {pk: estimates.of_stored(fit) for pk, fit in latest_fits(ids, x=x, outlooks=True).items()}
     thinned = thinned_curves(ids, x)
-    return [with_fits(entry, fits, thinned=thinned) for entry in own] + published
+    many = [with_fits(entry, fits, thinned=thinned) for entry in own]
+    pool_together(many)
+    return many + published
 
 
 def fitted_now(entries: Sequence[Entry], x: str) -> list[Entry]:
@@ -181,6 +184,7 @@ def _row(entry: Entry) -> Payload:
     return {
         "id": entry.key,
         "kind": entry.kind,
+        "published": entry.kind == PUBLISHED,
         "label": entry.label,
         "recipe": entry.detail,
         "state": entry.runs[0].state if entry.kind == RUN else entry.kind,

@@ -221,6 +221,7 @@ def _published_row(reference: ReferenceFit) -> Payload:
         "revision": None,
         "published": True,
         "source": reference.source,
+        "margin": reference.margin,
         "seeds": None,
         "identified_seeds": None,
         "runs": [],

@@ -8,12 +8,14 @@ import pytest
 import scaling
 from scaling import curve, seeds, versus
 from scaling.recipes import mean_curve
-from webapp.curves import odds
+from webapp.curves import estimates, odds, services
 from webapp.curves.bulk import curves_of, thinned_curves
 from webapp.curves.choice import choose
 from webapp.curves.compare import comparison, entries_of
+from webapp.curves.entries import pool_together, with_fits
 from webapp.curves.fitting import Question, curve_of, fit_curve
 from webapp.curves.models import ReferenceFit
+from webapp.curves.selectors import latest_fits
 from webapp.curves.told_apart import ranks
 from webapp.recipes.models import Recipe, Revision
 from webapp.runs.models import Attempt, Point, Run
@@ -260,3 +262,25 @@ def test_every_view_is_json(make_run, other):
         for by in ("run", "recipe"):
             json.dumps(comparison(runs, references, view=view, by=by), allow_nan=False)
     assert scaling.MIN_POINTS == 5
+
+
+def test_many_are_pooled_side_by_side_as_each_alone(make_run, other):
+    runs = [make_run(seed=seed, revision=revision) for seed in range(2) for revision in (other, None)]
+    for run in runs:
+        services.refit(run.pk)
+    few = entries_of(chosen(*runs), [], by="recipe")
+    fits = {
+        pk: estimates.of_stored(fit)
+        for pk, fit in latest_fits([run.pk for run in runs], outlooks=True).items()
+    }
+    many = [with_fits(entry, fits) for entry in few]
+
+    pool_together(many)
+
+    for one, stored in zip(few, many, strict=True):
+        assert stored.ceiling == {key: pytest.approx(value) if isinstance(value, float) else value
+                                  for key, value in one.ceiling.items()}  # fmt: skip
+        for name, said in one.parameters.items():
+            assert stored.parameters[name] == pytest.approx(said)
+        at = np.array([1.0, 5.0])
+        assert stored.at(at).lo == pytest.approx(one.at(at).lo, abs=2e-4)

@@ -64,6 +64,7 @@ def test_published_curves_are_drawn_as_share_and_slope_only(ada, make_run):
     as_rate, as_share, as_slope = (page_of(ada, **query, view=view) for view in ("rate", "share", "slope"))
 
     assert "switch to the share of the gain" in as_rate
+    assert 'class="whisker s2 published"' in as_rate and 'class="key s2 hollow"' in as_rate
     assert [s["kind"] for s in comparison_in(as_rate)["series"]] == ["run"]
     assert [s["kind"] for s in comparison_in(as_share)["series"]] == ["run", "published"]
     assert [s["kind"] for s in comparison_in(as_slope)["series"]] == ["run", "published"]
