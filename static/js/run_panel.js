@@ -121,7 +121,8 @@ function openTabFrom(tab) {
 }
 
 async function followQueryLink(link) {
-  history.replaceState(null, "", link.href.split("#")[0]);
+  const wanted = new URL(link.href).searchParams; // the rest of the link may be older than the page's question
+  setQuery(Object.fromEntries(OF_ONE_TAB.map((name) => [name, wanted.get(name)])));
   await refresh("tabs", "innerHTML");
   const big = document.getElementById("big-panel");
   (big ?? document.getElementById("panel")).focus({ preventScroll: true });

@@ -368,13 +368,15 @@ def test_the_plan_answers_a_target_and_refuses_a_bad_one_in_place(page, grown):
 
 def test_a_panel_opens_as_a_chart_and_closes_again(page, grown):
     open_run(page, grown)
+    page.get_by_role("button", name="Slope").click()
+    expect(page.locator("#view-sentence")).to_be_visible()
 
     page.get_by_role("link", name="Truncation rate").click()
 
     page.wait_for_selector("#big-panel .main-svg")
     expect(page.locator("#big-panel")).to_be_focused()
     expect(page.locator("#big-panel")).to_contain_text("All 41 values, none left out.")
-    assert "panel=train%2Ftruncation_rate" in page.url
+    assert "panel=train%2Ftruncation_rate" in page.url and "view=slope" in page.url
     look(page, "run-panel")
     ingest.store_records(grown, [record(42, 8.2, {"train/truncation_rate": 0.05})])
     expect(page.locator("#big-panel")).to_contain_text("All 42 values")
