@@ -32,6 +32,7 @@ export function followPanel({ ended, applyWindow, askTarget }) {
   }
 
   setInterval(refreshIfOld, LIVE_MS);
+  if ("lazy" in document.getElementById("panel").dataset) refresh("panel");
   followForms({ applyWindow, askTarget });
   return {
     isOld() { old = true; },
@@ -52,7 +53,24 @@ function isBusy() {
   return activeElement.matches("input, select, textarea") && document.getElementById("panel").contains(activeElement) && activeElement.id !== "log-filter";
 }
 
-function refresh(id, swap = "outerHTML") {
+// One at a time: an answer for a region that was swapped meanwhile would go nowhere, and take the chart with it.
+const WIDEST_FIRST = ["tabs", "panel", "panel-live"];
+let loading = false;
+let wanted = new Set();
+
+async function refresh(id) {
+  wanted.add(id);
+  if (loading) return;
+  loading = true;
+  while (wanted.size) {
+    const next = WIDEST_FIRST.find((each) => wanted.has(each));
+    wanted = new Set();
+    await load(next, next === "tabs" ? "innerHTML" : "outerHTML");
+  }
+  loading = false;
+}
+
+function load(id, swap) {
   if (!document.getElementById(id)) return Promise.resolve();
   const select = id === "tabs" ? {} : { select: `#${id}` };
   return window.htmx.ajax("GET", `${location.pathname}${location.search}`, { target: `#${id}`, swap, ...select }).catch(() => {});
@@ -121,8 +139,9 @@ function openTabFrom(tab) {
 }
 
 async function followQueryLink(link) {
-  history.replaceState(null, "", link.href.split("#")[0]);
-  await refresh("tabs", "innerHTML");
+  const wanted = new URL(link.href).searchParams; // the rest of the link may be older than the page's question
+  setQuery(Object.fromEntries(OF_ONE_TAB.map((name) => [name, wanted.get(name)])));
+  await refresh("tabs");
   const big = document.getElementById("big-panel");
   (big ?? document.getElementById("panel")).focus({ preventScroll: true });
   scrollTo(document.getElementById("tabs"), "start");

@@ -196,7 +196,9 @@ def advice(fit: "scaling.Fit | None", curve: Curve, axis: Axis, end_x: float | N
     if fit is None or fit.params is None:
         return "Too early to say: a fit needs at least five evaluations after the first update."
     if fit.status != "ok" and fit.n < MIN_POINTS_TO_IDENTIFY:
-        return f"Too early to say: a ceiling takes at least {MIN_POINTS_TO_IDENTIFY} evaluations, and these are {fit.n}."
+        return (
+            f"Too early to say: a ceiling takes {MIN_POINTS_TO_IDENTIFY} evaluations, and these are {fit.n}."
+        )
     if fit.status != "ok":
         return "The curve has not bent enough to see its ceiling; more compute will tell."
     at = float(curve.x[-1])

@@ -37,6 +37,7 @@ TABS = {
     "configuration": "Configuration",
     "attempts": "Attempts",
 }
+HEAVY = {"forms", "window", "history", "plan"}  # they take many fits
 
 
 @dataclass(frozen=True)

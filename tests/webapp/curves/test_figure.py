@@ -64,6 +64,13 @@ def test_an_unbent_curve_shows_a_bound_and_no_ceiling(make_run):
     assert figure["target"]["value_text"] == "–"
 
 
+def test_too_few_evaluations_for_a_ceiling_are_advised_as_such(make_run):
+    figure = run_figure(make_run(n=7))
+
+    assert figure["advice"] == "Too early to say: a ceiling takes 10 evaluations, and these are 7."
+    assert "Not identified: A is at least " in figure["fit_sentence"]
+
+
 def test_without_points_the_payload_says_why_there_is_no_fit(make_run):
     figure = run_figure(make_run(n=0, start=False))
 

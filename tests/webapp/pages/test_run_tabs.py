@@ -92,6 +92,15 @@ def test_a_tab_has_a_budget_of_queries_that_does_not_grow(ada, make_run, tab, mo
     assert queries() == before <= most
 
 
+@pytest.mark.parametrize("tab", ["forms", "window", "history", "plan"])
+def test_a_heavy_tab_comes_after_the_page(ada, make_run, tab):
+    page = ada.get(f"/runs/{make_run(12).pk}", {"tab": tab}).content.decode()
+
+    assert re.search(rf'<div id="panel" data-tab="{tab}"[^>]* data-lazy>', page)
+    assert "Fitting what this tab shows" in page
+    assert f'data-tab="{tab}" aria-current="page"' in page
+
+
 def test_the_forms_answer_the_question_of_the_address(panel, make_run):
     fragment = panel(make_run(30), tab="forms", cutoff="4", x="tokens")
     chart = payload_in(panel(make_run(30), tab="forms", cutoff="4000000", x="tokens"), "forms-data")

@@ -19,7 +19,7 @@ from webapp.pages import marks
 from webapp.pages.access import get_run, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
 from webapp.pages.questions import BadQuestion, question_of
-from webapp.pages.run_tabs import PLAN_FIELDS, TABS, Asked, tab_context
+from webapp.pages.run_tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
 from webapp.runs import launch, lifecycle
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE, ENDED
@@ -60,12 +60,19 @@ def may_resume(run: Run) -> bool:
 @login_required
 @require_GET
 def page(request: HttpRequest, run_id: str) -> HttpResponse:
-    """The whole page, or, asked by htmx, the panel of one tab. What cannot be read in the address is said."""
+    """The whole page, or, asked by htmx, the panel of one tab. What cannot be read in the address is said.
+
+    A tab whose analysis takes many fits comes as a fragment only.
+    """
     run = get_run(request, run_id)
     tab = request.GET.get("tab", "diagnostics")
     tab = tab if tab in TABS else "diagnostics"
     asked = Asked.of(run, request.GET)
-    context = {"run": run, "tab": tab, "tabs": TABS} | tab_context(tab, asked)
+    context: dict[str, Any] = {"run": run, "tab": tab, "tabs": TABS}
+    if wants_fragment(request) or tab not in HEAVY:
+        context |= tab_context(tab, asked)
+    else:
+        context["lazy"] = True  # the page is there first; its script asks for the panel
     if not wants_fragment(request):
         context |= {
             "figure": page_figure(run, asked.question),
