@@ -76,6 +76,11 @@ document.addEventListener("htmx:afterSwap", (event) => {
     show();
   }
 });
+// The box says what the table shows, also when it was sorted or paged while a wrong filter stood there.
+document.addEventListener("htmx:afterSettle", ({ detail, target }) => {
+  const asker = detail?.requestConfig?.elt;
+  if (form && asker && asker.id !== "filters" && target.id === "runs") document.getElementById("filter").value = form.elements.filter.value;
+});
 document.addEventListener("htmx:oobAfterSwap", () => {
   const wrong = document.querySelector("[data-filter-error]");
   document.getElementById("filter")?.toggleAttribute("aria-invalid", Boolean(wrong));

@@ -46,9 +46,7 @@ def test_a_filter_while_typing_and_a_wrong_one_keeps_the_table(page, forty):
     expect(page).to_have_url(re.compile(r"filter=state%3Asucceeded$"))
 
     page.keyboard.type(" ceilin > 0.55")
-    expect(page.locator(".filter-error")).to_contain_text(
-        'no field “ceilin”; did you mean "ceiling"?'
-    )
+    expect(page.locator(".filter-error")).to_contain_text('no field “ceilin”; did you mean "ceiling"?')
     expect(page.locator(".filter-error pre")).to_have_text("state:succeeded ceilin > 0.55\n                ^")
     expect(page.locator("table.runs tbody tr")).to_have_count(2)
     look(page, "runs-wrong-filter")

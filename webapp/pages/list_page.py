@@ -33,7 +33,9 @@ BUILT_IN = (
 def list_page(request: HttpRequest, *, problem: str = "", status: int = 200) -> HttpResponse:
     """The list that the address asks for; `problem` is what went wrong with something that was sent."""
     project, user = current_project(request), signed_in(request)
-    views = views_of(user, project)
+    known = request.headers.get(CURSOR)
+    # What a page asks again and again says all of its state, whatever became of its saved view.
+    views = views_of(user, project) if known is None else Views([], None)
     plain = not request.GET and not problem and not wants_fragment(request)
     if plain and views.default and views.by_id(str(views.default)):
         return redirect(f"{reverse('runs')}?view={views.default}")
@@ -43,7 +45,7 @@ def list_page(request: HttpRequest, *, problem: str = "", status: int = 200) -> 
     except FilterError as error:
         return _wrong_filter(request, project, state, views, error, problem)
     table = Table(project, state, compiled.condition, request.GET.get("page"))
-    if (known := request.headers.get(CURSOR)) is not None:
+    if known is not None:
         return _what_changed(request, table, known)
     said = notes(compiled, state, project)
     context = _context(request, project, state, views, table) | _empty(compiled, project, table, request)

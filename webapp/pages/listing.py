@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.http import QueryDict
 
 from webapp.accounts.models import Project
@@ -111,13 +111,14 @@ class Table:
 
     def __init__(self, project: Project, state: ListState, condition: Q, number: str | None = None) -> None:
         self.state = state
-        self._runs = listed(project).filter(condition)
+        self._project = project
+        self._found = Run.objects.filter(project=project).filter(condition)
         self._asked = int(number) if number and number.isdigit() and len(number) < 9 else 1
 
     @cached_property
     def total(self) -> int:
         """How many runs there are, at most MAX_TOTAL + 1."""
-        return self._runs.order_by().values("pk")[: MAX_TOTAL + 1].count()
+        return self._found.order_by().values("pk")[: MAX_TOTAL + 1].count()
 
     @property
     def url_query(self) -> str:
@@ -155,12 +156,14 @@ class Table:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """The page's runs, with their summaries and the settings that are shown."""
+        """The page's runs with summaries and the settings that are shown. Two queries: which, then all of them."""
         start = (self.number - 1) * PAGE_SIZE
+        order = self._found.order_by(*ordering(self.state.sort))
+        ids = list(order.values_list("pk", flat=True)[start : start + PAGE_SIZE])
         settings = [key for key in self.state.columns if is_setting(key)]
         aliases = {f"setting_{i}": text_of("config", config_path(key)) for i, key in enumerate(settings)}
-        query: QuerySet[Any] = self._runs.annotate(**aliases).order_by(*ordering(self.state.sort))
-        found: list[Any] = list(query[start : start + PAGE_SIZE])
+        by_id: dict[str, Any] = listed(self._project).annotate(**aliases).in_bulk(ids)
+        found = [by_id[pk] for pk in ids if pk in by_id]
         for run in found:
             run.settings_shown = {key: getattr(run, f"setting_{i}") for i, key in enumerate(settings)}
         return found

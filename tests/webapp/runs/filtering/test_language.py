@@ -1,6 +1,7 @@
 """The grammar: what is read, that it can be written back, and that nothing but its own error ever comes out."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -188,3 +189,9 @@ def test_numbers():
     for text in ("nan", "inf", "1e999", "1_0", "0x10", ""):
         with pytest.raises(ValueError):
             values.number(text)
+
+
+def test_the_docs_name_every_field():
+    page = (Path(__file__).resolve().parents[4] / "docs" / "filtering.md").read_text()
+
+    assert [name for name in BY_NAME if f"`{name}`" not in page] == []
