@@ -17,7 +17,7 @@ STRICT = {
     "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'",
     "img-src 'self' data: blob:", "form-action 'self'", "base-uri 'none'",
 }  # fmt: skip
-FEW_MILLISECONDS = 30
+FEW_MILLISECONDS, PATIENCE_SECONDS = 30, 20
 
 
 def policy_of(response) -> set[str]:
@@ -126,7 +126,10 @@ def test_ten_thousand_runs_are_searched_in_milliseconds(user, project, text):
         search(project, text)
         return 1000 * (time.perf_counter() - start)
 
-    best = min(milliseconds() for _ in range(15))
+    until = time.monotonic() + PATIENCE_SECONDS  # a busy machine may need some tries to give it a free moment
+    best = milliseconds()
+    while best >= FEW_MILLISECONDS and time.monotonic() < until:
+        best = min(best, milliseconds())
 
     assert best < FEW_MILLISECONDS
 
