@@ -147,7 +147,11 @@ def test_compare(reader, evaluated, problem):
     assert problem(reader.get("compare", run=["nothing"]))[0] == 404
     assert problem(reader.get("compare", run=[evaluated.pk], reference=["nothing"]))[0] == 404
     assert problem(reader.get("compare", recipe=["nothing@1"]))[0] == 404
-    assert problem(reader.get("compare", run=[evaluated.pk], budget=-1))[:3] == (422, "invalid_input", "budget")
+    assert problem(reader.get("compare", run=[evaluated.pk], budget=-1))[:3] == (
+        422,
+        "invalid_input",
+        "budget",
+    )
 
 
 def test_compare_at_a_budget_and_by_slopes(reader, evaluated):
