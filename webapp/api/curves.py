@@ -19,12 +19,12 @@ from webapp.api.schemas import (
     SeriesQuery,
 )
 from webapp.curves import payloads as curve_payloads
-from webapp.curves.choice import MOST_RUNS, choose
-from webapp.curves.compare import entries_of, is_many, payload_of
-from webapp.curves.figure import run_figure
-from webapp.curves.leaderboard import leaderboard
+from webapp.curves.comparison.choice import MOST_RUNS, choose
+from webapp.curves.comparison.compare import entries_of, is_many, payload_of
+from webapp.curves.comparison.odds import at_budget
 from webapp.curves.models import Fit
-from webapp.curves.odds import at_budget
+from webapp.curves.ranking.leaderboard import leaderboard
+from webapp.curves.run.figure import run_figure
 from webapp.curves.selectors import stored_fits
 from webapp.errors import InvalidInput, NotFound
 from webapp.runs import selectors

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webapp.curves.entries import Entry
+from webapp.curves.comparison.entries import Entry
 from webapp.pages.configuration import Config, ordered, scalar
 
 COLUMNS_UP_TO = 6  # series that have a column each; of more a setting's values are counted

@@ -14,11 +14,11 @@ from webapp.alarms.models import Alarm
 from webapp.alarms.rules import Level
 from webapp.curves import words
 from webapp.curves.bent import newly_identified
-from webapp.curves.leaderboard import leaderboard
 from webapp.curves.models import Fit
+from webapp.curves.ranking.leaderboard import leaderboard
 from webapp.curves.selectors import latest_fits
 from webapp.pages.durations import duration
-from webapp.pages.rows import Row, rows_of, shared_scale, stored_ceiling
+from webapp.pages.run_list.rows import Row, rows_of, shared_scale, stored_ceiling
 from webapp.runs.models import Run, State
 from webapp.runs.pace import time_left
 from webapp.runs.queue import waiting_of

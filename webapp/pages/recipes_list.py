@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webapp.accounts.models import Project
-from webapp.curves.leaderboard import leaderboard
+from webapp.curves.ranking.leaderboard import leaderboard
 from webapp.pages.launching.presets import PREVALENT, SMALL
 from webapp.pages.overview import seeds_words
 from webapp.recipes.models import Recipe

@@ -9,7 +9,7 @@ from django.http import QueryDict
 
 from webapp.accounts.models import Project
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
-from webapp.curves.compare import comparison
+from webapp.curves.comparison.compare import comparison
 from webapp.curves.models import ReferenceFit
 from webapp.errors import InvalidInput, NotFound
 from webapp.runs.models import Run

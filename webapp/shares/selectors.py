@@ -8,9 +8,9 @@ from django.db.models import QuerySet
 
 from webapp.accounts.models import Project
 from webapp.accounts.services import digest
-from webapp.curves.compare import comparison
-from webapp.curves.figure import run_figure
+from webapp.curves.comparison.compare import comparison
 from webapp.curves.models import ReferenceFit
+from webapp.curves.run.figure import run_figure
 from webapp.errors import NotFound
 from webapp.runs.models import Run
 from webapp.shares.drawing import Drawing, comparison_drawing, run_drawing

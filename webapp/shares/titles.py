@@ -1,6 +1,6 @@
 """What a share is called unless its author says otherwise."""
 
-from webapp.curves.compare import label_of
+from webapp.curves.comparison.compare import label_of
 from webapp.runs.models import Run
 from webapp.shares.models import Share
 from webapp.shares.questions import Question

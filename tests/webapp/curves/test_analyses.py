@@ -7,13 +7,14 @@ import pytest
 
 import scaling
 from scaling import forecast, forms, window
-from webapp.curves import fitting, history, words
+from webapp.curves import fitting, words
 from webapp.curves.axes import AXES
 from webapp.curves.fitting import Question, curve_of
-from webapp.curves.forms_table import forms_payload
-from webapp.curves.history import hindsight_rows, history_payload, whole_fits
+from webapp.curves.run import history
+from webapp.curves.run.forms_table import forms_payload
+from webapp.curves.run.history import hindsight_rows, history_payload, whole_fits
+from webapp.curves.run.window_table import sensible_windows, window_payload
 from webapp.curves.services import refit
-from webapp.curves.window_table import sensible_windows, window_payload
 from webapp.runs.models import Point
 
 HOURS = AXES["device_hours"]

@@ -5,9 +5,9 @@ import pytest
 from tests.webapp.pages.data import PARTS, mixture_records
 from tests.webapp.runs.conftest import make_record, tracked, user  # noqa: F401 (fixtures)
 from webapp.curves import services
-from webapp.curves.compare import comparison
-from webapp.curves.figure import run_figure
+from webapp.curves.comparison.compare import comparison
 from webapp.curves.models import Fit
+from webapp.curves.run.figure import run_figure
 from webapp.curves.selectors import latest_fits
 from webapp.runs import ingest
 from webapp.runs.models import Run

@@ -8,15 +8,16 @@ import pytest
 import scaling
 from scaling import curve, seeds, versus
 from scaling.recipes import mean_curve
-from webapp.curves import estimates, odds, services
+from webapp.curves import estimates, services
 from webapp.curves.bulk import curves_of, thinned_curves
-from webapp.curves.choice import choose
-from webapp.curves.compare import comparison, entries_of
-from webapp.curves.entries import pool_together, with_fits
+from webapp.curves.comparison import odds
+from webapp.curves.comparison.choice import choose
+from webapp.curves.comparison.compare import comparison, entries_of
+from webapp.curves.comparison.entries import pool_together, with_fits
+from webapp.curves.comparison.told_apart import ranks
 from webapp.curves.fitting import Question, curve_of, fit_curve
 from webapp.curves.models import ReferenceFit
 from webapp.curves.selectors import latest_fits
-from webapp.curves.told_apart import ranks
 from webapp.recipes.models import Recipe, Revision
 from webapp.runs.models import Attempt, Point, Run
 

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from webapp.pages import columns
+from webapp.pages.run_list import columns
 from webapp.recipes.models import Recipe
 from webapp.runs.models import BulkAction, Run, State, Summary
 from webapp.savedviews import services

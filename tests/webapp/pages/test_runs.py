@@ -100,7 +100,7 @@ def test_a_filter_without_a_hit_offers_all_runs(ada, make_run):
 
 
 def test_paging_keeps_the_filter(ada, make_run, monkeypatch):
-    monkeypatch.setattr("webapp.pages.listing.PAGE_SIZE", 2)
+    monkeypatch.setattr("webapp.pages.run_list.listing.PAGE_SIZE", 2)
     for seed in range(3):
         make_run(0, name=f"run {seed}", seed=seed)
 

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from tests.webapp.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
-from webapp.curves.compare import comparison
-from webapp.curves.figure import run_figure
+from webapp.curves.comparison.compare import comparison
 from webapp.curves.models import ReferenceFit
+from webapp.curves.run.figure import run_figure
 from webapp.shares.drawing import comparison_drawing, run_drawing, x_range, y_range
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from webapp.curves import words
-from webapp.curves.compare import label_of
+from webapp.curves.comparison.compare import label_of
 from webapp.pages import marks
 from webapp.pages.ages import age_words
 from webapp.runs.models import Run, State

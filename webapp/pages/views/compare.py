@@ -9,12 +9,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from webapp.curves import odds
 from webapp.curves.axes import AXES, DEFAULT_AXIS
-from webapp.curves.choice import BY, MOST_RUNS, Choice, choose
-from webapp.curves.compare import entries_of, fitted_now, is_many, payload_of
-from webapp.curves.drawing import VIEWS as KNOWN_VIEWS
-from webapp.curves.entries import Entry, label_of
+from webapp.curves.comparison import odds
+from webapp.curves.comparison.choice import BY, MOST_RUNS, Choice, choose
+from webapp.curves.comparison.compare import entries_of, fitted_now, is_many, payload_of
+from webapp.curves.comparison.drawing import VIEWS as KNOWN_VIEWS
+from webapp.curves.comparison.entries import Entry, label_of
 from webapp.curves.models import ReferenceFit
 from webapp.pages.access import current_project
 from webapp.pages.config_table import config_table

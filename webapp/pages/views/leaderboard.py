@@ -11,10 +11,10 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
 from webapp.curves.axes import AXES, DEFAULT_AXIS
-from webapp.curves.choice import clean
-from webapp.curves.efficiency import efficiencies
-from webapp.curves.leaderboard import SORTS, in_order, tasks_and_models
-from webapp.curves.leaderboard import leaderboard as ranked_groups
+from webapp.curves.comparison.choice import clean
+from webapp.curves.ranking.efficiency import efficiencies
+from webapp.curves.ranking.leaderboard import SORTS, in_order, tasks_and_models
+from webapp.curves.ranking.leaderboard import leaderboard as ranked_groups
 from webapp.pages.access import current_project
 from webapp.pages.ties import tie_stripes
 from webapp.pages.views.compare import read_budget
@@ -88,7 +88,7 @@ def leaderboard_csv(request: HttpRequest) -> HttpResponse:
 
 
 def _asked(request: HttpRequest) -> tuple[dict[str, Any], str]:
-    """What `webapp.curves.leaderboard.leaderboard` is asked, and what is wrong with the budget."""
+    """What `webapp.curves.ranking.leaderboard.leaderboard` is asked, and what is wrong with the budget."""
     budget, problem = read_budget(request)
     x = request.GET.get("x", "")
     asked = {

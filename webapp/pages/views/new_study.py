@@ -14,8 +14,8 @@ from webapp.errors import Conflict, InvalidInput, ServiceError
 from webapp.pages.access import current_project, signed_in
 from webapp.pages.forms import add_service_error, new_key
 from webapp.pages.fragments import page_or_fragment
-from webapp.pages.study_forms import StudyForm
-from webapp.pages.study_preview import choices_for, preview_rows
+from webapp.pages.study.forms import StudyForm
+from webapp.pages.study.preview import choices_for, preview_rows
 from webapp.recipes.models import Revision
 from webapp.recipes.services import parse_config
 from webapp.studies import services

@@ -12,11 +12,11 @@ from django.views.decorators.http import require_GET
 
 import scaling
 from webapp.accounts.models import Project
-from webapp.curves import planner as planning
-from webapp.curves import planner_runs
 from webapp.curves.bulk import curves_of, fits_of
-from webapp.curves.compare import label_of
+from webapp.curves.comparison.compare import label_of
 from webapp.curves.models import Fit
+from webapp.curves.planner import recipes as planning
+from webapp.curves.planner import runs as planner_runs
 from webapp.pages.access import current_project
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE

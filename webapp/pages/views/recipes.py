@@ -17,7 +17,7 @@ from webapp.pages import configuration, facts, recipes_list
 from webapp.pages.access import current_project, get_recipe, signed_in
 from webapp.pages.forms import RevisionForm
 from webapp.pages.fragments import page_or_fragment
-from webapp.pages.rows import shared_scale
+from webapp.pages.run_list.rows import shared_scale
 from webapp.recipes.hints import hints_for
 from webapp.recipes.models import Revision
 from webapp.recipes.selectors import revisions_of

@@ -12,14 +12,14 @@ from django.views.decorators.http import require_GET, require_POST
 from webapp.alarms.services import current_alarms
 from webapp.curves.answers import DEFAULT_GOAL
 from webapp.curves.axes import AXES
-from webapp.curves.figure import run_figure
+from webapp.curves.run.figure import run_figure
 from webapp.errors import Conflict
-from webapp.pages import alarms as alarm_pages
 from webapp.pages import marks
 from webapp.pages.access import get_run, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
-from webapp.pages.questions import BadQuestion, question_of
-from webapp.pages.run_tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
+from webapp.pages.run import alarms as alarm_pages
+from webapp.pages.run.questions import BadQuestion, question_of
+from webapp.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
 from webapp.runs import launch, lifecycle
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE, ENDED

@@ -12,12 +12,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.errors import Conflict, InvalidInput, NotFound, ServiceError
-from webapp.pages import bulk_words
 from webapp.pages.access import current_project, signed_in
 from webapp.pages.forms import new_key
 from webapp.pages.fragments import page_or_fragment
-from webapp.pages.list_page import list_page, state_from
-from webapp.pages.listing import everything, state_of
+from webapp.pages.run_list import bulk_words
+from webapp.pages.run_list.list_page import list_page, state_from
+from webapp.pages.run_list.listing import everything, state_of
 from webapp.runs import bulk
 from webapp.runs.filtering import compile_filter
 from webapp.runs.filtering.completing import completions

@@ -4,7 +4,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from webapp.pages.list_page import list_page
+from webapp.pages.run_list.list_page import list_page
 
 
 @login_required

@@ -13,10 +13,10 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.curves.axes import DEFAULT_METRIC
-from webapp.curves.figure import curve_label
+from webapp.curves.run.figure import curve_label
 from webapp.errors import NotFound, ServiceError
 from webapp.pages.access import current_project, projects_of, signed_in
-from webapp.pages.study_forms import numbers_in
+from webapp.pages.study.forms import numbers_in
 from webapp.runs.models import Run
 from webapp.runs.selectors import is_pass_rate
 from webapp.runs.states import ENDED

@@ -1,0 +1,115 @@
+"""The run page's payload: the same numbers as `scaling`, and no ceiling without its interval."""
+
+import json
+
+import numpy as np
+import pytest
+from django.utils import timezone
+
+import scaling
+from webapp.curves.run.figure import run_figure
+from webapp.runs.models import Point, State
+
+
+def test_the_fit_is_the_one_of_scaling_on_the_stored_points(make_run):
+    run = make_run()
+    points = Point.objects.filter(series__run=run, device_hours__gt=0).order_by("device_hours")
+    start = Point.objects.get(series__run=run, device_hours=0).value
+    expected = scaling.fit(
+        np.array([p.device_hours for p in points]), np.array([p.value for p in points]), r0_observed=(start,)
+    )
+
+    figure = run_figure(run)
+
+    assert figure["fit"]["params"] == expected.params
+    assert tuple(figure["fit"]["intervals"]["A"]) == tuple(expected.interval("A"))
+    assert figure["fit"]["digest"] == expected.digest
+
+
+def test_the_payload_is_json_without_nan(make_run):
+    json.dumps(run_figure(make_run()), allow_nan=False)
+    json.dumps(run_figure(make_run(to=0.4)), allow_nan=False)
+    json.dumps(run_figure(make_run(n=2)), allow_nan=False)
+
+
+def test_points_after_the_cutoff_are_apart_and_scored(make_run):
+    run = make_run()
+
+    figure = run_figure(run, cutoff=3.0)
+
+    roles = np.array(figure["points"]["role"])
+    x = np.array(figure["points"]["x"])
+    assert set(roles[x <= 3.0]) == {"fitted"}
+    assert set(roles[x > 3.0]) == {"after"}
+    assert figure["after"]["n"] == int((x > 3.0).sum())
+    assert abs(figure["after"]["mean_error"]) < 0.01
+    assert figure["fit"]["solid"]["x"][-1] == pytest.approx(x[x <= 3.0].max())
+
+
+def test_points_before_the_window_are_excluded(make_run):
+    figure = run_figure(make_run(), window_lo=1.0)
+
+    roles = np.array(figure["points"]["role"])
+    assert set(roles[np.array(figure["points"]["x"]) < 1.0]) == {"excluded"}
+
+
+def test_an_unbent_curve_shows_a_bound_and_no_ceiling(make_run):
+    figure = run_figure(make_run(to=0.4))
+
+    assert figure["ceiling"]["identified"] is False
+    assert figure["ceiling"]["value"] is None
+    assert "at least" in figure["ceiling"]["interval_text"]
+    row = {row["name"]: row for row in figure["fit"]["rows"]}["A"]
+    assert row["value_text"] == "–"
+    assert figure["target"]["value_text"] == "–"
+
+
+def test_too_few_evaluations_for_a_ceiling_are_advised_as_such(make_run):
+    figure = run_figure(make_run(n=7))
+
+    assert figure["advice"] == "Too early to say: a ceiling takes 10 evaluations, and these are 7."
+    assert "Not identified: A is at least " in figure["fit_sentence"]
+
+
+def test_without_points_the_payload_says_why_there_is_no_fit(make_run):
+    figure = run_figure(make_run(n=0, start=False))
+
+    assert figure["fit"] is None
+    assert figure["fit_sentence"].startswith("No fit yet")
+    assert figure["ceiling"]["text"] == "not identified yet"
+
+
+@pytest.mark.parametrize("x", ["device_hours", "flops", "tokens", "step"])
+def test_every_axis_gives_the_same_ceiling(make_run, x):
+    run = make_run()
+
+    figure = run_figure(run, x=x)
+
+    assert figure["x"]["key"] == x
+    if x != "step":  # steps are not proportional to compute in this run
+        assert figure["ceiling"]["value"] == pytest.approx(run_figure(run)["ceiling"]["value"], abs=1e-4)
+
+
+def test_hindsight_compares_half_of_the_compute_with_what_came(make_run):
+    hindsight = run_figure(make_run(state=State.SUCCEEDED, noise=0.001))["hindsight"]
+
+    assert hindsight["cutoff"] == pytest.approx(4.0)
+    assert "From 50 % of the compute: predicted 0.59" in hindsight["sentence"]
+    assert hindsight["inside"] >= hindsight["n"] * 0.7
+
+
+def test_the_band_widens_beyond_the_window(make_run):
+    band = run_figure(make_run(), cutoff=3.0)["fit"]["band"]
+
+    width = np.array(band["hi"]) - np.array(band["lo"])
+    assert width[-1] > width[len(width) // 2]
+
+
+def test_superseded_points_are_not_fitted(make_run):
+    run = make_run()
+    run.attempts.create(number=1, submission_id="a1")
+    run.attempts.create(number=2, submission_id="a2", resumed_from_step=200, started_at=timezone.now())
+
+    figure = run_figure(run)
+
+    assert max(figure["points"]["step"]) == 200

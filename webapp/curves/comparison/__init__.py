@@ -1,0 +1,1 @@
+"""Runs, recipes and published curves side by side, as data."""

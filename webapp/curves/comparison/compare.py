@@ -1,0 +1,272 @@
+"""Runs, recipes and published curves side by side: overlay, parameters, and sentences that say what can be told apart.
+
+A few are fitted as their points stand, with bands. Of many the stored fits and some of the points are read, in the
+same number of queries; the payload says so.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from webapp.curves import estimates, words
+from webapp.curves.axes import AXES, DEFAULT_AXIS
+from webapp.curves.bulk import curves_of, thinned_curves
+from webapp.curves.comparison import drawing, told_apart
+from webapp.curves.comparison.entries import (
+    PUBLISHED,
+    RECIPE,
+    RUN,
+    Entry,
+    label_of,
+    mixed,
+    pool_together,
+    published_entries,
+    recipe_entries,
+    run_entries,
+    with_fits,
+)
+from webapp.curves.estimates import Said
+from webapp.curves.fitting import Question
+from webapp.curves.models import ReferenceFit
+from webapp.curves.parameters import HTML_NAMES
+from webapp.curves.run.figure import try_fit
+from webapp.curves.selectors import latest_fits, run_totals
+from webapp.runs.models import Run
+
+__all__ = ["FEW_RUNS", "FEW_SERIES", "comparison", "entries_of", "label_of", "payload_of"]
+
+Payload = dict[str, Any]
+FEW_SERIES = 12  # more than that are drawn from stored fits and sampled points, without bands
+FEW_RUNS = 36
+
+
+def comparison(
+    runs: Sequence[Run],
+    references: Sequence[ReferenceFit],
+    *,
+    x: str = DEFAULT_AXIS,
+    view: str = "rate",
+    by: str = "run",
+) -> Payload:
+    """Overlay and table of runs, each alone or (`by` "recipe") with the others of its recipe. Three queries at most.
+
+    `view`: "rate" (pass rate), "share" (share of the gain A - R0 reached) or "slope" (log F against log C). R0 of
+    published curves is not published, so they are drawn as shares and slopes only; the table has them always.
+    """
+    return payload_of(entries_of(runs, references, x=x, by=by), x=x, view=view, by=by)
+
+
+def entries_of(
+    runs: Sequence[Run], references: Sequence[ReferenceFit], *, x: str = DEFAULT_AXIS, by: str = "run"
+) -> list[Entry]:
+    """What is compared, with fits: made now for a few (so that they can be drawn from), stored ones for many."""
+    own = recipe_entries(runs, run_totals(runs)) if by == RECIPE else run_entries(runs)
+    ids = [run.pk for run in runs]
+    published = published_entries(references)
+    if not is_many(own):
+        curves = curves_of(ids, x)
+        live = {pk: estimates.of_live(try_fit(curve, Question(x))[0]) for pk, curve in curves.items()}
+        return [with_fits(entry, live, curves=curves) for entry in own] + published
+    fits = {pk: estimates.of_stored(fit) for pk, fit in latest_fits(ids, x=x, outlooks=True).items()}
+    thinned = thinned_curves(ids, x)
+    many = [with_fits(entry, fits, thinned=thinned) for entry in own]
+    pool_together(many)
+    return many + published
+
+
+def fitted_now(entries: Sequence[Entry], x: str) -> list[Entry]:
+    """The same entries with fits made now, for what stored ones cannot answer. One query; a fit takes milliseconds."""
+    curves = curves_of([run.pk for entry in entries for run in entry.runs], x)
+    live = {pk: estimates.of_live(try_fit(curve, Question(x))[0]) for pk, curve in curves.items()}
+    return [entry if entry.kind == PUBLISHED else with_fits(entry, live, curves=curves) for entry in entries]
+
+
+def is_many(entries: Sequence[Entry]) -> bool:
+    """Whether these are too many to be fitted while somebody waits."""
+    own = [entry for entry in entries if entry.kind != PUBLISHED]
+    return len(own) > FEW_SERIES or sum(len(entry.runs) for entry in own) > FEW_RUNS
+
+
+def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Payload:
+    """What the page draws and says of the entries."""
+    axis, many = AXES[x], is_many(entries)
+    series = [drawing.series(entry, view, many=many) for entry in entries]
+    table = _table(entries)
+    return {
+        "x": {"key": axis.key, "label": axis.label, "short": axis.short},
+        "y_label": drawing.Y_LABELS[view],
+        "view": view,
+        "by": by,
+        "many": many,
+        "mixed": mixed(entries),
+        "series": series if view != "rate" else [s for s in series if s["kind"] != PUBLISHED],
+        "table": table,
+        "scale": _scale(table),
+        "sentences": told_apart.sentences(entries, view),
+        "notes": _notes(entries, series, view=view, x=x, many=many),
+    }
+
+
+def _notes(
+    entries: Sequence[Entry], series: Sequence[Payload], *, view: str, x: str, many: bool
+) -> list[str]:
+    """What the chart does not show, or shows in another way."""
+    found = []
+    if many:
+        found.append(_sampled_note(entries, x))
+    if mixed(entries):
+        alone = [entry.label for entry in entries if entry.kind == RUN]
+        found.append(
+            f"{words.count(len(alone), 'curve is', 'curves are')} of a single run (thin, dash-dotted): "
+            "its band knows of the noise of its evaluations only, that of a recipe also of how its seeds differ."
+        )
+    left_out = sum(one["left_out"] for one in series)
+    if left_out:
+        found.append(
+            f"{words.count(left_out, 'evaluation')} at or above the fitted ceiling, or at or below R0, "
+            f"{'has' if left_out == 1 else 'have'} no place in the slope view."
+        )
+    if view == "slope":
+        found.append("F(R) = C^B on the fitted curve: the steeper the line, the more efficient the recipe.")
+    hidden = [e.label for e in entries if e.kind != PUBLISHED and not drawing.drawable(e, view)]
+    if hidden:
+        few = ", ".join(hidden[:3]) + (f" and {len(hidden) - 3} more" if len(hidden) > 3 else "")
+        found.append(f"Not drawn here, because the ceiling is not identified: {few}.")
+    none = [e.label for e in entries if e.kind != PUBLISHED and not any(_lengths(e))]
+    if none:
+        few = ", ".join(none[:3]) + (f" and {len(none) - 3} more" if len(none) > 3 else "")
+        found.append(f"No evaluation on this axis yet: {few}.")
+    return found
+
+
+def _lengths(entry: Entry) -> list[int]:
+    return [len(one.x) for one in (*entry.curves, *entry.thinned) if one is not None]
+
+
+def _sampled_note(entries: Sequence[Entry], x: str) -> str:
+    thinned = [one for entry in entries for one in entry.thinned if one is not None]
+    shown, total = sum(len(one.x) for one in thinned), sum(one.total for one in thinned)
+    fits = "Curves are the stored fits, drawn without their bands"
+    if x != DEFAULT_AXIS:
+        fits = (
+            f"Fits are stored by {AXES[DEFAULT_AXIS].label.lower()} only, so no curves are drawn on this axis"
+        )
+    points = f"{shown:,} of {total:,} evaluations are shown" if shown < total else "Every evaluation is shown"
+    return (
+        f"{points}. {fits}; choose at most {FEW_SERIES} series to have them fitted as their points stand now."
+    )
+
+
+def _table(entries: Sequence[Entry]) -> list[Payload]:
+    """A row for each entry, those of a task and model together, the best ceiling first; published ones last."""
+    places = told_apart.ranks(entries)
+    groups = told_apart.by_rivals(entries)
+    several = len(groups) > 1
+    rows = []
+    for (task, model), rivals in groups.items():
+        ordered = sorted(rivals, key=lambda one: -(one.ceiling["value"] or -1.0))
+        counts = [places.get(one.key) for one in ordered]
+        for entry in ordered:
+            rank = places.get(entry.key)
+            tied = rank is not None and counts.count(rank) > 1
+            extra = {"rank": rank, "tied": tied, "tie_group": f"{task} {model} {rank}" if tied else None}
+            rows.append(_row(entry) | extra | {"group": f"{task}, {model}" if several else ""})
+    index = {entry.key: number for number, entry in enumerate(entries)}
+    published = [
+        _row(entry) | {"rank": None, "tied": False, "tie_group": None, "group": ""}
+        for entry in entries
+        if entry.kind == PUBLISHED
+    ]
+    return [row | {"series": index[row["id"]]} for row in rows + published]
+
+
+def _row(entry: Entry) -> Payload:
+    only = entry.fits[0] if len(entry.fits) == 1 else None
+    return {
+        "id": entry.key,
+        "kind": entry.kind,
+        "published": entry.kind == PUBLISHED,
+        "label": entry.label,
+        "recipe": entry.detail,
+        "state": entry.runs[0].state if entry.kind == RUN else entry.kind,
+        "ceiling": entry.ceiling,
+        "rows": _published_rows(entry.reference) if entry.reference else _parameter_rows(entry),
+        "n": sum(fit.n for fit in entry.fits if fit is not None) if entry.kind != PUBLISHED else None,
+        "r2": only.r2 if only else None,
+        "runs": [{"id": run.pk, "label": label_of(run)} for run in entry.runs],
+        "pinned": len(entry.pinned),
+        "said": _said_of_seeds(entry),
+    }
+
+
+def _said_of_seeds(entry: Entry) -> str:
+    """What `scaling.seeds.joint` says of a recipe's runs, and how many of them pin the ceiling."""
+    if not entry.grouped:
+        return ""
+    silent = len(entry.runs) - len(entry.pinned)
+    said = [entry.joint.message] if entry.joint is not None else []
+    if silent and entry.pinned:
+        said.append(
+            f"{silent} of {len(entry.runs)} runs {'does' if silent == 1 else 'do'} not pin the ceiling yet and "
+            f"{'is' if silent == 1 else 'are'} not in it"
+        )
+    return "; ".join(said)
+
+
+def _parameter_rows(entry: Entry) -> list[dict[str, Any]]:
+    """Parameters with their intervals in words; of a run whose ceiling is not identified, R0 and what A is at least."""
+    found = entry.parameters
+    if found is None:
+        return _unpinned_rows(entry)
+    return [_parameter_row(name, *found[name]) for name in estimates.PARAMETERS]
+
+
+def _parameter_row(name: str, value: float, lo: float | None, hi: float | None) -> dict[str, Any]:
+    row = {"name": name, "html_name": HTML_NAMES.get(name, name)}
+    if not math.isfinite(value):
+        return row | {"value_text": "–", "interval_text": "not identified", "value": None, "lo": lo, "hi": hi}
+    ends = [_text(name, end, (lo, hi)) if end is not None else "open" for end in (lo, hi)]
+    numbers = {"value": value, "lo": lo, "hi": hi}
+    return (
+        row
+        | numbers
+        | {
+            "value_text": _text(name, value, (lo, hi)),
+            "interval_text": f"{ends[0]} to {ends[1]}",
+        }
+    )
+
+
+def _text(name: str, value: float, interval: words.Interval) -> str:
+    if name == "B":
+        return f"{value:.2f}"
+    return words.amount(value) if name == "C_mid" else words.rate(value, interval)
+
+
+def _unpinned_rows(entry: Entry) -> list[dict[str, Any]]:
+    if entry.grouped or not entry.drawn_fits:
+        return []
+    fit = entry.drawn_fits[0]
+    bound = fit.intervals["A"][0]
+    nothing: Said = (math.nan, None, None)
+    rows = [_parameter_row(name, *nothing) for name in ("A", "B", "C_mid")]
+    if bound is not None:
+        rows[0]["interval_text"] = f"at least {bound:.2f}"
+    return [*rows, _parameter_row("R0", (fit.params or {})["R0"], *fit.intervals["R0"])]
+
+
+def _published_rows(reference: ReferenceFit) -> list[dict[str, Any]]:
+    margin = f"published, margin ± {reference.margin:g}"
+    cells = [
+        ("A", "A", f"{reference.a:.3f}", margin),
+        ("B", "B", f"{reference.b:.2f}", "published"),
+        ("C_mid", "C<sub>mid</sub>", f"{words.amount(reference.c_mid)} {reference.unit}", "published"),
+        ("R0", "R<sub>0</sub>", "–", "not published"),
+    ]
+    keys = ("name", "html_name", "value_text", "interval_text")
+    return [dict(zip(keys, cell, strict=True)) for cell in cells]
+
+
+def _scale(table: Sequence[Payload]) -> list[float]:
+    ends = [row["ceiling"][end] for row in table for end in ("lo", "hi") if row["ceiling"][end] is not None]
+    return [max(0.0, min(ends) - 0.05), min(1.0, max(ends) + 0.05)] if ends else [0.0, 1.0]

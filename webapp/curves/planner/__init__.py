@@ -1,0 +1,1 @@
+"""What compute buys: for recipes and for single runs."""

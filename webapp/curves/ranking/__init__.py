@@ -1,0 +1,1 @@
+"""Recipes by ceiling: rows, ranks, evidence, and the sentences above them."""

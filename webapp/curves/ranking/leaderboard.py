@@ -1,0 +1,274 @@
+"""Recipes ranked by ceiling, per task and model, each with its interval; ties share a rank.
+
+A row is one revision of a recipe with the newest whole-curve fits of its runs (its seeds). Everything comes from stored
+fits and what was stored beside them, in a number of queries that does not grow. The published curves form groups of
+their own: a pass rate on another task is no rival.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from django.db.models import Exists, OuterRef
+
+from scaling import compare, curve
+from webapp.accounts.models import Project
+from webapp.curves import answers, estimates, words
+from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
+from webapp.curves.comparison.entries import label_of, published_ceiling, recipe_key
+from webapp.curves.estimates import RunFit, Said
+from webapp.curves.models import Fit, ReferenceFit
+from webapp.curves.ranking.answer import group_answer
+from webapp.curves.ranking.evidence import GRADES, MARKS, Forecast, facts_of, forecast_of
+from webapp.curves.selectors import halfway_fits, latest_fits
+from webapp.runs.models import Run
+from webapp.runs.selectors import latest_of_runs
+
+Payload = dict[str, Any]
+SHARE_OF_GAIN = answers.SHARE_OF_GAIN
+MOST_RUNS = 2000  # newest fitted runs that are ranked
+
+
+@dataclass
+class Evidence:
+    """The runs of one recipe revision on one task and model, with their newest fits, in the same order."""
+
+    runs: list[Run] = field(default_factory=list)
+    fits: list[RunFit] = field(default_factory=list)
+    forecasts: list[Forecast | None] = field(default_factory=list)
+
+    @property
+    def pinned(self) -> list[RunFit]:
+        """Those of the fits that pin the ceiling."""
+        return estimates.identified(self.fits)
+
+
+def leaderboard(
+    project: Project,
+    *,
+    budget: float | None = None,
+    x: str = DEFAULT_AXIS,
+    published: bool = True,
+    task: str = "",
+    model: str = "",
+) -> list[Payload]:
+    """Groups of rows, best ceiling first; not identified rows last, unranked. At most five queries, whatever the size.
+
+    budget: compute on axis `x` at which a pass rate is expected; on axes other than device-hours each run's budget is
+    taken in proportion to what it has spent so far. task, model: leave only these ("" is any).
+    """
+    evidence = _evidence(project, task, model)
+    hours = _hours_per_unit([run.pk for each in evidence for run in each.runs], x) if budget else None
+    grouped: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
+    for each in evidence:
+        grouped[each.runs[0].task, each.runs[0].model].append(each)
+    groups = [_own_group(*key, each, budget, hours) for key, each in sorted(grouped.items())]
+    return groups + (published_groups() if published else [])
+
+
+def tasks_and_models(project: Project) -> list[tuple[str, str]]:
+    """(task, model) of every fitted run, to filter by. One query."""
+    return list(_fitted(project).order_by("task", "model").values_list("task", "model").distinct())
+
+
+def _fitted(project: Project):
+    stored = Fit.objects.filter(run=OuterRef("pk"), metric=DEFAULT_METRIC, x=DEFAULT_AXIS)
+    return Run.objects.filter(Exists(stored), project=project)
+
+
+def _evidence(project: Project, task: str, model: str) -> list[Evidence]:
+    """Evidence by recipe; a tracked run without a recipe stands under its own name."""
+    wanted = _fitted(project).select_related("revision__recipe").defer("config", "revision__config")
+    if task:
+        wanted = wanted.filter(task=task)
+    if model:
+        wanted = wanted.filter(model=model)
+    runs = list(wanted.order_by("-created_at", "id")[:MOST_RUNS])
+    stored = latest_fits([run.pk for run in runs], outlooks=True)
+    fits = {pk: estimates.of_stored(fit) for pk, fit in stored.items()}
+    earlier = halfway_fits({pk: 0.5 * fit.window[1] for pk, fit in fits.items() if fit is not None})
+    found: dict[tuple, Evidence] = {}
+    for run in runs:
+        fit = fits.get(run.pk)
+        if fit is not None:
+            each = found.setdefault(recipe_key(run), Evidence())
+            each.runs.append(run)
+            each.fits.append(fit)
+            each.forecasts.append(forecast_of(estimates.of_stored(earlier.get(run.pk)), fit))
+    return list(found.values())
+
+
+def _hours_per_unit(run_ids: list[str], x: str) -> Callable[[str], float | None]:
+    """Run -> device-hours that one unit of axis `x` took it so far. One query, none on device-hours."""
+    if x == DEFAULT_AXIS:
+        return lambda pk: 1.0
+    newest = latest_of_runs(run_ids, DEFAULT_METRIC)
+
+    def hours(pk: str) -> float | None:
+        point = newest.get(pk)
+        spent = getattr(point, x, None) if point else None
+        return point.device_hours / spent if point and spent and point.device_hours else None
+
+    return hours
+
+
+def _own_group(
+    task: str, model: str, evidence: list[Evidence], budget: float | None, hours: Callable | None
+) -> Payload:
+    """All numbers of a group at once: pooling is done for its recipes side by side."""
+    pinned = [each.pinned for each in evidence]
+    ceilings = estimates.ceilings([each.fits for each in evidence])
+    efficiency = estimates.parameters(pinned, "B")
+    shares = estimates.computes_to_share([each.fits for each in evidence])
+    rates: list[Said] = _rates(evidence, budget, hours)
+    rows = [_own_row(*one) for one in zip(evidence, ceilings, efficiency, shares, rates, strict=True)]
+    group = _group(task, model, "device-hours", rows)
+    by_row = {id(row): each for row, each in zip(rows, evidence, strict=True)}
+    return group | {"answer": group_answer(group["rows"], [by_row[id(row)].fits for row in group["rows"]])}
+
+
+def _rates(evidence: list[Evidence], budget: float | None, hours: Callable | None) -> list[Said]:
+    if budget is None or hours is None:
+        return [(np.nan, None, None)] * len(evidence)
+    runs = {id(fit): run.pk for each in evidence for run, fit in zip(each.runs, each.fits, strict=True)}
+
+    def compute(fit: RunFit) -> float | None:
+        unit = hours(runs[id(fit)])
+        return None if unit is None else budget * unit
+
+    return estimates.rates_at([each.pinned for each in evidence], compute)
+
+
+def _own_row(
+    evidence: Evidence, ceiling: Payload, efficiency: Said, share: Said | None, rate: Said
+) -> Payload:
+    first = evidence.runs[0]
+    recipe = first.revision.recipe if first.revision else None
+    facts = facts_of(evidence.fits, evidence.forecasts)
+    known = ceiling["identified"]
+    c90 = share or (None, None, None)
+    b = efficiency if known and np.isfinite(efficiency[0]) else (None, None, None)
+    expected = rate if np.isfinite(rate[0]) and None not in rate else (None, None, None)
+    return {
+        "recipe": recipe.name if recipe else first.name,
+        "recipe_slug": recipe.slug if recipe else None,
+        "revision": first.revision.number if first.revision else None,
+        "published": False,
+        "source": "",
+        "seeds": facts.seeds,
+        "identified_seeds": facts.pinned,
+        "runs": [run.pk for run in evidence.runs],
+        "run_rows": [_run_row(*each) for each in zip(evidence.runs, evidence.fits, evidence.forecasts, strict=True)],
+        "ceiling": ceiling,
+        "A": ceiling["value"], "lo": ceiling["lo"], "hi": ceiling["hi"],
+        "B": b[0], "B_lo": b[1], "B_hi": b[2], "B_text": amount_span(b, lambda v: f"{v:.2f}"),
+        "c90": c90[0], "c90_lo": c90[1], "c90_hi": c90[2], "c90_text": amount_span(c90, words.amount),
+        "at_budget": expected[0], "at_budget_lo": expected[1], "at_budget_hi": expected[2],
+        "at_budget_text": words.rate(expected[0], expected[1:]), "at_budget_span": _rate_span(expected),
+        "evidence": GRADES[facts.grade], "evidence_grade": facts.grade, "evidence_mark": MARKS[facts.grade],
+        "evidence_words": facts.sentences,
+    }  # fmt: skip
+
+
+def _run_row(run: Run, fit: RunFit, forecast: Forecast | None) -> Payload:
+    """One run behind a row."""
+    return {
+        "id": run.pk,
+        "label": label_of(run),
+        "state": run.state,
+        "ceiling": estimates.ceilings([[fit]])[0],
+        "n": fit.n,
+        "r2": fit.r2,
+        "window_text": f"{words.amount(fit.window[0])} to {words.amount(fit.window[1])} h",
+        "status": fit.status,
+        "message": fit.message,
+        "forecast": forecast.words if forecast else "",
+        "held": forecast.held if forecast else None,
+    }
+
+
+def amount_span(said: Sequence[float | None], show: Callable[[float], str]) -> str:
+    """An interval in words: "2.61 to 3.40", an open end as such; nothing without a value."""
+    if said[0] is None or (said[1] is None and said[2] is None):
+        return ""
+    lo, hi = ("open" if end is None else show(end) for end in said[1:])
+    return f"{lo} to {hi}"
+
+
+def _rate_span(said: Sequence[float | None]) -> str:
+    return amount_span(said, lambda value: words.rate(value, (said[1], said[2])))
+
+
+def published_groups() -> list[Payload]:
+    """The published curves, grouped by their task and model. Their R0 is not published: no pass rate at a budget."""
+    grouped: dict[tuple[str, str, str], list[Payload]] = defaultdict(list)
+    for reference in ReferenceFit.objects.all():
+        grouped[reference.task, reference.model, reference.unit].append(_published_row(reference))
+    return [
+        _group(task, model, unit, rows) for (task, model, unit), rows in sorted(grouped.items(), reverse=True)
+    ]
+
+
+def _published_row(reference: ReferenceFit) -> Payload:
+    ceiling = published_ceiling(reference)
+    c90 = curve.compute_for(SHARE_OF_GAIN, r0=0.0, a=1.0, b=reference.b, c_mid=reference.c_mid)
+    empty = ("B_lo", "B_hi", "c90_lo", "c90_hi", "at_budget", "at_budget_lo", "at_budget_hi")
+    return dict.fromkeys(empty) | {
+        "recipe": reference.name,
+        "recipe_slug": reference.slug,
+        "revision": None,
+        "published": True,
+        "source": reference.source,
+        "margin": reference.margin,
+        "seeds": None,
+        "identified_seeds": None,
+        "runs": [],
+        "run_rows": [],
+        "ceiling": ceiling,
+        "A": reference.a, "lo": ceiling["lo"], "hi": ceiling["hi"], "B": reference.b,
+        "B_text": "", "c90": c90, "c90_text": "", "at_budget_text": "–", "at_budget_span": "",
+        "evidence": "published", "evidence_grade": None, "evidence_mark": "", "evidence_words": [],
+    }  # fmt: skip
+
+
+def _group(task: str, model: str, unit: str, rows: list[Payload]) -> Payload:
+    """Sort, rank, and give the group one scale for its whiskers."""
+    ranked = sorted((row for row in rows if row["A"] is not None), key=lambda row: -row["A"])
+    unranked = [row for row in rows if row["A"] is None]
+    ranks = compare.rank([(row["A"], row["lo"], row["hi"]) for row in ranked])
+    for row, rank in zip(ranked, ranks, strict=True):
+        row |= {"rank": rank, "tied": ranks.count(rank) > 1, "tie_group": rank}
+    for row in unranked:
+        row |= {"rank": None, "tied": False, "tie_group": None}
+    ends = [end for row in rows for end in (row["lo"], row["hi"]) if end is not None]
+    scale = [max(0.0, min(ends) - 0.05), min(1.0, max(ends) + 0.05)] if ends else [0.0, 1.0]
+    return {
+        "task": task,
+        "model": model,
+        "unit": unit,
+        "published": bool(rows) and all(row["published"] for row in rows),
+        "axis": DEFAULT_AXIS,
+        "rows": ranked + unranked,
+        "scale": scale,
+        "answer": [],
+    }
+
+
+def in_order(rows: Sequence[Payload], sort: str) -> list[Payload]:
+    """Rows sorted by another column, the best first, what is not known last; ranks stay those of the ceiling."""
+    if sort not in SORTS:
+        return list(rows)
+    name, sign = SORTS[sort]
+    known = [row for row in rows if row[name] is not None]
+    return sorted(known, key=lambda row: sign * row[name]) + [row for row in rows if row[name] is None]
+
+
+SORTS: dict[str, tuple[str, float]] = {
+    "b": ("B", -1.0),
+    "c90": ("c90", 1.0),
+    "rate": ("at_budget", -1.0),
+    "seeds": ("seeds", -1.0),
+    "evidence": ("evidence_grade", -1.0),
+}

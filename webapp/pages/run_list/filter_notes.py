@@ -1,0 +1,64 @@
+"""What the list says of a filter that was understood but may not mean what its author thinks."""
+
+from collections.abc import Iterator
+
+from webapp.accounts.models import Project
+from webapp.pages.run_list.listing import ListState
+from webapp.recipes.models import Recipe
+from webapp.runs.filtering import Compiled
+from webapp.runs.filtering.errors import nearest
+from webapp.runs.filtering.fields import BY_NAME
+from webapp.runs.filtering.tree import And, Node, Not, Or, Word, comparisons
+
+MISSING_VIEW = "This view does not exist any more, or is not shared with you. You see all runs."
+
+
+def notes(compiled: Compiled, state: ListState, project: Project) -> list[str]:
+    """Sentences in the order of the filter; a query only where it names a recipe or a person."""
+    found = [MISSING_VIEW] if state.view_missing else []
+    recipes = _named(compiled, "recipe")
+    if recipes:
+        known = {
+            text.lower()
+            for pair in Recipe.objects.filter(project=project).values_list("slug", "name")
+            for text in pair
+        }
+        found += [_unknown("recipe", name, known, state) for name in recipes if name.lower() not in known]
+    people = [name for field in ("by", "user") for name in _named(compiled, field) if name.lower() != "me"]
+    if people:
+        known = {name.lower() for name in project.members.values_list("username", flat=True)}
+        found += [_unknown("member", name, known, state) for name in people if name.lower() not in known]
+    return found + [_field_as_word(word) for word in _words(compiled.node) if word.lower() in BY_NAME]
+
+
+def _named(compiled: Compiled, field: str) -> list[str]:
+    """Whole names (no patterns, no parts) that the filter asks for."""
+    return [
+        value.text
+        for comparison in comparisons(compiled.node)
+        if comparison.field == field and comparison.op != "~"
+        for value in comparison.values
+        if value.quoted or ("*" not in value.text and value.text.lower() != "none")
+    ]
+
+
+def _unknown(what: str, name: str, known: set[str], state: ListState) -> str:
+    hint = nearest(name, sorted(known))
+    named = f"The view “{state.view}” names" if state.view and not state.changed else "This filter names"
+    question = f" {hint[:1].upper()}{hint[1:]}" if hint else ""
+    return f"{named} the {what} “{name}”, which this project does not have (any more).{question}"
+
+
+def _field_as_word(word: str) -> str:
+    example = BY_NAME[word.lower()].example
+    return f"“{word}” is searched for as a word. To compare, write for example {example}"
+
+
+def _words(node: Node | None) -> Iterator[str]:
+    if isinstance(node, Word):
+        yield node.text
+    elif isinstance(node, Not):
+        yield from _words(node.item)
+    elif isinstance(node, And | Or):
+        for item in node.items:
+            yield from _words(item)

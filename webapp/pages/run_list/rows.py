@@ -1,0 +1,90 @@
+"""Rows of the runs list: everything about a page of runs in a constant number of queries, none of them for points."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webapp.alarms.models import Alarm
+from webapp.alarms.selectors import active_alarms
+from webapp.curves import answers
+from webapp.curves.axes import DEFAULT_LEVEL
+from webapp.curves.models import Fit
+from webapp.pages.run.alarms import is_unjudged, mark_words
+from webapp.runs.models import Run, Summary
+
+SCALE_MARGIN = 0.05
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run as the list shows it."""
+
+    run: Run
+    spark: Sequence[float]
+    latest: float | None
+    latest_stderr: float | None
+    used_hours: float | None
+    share: float | None  # of the budget; None without a budget
+    ceiling: dict[str, Any] | None  # None: no fit yet
+    alarms: Sequence[Alarm] = ()  # active ones, the worst first
+
+    @property
+    def alarm_words(self) -> str:
+        """The active alarms in full, for the mark's tooltip."""
+        return mark_words(self.alarms)
+
+    @property
+    def unjudged(self) -> bool:
+        """Whether no mark means nothing, because nobody judges the newest records."""
+        return is_unjudged(self.run)
+
+
+def rows_of(runs: Sequence[Run]) -> list[Row]:
+    """One query for any number of runs that come with their summaries: the active alarms."""
+    alarms = active_alarms([run.pk for run in runs])
+    return [_row(run, alarms.get(run.pk, [])) for run in runs]
+
+
+def _row(run: Run, alarms: Sequence[Alarm]) -> Row:
+    summary = summary_of(run)
+    used = summary.used_hours
+    return Row(
+        run=run,
+        spark=summary.spark,
+        latest=summary.pass_rate,
+        latest_stderr=summary.pass_rate_stderr,
+        used_hours=used,
+        share=min(1.0, (used or 0.0) / run.budget_hours) if run.budget_hours else None,
+        ceiling=ceiling_of(run),
+        alarms=alarms,
+    )
+
+
+def summary_of(run: Run) -> Summary:
+    """The run's summary; an empty one where it has reported nothing yet."""
+    return getattr(run, "summary", None) or Summary(run=run)
+
+
+def ceiling_of(run: Run) -> dict[str, Any] | None:
+    """The ceiling of the newest fit as a payload with words; None before the first fit."""
+    summary = summary_of(run)
+    if not summary.fit_status:
+        return None
+    known = summary.ceiling_lo is not None or summary.ceiling_hi is not None
+    interval = (summary.ceiling_lo, summary.ceiling_hi) if known else None
+    return answers.ceiling(summary.fit_status, interval, summary.ceiling, summary.level or DEFAULT_LEVEL)
+
+
+def stored_ceiling(fit: Fit) -> dict[str, Any]:
+    """The ceiling of a stored fit as a payload with words."""
+    interval = tuple(fit.intervals["A"]) if fit.intervals else None
+    value = fit.params["A"] if fit.params else None
+    return answers.ceiling(fit.status, interval, value, fit.level)
+
+
+def shared_scale(ceilings: Sequence[dict[str, Any] | None]) -> tuple[float, float]:
+    """One scale for all whiskers of a column: from the least to the greatest end, with a margin, within [0, 1]."""
+    ends = [c[end] for c in ceilings if c for end in ("lo", "hi") if c[end] is not None]
+    if not ends:
+        return 0.0, 1.0
+    return max(0.0, min(ends) - SCALE_MARGIN), min(1.0, max(ends) + SCALE_MARGIN)
