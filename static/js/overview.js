@@ -1,20 +1,5 @@
-// Overview: says when the server is away, and loads the whole page once the first run is there.
+// Overview: loads the whole page once the first run is there. The page's banner says when the server is away.
 import "./leaving.js";
-
-const banner = document.getElementById("banner");
-let since = new Date();
-
-document.addEventListener("htmx:afterRequest", (event) => {
-  if (event.target.id !== "o-live") return;
-  const { xhr, successful } = event.detail;
-  if (successful || xhr?.status === 204) {
-    since = new Date();
-    banner.hidden = true;
-    return;
-  }
-  banner.textContent = `The server does not answer. You see the state of ${since.toLocaleTimeString()}; trying again.`;
-  banner.hidden = false;
-});
 
 document.addEventListener("htmx:oobAfterSwap", () => {
   const live = document.getElementById("o-live");

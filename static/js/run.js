@@ -226,7 +226,6 @@ addEventListener("resize", () => { if (!chart.hidden && chart.clientWidth < NARR
 show(payload);
 
 keepAsking({
-  banner: document.getElementById("banner"),
   ended: () => payload.ended,
   ask: async () => {
     if (asking) return;

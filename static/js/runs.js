@@ -108,7 +108,7 @@ async function ask() {
   const known = here.dataset.cursor;
   const headers = { "HX-Request": "true", "X-Cursor": known };
   const response = await fetch(here.dataset.url, { headers, credentials: "same-origin", cache: "no-store" });
-  if (response.redirected) throw Object.assign(new Error("You have been signed out. Reload the page to sign in again."), { final: true });
+  if (response.redirected || response.status === 401) throw Object.assign(new Error("signed out"), { signedOut: true });
   if (!response.ok) throw new Error(`status ${response.status}`);
   if (response.status === 204 || table() !== here || here.dataset.cursor !== known) return;
   if (response.headers.get("X-Reload")) {
@@ -151,6 +151,5 @@ if (form) {
   keepAsking({
     ask,
     ended: () => table()?.dataset.live !== "yes",
-    banner: document.getElementById("connection"),
   });
 }

@@ -159,4 +159,4 @@ async function ask() {
 document.addEventListener("theme-changed", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 draw();
-keepAsking({ ask, ended: () => !live, banner: node("banner") });
+keepAsking({ ask, ended: () => !live });

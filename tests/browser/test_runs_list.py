@@ -168,9 +168,9 @@ def test_by_keyboard_alone_and_the_page_says_when_the_server_is_away(page, make_
     page.keyboard.press("Escape")
 
     page.context.set_offline(True)
-    expect(page.locator("#connection")).to_contain_text("The server does not answer")
+    expect(page.locator("#banner")).to_contain_text("The server does not answer")
     page.context.set_offline(False)
-    expect(page.locator("#connection")).to_be_hidden(timeout=20_000)
+    expect(page.locator("#banner")).to_be_hidden(timeout=20_000)
 
 
 def test_empty_and_narrow(new_page, user, make_run):

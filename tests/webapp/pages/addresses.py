@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Things:
-    """What the addresses need: a run with a curve, another one, a recipe, a link to a chart that is shared."""
+    """What the addresses need: a run with a curve, another one, a recipe, a study, a link to a shared chart."""
 
     run: str
     other_run: str
     recipe: str
+    study: str
     share: str
 
 
@@ -24,6 +25,10 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "run": lambda it: f"/runs/{it.run}",
     "compare": lambda it: f"/compare?run={it.run}&run={it.other_run}",
     "leaderboard": lambda it: "/leaderboard",
+    "studies": lambda it: "/studies",
+    "study": lambda it: f"/studies/{it.study}",
+    "new-study": lambda it: "/studies/new",
+    "planner": lambda it: "/planner",
     "recipes": lambda it: "/recipes",
     "recipe": lambda it: f"/recipes/{it.recipe}",
     "new-revision": lambda it: f"/recipes/{it.recipe}/new",
@@ -36,7 +41,10 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "sign-in": lambda it: "/sign-in",
 }
 NOT_PAGES = {
-    "launch-hints", "run-figure", "run-stop", "run-resume", "leaderboard-csv", "revision-hints", "revoke-share",
+    "launch-check", "run-figure", "run-log", "run-stop", "run-resume", "runs-complete", "runs-bulk",
+    "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
+    "leaderboard-csv", "leaderboard-efficiency", "study-preview", "study-state", "study-csv",
+    "study-add-run", "study-remove-run", "study-seeds", "study-stop", "revision-hints", "revoke-share",
     "shared-picture", "palette", "alive", "revoke-token", "choose-project", "sign-out",
 }  # fmt: skip
 WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
@@ -46,6 +54,8 @@ FRAMEABLE = {"embed"}
 def make_things(user, make_run) -> Things:
     """Two runs with curves and a link to one of them; through the services."""
     from webapp.shares.services import create_share
+    from webapp.studies.planning import Asked
+    from webapp.studies.services import create_study
 
     run, other = make_run(30, name="ScaleRL, wide batch"), make_run(24, a=0.5, seed=1, name="GRPO")
     question = {"run": run.pk, "metric": "eval/pass_rate", "cutoff": None, "lo": None, "x": "device_hours"}
@@ -53,4 +63,11 @@ def make_things(user, make_run) -> Things:
         user=user, project=run.project, kind="run", title="A curve", question=question | {"scale": "log"},
         days=None,
     )  # fmt: skip
-    return Things(run=run.pk, other_run=other.pk, recipe="tiny-scalerl", share=token)
+    study = create_study(
+        user=user, project=run.project, name="What matters", kind="leave_one_out",
+        asked=Asked(
+            recipe="tiny-scalerl", revision=None, changes=("loss=dapo",), seeds=(0,), task="arithmetic",
+            model="tiny-arithmetic", budget_hours=16.0,
+        ),
+    )  # fmt: skip
+    return Things(run=run.pk, other_run=other.pk, recipe="tiny-scalerl", study=study.pk, share=token)

@@ -14,7 +14,8 @@ from webapp.pages.search import search
 from webapp.runs.models import Run
 
 STRICT = {
-    "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'",
+    "default-src 'none'", "script-src 'self'", "style-src 'self'",
+    "style-src-attr 'unsafe-inline'", "connect-src 'self'", "frame-ancestors 'none'",
     "img-src 'self' data: blob:", "form-action 'self'", "base-uri 'none'",
 }  # fmt: skip
 FEW_MILLISECONDS, PATIENCE_SECONDS = 30, 20

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import prefetch_related_objects
+
 from webapp.alarms.models import Alarm
 from webapp.alarms.selectors import active_alarms
 from webapp.curves import answers
@@ -40,7 +42,8 @@ class Row:
 
 
 def rows_of(runs: Sequence[Run]) -> list[Row]:
-    """One query for any number of runs that come with their summaries: the active alarms."""
+    """One query for any number of runs, the active alarms, and one for the summaries of those that come without."""
+    prefetch_related_objects(runs, "summary")
     alarms = active_alarms([run.pk for run in runs])
     return [_row(run, alarms.get(run.pk, [])) for run in runs]
 
