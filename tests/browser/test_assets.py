@@ -55,3 +55,4 @@ def test_charts_are_drawn_by_hashed_scripts(open_context, collected_server, user
     assert any("plotly" in url for url in scripts)
     assert all(len(url.rsplit(".", 2)[1]) == 12 for url in scripts), scripts
     assert page.evaluate(DRAW_EACH, sorted(KEPT)) == ""
+    page.close()  # it would go on asking after its session is gone

@@ -24,7 +24,7 @@ def test_keys_do_what_the_list_of_keys_says(page, make_run):
 
     page.keyboard.press("/")
     page.keyboard.type("gct?")
-    expect(page.get_by_label("Search")).to_have_value("gct?")
+    expect(page.locator("#filter")).to_have_value("gct?")
     expect(keys).to_be_hidden()
     page.locator("h1").click()
     page.keyboard.press("t")
@@ -58,7 +58,7 @@ def test_the_palette_finds_a_run_an_action_and_a_page(page, make_run):
     page.keyboard.type("batch narrow")
     option = page.get_by_role("option", name=re.compile("narrow batch"))
     expect(option).to_have_attribute("aria-selected", "true")
-    expect(page.get_by_role("option")).to_have_count(1)
+    expect(page.locator("#palette").get_by_role("option")).to_have_count(1)
     look(page, "palette")
     assert field.get_attribute("aria-activedescendant") == option.get_attribute("id")
     page.keyboard.press("Enter")
@@ -83,7 +83,7 @@ def test_a_server_that_goes_away_is_said_on_any_page_and_what_was_asked_comes(pa
     page.goto("/runs")
     page.context.set_offline(True)
 
-    page.get_by_label("Search").fill("bet")
+    page.locator("#filter").fill("bet")
     expect(page.locator("#banner")).to_contain_text("does not answer")
     page.context.set_offline(False)
 
@@ -104,10 +104,10 @@ def test_a_session_that_ended_elsewhere_is_said(page, new_page, make_run, user):
     cookies = page.context.cookies()
     page.context.clear_cookies()
 
-    page.get_by_label("Search").fill("bet")
+    page.locator("#filter").fill("bet")
     expect(page.locator("#banner")).to_contain_text("signed out")
     expect(page.get_by_role("heading", name="Sign in")).to_have_count(0)
-    expect(page.get_by_label("Search")).to_have_value("bet")
+    expect(page.locator("#filter")).to_have_value("bet")
 
     page.context.add_cookies(cookies)
     other = page.context.new_page()
@@ -140,16 +140,16 @@ def test_long_waits_are_seen_and_the_server_s_refusal_is_said(page, make_run):
     make_run(0, name="alpha")
     page.goto("/runs")
     held = []
-    page.route("**/runs?q=*", lambda route: held.append(route))
+    page.route("**/runs?filter=*", lambda route: held.append(route))
 
-    page.get_by_label("Search").fill("bet")
+    page.locator("#filter").fill("bet")
     expect(page.locator("#progress-line")).to_be_visible()
     held[0].fulfill(status=500, body="")
 
     expect(page.locator("#progress-line")).to_be_hidden()
     expect(page.locator("#banner")).to_contain_text("could not do this (500)")
-    page.unroute("**/runs?q=*")
-    page.get_by_label("Search").fill("alp")
+    page.unroute("**/runs?filter=*")
+    page.locator("#filter").fill("alp")
     expect(page.locator("#banner")).to_be_hidden()
 
 
@@ -188,7 +188,7 @@ def test_readers_with_colours_of_their_own_see_what_is_chosen(page, make_run):
     page.emulate_media(forced_colors="active")
     page.goto("/runs")
 
-    outline = page.locator("nav [aria-current]").evaluate("node => getComputedStyle(node).outlineStyle")
+    outline = page.locator("nav[aria-label=Pages] [aria-current]").evaluate("node => getComputedStyle(node).outlineStyle")
     assert outline == "solid"
     page.keyboard.press("Control+k")
     chosen = page.locator("[role=option][aria-selected=true]")
