@@ -72,8 +72,8 @@ def questions(live: "Live") -> list[Question]:
     many = lambda i: "&".join(f"run={done[(i + 3 * j) % len(done)]}" for j in range(COMPARED))
     return [
         Question("list, first page", lambda i: "/runs", 100),
-        Question("list, filtered by state", lambda i: "/runs?q=state:failed", 100),
-        Question("list, filtered by a word", lambda i: "/runs?q=dapo", 100),
+        Question("list, filtered by state", lambda i: "/runs?filter=state:failed", 100),
+        Question("list, filtered by a word", lambda i: "/runs?filter=dapo", 100),
         Question("list, best ceiling first", lambda i: "/runs?sort=-ceiling", 100),
         Question("list, last page", lambda i: f"/runs?page={deep}", 100),
         Question("list, refreshed by htmx", lambda i: "/runs", 100, htmx=True),
