@@ -168,7 +168,7 @@ def test_polling_ends_soon_after_the_run(page, make_run):
     expect(page.locator("#state")).to_have_text("succeeded, attempt 1")
 
     for number in range(1, 8):  # a last batch may still be on its way
-        for _ in range(2_000):  # an answer sets the next timer when it has been read, which may be after a look at it
+        for _ in range(2_000):  # an answer sets the next timer only when it has been read
             if len(asked) == number:
                 break
             page.clock.fast_forward(11_000)
