@@ -188,7 +188,8 @@ def test_readers_with_colours_of_their_own_see_what_is_chosen(page, make_run):
     page.emulate_media(forced_colors="active")
     page.goto("/runs")
 
-    outline = page.locator("nav[aria-label=Pages] [aria-current]").evaluate("node => getComputedStyle(node).outlineStyle")
+    here = page.locator("nav[aria-label=Pages] [aria-current]")
+    outline = here.evaluate("node => getComputedStyle(node).outlineStyle")
     assert outline == "solid"
     page.keyboard.press("Control+k")
     chosen = page.locator("[role=option][aria-selected=true]")

@@ -52,7 +52,7 @@ def test_a_launched_run_is_watched_until_its_fit(stack_with_model, open_context)
     assert re.fullmatch(r"0\.\d+|not identified yet", ceiling)
     assert page.evaluate("window.stayed") is True, "the page was loaded again"
 
-    page.get_by_role("link", name="Log").click()
+    page.get_by_role("link", name="Log", exact=True).click()
     expect(page.locator("#log")).to_contain_text("device-hours")
     page.goto("/runs")
     row = page.get_by_role("row", name=re.compile("seed 11|ScaleRL")).first
