@@ -49,10 +49,10 @@ MODES: dict[str, dict[str, Any]] = {
 }
 COMMON: dict[str, Any] = {
     "task.options": "{min_digits: 2, max_digits: 2, train_prompts: 2048, held_out_pool: 1024}",
-    "rollout.prompts_per_step": 16,
-    "rollout.generations_per_prompt": 8,
-    "rollout.max_in_flight_prompts": 128,  # a whole block of PPO-off-policy-8
-    "rollout.max_untrained_prompts": 32,  # PipelineRL alone: what waits is at most two batches
+    "rollout.prompts_per_step": 32,
+    "rollout.generations_per_prompt": 16,
+    "rollout.max_in_flight_prompts": 256,  # a whole block of PPO-off-policy-8
+    "rollout.max_untrained_prompts": 64,  # PipelineRL alone: what waits is at most two batches
     "curriculum.mode": "uniform",
     "optimizer.lr": 5e-5,
     "eval.every_steps": 8,  # also the end of a block
