@@ -1,6 +1,6 @@
 """Curves of many runs at once, in one query whatever their number: every point, or some that stay where they are."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ from django.db import connection
 
 import scaling
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
-from webapp.curves.fitting import Curve, Question, fit_curve
+from webapp.curves.fitting import Curve, Question, curve_from, fit_curve
 from webapp.runs.models import Point
 from webapp.runs.selectors import effective
 
@@ -26,22 +26,7 @@ def curves_of(
     found: dict[str, list[tuple]] = {}
     for run_id, *row in known.values_list("series__run_id", x, *_COLUMNS):
         found.setdefault(run_id, []).append(tuple(row))
-    return {run_id: _curve(rows) for run_id, rows in found.items()}
-
-
-def _curve(rows: Sequence[tuple]) -> Curve:
-    start = [row for row in rows if row[0] <= 0]
-    later = [row for row in rows if row[0] > 0]
-    number = lambda value: np.nan if value is None else value
-    return Curve(
-        x=np.array([row[0] for row in later], float),
-        y=np.array([row[3] for row in later], float),
-        se=np.array([number(row[4]) for row in later], float),
-        step=np.array([row[1] for row in later], int),
-        hours=np.array([number(row[2]) for row in later], float),
-        start=tuple(row[3] for row in start),
-        start_se=start[0][4] if start else None,
-    )
+    return {run_id: curve_from(rows) for run_id, rows in found.items()}
 
 
 def fits_of(curves: dict[str, Curve], question: Question | None = None) -> "dict[str, scaling.Fit]":

@@ -1,7 +1,7 @@
 """From stored points to a `scaling.Fit`: which points a question means, and one cached fit for each answer."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -65,16 +65,22 @@ def curve_of(run: Run, x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC) -> C
     """Every effective (not superseded), unsampled point of the run's series; points without that x are left out."""
     points = [p for p in effective_points(run, metric) if getattr(p, x) is not None]
     points.sort(key=lambda p: getattr(p, x))
-    at_zero = [p for p in points if getattr(p, x) <= 0]
-    later = [p for p in points if getattr(p, x) > 0]
+    return curve_from([(getattr(p, x), p.step, p.device_hours, p.value, p.stderr) for p in points])
+
+
+def curve_from(rows: Sequence[tuple]) -> Curve:
+    """The curve of rows (x, step, device-hours, value, standard error), ascending in x; hours and error may be None."""
+    start = [row for row in rows if row[0] <= 0]
+    later = [row for row in rows if row[0] > 0]
+    number = lambda value: np.nan if value is None else value
     return Curve(
-        x=np.array([getattr(p, x) for p in later], float),
-        y=np.array([p.value for p in later], float),
-        se=np.array([np.nan if p.stderr is None else p.stderr for p in later], float),
-        step=np.array([p.step for p in later], int),
-        hours=np.array([np.nan if p.device_hours is None else p.device_hours for p in later], float),
-        start=tuple(p.value for p in at_zero),
-        start_se=at_zero[0].stderr if at_zero else None,
+        x=np.array([row[0] for row in later], float),
+        y=np.array([row[3] for row in later], float),
+        se=np.array([number(row[4]) for row in later], float),
+        step=np.array([row[1] for row in later], int),
+        hours=np.array([number(row[2]) for row in later], float),
+        start=tuple(row[3] for row in start),
+        start_se=start[0][4] if start else None,
     )
 
 

@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from inspect import signature
 from typing import Any
 
 from django.http import QueryDict
 
 from webapp.accounts.models import Project
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
-from webapp.curves.comparison.compare import comparison
 from webapp.curves.models import ReferenceFit
 from webapp.errors import InvalidInput, NotFound
 from webapp.runs.models import Run
@@ -18,11 +16,8 @@ from webapp.shares.models import Share
 
 MOST_CURVES, MOST_RUNS = 12, 36  # on one chart; runs that are grouped by recipe
 SCALES = ("log", "linear")
-GROUPS_RUNS = (
-    "by" in signature(comparison).parameters
-)  # comparisons of recipes, and the slope view, came together
-VIEWS = ("rate", "share", "slope") if GROUPS_RUNS else ("rate", "share")
-BY = ("run", "recipe") if GROUPS_RUNS else ("run",)
+VIEWS = ("rate", "share", "slope")
+BY = ("run", "recipe")
 Question = dict[str, Any]
 
 

@@ -1,7 +1,5 @@
 """Reading shares."""
 
-from collections.abc import Callable
-from inspect import signature
 from typing import Any
 
 from django.db.models import QuerySet
@@ -41,8 +39,8 @@ def _run(share: Share) -> Drawing:
     if run is None:
         raise NotFound(GONE)
     window = {"cutoff": asked["cutoff"], "window_lo": asked["lo"]}
-    more = _understood(run_figure, robust=asked.get("robust", False))
-    figure = run_figure(run, x=asked["x"], metric=asked["metric"], **window, **more)
+    robust = asked.get("robust", False)
+    figure = run_figure(run, x=asked["x"], metric=asked["metric"], robust=robust, **window)
     return run_drawing(run, figure, asked["scale"])
 
 
@@ -54,11 +52,6 @@ def _comparison(share: Share) -> Drawing:
     references = list(ReferenceFit.objects.filter(slug__in=asked["refs"])) if asked["refs"] else []
     if not runs and not references:
         raise NotFound(GONE)
-    more = _understood(comparison, by=asked.get("by", "run"))
-    payload = comparison(runs, references, x=asked["x"], view=asked["view"], **more)
+    by = asked.get("by", "run")
+    payload = comparison(runs, references, x=asked["x"], view=asked["view"], by=by)
     return comparison_drawing(payload, asked["scale"])
-
-
-def _understood(ask: Callable[..., Any], **options: Any) -> dict[str, Any]:
-    """The options that a question of `webapp.curves` takes: a chart that does not know one is the same without it."""
-    return {name: value for name, value in options.items() if name in signature(ask).parameters}

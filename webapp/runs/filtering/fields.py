@@ -51,123 +51,113 @@ class Field:
     aliases: tuple[str, ...] = ()
 
 
-def _fields() -> tuple[Field, ...]:
-    recipe = ("revision__recipe__slug", "revision__recipe__name")
-    return (
-        Field(
-            "state",
-            Kind.CHOICE,
-            "State of the run, or unfinished, ended, waiting.",
-            "state:running,failed",
-            ("state",),
-        ),
-        Field("recipe", Kind.TEXT, "Name or slug of the recipe.", "recipe:scalerl", recipe, nullable=True),
-        Field(
-            "revision",
-            Kind.WHOLE,
-            "Number of the recipe's revision.",
-            "revision >= 2",
-            ("revision__number",),
-            nullable=True,
-        ),
-        Field("task", Kind.TEXT, "What it trains on.", "task:arithmetic", ("task",)),
-        Field("model", Kind.TEXT, "What it starts from; * stands for anything.", "model:qwen*", ("model",)),
-        Field("seed", Kind.WHOLE, "Random seed.", "seed:0,1,2", ("seed",)),
-        Field("name", Kind.TEXT, "Name of the run.", 'name ~ "first try"', ("name",)),
-        Field(
-            "by",
-            Kind.TEXT,
-            "Who launched it; me is you.",
-            "by:me",
-            ("created_by__username",),
-            nullable=True,
-            aliases=("user",),
-        ),
-        Field(
-            "alarm",
-            Kind.ALARM,
-            "active, any (also past), none, critical, warning, or a rule's name.",
-            "alarm:active",
-        ),
-        Field("tag", Kind.TAG, "A tag of the run.", "tag:paper"),
-        Field("id", Kind.TEXT, "Id of the run; with : its beginning is enough.", "id:7k2m", ("id",)),
-        Field(
-            "origin", Kind.CHOICE, "launched here, or tracked from elsewhere.", "origin:tracked", ("origin",)
-        ),
-        Field(
-            "created",
-            Kind.TIME,
-            "When it was launched. A time (UTC), or how long ago: > 2d is within the last two days.",
-            "created > 2d",
-            ("created_at",),
-        ),
-        Field("age", Kind.AGE, "How long ago it was launched.", "age > 12h", ("created_at",)),
-        Field(
-            "started", Kind.TIME, "When training began.", "started > today", ("started_at",), nullable=True
-        ),
-        Field("ended", Kind.TIME, "When it ended.", "ended < 2026-11-01", ("ended_at",), nullable=True),
-        Field("attempt", Kind.WHOLE, "Number of the current attempt.", "attempt > 1", ("attempt_number",)),
-        Field(
-            "budget", Kind.NUMBER, "Budget in device-hours.", "budget > 100", ("budget_hours",), nullable=True
-        ),
-        Field(
-            "used",
-            Kind.NUMBER,
-            "Device-hours spent so far.",
-            "used < 0.5",
-            ("summary__used_hours",),
-            nullable=True,
-        ),
-        Field(
-            "pass_rate",
-            Kind.NUMBER,
-            "The newest held-out pass rate.",
-            "pass_rate > 0.5",
-            ("summary__pass_rate",),
-            nullable=True,
-            aliases=("latest",),
-        ),
-        Field(
-            "ceiling",
-            Kind.NUMBER,
-            "Fitted ceiling, of runs where it is identified.",
-            "ceiling >= 0.6",
-            ("summary__ceiling",),
-            nullable=True,
-        ),
-        Field(
-            "ceiling.lo",
-            Kind.NUMBER,
-            "Lower end of the ceiling's interval; also the bound of one that is not identified.",
-            "ceiling.lo > 0.55",
-            ("summary__ceiling_lo",),
-            nullable=True,
-        ),
-        Field(
-            "ceiling.hi",
-            Kind.NUMBER,
-            "Upper end of the ceiling's interval.",
-            "ceiling.hi < 0.7",
-            ("summary__ceiling_hi",),
-            nullable=True,
-        ),
-        Field("identified", Kind.FLAG, "Whether the ceiling is identified.", "identified:yes"),
-        Field(
-            "archived",
-            Kind.FLAG,
-            "Archived runs are hidden unless a filter names this field.",
-            "archived:yes",
-        ),
-        Field(
-            "config.…",
-            Kind.CONFIG,
-            "Any setting of the stored configuration, by its path.",
-            "config.loss.type = cispo",
-        ),
-    )
-
-
-FIELDS = _fields()
+_RECIPE = ("revision__recipe__slug", "revision__recipe__name")
+FIELDS = (
+    Field(
+        "state",
+        Kind.CHOICE,
+        "State of the run, or unfinished, ended, waiting.",
+        "state:running,failed",
+        ("state",),
+    ),
+    Field("recipe", Kind.TEXT, "Name or slug of the recipe.", "recipe:scalerl", _RECIPE, nullable=True),
+    Field(
+        "revision",
+        Kind.WHOLE,
+        "Number of the recipe's revision.",
+        "revision >= 2",
+        ("revision__number",),
+        nullable=True,
+    ),
+    Field("task", Kind.TEXT, "What it trains on.", "task:arithmetic", ("task",)),
+    Field("model", Kind.TEXT, "What it starts from; * stands for anything.", "model:qwen*", ("model",)),
+    Field("seed", Kind.WHOLE, "Random seed.", "seed:0,1,2", ("seed",)),
+    Field("name", Kind.TEXT, "Name of the run.", 'name ~ "first try"', ("name",)),
+    Field(
+        "by",
+        Kind.TEXT,
+        "Who launched it; me is you.",
+        "by:me",
+        ("created_by__username",),
+        nullable=True,
+        aliases=("user",),
+    ),
+    Field(
+        "alarm",
+        Kind.ALARM,
+        "active, any (also past), none, critical, warning, or a rule's name.",
+        "alarm:active",
+    ),
+    Field("tag", Kind.TAG, "A tag of the run.", "tag:paper"),
+    Field("id", Kind.TEXT, "Id of the run; with : its beginning is enough.", "id:7k2m", ("id",)),
+    Field("origin", Kind.CHOICE, "launched here, or tracked from elsewhere.", "origin:tracked", ("origin",)),
+    Field(
+        "created",
+        Kind.TIME,
+        "When it was launched. A time (UTC), or how long ago: > 2d is within the last two days.",
+        "created > 2d",
+        ("created_at",),
+    ),
+    Field("age", Kind.AGE, "How long ago it was launched.", "age > 12h", ("created_at",)),
+    Field("started", Kind.TIME, "When training began.", "started > today", ("started_at",), nullable=True),
+    Field("ended", Kind.TIME, "When it ended.", "ended < 2026-11-01", ("ended_at",), nullable=True),
+    Field("attempt", Kind.WHOLE, "Number of the current attempt.", "attempt > 1", ("attempt_number",)),
+    Field("budget", Kind.NUMBER, "Budget in device-hours.", "budget > 100", ("budget_hours",), nullable=True),
+    Field(
+        "used",
+        Kind.NUMBER,
+        "Device-hours spent so far.",
+        "used < 0.5",
+        ("summary__used_hours",),
+        nullable=True,
+    ),
+    Field(
+        "pass_rate",
+        Kind.NUMBER,
+        "The newest held-out pass rate.",
+        "pass_rate > 0.5",
+        ("summary__pass_rate",),
+        nullable=True,
+        aliases=("latest",),
+    ),
+    Field(
+        "ceiling",
+        Kind.NUMBER,
+        "Fitted ceiling, of runs where it is identified.",
+        "ceiling >= 0.6",
+        ("summary__ceiling",),
+        nullable=True,
+    ),
+    Field(
+        "ceiling.lo",
+        Kind.NUMBER,
+        "Lower end of the ceiling's interval; also the bound of one that is not identified.",
+        "ceiling.lo > 0.55",
+        ("summary__ceiling_lo",),
+        nullable=True,
+    ),
+    Field(
+        "ceiling.hi",
+        Kind.NUMBER,
+        "Upper end of the ceiling's interval.",
+        "ceiling.hi < 0.7",
+        ("summary__ceiling_hi",),
+        nullable=True,
+    ),
+    Field("identified", Kind.FLAG, "Whether the ceiling is identified.", "identified:yes"),
+    Field(
+        "archived",
+        Kind.FLAG,
+        "Archived runs are hidden unless a filter names this field.",
+        "archived:yes",
+    ),
+    Field(
+        "config.…",
+        Kind.CONFIG,
+        "Any setting of the stored configuration, by its path.",
+        "config.loss.type = cispo",
+    ),
+)
 BY_NAME = {name: field for field in FIELDS for name in (field.name, *field.aliases)}
 CONFIG = BY_NAME.pop("config.…")
 CONFIG_PREFIX = "config."
