@@ -1,6 +1,7 @@
 """From the tree of a filter to a condition over columns of runs and their summaries; points are never touched.
 
-`!=` and NOT are exact complements: a run without the value (no budget, no fit yet) is in them.
+`!=` and NOT are exact complements: a run without the value (no budget, no fit yet) is in them. So a NOT is
+carried down to the single conditions, and each of those is turned around as a whole (`_opposite`).
 """
 
 import operator
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 
-from django.db.models import Q, QuerySet
+from django.db.models import BooleanField, Case, Q, QuerySet, When
+from django.db.models import Value as Constant
 from django.utils import timezone
 
 from webapp.accounts.models import User
@@ -81,15 +83,24 @@ def narrow(runs: QuerySet[Run], text: str, *, user: User | None) -> QuerySet[Run
     return runs.filter(compile_filter(text, user=user).condition)
 
 
-def _condition(node: Node, context: _Context) -> Q:
-    if isinstance(node, Word):
-        return _word(node.text)
-    if isinstance(node, Comparison):
-        return _comparison(node, context)
+def _condition(node: Node, context: _Context, *, holds: bool = True) -> Q:
+    """The condition that a node holds, or that it does not."""
     if isinstance(node, Not):
-        return ~_condition(node.item, context)
-    parts = [_condition(item, context) for item in node.items]
-    return reduce(operator.and_ if isinstance(node, And) else operator.or_, parts)
+        return _condition(node.item, context, holds=not holds)
+    if isinstance(node, Word):
+        return _word(node.text) if holds else _opposite(_word(node.text))
+    if isinstance(node, Comparison):
+        found = _comparison(node, context)
+        return found if holds == (node.op != "!=") else _opposite(found)
+    parts = [_condition(item, context, holds=holds) for item in node.items]
+    return reduce(operator.and_ if isinstance(node, And) == holds else operator.or_, parts)
+
+
+def _opposite(condition: Q) -> Q:
+    """Everything that the condition leaves out; SQL's NOT, and Django's ~, lose rows where a joined value is null."""
+    return Q(
+        Case(When(condition, then=Constant(False)), default=Constant(True), output_field=BooleanField())
+    )
 
 
 def _word(text: str) -> Q:
@@ -103,6 +114,7 @@ def _word(text: str) -> Q:
 
 
 def _comparison(node: Comparison, context: _Context) -> Q:
+    """Whether any of the values fits; != is turned around by the caller."""
     field = _field(node, context)
     if node.op not in OPERATORS[field.kind]:
         allowed = " ".join(OPERATORS[field.kind])
@@ -110,8 +122,7 @@ def _comparison(node: Comparison, context: _Context) -> Q:
         raise FilterError(context.text, node.at, reason, f"one of {allowed}")
     if node.op in ORDER and len(node.values) > 1:
         raise FilterError(context.text, node.values[1].at, f"{node.op} takes one value")
-    found = reduce(operator.or_, (_one(field, node, value, context) for value in node.values))
-    return ~found if node.op == "!=" else found
+    return reduce(operator.or_, (_one(field, node, value, context) for value in node.values))
 
 
 def _field(node: Comparison, context: _Context) -> Field:
@@ -131,7 +142,6 @@ def _field(node: Comparison, context: _Context) -> Field:
 
 
 def _one(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
-    """Whether one value fits; != is turned around by the caller."""
     if _is_none(field, value) and node.op not in ORDER + ("~",):
         return Q(**dict.fromkeys(field.columns, None)) if field.kind is not Kind.TAG else Q(tags=[])
     try:
@@ -203,8 +213,8 @@ def _age(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
 def _flag(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
     if value.text.lower() not in FLAGS:
         raise ValueError("is neither yes nor no")
-    condition = ~Q(archived_at=None) if field.name == "archived" else Q(summary__fit_status="ok")
-    return condition if FLAGS[value.text.lower()] else ~condition
+    condition = Q(archived_at__isnull=False) if field.name == "archived" else Q(summary__fit_status="ok")
+    return condition if FLAGS[value.text.lower()] else _opposite(condition)
 
 
 def _tag(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
@@ -230,7 +240,7 @@ def _alarm(field: Field, node: Comparison, value: Value, context: _Context) -> Q
     elif text in ("critical", "warning"):
         wanted["alarms__level"] = text
     found = Q(pk__in=Run.objects.filter(**wanted).values("pk"))
-    return ~found if text == "none" else found
+    return _opposite(found) if text == "none" else found
 
 
 def _config(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
