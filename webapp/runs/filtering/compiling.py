@@ -98,9 +98,7 @@ def _condition(node: Node, context: _Context, *, holds: bool = True) -> Q:
 
 def _opposite(condition: Q) -> Q:
     """Everything that the condition leaves out; SQL's NOT, and Django's ~, lose rows where a joined value is null."""
-    return Q(
-        Case(When(condition, then=Constant(False)), default=Constant(True), output_field=BooleanField())
-    )
+    return Q(Case(When(condition, then=Constant(False)), default=Constant(True), output_field=BooleanField()))
 
 
 def _word(text: str) -> Q:
