@@ -87,13 +87,13 @@ def make_runs(points: int):
     from django.contrib.auth import get_user_model
     from django.utils import timezone
 
-    from webapp.accounts.models import Project
+    from webapp.accounts.models import Role
+    from webapp.accounts.services import create_project, set_role
     from webapp.runs.models import Point, Run, Series, State
 
     user = get_user_model().objects.create_user("bench", password="not-used-anywhere")
-    project, _ = Project.objects.get_or_create(slug="bench", defaults={"name": "Bench"})
-    project.members.set([user])
-    user.projects.set([project])
+    project = create_project(slug="bench", name="Bench")
+    set_role(project, user, Role.ADMIN)
     run, empty = (
         Run.objects.create(
             project=project, name=name, task="math", model="8b", budget_hours=16, state=State.RUNNING

@@ -54,7 +54,8 @@ def prepare(runs: int, points: int) -> None:
     from django.contrib.auth import get_user_model
     from django.core.management import call_command
 
-    from webapp.accounts.models import Project
+    from webapp.accounts.models import Project, Role
+    from webapp.accounts.services import set_role
     from webapp.assets.collect import collect_assets
     from webapp.runs.models import Run
 
@@ -63,7 +64,7 @@ def prepare(runs: int, points: int) -> None:
     user, _ = get_user_model().objects.get_or_create(username=USER)
     if not Run.objects.filter(project__slug=PROJECT).exists():
         call_command("make_data", runs=runs, points=points, project=PROJECT)
-    Project.objects.get(slug=PROJECT).members.add(user)
+    set_role(Project.objects.get(slug=PROJECT), user, Role.ADMIN)
 
 
 def session_key() -> str:

@@ -3,15 +3,15 @@
 import re
 
 import pytest
-from django.contrib.auth import get_user_model
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW
+from tests.members import member
 from webapp.runs.models import Run
 
 
 def test_signing_in_by_hand(new_page, transactional_db):
-    get_user_model().objects.create_user("grace", password="a-long-password")
+    member("grace", password="a-long-password")
     page = new_page()
 
     page.goto("/recipes")

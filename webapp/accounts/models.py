@@ -1,4 +1,4 @@
-"""People, projects and API tokens."""
+"""People, organisations, projects with their members, and API tokens."""
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
@@ -8,16 +8,52 @@ class User(AbstractUser):
     """A person who signs in."""
 
 
-class Project(models.Model):
-    """What recipes and runs belong to; its members see and change them."""
+class Organisation(models.Model):
+    """Whose projects these are. Its owners make projects and are admins of all of them."""
 
     slug = models.SlugField(unique=True)
     name = models.CharField(max_length=100)
-    members = models.ManyToManyField(User, related_name="projects")
+    owners = models.ManyToManyField(User, related_name="owned_organisations")
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
         return self.name
+
+
+class Project(models.Model):
+    """What recipes and runs belong to. Its members see them and do what their role allows (`permissions`)."""
+
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="projects")
+    slug = models.SlugField(unique=True)
+    name = models.CharField(max_length=100)
+    members = models.ManyToManyField(User, related_name="projects", through="Membership")
+    ranks_forecasters = models.BooleanField(default=False)  # shows a leaderboard of people
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Role(models.TextChoices):
+    """What a member may do; each role includes the ones before it (`webapp.accounts.permissions`)."""
+
+    VIEWER = "viewer"
+    CONTRIBUTOR = "contributor"
+    LAUNCHER = "launcher"
+    REVIEWER = "reviewer"
+    ADMIN = "admin"
+
+
+class Membership(models.Model):
+    """A person in a project, in one role."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=12, choices=Role.choices, default=Role.VIEWER, db_default=Role.VIEWER)
+
+    class Meta:
+        db_table = "accounts_project_members"  # the table from before members had roles
+        unique_together = [("project", "user")]
 
 
 class Scope(models.TextChoices):
@@ -34,8 +70,12 @@ class ApiToken(models.Model):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens", null=True)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tokens")
     run = models.ForeignKey("runs.Run", on_delete=models.CASCADE, related_name="tokens", null=True)
+    name = models.CharField(max_length=80, blank=True)  # what it is for, in its owner's words
     scope = models.CharField(max_length=10, choices=Scope.choices)
+    expires_at = models.DateTimeField(null=True)  # None: never
     digest = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+
+    role: Role | None = None  # its owner's, where `services.authenticate` found it

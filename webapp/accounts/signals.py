@@ -1,15 +1,20 @@
-"""Every new account, however it was made, belongs to the default project."""
+"""Who is made with `createsuperuser` owns the default organisation and is an admin of its first project.
+
+Every other account opens nothing until somebody makes it a member.
+"""
 
 from typing import Any
 
 from django.db.models.signals import post_save
 from django.dispatch import receiver
 
-from webapp.accounts.models import User
-from webapp.accounts.services import default_project
+from webapp.accounts.models import Role, User
+from webapp.accounts.services import default_project, set_role
 
 
 @receiver(post_save, sender=User)
-def join_default_project(instance: User, created: bool, raw: bool, **_: Any) -> None:
-    if created and not raw:
-        default_project().members.add(instance)
+def own_the_installation(instance: User, created: bool, raw: bool, **_: Any) -> None:
+    if created and not raw and instance.is_superuser:
+        project = default_project()
+        set_role(project, instance, Role.ADMIN)
+        project.organisation.owners.add(instance)

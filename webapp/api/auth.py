@@ -6,7 +6,8 @@ from django.http import HttpRequest
 from ninja.security import HttpBearer
 
 from webapp.accounts.models import ApiToken, Project, Scope
-from webapp.accounts.services import authenticate
+from webapp.accounts.permissions import grants, refusal
+from webapp.accounts.services import PERMISSION_OF_SCOPE, authenticate
 from webapp.errors import Forbidden, InvalidInput, NotFound, Unauthorized
 from webapp.runs.models import Run
 from webapp.runs.selectors import run_by_id
@@ -31,11 +32,14 @@ class BearerToken(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> ApiToken:
         found = authenticate(token.strip())
         if found is None:
-            raise Unauthorized("This token is unknown or was revoked.")
+            raise Unauthorized("This token is unknown, expired or revoked.")
         if found.run_id is not None and not self.run_token:
             raise Forbidden(f"This token can only report run {found.run_id}.")
         if LEVELS[Scope(found.scope)] < LEVELS[self.scope]:
             raise Forbidden(f"This needs a token with the scope {self.scope}; this one has {found.scope}.")
+        wanted = PERMISSION_OF_SCOPE[self.scope]
+        if found.role is not None and not grants(found.role, wanted):
+            raise Forbidden(refusal(found.role, wanted))
         refuse_nul(request)
         return found
 

@@ -1,11 +1,19 @@
-"""Who sees what: people see the projects that they are members of; anything else does not exist for them."""
+"""Who sees what: every view reaches its project, run or recipe through here, and here only is it decided.
+
+People see the projects that they are members of; anything else does not exist for them (404). Inside a project their
+role must grant what `webapp.pages.permissions` asks for the address (else 403).
+"""
 
 from typing import cast
 
+from django.core.exceptions import PermissionDenied
+from django.db.models import Exists, OuterRef, Q, Subquery
 from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 
-from webapp.accounts.models import Project, User
+from webapp.accounts.models import Membership, Organisation, Project, Role, User
+from webapp.accounts.permissions import GRANTS, Permission, grants, refusal
+from webapp.pages.permissions import needed
 from webapp.recipes.models import Recipe
 from webapp.runs.models import Run
 
@@ -18,14 +26,59 @@ def signed_in(request: HttpRequest) -> User:
 
 
 def projects_of(request: HttpRequest) -> list[Project]:
-    """The user's projects, oldest first; read once a request."""
+    """The user's projects, oldest first, each with the user's `role`; read once a request."""
     if not hasattr(request, "_projects"):
-        request._projects = list(signed_in(request).projects.order_by("pk"))  # type: ignore[attr-defined]
+        user = signed_in(request)
+        owned = Organisation.objects.filter(pk=OuterRef("organisation"), owners=user)
+        role = Membership.objects.filter(project=OuterRef("pk"), user=user).values("role")[:1]
+        found = Project.objects.annotate(owned=Exists(owned), member_role=Subquery(role))
+        projects = list(found.filter(Q(owned=True) | Q(member_role__isnull=False)).order_by("pk"))
+        request._projects = projects  # type: ignore[attr-defined]
     return request._projects  # type: ignore[attr-defined]
+
+
+def role_of(request: HttpRequest, project: Project) -> Role | None:
+    """The reader's role in a project, out of `projects_of`."""
+    known = next((one for one in projects_of(request) if one.pk == project.pk), None)
+    if known is None:
+        return None
+    return Role.ADMIN if known.owned else Role(known.member_role)  # type: ignore[attr-defined]
+
+
+def allow(request: HttpRequest, project: Project, permission: Permission | None = None) -> None:
+    """Pass if the reader may do what this address needs, or `permission` where an action needs more.
+
+    Raises Http404 for no member, PermissionDenied (403) for too low a role.
+    """
+    role = role_of(request, project)
+    if role is None:
+        raise Http404("no such project")
+    match = request.resolver_match
+    wanted = permission or needed((match.url_name if match else None) or "", request.method or "GET")
+    if wanted is None:
+        raise PermissionDenied("This address takes no such request.")
+    if not grants(role, wanted):
+        raise PermissionDenied(refusal(role, wanted))
+    request._granted = GRANTS[role]  # type: ignore[attr-defined]
+
+
+def granted(request: HttpRequest) -> frozenset[Permission]:
+    """What the reader may do in the project of this page: for templates, which show no button that would be refused."""
+    if not hasattr(request, "_granted"):
+        role = role_of(request, chosen_project(request))
+        request._granted = GRANTS[role] if role else frozenset()  # type: ignore[attr-defined]
+    return request._granted  # type: ignore[attr-defined]
 
 
 def current_project(request: HttpRequest) -> Project:
     """The project that the user last chose, else the first. Raises Http404 for a user without any."""
+    project = chosen_project(request)
+    allow(request, project)
+    return project
+
+
+def chosen_project(request: HttpRequest) -> Project:
+    """As `current_project`, without asking for the permission of the address: for the navigation around a page."""
     projects = projects_of(request)
     if not projects:
         raise Http404("not a member of any project")
@@ -36,7 +89,9 @@ def current_project(request: HttpRequest) -> Project:
 def get_run(request: HttpRequest, run_id: str) -> Run:
     """A run of one of the user's projects, with its revision; Http404 otherwise."""
     runs = Run.objects.select_related("project", "revision__recipe", "created_by")
-    return get_object_or_404(runs, pk=run_id, project__in=projects_of(request))
+    run = get_object_or_404(runs, pk=run_id, project__in=projects_of(request))
+    allow(request, run.project)
+    return run
 
 
 def get_recipe(request: HttpRequest, slug: str) -> Recipe:

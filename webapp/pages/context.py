@@ -5,7 +5,8 @@ from typing import Any
 from django.http import Http404, HttpRequest
 from django.urls import reverse
 
-from webapp.pages.access import current_project, projects_of
+from webapp.accounts.permissions import Permission
+from webapp.pages.access import chosen_project, granted, projects_of
 from webapp.recipes.models import Recipe
 from webapp.runs.models import Run
 
@@ -34,17 +35,18 @@ KEYS = {
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
-    """Pages with counts, the user's projects and the current one. htmx swaps regions only and needs none of it."""
-    if (
-        getattr(request, "htmx", False)
-        or not getattr(request, "user", None)
-        or not request.user.is_authenticated
-    ):
+    """Pages with counts, the user's projects, the current one, and what the reader may do in it (`may`).
+
+    htmx swaps regions only and needs no navigation.
+    """
+    if not getattr(request, "user", None) or not request.user.is_authenticated:
         return {}
+    if getattr(request, "htmx", False):
+        return {"may": may_of(request) if projects_of(request) else {}}
     try:
-        project = current_project(request)
+        project = chosen_project(request)
     except Http404:
-        return {"navigation": {"items": [], "projects": [], "project": None}}
+        return {"navigation": {"items": [], "projects": [], "project": None}, "may": {}}
     counts = {
         "runs": Run.objects.filter(project=project).count(),
         "recipes": Recipe.objects.filter(project=project).count(),
@@ -60,4 +62,12 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         }
         for name, title, names in PAGES
     ]
-    return {"navigation": {"items": items, "projects": projects_of(request), "project": project}}
+    return {
+        "navigation": {"items": items, "projects": projects_of(request), "project": project},
+        "may": may_of(request),
+    }
+
+
+def may_of(request: HttpRequest) -> dict[str, bool]:
+    """{"launch": True, ...}: what the reader may do in the project of this page."""
+    return {str(permission): permission in granted(request) for permission in Permission}

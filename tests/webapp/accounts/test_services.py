@@ -6,8 +6,11 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 
+from tests.members import member
 from webapp.accounts import services
-from webapp.accounts.models import ApiToken, Project
+from webapp.accounts.models import ApiToken, Project, Role
+from webapp.accounts.permissions import role_in
+from webapp.accounts.services import set_role
 from webapp.errors import Conflict, InvalidInput
 
 pytestmark = pytest.mark.django_db
@@ -15,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def user():
-    return get_user_model().objects.create_user("ada")
+    return member()
 
 
 @pytest.fixture
@@ -28,12 +31,14 @@ def token(user, project):
     return services.create_token(user=user, project=project, scope="write")
 
 
-def test_every_new_account_belongs_to_the_default_project():
-    ada = get_user_model().objects.create_user("ada")
+def test_the_operator_owns_the_installation_and_any_other_account_opens_nothing():
     root = get_user_model().objects.create_superuser("root")
+    ada = get_user_model().objects.create_user("ada")
 
-    assert [p.slug for p in ada.projects.all()] == [p.slug for p in root.projects.all()] == ["default"]
-    assert Project.objects.get().recipes.filter(slug="tiny-scalerl").exists()
+    project = Project.objects.get()
+    assert (project.slug, role_in(root, project), role_in(ada, project)) == ("default", Role.ADMIN, None)
+    assert project.organisation.owners.get() == root
+    assert project.recipes.filter(slug="tiny-scalerl").exists()
 
 
 def test_a_projects_slug_is_its_own(project):
@@ -77,7 +82,7 @@ def test_a_revoked_token_opens_nothing(token):
 def test_the_token_of_an_inactive_or_former_member_opens_nothing(token, user, project):
     project.members.remove(user)
     after_leaving = services.authenticate(token)
-    project.members.add(user)
+    set_role(project, user, "admin")
     user.is_active = False
     user.save()
 

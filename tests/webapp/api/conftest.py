@@ -7,7 +7,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from tests.fake_model import make_model
-from webapp.accounts.services import create_project, create_token
+from webapp.accounts.services import create_project, create_token, set_role
 from webapp.runs.launch import track_run
 
 
@@ -38,7 +38,7 @@ def project(db):
 @pytest.fixture
 def user(project):
     user = get_user_model().objects.create_user("ada")
-    project.members.add(user)
+    set_role(project, user, "admin")
     return user
 
 
@@ -70,7 +70,7 @@ def stranger(db):
     """Someone with a launch token of another project."""
     project = create_project(slug="code", name="Code")
     user = get_user_model().objects.create_user("mallory")
-    project.members.add(user)
+    set_role(project, user, "admin")
     return ApiClient(create_token(user=user, project=project, scope="launch"))
 
 

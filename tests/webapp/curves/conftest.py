@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from django.contrib.auth import get_user_model
 
+from tests.members import member
 from webapp.accounts.models import Project
 from webapp.recipes.models import Recipe, Revision
 from webapp.runs.models import Point, Run, Series, State
@@ -14,7 +14,7 @@ from webapp.runs.models import Point, Run, Series, State
 @pytest.fixture
 def project(db):
     project = Project.objects.create(slug="math", name="Math")
-    project.members.add(get_user_model().objects.create_user("ada", password="a-long-password"))
+    member(project=project)
     return project
 
 

@@ -1,9 +1,9 @@
 """A person, a project that can launch, and runs with curves: made by the services that the pages use."""
 
 import pytest
-from django.contrib.auth import get_user_model
 
 from tests.fake_model import make_model
+from tests.members import member
 from tests.webapp.pages.data import curve_records
 from webapp.curves.services import refit
 from webapp.runs import ingest, launch, lifecycle
@@ -12,7 +12,7 @@ from webapp.runs import ingest, launch, lifecycle
 @pytest.fixture
 def user(db):
     """Ada, in the default project (which has the shipped recipes)."""
-    return get_user_model().objects.create_user("ada")  # without a password: hashing one is slow
+    return member()  # without a password: hashing one is slow
 
 
 @pytest.fixture

@@ -5,15 +5,16 @@ import re
 import pytest
 from django.contrib.auth import get_user_model
 
+from tests.members import member
 from webapp.accounts.models import ApiToken, Scope
-from webapp.accounts.services import authenticate, create_project, create_token
+from webapp.accounts.services import authenticate, create_project, create_token, set_role
 
 PASSWORD = "a-long-password"
 
 
 @pytest.fixture
 def bob(db):
-    return get_user_model().objects.create_user("bob", password=PASSWORD)
+    return member("bob", password=PASSWORD)
 
 
 def sign_in(client, password=PASSWORD, **more):
@@ -87,7 +88,7 @@ def test_only_ones_own_tokens_are_seen_and_revoked(ada, project, bob):
 
 
 def test_another_project_can_be_chosen(ada, user):
-    create_project(slug="math", name="Math").members.add(user)
+    set_role(create_project(slug="math", name="Math"), user, "admin")
 
     ada.post("/project", {"project": "math"})
 
@@ -102,7 +103,6 @@ def test_a_project_of_others_cannot_be_chosen(ada):
 
 def test_who_is_in_no_project_gets_no_page(client, db):
     loner = get_user_model().objects.create_user("loner")
-    loner.projects.clear()
     client.force_login(loner)
 
     assert client.get("/runs").status_code == 404

@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from webapp.accounts.services import set_role
 from webapp.pages.run_list import columns
 from webapp.recipes.models import Recipe
 from webapp.runs.models import BulkAction, Run, State, Summary
@@ -398,7 +399,7 @@ def test_a_stranger_sees_no_view_of_mine(ada, many, client, django_user_model, p
     many(1)
     save(ada)
     bob = django_user_model.objects.create_user("bob")
-    project.members.add(bob)
+    set_role(project, bob, "admin")
     client.force_login(bob)
 
     view = SavedView.objects.get()

@@ -6,10 +6,10 @@ from datetime import timedelta
 from io import BytesIO
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.utils import timezone
 from PIL import Image
 
+from tests.members import member
 from webapp.accounts.services import create_project
 from webapp.curves.models import ReferenceFit
 from webapp.runs.models import Run
@@ -219,8 +219,7 @@ def test_runs_of_others_cannot_be_shared(ada, foreign_run):
 
 def test_links_of_other_projects_are_neither_seen_nor_closed(share, ada, client):
     share(title="Ours only")
-    other = get_user_model().objects.create_user("eve")
-    other.projects.set([create_project(slug="elsewhere", name="Elsewhere")])
+    other = member("eve", project=create_project(slug="elsewhere", name="Elsewhere"))
     eve = type(client)()
     eve.force_login(other)
 

@@ -8,7 +8,7 @@ from django.db import connection
 from django.urls import get_resolver
 
 from webapp import tokens
-from webapp.accounts.services import create_project
+from webapp.accounts.services import create_project, set_role
 from webapp.pages.context import KEYS
 from webapp.pages.search import search
 from webapp.runs.models import Run
@@ -148,7 +148,7 @@ def test_pages_with_a_key_offer_it(ada):
 
 
 def test_error_pages_teach_within_the_shell(ada, user):
-    create_project(slug="math", name="Math").members.add(user)
+    set_role(create_project(slug="math", name="Math"), user, "admin")
 
     page = ada.get("/runs/nothere").content.decode()
 
@@ -165,7 +165,6 @@ def test_error_pages_without_an_account_stand_alone(client, db):
 
 def test_who_has_no_project_is_told_what_to_do(client, db):
     loner = get_user_model().objects.create_user("loner")
-    loner.projects.clear()
     client.force_login(loner)
 
     assert "can add you" in client.get("/runs").content.decode()

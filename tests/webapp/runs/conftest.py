@@ -5,7 +5,7 @@ from django.contrib.auth import get_user_model
 
 from tests.fake_model import make_model
 from training.records import Record
-from webapp.accounts.services import create_project
+from webapp.accounts.services import create_project, set_role
 from webapp.runs import launch
 
 
@@ -17,7 +17,7 @@ def project(db):
 @pytest.fixture
 def user(project):
     user = get_user_model().objects.create_user("ada")
-    project.members.add(user)
+    set_role(project, user, "admin")
     return user
 
 

@@ -3,7 +3,7 @@
 import pytest
 from django.contrib.auth import get_user_model
 
-from webapp.accounts.services import create_project
+from webapp.accounts.services import create_project, set_role
 from webapp.errors import Conflict, InvalidInput, NotFound
 from webapp.savedviews import services
 from webapp.savedviews.models import DefaultView, SavedView
@@ -21,7 +21,7 @@ def who(project):
 
     def make(name):
         user, _ = get_user_model().objects.get_or_create(username=name)
-        project.members.add(user)
+        set_role(project, user, "admin")
         return {"user": user, "project": project}
 
     return make

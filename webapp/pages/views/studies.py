@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from webapp.curves.axes import DEFAULT_METRIC
 from webapp.curves.run.figure import curve_label
 from webapp.errors import NotFound, ServiceError
-from webapp.pages.access import current_project, projects_of, signed_in
+from webapp.pages.access import allow, current_project, projects_of, signed_in
 from webapp.pages.study.forms import numbers_in
 from webapp.runs.models import Run
 from webapp.runs.selectors import is_pass_rate
@@ -128,9 +128,11 @@ def _get(request: HttpRequest, study_id: str) -> Study:
     """A study of one of the user's projects."""
     for project in projects_of(request):
         try:
-            return selectors.study_by_id(project, study_id)
+            study = selectors.study_by_id(project, study_id)
         except NotFound:
             continue
+        allow(request, project)
+        return study
     raise Http404("no such study")
 
 

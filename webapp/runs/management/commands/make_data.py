@@ -8,8 +8,8 @@ from django.core.management import call_command, get_commands
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
-from webapp.accounts.models import Project, User
-from webapp.accounts.services import DEFAULT_PROJECT, create_project
+from webapp.accounts.models import Project, Role, User
+from webapp.accounts.services import DEFAULT_PROJECT, create_project, set_role
 from webapp.alarms.services import judge_run
 from webapp.errors import Conflict
 from webapp.made.fits import store_fits
@@ -115,7 +115,8 @@ class Command(BaseCommand):
 def _project(slug: str) -> Project:
     """The project, made where there is none, with every account in it."""
     project = Project.objects.filter(slug=slug).first() or create_project(slug=slug, name=slug.capitalize())
-    project.members.add(*User.objects.all())
+    for user in User.objects.all():
+        set_role(project, user, Role.ADMIN)
     return project
 
 

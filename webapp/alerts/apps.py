@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class AlertsConfig(AppConfig):
+    name = "webapp.alerts"
