@@ -47,6 +47,8 @@ NEEDS: dict[str, Need] = {
     "leaderboard": Need(VIEW),
     "leaderboard-csv": Need(VIEW),
     "leaderboard-efficiency": Need(VIEW),
+    "leaderboard-group": Need(VIEW),
+    "leaderboard-evidence": Need(VIEW),
     "studies": Need(VIEW),
     "new-study": Need(LAUNCH, LAUNCH),
     "study-preview": Need(LAUNCH, LAUNCH),

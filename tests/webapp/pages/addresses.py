@@ -43,7 +43,8 @@ PAGES: dict[str, Callable[[Things], str]] = {
 NOT_PAGES = {
     "launch-check", "run-figure", "run-log", "run-stop", "run-resume", "runs-complete", "runs-bulk",
     "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
-    "leaderboard-csv", "leaderboard-efficiency", "study-preview", "study-state", "study-csv",
+    "leaderboard-csv", "leaderboard-efficiency",
+    "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv",
     "study-add-run", "study-remove-run", "study-seeds", "study-stop", "revision-hints", "revoke-share",
     "shared-picture", "palette", "alive", "revoke-token", "choose-project", "sign-out",
 }  # fmt: skip
