@@ -13,7 +13,7 @@ from operator import or_
 from typing import Any
 
 import numpy as np
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scaling import compare, curve
 from webapp.accounts.models import Project
@@ -77,9 +77,19 @@ def tasks_and_models(project: Project) -> list[tuple[str, str]]:
     return list(_fitted(project).order_by("task", "model").values_list("task", "model").distinct())
 
 
-def _fitted(project: Project):
+def _fitted(project: Project) -> QuerySet[Run]:
     stored = Fit.objects.filter(run=OuterRef("pk"), metric=DEFAULT_METRIC, x=DEFAULT_AXIS)
     return Run.objects.filter(Exists(stored), project=project)
+
+
+def left_out(project: Project, pairs: Sequence[tuple[str, str]]) -> int:
+    """How many fitted runs of these tasks and models are too old to be ranked among the newest. One query."""
+    return max(0, _of_pairs(_fitted(project), pairs).count() - MOST_RUNS)
+
+
+def _of_pairs(runs: QuerySet[Run], pairs: Sequence[tuple[str, str]]) -> QuerySet[Run]:
+    chosen = [Q(task=task, model=model) for task, model in pairs]
+    return runs.filter(reduce(or_, chosen)) if chosen else runs.none()
 
 
 def _evidence(
@@ -92,8 +102,7 @@ def _evidence(
     if model:
         wanted = wanted.filter(model=model)
     if pairs is not None:
-        chosen = [Q(task=one, model=other) for one, other in pairs]
-        wanted = wanted.filter(reduce(or_, chosen)) if chosen else wanted.none()
+        wanted = _of_pairs(wanted, pairs)
     runs = list(wanted.order_by("-created_at", "id")[:MOST_RUNS])
     stored = latest_fits([run.pk for run in runs], outlooks=True)
     fits = {pk: estimates.of_stored(fit) for pk, fit in stored.items()}

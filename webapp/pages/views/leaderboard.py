@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 from webapp.curves.axes import AXES, DEFAULT_AXIS
 from webapp.curves.comparison.choice import clean
 from webapp.curves.ranking.efficiency import efficiencies
-from webapp.curves.ranking.leaderboard import SORTS, in_order, tasks_and_models
+from webapp.curves.ranking.leaderboard import MOST_RUNS, SORTS, in_order, left_out, tasks_and_models
 from webapp.curves.ranking.leaderboard import leaderboard as ranked_groups
 from webapp.pages.access import current_project
 from webapp.pages.ties import tie_stripes
@@ -45,6 +45,8 @@ def leaderboard(request: HttpRequest) -> HttpResponse:
     groups = ranked_groups(project, **asked, pairs=wanted[:GROUPS])
     context = {
         "groups": [_shown(group, sort) for group in groups],
+        "most_runs": MOST_RUNS,
+        "left_out": left_out(project, wanted[:GROUPS]),
         "later_groups": [_later(request, *pair) for pair in wanted[GROUPS:]],
         "show_published": asked["published"],
         "has_own": any(not group["published"] for group in groups),

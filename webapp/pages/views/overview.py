@@ -30,7 +30,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     said = overview_of(current_project(request))
     is_fragment = wants_fragment(request)
     said["troubles"] = cluster_now().troubles if is_fragment else []
-    parts = {name: render_to_string(f"overview/_{name}.html", said) for name in ("health", *PARTS)}
+    parts = {name: _part(name, said) for name in ("health", *PARTS)}
     digests = {name: _digest(name + html) for name, html in parts.items()}
     context: dict[str, Any] = said | {"parts": parts, "seen": ",".join(digests.values())}
     if not is_fragment:
@@ -41,6 +41,11 @@ def overview(request: HttpRequest) -> HttpResponse:
         response = _changed(request, changed, context)
     patch_vary_headers(response, ["HX-Request", "HX-History-Restore-Request"])
     return response
+
+
+def _part(name: str, said: dict[str, Any]) -> SafeString:
+    """A part's HTML; nothing at all, not even a line's end, where it has nothing to say: its place is then closed."""
+    return SafeString(render_to_string(f"overview/_{name}.html", said).strip())
 
 
 def _changed(request: HttpRequest, changed: dict[str, SafeString], context: dict[str, Any]) -> HttpResponse:
