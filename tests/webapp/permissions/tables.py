@@ -35,6 +35,7 @@ QUERIES: dict[str, Maker] = {
 }
 FORMS: dict[str, Callable[[World], dict[str, Any]]] = {
     "choose-project": lambda world: {"project": world.project.slug},
+    "runs-change-view": lambda world: {"do": "default"},
 }
 FOREIGN = {"new-share", "choose-project"}
 # (url name, method) -> who -> what is expected, where it is not what the table of needs says.
