@@ -67,6 +67,11 @@ def test_a_viewers_pages(new_page, transactional_db, make_run):
 def test_a_viewers_empty_pages(new_page, transactional_db):
     page = new_page(signed_in=member("vic", role="viewer"))
 
-    for address, name in (("/", "overview"), ("/runs", "runs"), ("/studies", "studies"), ("/shares", "shares")):
+    for address, name in (
+        ("/", "overview"),
+        ("/runs", "runs"),
+        ("/studies", "studies"),
+        ("/shares", "shares"),
+    ):
         page.goto(address)
         look(page, f"{name}-empty-viewer")

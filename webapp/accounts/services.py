@@ -149,7 +149,7 @@ def authenticate(raw: str) -> ApiToken | None:
 
 
 def find_token(raw: str) -> ApiToken | None:
-    """The token of this text, dead or alive, with its project, user, `role`, `run_state` and `run_ended_at`. One query."""
+    """The token of this text, dead or alive, with its project, user, `role`, and how its run stands. One query."""
     owns = Organisation.objects.filter(pk=OuterRef("project__organisation"), owners=OuterRef("user"))
     role = Membership.objects.filter(project=OuterRef("project"), user=OuterRef("user")).values("role")[:1]
     token = (

@@ -65,9 +65,8 @@ class TokenForm(forms.Form):
         help_text="A token that is not used any more should end by itself.",
     )
 
-    def __init__(self, *args: Any, projects: Mapping[str, tuple[str, Role]], current: str, **kwargs: Any) -> None:
-        initial = {"project": current, "days": DEFAULT_TOKEN_DAYS}
-        super().__init__(*args, initial=initial, **kwargs)
+    def __init__(self, data: Any = None, *, projects: Mapping[str, tuple[str, Role]], current: str) -> None:
+        super().__init__(data, initial={"project": current, "days": DEFAULT_TOKEN_DAYS})
         self.fields["project"].choices = [(slug, name) for slug, (name, _) in projects.items()]  # type: ignore[attr-defined]
         if len(projects) == 1:
             self.fields["project"].widget = forms.HiddenInput()

@@ -25,4 +25,4 @@ def _leads_out(path: Any) -> bool:
     if not isinstance(path, str):
         return False
     normal = posixpath.normpath(path)
-    return normal.startswith("/") or normal == ".." or normal.startswith("../") or "\0" in path
+    return normal == ".." or normal.startswith(("/", "../")) or "\0" in path

@@ -162,8 +162,8 @@ def track_run_once(
 def resume_run(run: Run, *, user: User | None) -> Run:
     """Queue the next attempt of an ended run; its driver goes on from the newest checkpoint.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict where the run has not ended, is tracked,
-    or has spent its budget.
+    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict where the run has not ended, is
+    tracked, or has spent its budget.
     """
     if user is not None:
         require(user, run.project, Permission.LAUNCH)

@@ -201,7 +201,8 @@ def _slug(text: str) -> str:
 def launch_seeds(study: Study, seeds: Sequence[int], *, user: User | None) -> int:
     """Launch every variant with each of these seeds; what was launched before is left alone. Returns how many are new.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, and InvalidInput (field seeds, and those of a launch).
+    A person needs LAUNCH. Raises Forbidden or NotFound without it, and InvalidInput (field seeds, and those of a
+    launch).
     """
     if user is not None:
         require(user, study.project, Permission.LAUNCH)

@@ -149,7 +149,10 @@ def test_who_makes_and_revokes_a_token_is_in_the_audit_log_without_its_value(tok
     services.revoke_token(ApiToken.objects.get(), user=user)  # again: nothing to note
 
     events = list(Event.objects.filter(object_kind="token").order_by("pk"))
-    assert [(event.verb, event.actor) for event in events] == [("token.created", user), ("token.revoked", user)]
+    assert [(event.verb, event.actor) for event in events] == [
+        ("token.created", user),
+        ("token.revoked", user),
+    ]
     assert token not in str([event.detail for event in events])
 
 

@@ -140,7 +140,9 @@ def test_an_expired_token_is_shown_as_expired_and_cannot_be_revoked(ada, user, p
 def test_only_scopes_that_the_role_allows_are_offered_and_taken(client, db, role, scopes):
     client.force_login(member("bob", role=role))
 
-    assert re.findall(r'<option value="(read|write|launch)"', client.get("/tokens").content.decode()) == scopes
+    assert (
+        re.findall(r'<option value="(read|write|launch)"', client.get("/tokens").content.decode()) == scopes
+    )
     for scope in ("read", "write", "launch"):
         page = client.post("/tokens", {"scope": scope}).content.decode()
         assert ("hr_" in page) == (scope in scopes)
@@ -159,7 +161,9 @@ def test_a_token_can_be_made_for_another_of_ones_projects_within_the_role_there(
     assert ada.post("/tokens", {"scope": "read", "project": "elsewhere"}).status_code == 422
 
 
-@pytest.mark.parametrize("sent", [{"name": "x" * 81}, {"name": "a\0b"}, {"days": "7"}, {"days": "-1"}, {"scope": ""}])
+@pytest.mark.parametrize(
+    "sent", [{"name": "x" * 81}, {"name": "a\0b"}, {"days": "7"}, {"days": "-1"}, {"scope": ""}]
+)
 def test_bad_forms_make_no_token(ada, sent):
     assert ada.post("/tokens", {"scope": "read"} | sent).status_code == 422
     assert not ApiToken.objects.exists()

@@ -183,7 +183,12 @@ def ended(world, state, ago):
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("role", "scope", "status"),
-    [("launcher", "launch", 201), ("contributor", "launch", 403), ("launcher", "write", 403), ("viewer", "launch", 403)],
+    [
+        ("launcher", "launch", 201),
+        ("contributor", "launch", 403),
+        ("launcher", "write", 403),
+        ("viewer", "launch", 403),
+    ],
 )
 def test_launching_needs_scope_and_role_though_tracking_needs_less(model_folder, role, scope, status):
     world = make_world(role)

@@ -36,7 +36,12 @@ class Controls(HTMLParser):
             self.found.add(("GET", given["href"]))
         if tag == "form" and given.get("action"):
             self.found.add((given.get("method", "get").upper(), given["action"]))
-        for name, method in (("hx-get", "GET"), ("hx-post", "POST"), ("data-url", "GET"), ("formaction", "POST")):
+        for name, method in (
+            ("hx-get", "GET"),
+            ("hx-post", "POST"),
+            ("data-url", "GET"),
+            ("formaction", "POST"),
+        ):
             if given.get(name):
                 self.found.add((method, given[name]))
 
@@ -60,7 +65,11 @@ def refused_controls(page, role):
 def things_of(world):
     other = world.queued_run(seed=5)
     return Things(
-        run=world.run.pk, other_run=other.pk, recipe="tiny-scalerl", study=world.study.pk, share=world.share_token
+        run=world.run.pk,
+        other_run=other.pk,
+        recipe="tiny-scalerl",
+        study=world.study.pk,
+        share=world.share_token,
     )
 
 
@@ -121,7 +130,17 @@ def test_no_page_shows_a_control_that_would_be_refused(model_folder, ended_run, 
 def test_no_empty_page_invites_to_what_would_be_refused(model_folder, who):
     world = make_world(who)
     client = signed_in(world)
-    names = ("overview", "runs", "compare", "leaderboard", "studies", "planner", "recipes", "shares", "tokens")
+    names = (
+        "overview",
+        "runs",
+        "compare",
+        "leaderboard",
+        "studies",
+        "planner",
+        "recipes",
+        "shares",
+        "tokens",
+    )
 
     for name in names:
         page = client.get(PAGES[name](None) if name != "compare" else "/compare").content.decode()
@@ -141,7 +160,10 @@ def test_a_run_says_stop_and_resume_only_to_who_may(model_folder, ended_run, who
     world = make_world(who)
     client, failed = signed_in(world), ended_run(world)
 
-    for run, actions in ((world.run, {"stop": may, "resume": False}), (failed, {"stop": False, "resume": may})):
+    for run, actions in (
+        (world.run, {"stop": may, "resume": False}),
+        (failed, {"stop": False, "resume": may}),
+    ):
         assert client.get(f"/runs/{run.pk}/figure").json()["actions"] == actions
         page = client.get(f"/runs/{run.pk}").content.decode()
         figure = json.loads(re.search(r'id="figure" type="application/json">(.*?)</script>', page)[1])
@@ -158,7 +180,9 @@ def test_a_run_says_stop_and_resume_only_to_who_may(model_folder, ended_run, who
         ("launcher", ["compare", "stop", "resume", "tag", "untag", "archive", "unarchive"]),
     ],
 )
-def test_the_bulk_bar_offers_what_the_role_may_do_and_the_address_refuses_the_rest(model_folder, who, offered):
+def test_the_bulk_bar_offers_what_the_role_may_do_and_the_address_refuses_the_rest(
+    model_folder, who, offered
+):
     world = make_world(who)
     client, run = signed_in(world), world.run
 
@@ -168,7 +192,9 @@ def test_the_bulk_bar_offers_what_the_role_may_do_and_the_address_refuses_the_re
     for action in ("stop", "resume", "tag", "untag", "archive", "unarchive"):
         asked = client.get(f"/runs/bulk?action={action}&runs={run.pk}")
         sent = client.post("/runs/bulk", {"action": action, "runs": run.pk, "key": action, "tag": "a"})
-        assert (asked.status_code, sent.status_code) == ((200, 302) if action in offered else (403, 403)), action
+        assert (asked.status_code, sent.status_code) == ((200, 302) if action in offered else (403, 403)), (
+            action
+        )
     run.refresh_from_db()
     assert (run.state == State.RUNNING) == ("stop" not in offered)
 

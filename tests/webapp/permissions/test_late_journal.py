@@ -41,7 +41,9 @@ def report(run, live_server, tmp_path):
     token = create_token(user=None, project=run.project, scope="write", run=run)
 
     def send(timeout):
-        trainer = init(run=run.pk, attempt=1, journal=tmp_path / "metrics.jsonl", url=live_server.url, token=token)
+        trainer = init(
+            run=run.pk, attempt=1, journal=tmp_path / "metrics.jsonl", url=live_server.url, token=token
+        )
         trainer.log({"eval/pass_rate": 0.5}, step=3, compute={"device_hours": 0.1})
         return trainer.finish(timeout=timeout)
 
@@ -73,7 +75,9 @@ def test_after_the_hour_records_stay_in_the_journal_and_the_log_says_why(run, re
     assert f"This token could only report run {run.pk}, which has ended. (HTTP 401)" in caplog.text
     assert "records wait in" in caplog.text
 
-    ended(run, State.FAILED, timedelta(minutes=1))  # as if it had been in time: the journal goes on where it was
+    ended(
+        run, State.FAILED, timedelta(minutes=1)
+    )  # as if it had been in time: the journal goes on where it was
     wait_until(lambda: Record.objects.filter(run=run, step=3).exists(), what="the kept record")
 
 

@@ -169,5 +169,3 @@ def test_what_a_service_refuses_is_answered_as_the_doors_would(settings, db):
     assert refused.status_code == 403
     assert "This needs the role launcher in this project; yours is viewer." in refused.content.decode()
     assert client.get("/hiding").status_code == 404
-
-

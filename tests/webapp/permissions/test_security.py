@@ -32,7 +32,13 @@ WRITES = sorted(
     {name for name, need in NEEDS.items() if need.write is not None}
     | ({pattern.name for pattern in urlpatterns} & (ACCOUNT | PUBLIC))
 )
-LAUNCH = {"recipe": "tiny-scalerl", "task": "arithmetic", "model": "tiny-arithmetic", "seed": 1, "budget_hours": 0.5}
+LAUNCH = {
+    "recipe": "tiny-scalerl",
+    "task": "arithmetic",
+    "model": "tiny-arithmetic",
+    "seed": 1,
+    "budget_hours": 0.5,
+}
 
 
 # --- forms ----------------------------------------------------------------------------------------------------
@@ -83,7 +89,9 @@ def test_a_session_alone_opens_nothing_of_the_api(model_folder):
 def test_the_sessions_cookie_is_kept_from_scripts_and_other_sites():
     member("ada", password="a-long-password")
 
-    cookie = Client().post("/sign-in", {"username": "ada", "password": "a-long-password"}).cookies["sessionid"]
+    cookie = (
+        Client().post("/sign-in", {"username": "ada", "password": "a-long-password"}).cookies["sessionid"]
+    )
 
     assert cookie["httponly"] is True
     assert cookie["samesite"] in ("Lax", "Strict")
@@ -97,7 +105,13 @@ def test_behind_https_no_cookie_goes_over_http():
     variables = os.environ | {"HEADROOM_HTTPS": "1", "DJANGO_SETTINGS_MODULE": "webapp.settings"}
 
     told = subprocess.run(
-        [sys.executable, "-c", code], env=variables, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code],
+        env=variables,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
 
     assert told.stdout.split() == ["True", "True", "True", "Lax"]
@@ -115,7 +129,9 @@ def test_the_first_accounts_password_is_drawn_and_never_the_same():
 
     assert first != second
     assert min(len(first), len(second)) >= 16
-    assert not any(get_user_model().objects.get().check_password(known) for known in ("admin", "password", ""))
+    assert not any(
+        get_user_model().objects.get().check_password(known) for known in ("admin", "password", "")
+    )
 
 
 def test_no_password_stands_in_the_code():
@@ -130,7 +146,9 @@ def test_no_password_stands_in_the_code():
 
 
 def test_the_search_for_passwords_finds_them():
-    code = 'create_user("a", password="hunter2")\nPASSWORD = "x"\nsecret_key: str = "y"\nd = {"password": "z"}\n'
+    code = (
+        'create_user("a", password="hunter2")\nPASSWORD = "x"\nsecret_key: str = "y"\nd = {"password": "z"}\n'
+    )
 
     assert [line for line, _ in literal_passwords(code)] == [1, 2, 3, 4]
     assert literal_passwords('password = secrets.token_urlsafe(12)\nform = {"password": ""}\n') == []
@@ -187,7 +205,8 @@ def test_a_launch_has_these_fields_and_no_others():
 @pytest.mark.parametrize(
     "extra",
     [
-        {"command": "rm -rf /"}, {"entrypoint": "sh"}, {"env": {"PYTHONPATH": "/tmp"}}, {"env_vars": {}}, {"config": {}},
+        {"command": "rm -rf /"}, {"entrypoint": "sh"}, {"env": {"PYTHONPATH": "/tmp"}}, {"env_vars": {}},
+        {"config": {}},
         {"runtime_env": {"pip": ["evil"]}}, {"run_dir": "/etc"}, {"args": ["--engine", "x"]}, {"origin": "launched"},
     ],
 )  # fmt: skip
@@ -240,7 +259,9 @@ def test_a_recipe_carries_no_command_and_no_environment(model_folder, change, fi
             add_revision(recipe=recipe, config=config, message="", user=world.user)
         assert caught.value.field == field
         return
-    add_revision(recipe=recipe, config=config, message="", user=world.user)  # what a task knows, its launch checks
+    add_revision(
+        recipe=recipe, config=config, message="", user=world.user
+    )  # what a task knows, its launch checks
     answer = post(world, LAUNCH)
     assert answer.status_code == 422
     assert "command" in answer.json()["error"]["message"]

@@ -77,7 +77,13 @@ class World:
 
     @cached_property
     def share_token(self) -> str:
-        question = {"run": self.run.pk, "metric": "eval/pass_rate", "cutoff": None, "lo": None, "x": "device_hours"}
+        question = {
+            "run": self.run.pk,
+            "metric": "eval/pass_rate",
+            "cutoff": None,
+            "lo": None,
+            "x": "device_hours",
+        }
         return create_share(
             user=self.author, project=self.project, kind="run", title="A curve",
             question=question | {"scale": "log"}, days=None,
@@ -91,7 +97,9 @@ class World:
     @cached_property
     def view(self) -> SavedView:
         """A view of the author's, shared with the project."""
-        return create_view(user=self.author, project=self.project, name="Mine", filter="state:running", shared=True)
+        return create_view(
+            user=self.author, project=self.project, name="Mine", filter="state:running", shared=True
+        )
 
     @cached_property
     def own_token(self) -> ApiToken:

@@ -1,5 +1,6 @@
 """Signing in and out, the current project, API tokens."""
 
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -76,11 +77,11 @@ def tokens(request: HttpRequest) -> HttpResponse:
     A new one is shown once, in the answer to its creation, and nowhere else.
     """
     current, user = current_project(request), signed_in(request)
-    asked = {"projects": _projects_with_role(request), "current": current.slug}
-    form = TokenForm(request.POST if request.method == "POST" else None, **asked)
+    asked = partial(TokenForm, projects=_projects_with_role(request), current=current.slug)
+    form = asked(request.POST if request.method == "POST" else None)
     raw = _try_create(request, form, current) if form.is_valid() else None
     if raw:
-        form = TokenForm(**asked)
+        form = asked()
     projects, is_admin = projects_of(request), Permission.ADMIN in granted_here(request)
     now = timezone.now()
     context = {

@@ -16,7 +16,9 @@ class Command(BaseCommand):
         parser.add_argument("user", metavar="USER")
         parser.add_argument("--scope", choices=Scope.values, default=Scope.LAUNCH.value)
         parser.add_argument("--project", default=DEFAULT_PROJECT, metavar="SLUG")
-        parser.add_argument("--days", type=int, metavar="N", help="how long it opens the project; default: for ever")
+        parser.add_argument(
+            "--days", type=int, metavar="N", help="how long it opens the project; default: for ever"
+        )
         parser.add_argument("--name", default="", help="what it is for")
 
     def handle(self, *args: Any, **options: Any) -> None:
