@@ -61,7 +61,8 @@ def test_a_new_account_joins_that_project_only(token, project):
     assert row.accepted_by == user and row.accepted_at
     told = Event.objects.filter(object_kind__in=["account", "invitation", "member"]).order_by("id")
     assert [(e.verb, e.actor_name) for e in told] == [
-        ("invitation.made", "ada"), ("account.made", "grace"), ("invitation.accepted", "grace"), ("member.added", "ada"),
+        ("invitation.made", "ada"), ("account.made", "grace"), ("invitation.accepted", "grace"),
+        ("member.added", "ada"),
     ]  # fmt: skip
     assert PASSWORD not in str(list(Event.objects.values()))
 
