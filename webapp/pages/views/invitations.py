@@ -53,7 +53,7 @@ def _join(request: HttpRequest, found: Invitation, token: str) -> HttpResponse:
 
 def _register(request: HttpRequest, found: Invitation, token: str) -> HttpResponse:
     """Who has no account makes one, and is signed in."""
-    form = JoinForm(request.POST or None)
+    form = JoinForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         name, password = form.cleaned_data["username"], form.cleaned_data["password"]
         try:
