@@ -144,7 +144,7 @@ def test_a_link_is_shown_once_and_leads_to_an_account(ada, client, project):
     stranger = type(client)()
     page = stranger.get(path)
     assert "Join Default" in text_of(page) and "contributor" in text_of(page)
-    assert page["Referrer-Policy"] == "no-referrer" and page["X-Robots-Tag"] == "noindex"
+    assert page["Referrer-Policy"] == "same-origin" and page["X-Robots-Tag"] == "noindex"
     answer = stranger.post(
         path, {"username": "grace", "password": "a-long-password", "again": "a-long-password"}
     )

@@ -78,7 +78,6 @@ def _refused(request: HttpRequest, why: str, status: int) -> HttpResponse:
 
 
 def _unlisted(response: HttpResponse) -> HttpResponse:
-    """The address is the key: for no search engine, and named to no other site."""
+    """The address is the key: for no search engine. (Django's Referrer-Policy names it to no other site.)"""
     response["X-Robots-Tag"] = "noindex"
-    response["Referrer-Policy"] = "no-referrer"
     return response
