@@ -8,6 +8,7 @@ import plotly
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 
 from stack import environment
+from webapp.mail import mail_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 HEADROOM_HOME = environment.home()
@@ -29,6 +30,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "webapp.accounts",
     "webapp.audit",
+    "webapp.secrets",
     "webapp.recipes",
     "webapp.runs",
     "webapp.curves",
@@ -42,6 +44,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "webapp.audit.middleware.AddressOfRequest",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -130,6 +133,24 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a batch of records
 
 # What differs from the alarms' default rules (docs/alarms.md): a YAML or JSON file, or JSON itself.
 HEADROOM_ALARMS = os.environ.get("HEADROOM_ALARMS", "")
+
+# Mail: HEADROOM_EMAIL_URL, or HEADROOM_SMTP_HOST and its siblings (docs/teams.md). Without either, none is sent.
+MAIL = mail_settings(os.environ)
+EMAIL_CONFIGURED = MAIL.configured
+EMAIL_BACKEND, EMAIL_FILE_PATH = MAIL.backend, MAIL.folder
+EMAIL_HOST, EMAIL_PORT = MAIL.host, MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = MAIL.starttls, MAIL.tls
+EMAIL_TIMEOUT = 10  # seconds
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = MAIL.sender
+
+# What encrypts the secrets of projects: one key, or several with commas, the newest first (docs/teams.md).
+SECRETS_KEY = os.environ.get("HEADROOM_SECRETS_KEY", "")
+
+# How many proxies of ours stand in front, each of which appends to X-Forwarded-For; 0: none, the header is ignored.
+TRUSTED_PROXIES = int(
+    os.environ.get("HEADROOM_TRUSTED_PROXIES") or ("1" if os.environ.get("HEADROOM_HTTPS") == "1" else "0")
+)
 
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True

@@ -8,6 +8,7 @@ from django.db import connection
 
 from webapp.runs import lifecycle
 from webapp.runs.models import Run
+from webapp.secrets.services import purge_retired
 from worker.alarms import judge_or_wait
 from worker.dispatch import send_dispatches
 from worker.ray_jobs import RayJobs, RayUnreachable, connect
@@ -26,6 +27,7 @@ def reconcile_all() -> bool:
             return False
         for step in (send_dispatches, observe_jobs, refit_wanted, judge_wanted):
             _guarded(step)
+        _guarded(purge_retired)
         return True
 
 

@@ -23,6 +23,7 @@ class Need:
 
 # Nobody need be signed in: the sign-in itself, and what a link opens to whoever has it.
 PUBLIC = {"sign-in", "shared", "shared-picture", "embed"}
+PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
 # Signed in is enough: nothing of a project is read or changed.
 ACCOUNT = {"sign-out", "alive", "components", "choose-project"}
 # In a project.
@@ -66,9 +67,28 @@ NEEDS: dict[str, Need] = {
     "new-share": Need(CONTRIBUTE, CONTRIBUTE),
     "revoke-share": Need(write=CONTRIBUTE),
     "palette": Need(VIEW),
+    "members": Need(VIEW, ADMIN),
+    "member-role": Need(write=ADMIN),
+    "remove-member": Need(write=ADMIN),
+    "leave-project": Need(write=VIEW),
+    "revoke-invitation": Need(write=ADMIN),
+    "project-settings": Need(ADMIN, ADMIN),
+    "set-secret": Need(write=ADMIN),
+    "delete-secret": Need(write=ADMIN),
+    "organisation": Need(VIEW),
+    "new-project": Need(write=ADMIN),  # and owner of the organisation: OWNERS
+    "rename-organisation": Need(write=ADMIN),
+    "add-owner": Need(write=ADMIN),
+    "remove-owner": Need(write=ADMIN),
+    "audit": Need(ADMIN),
+    "audit-csv": Need(ADMIN),
+    "audit-jsonl": Need(ADMIN),
     "tokens": Need(VIEW, VIEW),
     "revoke-token": Need(write=VIEW),
 }
+
+# Beyond the permission in a project: only owners of the organisation (`webapp.accounts.organisations.require_owner`).
+OWNERS = {"new-project", "rename-organisation", "add-owner", "remove-owner"}
 
 
 def needed(url_name: str, method: str) -> Permission | None:

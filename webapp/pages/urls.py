@@ -4,7 +4,9 @@ from django.urls import path
 
 from webapp.pages.views import (
     account,
+    audit,
     compare,
+    invitations,
     launch,
     leaderboard,
     new_study,
@@ -17,6 +19,7 @@ from webapp.pages.views import (
     shares,
     shell,
     studies,
+    teams,
 )
 
 urlpatterns = [
@@ -66,6 +69,23 @@ urlpatterns = [
     path("docs/components", shell.component_page, name="components"),
     path("tokens", account.tokens, name="tokens"),
     path("tokens/<int:token_id>/revoke", account.revoke_token, name="revoke-token"),
+    path("project/members", teams.members_page, name="members"),
+    path("project/members/<int:user_id>/role", teams.change_role, name="member-role"),
+    path("project/members/<int:user_id>/remove", teams.remove_member, name="remove-member"),
+    path("project/leave", teams.leave_project, name="leave-project"),
+    path("project/invitations/<int:invitation_id>/revoke", teams.revoke_invitation, name="revoke-invitation"),
+    path("project/settings", teams.project_settings, name="project-settings"),
+    path("project/secrets", teams.set_secret, name="set-secret"),
+    path("project/secrets/<slug:name>/delete", teams.delete_secret, name="delete-secret"),
+    path("organisation", teams.organisation, name="organisation"),
+    path("organisation/projects", teams.new_project, name="new-project"),
+    path("organisation/name", teams.rename_organisation, name="rename-organisation"),
+    path("organisation/owners", teams.add_owner, name="add-owner"),
+    path("organisation/owners/<int:user_id>/remove", teams.remove_owner, name="remove-owner"),
+    path("invitations/<slug:token>", invitations.invitation, name="invitation"),
+    path("audit", audit.audit, name="audit"),
+    path("audit.csv", audit.export, {"form": "csv"}, name="audit-csv"),
+    path("audit.jsonl", audit.export, {"form": "jsonl"}, name="audit-jsonl"),
     path("project", account.choose_project, name="choose-project"),
     path("sign-in", account.SignIn.as_view(), name="sign-in"),
     path("sign-out", account.SignOut.as_view(), name="sign-out"),

@@ -11,6 +11,7 @@ from django.db.models import Max
 from training.recipe import Recipe as RecipeConfig
 from training.recipe import RecipeError, content_hash, load_recipe, parse_recipe, recipe_names
 from webapp.accounts.models import Project, User
+from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.recipes.models import Recipe, Revision
 
@@ -46,6 +47,7 @@ def create_recipe(
     except IntegrityError as error:
         raise Conflict(f"There is already a recipe {slug}.", field="slug") from error
     _append(recipe, parsed, message, user)
+    record("recipe.created", actor=user, project=project, kind="recipe", key=recipe.slug, name=recipe.name)
     return recipe
 
 
@@ -64,7 +66,13 @@ def add_revision_once(
     """
     parsed = parse_config(config)
     Recipe.objects.select_for_update().get(pk=recipe.pk)  # numbers are given one at a time
-    return _append(recipe, parsed, message, user)
+    revision, is_new = _append(recipe, parsed, message, user)
+    if is_new:
+        record(
+            "recipe.revised", actor=user, project=recipe.project, kind="recipe", key=recipe.slug, name=recipe.name,
+            revision=revision.number,
+        )  # fmt: skip
+    return revision, is_new
 
 
 def parse_config(config: Mapping[str, Any]) -> RecipeConfig:

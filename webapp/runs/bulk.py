@@ -12,6 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from webapp.accounts.models import Project, User
+from webapp.audit.services import record_each
 from webapp.errors import Conflict, Forbidden, InvalidInput
 from webapp.runs import launch, lifecycle
 from webapp.runs.models import BulkAction, Run, State
@@ -70,11 +71,22 @@ def act(
             found = Run.objects.select_for_update().filter(project=project, pk__in=ids)
             runs = list(found.defer("config").order_by("pk"))
             outcomes = _DO[action](runs, user, tag)
+            _record(row, runs, outcomes)
             row.outcomes = _told(ids, runs, outcomes)
             row.save(update_fields=["outcomes"])
             return row
     except IntegrityError:
         return _known(project, key, action, tag)
+
+
+def _record(row: BulkAction, runs: Sequence[Run], outcomes: dict[str, Outcome]) -> None:
+    """An event for each run that was changed; stops and resumes have theirs from the services that do them."""
+    if row.action in ("stop", "resume"):
+        return
+    phrase = DONE[ACTIONS.index(row.action)]
+    changed = [(run.pk, run.name) for run in runs if outcomes[run.pk].phrase == phrase]
+    detail = {"bulk": row.pk} | ({"tag": row.tag} if row.tag else {})
+    record_each(f"run.{phrase}", actor=row.user, project=row.project, kind="run", things=changed, **detail)
 
 
 def clean_tag(tag: str) -> str:

@@ -8,6 +8,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from webapp.accounts.models import Project, User
+from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput, NotFound
 from webapp.runs.filtering import compile_filter
 from webapp.savedviews.models import DefaultView, SavedView
@@ -36,7 +37,10 @@ def create_view(
         raise InvalidInput(None, f"You have {MAX_VIEWS} views here; delete one first.")
     try:
         with transaction.atomic():
-            return SavedView.objects.create(project=project, owner=user, **fields)
+            view = SavedView.objects.create(project=project, owner=user, **fields)
+            if shared:
+                _record(view.pk, user, project, shared)
+            return view
     except IntegrityError:
         raise _taken(name) from None
 
@@ -60,11 +64,19 @@ def rename_view(view_id: int, *, user: User, project: Project, version: int, nam
     _change(view_id, user, project, version, {"name": _clean_name(name)})
 
 
+@transaction.atomic
 def share_view(view_id: int, *, user: User, project: Project, version: int, shared: bool) -> None:
     """Show the view to all members, or to its owner alone. Raises NotFound, and Conflict for an old version."""
     _change(view_id, user, project, version, {"shared": shared})
+    _record(view_id, user, project, shared)
     if not shared:  # who opened with it opens with all runs again
         DefaultView.objects.filter(view=view_id).exclude(user=user).delete()
+
+
+def _record(view_id: int, user: User, project: Project, shared: bool) -> None:
+    name = SavedView.objects.filter(pk=view_id).values_list("name", flat=True).get()
+    verb = "view.shared" if shared else "view.unshared"
+    record(verb, actor=user, project=project, kind="view", key=view_id, name=name)
 
 
 def delete_view(view_id: int, *, user: User, project: Project, version: int) -> bool:

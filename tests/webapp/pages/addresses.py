@@ -36,6 +36,10 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "new-share": lambda it: f"/shares/new?kind=run&run={it.run}",
     "shared": lambda it: f"/s/{it.share}",
     "embed": lambda it: f"/embed/{it.share}",
+    "members": lambda it: "/project/members",
+    "project-settings": lambda it: "/project/settings",
+    "organisation": lambda it: "/organisation",
+    "audit": lambda it: "/audit",
     "tokens": lambda it: "/tokens",
     "components": lambda it: "/docs/components",
     "sign-in": lambda it: "/sign-in",
@@ -46,6 +50,11 @@ NOT_PAGES = {
     "leaderboard-csv", "leaderboard-efficiency", "study-preview", "study-state", "study-csv",
     "study-add-run", "study-remove-run", "study-seeds", "study-stop", "revision-hints", "revoke-share",
     "shared-picture", "palette", "alive", "revoke-token", "choose-project", "sign-out",
+}  # fmt: skip
+NOT_PAGES |= {
+    "member-role", "remove-member", "leave-project", "revoke-invitation", "set-secret", "delete-secret", "new-project",
+    "rename-organisation", "add-owner", "remove-owner", "audit-csv", "audit-jsonl",
+    "invitation",  # a page that works once: tests/browser/test_teams.py looks at it
 }  # fmt: skip
 WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
 FRAMEABLE = {"embed"}

@@ -89,7 +89,7 @@ def _addresses(request: HttpRequest, token: str) -> dict[str, Any]:
 def revoke(request: HttpRequest, share_id: int) -> HttpResponse:
     """Close a link of the current project; closing it again changes nothing."""
     share = get_object_or_404(Share, pk=share_id, project=current_project(request))
-    services.revoke_share(share)
+    services.revoke_share(share, user=signed_in(request))
     messages.info(request, f"The link “{share.title}” is closed: it shows nothing from now on.")
     return redirect("shares")
 
