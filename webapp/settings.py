@@ -9,6 +9,7 @@ from csp.constants import NONE, SELF, UNSAFE_INLINE
 
 from stack import environment
 from webapp.mail import mail_settings
+from webapp.openid_settings import openid_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 HEADROOM_HOME = environment.home()
@@ -40,6 +41,7 @@ INSTALLED_APPS = [
     "webapp.shares",
     "webapp.studies",
     "webapp.savedviews",
+    "webapp.signin",
     "webapp.pages",
 ]
 MIDDLEWARE = [
@@ -55,6 +57,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "webapp.pages.middleware.SignedOut",
+    "webapp.signin.middleware.SignedInRules",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "webapp.urls"
@@ -95,7 +98,11 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-AXES_FAILURE_LIMIT = 10
+AXES_HANDLER = "webapp.signin.limits.Limits"
+AXES_CLIENT_IP_CALLABLE = "webapp.audit.addresses.client_address"
+AXES_FAILURE_LIMIT = 10  # of a person from an address
+SIGN_IN_FAILURES_PER_USER = 50  # from all addresses
+SIGN_IN_FAILURES_PER_ADDRESS = 100  # of all people
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_CALLABLE = "webapp.pages.views.account.locked_out"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
@@ -176,9 +183,22 @@ CONTENT_SECURITY_POLICY = {
 EMBED_ANCESTORS = [o for o in os.environ.get("HEADROOM_EMBED_ANCESTORS", "*").split(",") if o] or [NONE]
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+PASSWORD_RESET_TIMEOUT = 24 * 3600
+# Who has no second factor is led to turn it on before anything else.
+REQUIRE_TWO_FACTOR = os.environ.get("HEADROOM_REQUIRE_TWO_FACTOR") == "1"
+# OpenID Connect (docs/security.md): without an issuer and a client id there is no such way in.
+OIDC = openid_settings(os.environ)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = os.environ.get("HEADROOM_HTTPS") == "1"
 if SESSION_COOKIE_SECURE:  # the proxy that ends TLS says so: shared links then start with https
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    # Trainers and health checks inside the cluster may come without the proxy; the proxy itself need not let them.
+    SECURE_REDIRECT_EXEMPT = [r"^api/v1/", r"^healthz"]
+    SECURE_HSTS_SECONDS = int(os.environ.get("HEADROOM_HSTS_SECONDS") or 365 * 24 * 3600)
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+# Being on the browsers' preload list binds the whole domain, for years: a decision of its owner's, not of one site on it.
+SILENCED_SYSTEM_CHECKS = ["security.W021"]
 
 LOGGING = {
     "version": 1,
