@@ -101,6 +101,7 @@ AUTH_PASSWORD_VALIDATORS = [
 AXES_HANDLER = "webapp.signin.limits.Limits"
 AXES_CLIENT_IP_CALLABLE = "webapp.audit.addresses.client_address"
 AXES_FAILURE_LIMIT = 10  # of a person from an address
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who keeps trying cannot keep somebody out for ever
 SIGN_IN_FAILURES_PER_USER = 50  # from all addresses
 SIGN_IN_FAILURES_PER_ADDRESS = 100  # of all people
 AXES_COOLOFF_TIME = 0.25  # hours
@@ -197,7 +198,7 @@ if SESSION_COOKIE_SECURE:  # the proxy that ends TLS says so: shared links then 
     SECURE_REDIRECT_EXEMPT = [r"^api/v1/", r"^healthz"]
     SECURE_HSTS_SECONDS = int(os.environ.get("HEADROOM_HSTS_SECONDS") or 365 * 24 * 3600)
     SECURE_HSTS_INCLUDE_SUBDOMAINS = True
-# Being on the browsers' preload list binds the whole domain, for years: a decision of its owner's, not of one site on it.
+# A place on the browsers' preload list binds a whole domain for years: its owner's decision, not that of one site.
 SILENCED_SYSTEM_CHECKS = ["security.W021"]
 
 LOGGING = {

@@ -20,7 +20,7 @@ SYSTEMS = (
 
 
 def device_words(agent: str) -> str:
-    """"Firefox on Linux"; what is not known is left out."""
+    """ "Firefox on Linux"; what is not known is left out."""
     browser = next((name for mark, name in BROWSERS if mark in agent), None)
     system = next((name for mark, name in SYSTEMS if mark in agent), None)
     if browser and system:

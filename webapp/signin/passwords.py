@@ -17,8 +17,8 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from webapp.accounts.models import User
-from webapp.signin.events import record_account
 from webapp.signin import sessions
+from webapp.signin.events import record_account
 from webapp.signin.models import PasswordMail
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def mail_configured() -> bool:
 
 
 def is_own_password(request: HttpRequest, user: User, raw: str) -> bool:
-    """Whether this is the signed-in person's password. Wrong ones count as at sign-in: a stolen session cannot guess."""
+    """Whether this is the signed-in person's password. Wrong ones count as at sign-in, so nobody guesses here."""
     return authenticate(request, username=user.get_username(), password=raw) == user
 
 

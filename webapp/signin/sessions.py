@@ -1,4 +1,4 @@
-"""Where somebody is signed in: noted at sign-in, listed, ended. A session ends 14 days after its sign-in, used or not."""
+"""Where somebody is signed in: noted, listed, ended. A session ends 14 days after its sign-in, used or not."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta

@@ -42,19 +42,16 @@ class ForgottenForm(forms.Form):
     )
 
 
-class NewPasswordForm(forms.Form):
-    """A password, twice."""
+class TwiceForm(forms.Form):
+    """A password, twice, for `self.user`."""
 
+    user: User
     new = password_field(
         "New password",
         "new-password",
         help_text="At least 10 characters, and not one of the common ones.",
     )
     again = password_field("New password, once more", "new-password")
-
-    def __init__(self, user: User, data: Any = None) -> None:
-        super().__init__(data)
-        self.user = user
 
     def clean_new(self) -> str:
         """Raises ValidationError with the validators' words."""
@@ -66,6 +63,14 @@ class NewPasswordForm(forms.Form):
         if "new" in cleaned and "again" in cleaned and cleaned["new"] != cleaned["again"]:
             self.add_error("again", "The two are not the same.")
         return cleaned
+
+
+class NewPasswordForm(TwiceForm):
+    """The new password of who came by a link."""
+
+    def __init__(self, user: User, data: Any = None) -> None:
+        super().__init__(data)
+        self.user = user
 
 
 class OwnPasswordForm(forms.Form):
@@ -86,13 +91,13 @@ class OwnPasswordForm(forms.Form):
         return raw
 
 
-class ChangePasswordForm(OwnPasswordForm, NewPasswordForm):
+class ChangePasswordForm(OwnPasswordForm, TwiceForm):
     """The old password and a new one."""
 
     field_order = ["password", "new", "again"]
 
     def __init__(self, request: HttpRequest, user: User, data: Any = None) -> None:
-        OwnPasswordForm.__init__(self, request, user, data)
+        super().__init__(request, user, data)
         self.fields["password"].label = "Present password"
 
 
@@ -144,6 +149,11 @@ class ProfileForm(OwnPasswordForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         changes = cleaned.get("email", self.user.email) != self.user.email
-        if changes and "password" in self.fields and not cleaned.get("password") and not self.has_error("password"):
+        if (
+            changes
+            and "password" in self.fields
+            and not cleaned.get("password")
+            and not self.has_error("password")
+        ):
             self.add_error("password", "Another mail address takes your password.")
         return cleaned

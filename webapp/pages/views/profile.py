@@ -32,7 +32,9 @@ from webapp.signin.oidc.configuration import configuration
 PENDING_KEY = "two_factor_key"
 
 
-def _render(request: HttpRequest, template: str, context: dict[str, Any], *, wrong: bool = False) -> HttpResponse:
+def _render(
+    request: HttpRequest, template: str, context: dict[str, Any], *, wrong: bool = False
+) -> HttpResponse:
     return render(request, f"profile/{template}.html", context, status=422 if wrong else 200)
 
 

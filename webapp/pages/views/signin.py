@@ -18,6 +18,7 @@ from webapp.accounts.models import User
 from webapp.errors import Conflict
 from webapp.pages.forms import SignInForm
 from webapp.pages.profile.forms import CodeForm, ForgottenForm, NewPasswordForm
+from webapp.pages.views import account
 from webapp.signin import entry, limits, passwords, two_factor
 from webapp.signin.oidc import flow, people
 from webapp.signin.oidc.configuration import Configuration, configuration
@@ -32,12 +33,8 @@ def _around() -> dict[str, Any]:
     return {"openid": openid.name if openid else None, "can_mail": passwords.mail_configured()}
 
 
-class SignIn(auth_views.LoginView):
-    """Django's own sign-in with our template; who has a second factor is asked for it next."""
-
-    template_name = "sign_in.html"
-    authentication_form = SignInForm
-    redirect_authenticated_user = True
+class SignIn(account.SignIn):
+    """Who has a second factor is asked for it next."""
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         next_url = self.get_success_url()
@@ -47,25 +44,6 @@ class SignIn(auth_views.LoginView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(**kwargs) | _around()
-
-
-class SignOut(auth_views.LogoutView):
-    """POST only, as Django has it."""
-
-
-def locked_out(
-    request: HttpRequest, response: HttpResponse | None = None, credentials: dict[str, Any] | None = None
-) -> HttpResponse:
-    """django-axes' answer after too many wrong passwords or codes: the same page, saying when to try again."""
-    from axes.helpers import get_cool_off
-
-    wait = get_cool_off(request)
-    context = {
-        "form": SignInForm(request),
-        "locked_out": True,
-        "cooloff_minutes": round(wait.total_seconds() / 60) if wait else 0,
-    }
-    return render(request, "sign_in.html", context | _around(), status=429)
 
 
 @never_cache
@@ -85,7 +63,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
 def _second_step(request: HttpRequest, half: entry.HalfWay, form: CodeForm) -> HttpResponse:
     name, status = half.user.get_username(), 422
     if limits.is_locked(request, name):
-        return HttpResponse(status=429)  # django-axes puts `locked_out` in its place
+        return HttpResponse(status=429)  # django-axes puts `account.locked_out` in its place
     try:
         if two_factor.check(half.user, form.cleaned_data["code"]):
             return _come_in(request, half, form.cleaned_data["code"])
@@ -101,7 +79,9 @@ def _come_in(request: HttpRequest, half: entry.HalfWay, code: str) -> HttpRespon
     entry.finish(request, half.user)
     if not two_factor.is_app_code(code):
         left = two_factor.codes_left(half.user)
-        messages.info(request, f"That recovery code is used up; {left} are left. Your account page makes new ones.")
+        messages.info(
+            request, f"That recovery code is used up; {left} are left. Your account page makes new ones."
+        )
     return HttpResponseRedirect(half.next)
 
 

@@ -12,7 +12,19 @@ from joserfc.jwk import KeySet
 from webapp.signin.oidc.errors import NotAccepted
 
 # Signatures with the provider's public keys only: neither `none` nor those with a shared secret (HS...).
-ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
+ALGORITHMS = [
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+    "Ed25519",
+]
 SKEW_S = 60  # how far the clocks may be apart
 OLDEST_S = 600  # a token is read right after it was made
 

@@ -118,7 +118,9 @@ def _exchange(
         pair = f"{quote(it.client_id, safe='')}:{quote(it.client_secret, safe='')}"
         headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
     else:
-        data |= {"client_id": it.client_id} | ({"client_secret": it.client_secret} if it.client_secret else {})
+        data |= {"client_id": it.client_id} | (
+            {"client_secret": it.client_secret} if it.client_secret else {}
+        )
     tokens = fetch_json("POST", found.token_endpoint, data=data, headers=headers)
     if not isinstance(tokens, dict):
         raise ProviderFailed("The provider's answer cannot be read.")

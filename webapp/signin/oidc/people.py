@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from webapp.accounts.models import Project, Role, User
 from webapp.accounts.services import set_role
-from webapp.signin.events import record_account
 from webapp.errors import Conflict
+from webapp.signin.events import record_account
 from webapp.signin.models import Identity
 from webapp.signin.oidc.configuration import Configuration
 from webapp.signin.oidc.errors import NotAccepted
@@ -47,15 +47,17 @@ def verified_email(claims: dict[str, Any]) -> str:
 
 def _refuse_foreign_domain(it: Configuration, email: str) -> None:
     if it.allowed_domains and email.rpartition("@")[2].lower() not in it.allowed_domains:
-        raise NotAccepted("Sign-in is for verified mail addresses of certain domains, and yours is none of them.")
+        raise NotAccepted(
+            "Sign-in is for verified mail addresses of certain domains, and yours is none of them."
+        )
 
 
 def label_of(claims: dict[str, Any]) -> str:
     """What the owner knows the identity by."""
     named = claims.get("preferred_username")
-    return (verified_email(claims) or (named if isinstance(named, str) else "") or claims["sub"])[:254].replace(
-        "\0", ""
-    )
+    return (verified_email(claims) or (named if isinstance(named, str) else "") or claims["sub"])[
+        :254
+    ].replace("\0", "")
 
 
 def _make(it: Configuration, claims: dict[str, Any], email: str) -> Identity:

@@ -16,7 +16,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER")
-        parser.add_argument("--url", help="where people reach the pages; by default HEADROOM_URL", default=None)
+        parser.add_argument(
+            "--url", help="where people reach the pages; by default HEADROOM_URL", default=None
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["user"], is_active=True).first()
@@ -24,6 +26,8 @@ class Command(BaseCommand):
             raise CommandError(f"there is no active user {options['user']!r}")
         base = options["url"] or settings.HEADROOM_URL
         if not base:
-            raise CommandError("where are the pages? Set HEADROOM_URL, or say --url https://headroom.example.com")
+            raise CommandError(
+                "where are the pages? Set HEADROOM_URL, or say --url https://headroom.example.com"
+            )
         record_account("password.link_made", user, actor=None)
         self.stdout.write(urljoin(base, link_path(user)))
