@@ -19,8 +19,13 @@ def run(home, code, **environment):
     ours = {name: value for name, value in os.environ.items() if not name.startswith("HEADROOM_")}
     settings = {"DJANGO_SETTINGS_MODULE": "webapp.settings", "HEADROOM_HOME": str(home)}
     return subprocess.run(
-        [sys.executable, *code], cwd=ROOT, env=ours | settings | environment, capture_output=True, text=True, timeout=120
-    )  # fmt: skip
+        [sys.executable, *code],
+        cwd=ROOT,
+        env=ours | settings | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 def test_a_deployment_passes_djangos_checks(tmp_path):

@@ -99,7 +99,7 @@ def change_password(request: HttpRequest) -> HttpResponse:
     """A new password, for who knows the present one."""
     user = signed_in(request)
     if not user.has_usable_password():
-        raise Http404("signs in without a password")
+        return _render(request, "password", {"form": None})
     form = ChangePasswordForm(request, user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         passwords.change_password(request, user, form.cleaned_data["new"])
