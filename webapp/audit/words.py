@@ -1,8 +1,11 @@
 """What verbs of the audit log mean in words, for its page. A verb that is not here is shown as it is."""
 
 WORDS = {
+    "account.changed": "changed the account",
     "account.made": "made the account",
     "audit.exported": "exported the audit log of",
+    "identity.linked": "linked another way to sign in to",
+    "identity.unlinked": "unlinked a way to sign in to",
     "invitation.accepted": "accepted the invitation of",
     "invitation.made": "invited",
     "invitation.revoked": "took back the invitation of",
@@ -13,6 +16,9 @@ WORDS = {
     "organisation.owner_added": "made an owner of",
     "organisation.owner_removed": "ended the ownership of",
     "organisation.renamed": "renamed the organisation",
+    "password.changed": "changed the password of",
+    "password.link_made": "made a link for a new password of",
+    "password.reset": "set by a link the password of",
     "project.changed": "changed the project",
     "project.created": "created the project",
     "recipe.created": "created the recipe",
@@ -40,6 +46,9 @@ WORDS = {
     "study.stopped": "stopped the runs of the study",
     "token.created": "made an API token:",
     "token.revoked": "revoked an API token:",
+    "two_factor.codes_renewed": "renewed the recovery codes of",
+    "two_factor.disabled": "turned off the two-factor sign-in of",
+    "two_factor.enabled": "turned on the two-factor sign-in of",
     "view.shared": "showed everybody the view",
     "view.unshared": "kept to themselves the view",
 }

@@ -28,6 +28,11 @@ PUBLIC = {"sign-in", "shared", "shared-picture", "embed"}
 PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
 # Signed in is enough: nothing of a project is read or changed.
 ACCOUNT = {"sign-out", "alive", "components"}
+ACCOUNT = {"sign-out", "alive", "components", "choose-project"}
+# The steps of signing in, and one's own account.
+PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
+ACCOUNT |= {"profile", "change-password", "two-factor", "two-factor-off", "recovery-codes"}
+ACCOUNT |= {"end-other-sessions", "end-session", "link-identity", "unlink-identity"}
 # In a project.
 NEEDS: dict[str, Need] = {
     "choose-project": Need(write=VIEW),

@@ -57,7 +57,18 @@ NOT_PAGES |= {
     "rename-organisation", "add-owner", "remove-owner", "audit-csv", "audit-jsonl",
     "invitation",  # a page that works once: tests/browser/test_teams.py looks at it
 }  # fmt: skip
+PAGES |= {
+    "profile": lambda it: "/profile",
+    "change-password": lambda it: "/profile/password",
+    "two-factor": lambda it: "/profile/two-factor",
+    "forgot-password": lambda it: "/password/forgotten",
+}
+NOT_PAGES |= {
+    "sign-in-code", "openid-begin", "openid-callback", "set-password", "two-factor-off", "recovery-codes",
+    "end-other-sessions", "end-session", "link-identity", "unlink-identity",  # tests/webapp/signin
+}  # fmt: skip
 WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
+WITHOUT_ACCOUNT |= {"forgot-password"}
 FRAMEABLE = {"embed"}
 
 
