@@ -20,6 +20,7 @@ from webapp.pages.fragments import page_or_fragment, wants_fragment
 from webapp.pages.run import alarms as alarm_pages
 from webapp.pages.run.questions import BadQuestion, question_of
 from webapp.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
+from webapp.predictions.selectors import predictions_of, status_of
 from webapp.runs import launch, lifecycle
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE, ENDED
@@ -77,6 +78,7 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
         context |= {
             "figure": page_figure(run, asked.question),
             "axes": AXES,
+            "predictions": [(one, status_of(one)) for one in predictions_of(run.project, run=run.pk)],
             "problems": [
                 error for error in asked.problems if tab != "plan" or error.field not in PLAN_FIELDS
             ],
