@@ -4,13 +4,13 @@ from django.urls import path
 
 from webapp.pages.views import (
     account,
+    calibration,
     compare,
     launch,
     leaderboard,
+    new_prediction,
     new_study,
     overview,
-    calibration,
-    new_prediction,
     planner,
     prediction,
     predictions,
@@ -65,7 +65,9 @@ urlpatterns = [
     path("predictions/<slug:prediction_id>/withdraw", prediction.withdraw, name="withdraw-prediction"),
     path("predictions/<slug:prediction_id>/comments", prediction.comment, name="prediction-comment"),
     path(
-        "predictions/<slug:prediction_id>/comments/<int:comment_id>", prediction.change_comment, name="change-comment"
+        "predictions/<slug:prediction_id>/comments/<int:comment_id>",
+        prediction.change_comment,
+        name="change-comment",
     ),
     path("calibration", calibration.calibration_page, name="calibration"),
     path("planner", planner.planner, name="planner"),

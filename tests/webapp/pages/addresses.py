@@ -79,7 +79,12 @@ def make_things(user, make_run) -> Things:
     )  # fmt: skip
     prediction = make_prediction(user, run)
     return Things(
-        run=run.pk, other_run=other.pk, recipe="tiny-scalerl", study=study.pk, share=token, prediction=prediction.pk
+        run=run.pk,
+        other_run=other.pk,
+        recipe="tiny-scalerl",
+        study=study.pk,
+        share=token,
+        prediction=prediction.pk,
     )
 
 
@@ -87,6 +92,17 @@ def make_prediction(user, run, **claim):
     """A claim that the fit itself makes, at twice the compute of the run's newest evaluation."""
     from webapp.predictions.services import freeze
 
-    question = {"x": "device_hours", "metric": "eval/pass_rate", "form": "sigmoid", "window_lo": None, "cutoff": None}
-    said = {"statement": "pass_rate", "target": 16.0, "level": 0.9, "reasons": "The bend is behind us."} | claim
+    question = {
+        "x": "device_hours",
+        "metric": "eval/pass_rate",
+        "form": "sigmoid",
+        "window_lo": None,
+        "cutoff": None,
+    }
+    said = {
+        "statement": "pass_rate",
+        "target": 16.0,
+        "level": 0.9,
+        "reasons": "The bend is behind us.",
+    } | claim
     return freeze(user=user, run=run, question=question | said.pop("question", {}), **said)

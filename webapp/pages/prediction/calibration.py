@@ -88,7 +88,9 @@ def warnings(counts: Counts) -> list[str]:
     """What else a reader must know to trust the numbers."""
     found = []
     if counts.pending:
-        found.append(f"{words.count(counts.pending, 'claim')}: a run has passed the target, but cannot tell yet.")
+        found.append(
+            f"{words.count(counts.pending, 'claim')}: a run has passed the target, but cannot tell yet."
+        )
     if counts.measured_before:
         found.append(
             f"{words.count(counts.measured_before, 'outcome')} rest on evaluations that, by the trainer's clock, are "
@@ -109,7 +111,9 @@ def row_cells(rows: Sequence[Row]) -> list[Payload]:
             "row": row,
             "claimed": "–" if row.claimed is None else percent(row.claimed),
             "observed": "–" if row.observed is None else percent(row.observed),
-            "interval": "–" if row.lo is None or row.hi is None else f"{percent(row.lo)} to {percent(row.hi)}",
+            "interval": "–"
+            if row.lo is None or row.hi is None
+            else f"{percent(row.lo)} to {percent(row.hi)}",
             "score": _number(row.interval_score),
             "width": _number(row.width),
             "error": "–" if row.mean_error is None else words.signed(row.mean_error),

@@ -71,7 +71,7 @@ def reach(target: float, curve: Curve) -> float:
 
 
 def roles(x: np.ndarray, window_lo: float | None, cutoff: float, known_until: float) -> np.ndarray:
-    """[n] of what each point was when the prediction was frozen: fitted, known but outside the window, or yet to come."""
+    """[n] of what each point was at freezing: fitted, known but outside the window ("excluded"), or yet to come."""
     outside = x > cutoff if window_lo is None else (x > cutoff) | (x < window_lo)
     return np.where(x > known_until, "after", np.where(outside, "excluded", "fitted"))
 
@@ -168,7 +168,11 @@ def after_sentence(residuals: Payload | None, level: float) -> str:
     errors = [residuals["y"][i] for i in came]
     judged = [i for i in came if residuals["lo"][i] is not None]
     inside = sum(residuals["lo"][i] <= residuals["y"][i] <= residuals["hi"][i] for i in judged)
-    band = "band" if residuals["of"] == "evaluation" else "band of the curve, which single evaluations leave more often"
+    band = (
+        "band"
+        if residuals["of"] == "evaluation"
+        else "band of the curve, which single evaluations leave more often"
+    )
     mean = words.signed(sum(errors) / len(errors))
     return (
         f"{words.count(len(came), 'evaluation')} since it was frozen, {inside} inside the {words.percent(level)} "

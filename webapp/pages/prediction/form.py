@@ -1,5 +1,5 @@
-"""The form that freezes a fit: what was asked, what is typed, what the fit itself proposes. Right and wrong is decided by
-the services."""
+"""The form that freezes a fit: what was asked, what is typed, what the fit itself proposes. The services decide what
+is right and wrong."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,10 @@ from webapp.runs.models import Run
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 QUESTION = ("x", "metric", "lo", "cutoff", "robust")
 CLAIMED = ("value", "lo_claim", "hi_claim", "probability")
-FIELD_OF = {"lo": "lo_claim", "hi": "hi_claim"}  # of the services -> of this form, where `lo` is the window's start
+FIELD_OF = {
+    "lo": "lo_claim",
+    "hi": "hi_claim",
+}  # of the services -> of this form, where `lo` is the window's start
 DECIMAL = {"inputmode": "decimal", "autocomplete": "off"}
 
 
@@ -55,7 +58,11 @@ class Asked:
             "x": self.x, "metric": self.metric, "lo": self.window_lo, "cutoff": self.cutoff, "form": self.form,
             "robust": "1" if self.robust else "",
         }  # fmt: skip
-        return [(name, f"{value!r}" if isinstance(value, float) else value) for name, value in said.items() if value]
+        return [
+            (name, f"{value!r}" if isinstance(value, float) else value)
+            for name, value in said.items()
+            if value
+        ]
 
 
 def _only(query: QueryDict) -> QueryDict:
@@ -70,7 +77,9 @@ def _only(query: QueryDict) -> QueryDict:
 class ClaimForm(forms.Form):
     """A claim as it is typed. Numbers that cannot be read are refused here, what they may be by the services."""
 
-    statement = forms.ChoiceField(choices=list(STATEMENTS.items()), widget=forms.RadioSelect, label="What is claimed")
+    statement = forms.ChoiceField(
+        choices=list(STATEMENTS.items()), widget=forms.RadioSelect, label="What is claimed"
+    )
     target = forms.FloatField(label="Target compute", widget=forms.TextInput(attrs=DECIMAL))
     level = forms.TypedChoiceField(
         coerce=float,

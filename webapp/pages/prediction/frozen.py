@@ -1,4 +1,4 @@
-"""The frozen fit of a prediction as a curve with its band, from what was copied when it was frozen and nothing newer."""
+"""The frozen fit of a prediction as a curve with its band: from what was copied then, and nothing newer."""
 
 from dataclasses import dataclass
 from functools import cached_property

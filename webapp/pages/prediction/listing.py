@@ -1,4 +1,4 @@
-"""The list of predictions: in which part a reader looks, filter, order, and the rows as CSV. A constant number of queries."""
+"""The list of predictions: its parts, filter, order, and the rows as CSV. A constant number of queries."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -39,7 +39,9 @@ PARTS = {
         "Awaiting my review", ("open", "projection"), "You were asked to judge these, and have not.",
         "Nothing waits for your review.",
     ),
-    "scored": Part("Scored", ("scored",), "A run passed the target: this is what came of them.", "Nothing is scored yet."),
+    "scored": Part(
+        "Scored", ("scored",), "A run passed the target: this is what came of them.", "Nothing is scored yet."
+    ),
     "projections": Part(
         "Projections", ("projection",),
         "No run on its way reaches the target, so nobody can check these. They are kept apart: they say nothing about "
@@ -47,7 +49,8 @@ PARTS = {
         "No projection: every open claim has a run on its way to its target.",
     ),
     "withdrawn": Part(
-        "Withdrawn", ("withdrawn", "replaced"), "Taken back by their authors, or replaced by a changed claim; never scored.",
+        "Withdrawn", ("withdrawn", "replaced"),
+        "Taken back by their authors, or replaced by a changed claim; never scored.",
         "Nothing was withdrawn or replaced.",
     ),
 }  # fmt: skip
@@ -77,7 +80,11 @@ class Listing:
 
     def rows(self, project: Project, reader: User) -> QuerySet[Prediction]:
         """The predictions of this part that the filter leaves, in their order."""
-        found = selectors.awaiting_review(reader, project) if self.part == "mine" else selectors.predictions_of(project)
+        found = (
+            selectors.awaiting_review(reader, project)
+            if self.part == "mine"
+            else selectors.predictions_of(project)
+        )
         if self.part != "mine":
             found = found.filter(life_state__in=PARTS[self.part].lives)
         if self.author:
@@ -143,5 +150,3 @@ def csv_rows(predictions: Iterable[Prediction]) -> Iterable[list[Any]]:
 def of_run(project: Project, run: str) -> list[Prediction]:
     """The predictions made of a run's curve, newest first."""
     return list(selectors.predictions_of(project, run=run))
-
-

@@ -1,19 +1,21 @@
 """What the page of one prediction shows besides its tabs, and when it has changed."""
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Model, OuterRef, Subquery
 
 from webapp.accounts.models import User
 from webapp.accounts.permissions import Permission
 from webapp.curves.fitting import curve_of
 from webapp.pages.prediction import claims, talk
+from webapp.pages.prediction import form as forms
 from webapp.pages.prediction.figure import outcome_words, parameter_rows, prediction_figure
 from webapp.pages.prediction.preview import reviewers_of
 from webapp.predictions import selectors
-from webapp.predictions.models import Prediction, Review
-from webapp.runs.models import Run
+from webapp.predictions.models import Comment, Outcome, Pending, Prediction, Review, ReviewRequest
 from webapp.runs.states import ENDED
 
 Context = dict[str, Any]
@@ -33,25 +35,23 @@ CLOSED = {"withdrawn", "replaced", "scored"}
 
 def version_of(prediction: Prediction) -> str:
     """Changes with everything that the page shows. Two queries."""
-    run_version = Run.objects.values_list("version", flat=True).get(pk=prediction.run_id)
-    counts = Prediction.objects.filter(pk=prediction.pk).aggregate(
-        reviews=Count("reviews", distinct=True),
-        requests=Count("requests", distinct=True),
-        outcomes=Count("outcomes", distinct=True),
-        comments=Count("comments", distinct=True),
-        resolved=Count("comments__resolved_at", distinct=True),
-        touched=Max("comments__resolved_at"),
-        edited=Max("comments__edited_at"),
-        withdrawn=Max("withdrawn_at"),
-        replaced=Max("replaced_by__created_at"),
+    newest = {model.__name__: _newest(model) for model in (Review, ReviewRequest, Outcome, Pending, Comment)}
+    here = Prediction.objects.filter(pk=prediction.pk).values_list(
+        "run__version", "run__state", "withdrawn_at", "replaced_by", *newest.values()
     )
-    return f"{run_version}~" + "~".join(_short(value) for value in counts.values())
+    comments = prediction.comments.aggregate(Max("edited_at"), Max("resolved_at"), Count("resolved_at"))
+    return "~".join(_short(value) for value in (*here.get(), *comments.values()))
+
+
+def _newest(model: type[Model]) -> Subquery:
+    """The newest row of a prediction; rows are only added."""
+    return Subquery(model._default_manager.filter(prediction=OuterRef("pk")).order_by("-pk").values("pk")[:1])
 
 
 def _short(value: Any) -> str:
     if value is None:
         return ""
-    return str(value) if isinstance(value, int) else f"{value.timestamp():.6f}"
+    return f"{value.timestamp():.6f}" if isinstance(value, datetime) else str(value)
 
 
 def page_context(prediction: Prediction, reader: User, may: Collection[Permission]) -> Context:
@@ -79,13 +79,30 @@ def page_context(prediction: Prediction, reader: User, may: Collection[Permissio
         "differences": claims.differences(prediction.replaces, prediction) if prediction.replaces else [],
         "verdicts": VERDICTS.items(),
         "review_refusal": review_refusal(prediction, reader, may, is_closed),
-        "can_withdraw": (is_author or Permission.ADMIN in may) and Permission.CONTRIBUTE in may and not is_closed,
-        "can_replace": is_author and Permission.CONTRIBUTE in may and not is_closed and status.review in REPLACEABLE,
+        "can_withdraw": (is_author or Permission.ADMIN in may)
+        and Permission.CONTRIBUTE in may
+        and not is_closed,
+        "can_replace": is_author
+        and Permission.CONTRIBUTE in may
+        and not is_closed
+        and status.review in REPLACEABLE,
+        "replace_query": replace_query(prediction),
         "can_talk": Permission.CONTRIBUTE in may,
         "reader": reader,
         "to_ask": to_ask(prediction, may, is_author and not is_closed),
-        "asked": [request.reviewer for request in prediction.requests.select_related("reviewer").order_by("pk")],
+        "asked": [
+            request.reviewer for request in prediction.requests.select_related("reviewer").order_by("pk")
+        ],
     }
+
+
+def replace_query(prediction: Prediction) -> str:
+    """What asks the form for a changed claim: the same question, of all that is known by now."""
+    question = forms.Asked(
+        prediction.x, prediction.metric, prediction.window_lo, None, prediction.frozen["form"],
+        bool(prediction.frozen["question"].get("robust")),
+    )  # fmt: skip
+    return urlencode([("run", prediction.run_id), ("replaces", prediction.pk), *question.hidden()])
 
 
 REPLACEABLE = {"unreviewed", "asked", "changes"}

@@ -54,7 +54,8 @@ def target_problem(target: float, asked: Asked, known: Known) -> str:
     """Why the target cannot be claimed, as `freeze` would refuse it; "" where it can."""
     unit = UNITS[asked.x]
     if target <= known.trained:
-        return f"The run has been at {words.amount(known.trained)} {unit} already: a prediction is made before the data."
+        there = f"{words.amount(known.trained)} {unit}"
+        return f"The run has been at {there} already: a prediction is made before the data."
     if known.evaluated and target > FARTHEST * known.evaluated:
         return f"At most {FARTHEST:g} times the newest evaluation, {words.amount(known.evaluated)} {unit}."
     return ""
@@ -107,7 +108,9 @@ def rivals_of(run: Run) -> Sequence[Run]:
 
 def reviewers_of(project: Project, but: User) -> list[User]:
     """Everybody who may judge a prediction in this project, by name, without its author. Owners are admins."""
-    judges = User.objects.filter(memberships__project=project, memberships__role__in=[Role.REVIEWER, Role.ADMIN])
+    judges = User.objects.filter(
+        memberships__project=project, memberships__role__in=[Role.REVIEWER, Role.ADMIN]
+    )
     owners = User.objects.filter(owned_organisations=project.organisation_id)
     found = (judges | owners).filter(is_active=True).exclude(pk=but.pk).distinct()
     return list(found.order_by("username"))

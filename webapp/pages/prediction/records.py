@@ -14,7 +14,9 @@ MOST = 8
 def record_rows(prediction: Prediction) -> list[dict[str, Any]]:
     """First the author's, then the recipe's; a tracked run has no recipe."""
     project = prediction.project
-    found = [_record(f"Of {prediction.author.username}", selectors.record_of_author(prediction.author, project))]
+    found = [
+        _record(f"Of {prediction.author.username}", selectors.record_of_author(prediction.author, project))
+    ]
     found[0]["earlier"] = _earlier(prediction, author=prediction.author)
     if prediction.revision is not None:
         recipe = prediction.revision.recipe

@@ -29,7 +29,11 @@ def _window(prediction: Prediction) -> Context:
     """Other windows on what was known when it was frozen, whatever has come since."""
     known = known_of(prediction, curve_of(prediction.run, prediction.x, prediction.metric))
     found = window_payload(known.curve, known.question, AXES[prediction.x])
-    return {"windows": found, "scale": shared_scale([row["ceiling"] for row in found["rows"]]), "intact": known.intact}
+    return {
+        "windows": found,
+        "scale": shared_scale([row["ceiling"] for row in found["rows"]]),
+        "intact": known.intact,
+    }
 
 
 def _forms(prediction: Prediction) -> Context:

@@ -1,6 +1,6 @@
 """Freezing a fit as a prediction: the form, and the claim drawn while it is typed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib import messages
@@ -18,7 +18,16 @@ from webapp.pages.access import get_run, signed_in
 from webapp.pages.prediction import form as forms
 from webapp.pages.prediction import preview
 from webapp.pages.prediction.claims import Statement, claim_of
-from webapp.pages.prediction.form import Asked, ClaimForm, Draft, draft_from, draft_of, initial_of, new_key, shown
+from webapp.pages.prediction.form import (
+    Asked,
+    ClaimForm,
+    Draft,
+    draft_from,
+    draft_of,
+    initial_of,
+    new_key,
+    shown,
+)
 from webapp.pages.run.questions import BadQuestion
 from webapp.predictions import selectors, services
 from webapp.predictions.known import known_of, passed_already
@@ -65,7 +74,7 @@ def new_prediction(request: HttpRequest) -> HttpResponse:
     except BadQuestion as error:
         return render(request, "predictions/new.html", {"problem": str(error)}, status=400)
     if request.method == "GET":
-        return _show(request, subject, _first_draft(request, subject))
+        return _show(request, subject, _first_draft(subject))
     form = _form(subject, request.POST)
     prediction = _try_freeze(request, subject, form)
     if prediction is not None:
@@ -75,15 +84,13 @@ def new_prediction(request: HttpRequest) -> HttpResponse:
     return _show(request, subject, draft_of(request.POST, subject.rivals), form)
 
 
-def _first_draft(request: HttpRequest, subject: Subject) -> Draft:
+def _first_draft(subject: Subject) -> Draft:
     """What the form begins with: the claim that is replaced, else a pass rate where the run's budget ends."""
     if subject.replaces is not None:
         return draft_from(subject.replaces)
-    draft = draft_of(request.GET, subject.rivals)
-    if draft.target is not None:
-        return draft
+    draft = draft_of(QueryDict(), subject.rivals)  # the run page's own `target` is another thing
     target = preview.default_target(subject.run, subject.curve, subject.asked)
-    return Draft(**{**vars(draft), "target": target})
+    return replace(draft, target=target)
 
 
 def _form(subject: Subject, data: Any = None, **kwargs: Any) -> ClaimForm:
@@ -111,7 +118,9 @@ def _try_freeze(request: HttpRequest, subject: Subject, form: ClaimForm) -> Pred
     return prediction
 
 
-def _show(request: HttpRequest, subject: Subject, draft: Draft, form: ClaimForm | None = None) -> HttpResponse:
+def _show(
+    request: HttpRequest, subject: Subject, draft: Draft, form: ClaimForm | None = None
+) -> HttpResponse:
     said = _preview(subject, draft)
     if form is None:
         kept = subject.replaces
@@ -162,7 +171,12 @@ def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
     if draft.target is not None and not problems.get("target"):
         try:
             own = services.proposal(
-                subject.run, asked.as_question(), draft.statement, draft.target, draft.rival, level=draft.level
+                subject.run,
+                asked.as_question(),
+                draft.statement,
+                draft.target,
+                draft.rival,
+                level=draft.level,
             )
             draft = draft.with_proposal(own)
         except ServiceError as error:

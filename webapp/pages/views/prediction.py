@@ -26,7 +26,9 @@ from webapp.predictions.models import Comment, Prediction
 Context = dict[str, Any]
 
 
-def get_prediction(request: HttpRequest, prediction_id: str, permission: Permission | None = None) -> Prediction:
+def get_prediction(
+    request: HttpRequest, prediction_id: str, permission: Permission | None = None
+) -> Prediction:
     """A prediction of one of the reader's projects. Raises Http404, and PermissionDenied for too low a role."""
     for project in projects_of(request):
         try:
@@ -56,7 +58,9 @@ def _tab(found: Prediction, tab: str) -> Context:
     return tab_context(tab, found) | {"tabs": TABS}
 
 
-def _page(request: HttpRequest, found: Prediction, *, tab: str = "", status: int = 200, **more: Any) -> HttpResponse:
+def _page(
+    request: HttpRequest, found: Prediction, *, tab: str = "", status: int = 200, **more: Any
+) -> HttpResponse:
     tab = tab or next(iter(TABS))
     lazy = TABS[tab].heavy
     context = _context(request, found) | {"tab": tab, "tabs": TABS, "lazy": lazy} | more
@@ -84,7 +88,9 @@ def figure(request: HttpRequest, prediction_id: str) -> HttpResponse:
 # --- what people do with it -----------------------------------------------------------------------------------
 
 
-def _done(request: HttpRequest, found: Prediction, service: Callable[[], Any], words: str, **kept: Any) -> HttpResponse:
+def _done(
+    request: HttpRequest, found: Prediction, service: Callable[[], Any], words: str, **kept: Any
+) -> HttpResponse:
     """Do it and go back to the page; what is refused is said beside its field, with everything that was typed."""
     try:
         service()
@@ -92,7 +98,9 @@ def _done(request: HttpRequest, found: Prediction, service: Callable[[], Any], w
         if error.status == 403 or not kept:
             messages.warning(request, error.message)
             return redirect("prediction", found.pk)
-        return _page(request, found, status=error.status, problem={"field": error.field, "text": error.message, **kept})
+        return _page(
+            request, found, status=error.status, problem={"field": error.field, "text": error.message, **kept}
+        )
     messages.info(request, words)
     return redirect("prediction", found.pk)
 
@@ -144,7 +152,11 @@ def comment(request: HttpRequest, prediction_id: str) -> HttpResponse:
     text, parent_id = request.POST.get("text", ""), request.POST.get("parent", "")
     parent = _comment(found, int(parent_id)) if parent_id.isdecimal() and len(parent_id) < 10 else None
     anchor = anchor_of(request.POST.get("anchor", "")) if parent is None else None
-    kept = {"of": f"reply-{parent.pk}" if parent else "comment", "text": text, "anchor": request.POST.get("anchor", "")}
+    kept = {
+        "of": f"reply-{parent.pk}" if parent else "comment",
+        "text": text,
+        "anchor": request.POST.get("anchor", ""),
+    }
     act = lambda: services.comment(found, user=signed_in(request), text=text, parent=parent, anchor=anchor)
     return _said(request, found, act, **kept)
 
@@ -190,5 +202,3 @@ def _said(request: HttpRequest, found: Prediction, service: Callable[[], Any], *
         return redirect(f"{reverse('prediction', args=[found.pk])}#talk")
     context = _context(request, found) | {"problem": problem}
     return render(request, "predictions/_talk.html", context, status=status)
-
-

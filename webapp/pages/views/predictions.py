@@ -10,7 +10,15 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from webapp.pages.access import current_project, signed_in
-from webapp.pages.prediction.listing import CSV_COLUMNS, PARTS, SORTS, Listing, choices_of, counts_of, csv_rows
+from webapp.pages.prediction.listing import (
+    CSV_COLUMNS,
+    PARTS,
+    SORTS,
+    Listing,
+    choices_of,
+    counts_of,
+    csv_rows,
+)
 from webapp.predictions import selectors
 from webapp.predictions.status import REVIEW_WORDS
 
