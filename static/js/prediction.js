@@ -7,6 +7,8 @@ import { amount } from "./format.js";
 
 const chart = document.getElementById("chart");
 const talk = document.getElementById("talk");
+const address = chart.dataset.address; // a form that was refused is answered at an address of its own
+if (location.pathname !== address) history.replaceState(null, "", address);
 let payload = JSON.parse(document.getElementById("figure").textContent);
 let scale = new URLSearchParams(location.search).get("scale") === "linear" ? "linear" : "log";
 
@@ -43,7 +45,6 @@ function pick(index) {
   field.focus({ preventScroll: true });
 }
 
-chart.addEventListener("click", () => {}); // Plotly listens for clicks once the node does
 show();
 chart.on("plotly_click", ({ points }) => {
   const point = points.find((each) => each.customdata !== undefined);
@@ -101,7 +102,7 @@ document.addEventListener("htmx:afterSwap", ({ detail }) => {
 talk?.addEventListener("htmx:afterSettle", () => { look().catch(() => {}); });
 
 async function look() {
-  const next = await fetchJson(`${location.pathname}/figure?since=${encodeURIComponent(payload.version)}`);
+  const next = await fetchJson(`${address}/figure?since=${encodeURIComponent(payload.version)}`);
   if (next === null) { if (Object.keys(kept).length) writeRegions({}); return; }
   payload = next.figure;
   show();
