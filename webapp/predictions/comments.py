@@ -24,7 +24,7 @@ MAX_EARLIER = 50  # texts that are kept; one more edit is refused
 MAX_MENTIONS = 20
 SAME_WITHIN = timedelta(minutes=1)
 # A mail address is no mention; a name may hold dots, but does not end with one.
-MENTION = re.compile(r"(?<![\w.@+-])@([\w.@+-]*[\w@+-])")
+MENTION = re.compile(r"(?<![\w.@+-])@(\w(?:[\w.@+-]*[\w@+-])?)")
 
 
 @transaction.atomic

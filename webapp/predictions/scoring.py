@@ -30,7 +30,9 @@ def score_run(run_id: str) -> list[Outcome]:
     run = Run.objects.select_related("project").filter(pk=run_id).first()
     if run is None:
         return []
-    about = Q(run=run) | Q(project=run.project_id, revision=run.revision_id, task=run.task, model=run.model)
+    about = Q(run=run)
+    if run.revision_id is not None:
+        about |= Q(project=run.project_id, revision=run.revision_id, task=run.task, model=run.model)
     unscored = ~Exists(Outcome.objects.filter(prediction=OuterRef("pk"), run=run))
     mine = _reached(open_predictions().filter(about, unscored), run)
     made = [_guarded(prediction, run) for prediction in mine]

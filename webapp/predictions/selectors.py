@@ -58,7 +58,7 @@ def predictions_of(
     return _for_lists(rows).order_by("-created_at", "id")
 
 
-def _of_status(rows: QuerySet[Prediction], status: str) -> QuerySet[Prediction]:
+def _of_status(rows: QuerySet[Any], status: str) -> QuerySet[Any]:
     if status in LIVES:
         return rows.filter(life_state=status)
     if status in REVIEWS:

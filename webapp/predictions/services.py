@@ -37,7 +37,8 @@ from webapp.predictions.telling import tell
 from webapp.runs.models import Run
 
 __all__ = [
-    "Proposal", "ask_review", "comment", "edit_comment", "freeze", "proposal", "resolve_comment", "review", "withdraw",
+    "Frozen", "Proposal", "ask_review", "comment", "edit_comment", "freeze", "freeze_once", "proposal",
+    "resolve_comment", "review", "withdraw",
 ]  # fmt: skip
 
 MAX_KEY = 200
@@ -80,7 +81,20 @@ def proposal(
     return says(fit, statement, claim.target, claim.level, other, horizon)
 
 
-def freeze(
+@dataclass(frozen=True)
+class Frozen:
+    """A prediction and whether this very call made it (False: the key was used before)."""
+
+    prediction: Prediction
+    created: bool
+
+
+def freeze(**request: Any) -> Prediction:
+    """The prediction of `freeze_once` alone."""
+    return freeze_once(**request).prediction
+
+
+def freeze_once(
     *,
     user: User,
     run: Run,
@@ -96,7 +110,7 @@ def freeze(
     reasons: str,
     replaces: Prediction | None = None,
     key: str | None = None,
-) -> Prediction:
+) -> Frozen:
     """Store a claim that never changes, made before the data: the target lies beyond all that is stored of the run.
 
     What the person leaves out (value, lo and hi; or the probability) is what the fit says. With `key` a repeated
@@ -130,14 +144,14 @@ def _freeze(
     replaces: Prediction | None,
     key: str | None,
     body: str,
-) -> Prediction:
+) -> Frozen:
     # The lock that ingest takes: what is read here is all there is until the claim is stored.
     run = Run.objects.select_for_update(of=("self",)).select_related("project").get(pk=run.pk)
     stored = Prediction.objects.filter(project=run.project_id, author=user, key=key).first() if key else None
     if stored is not None:
         if stored.body_digest != body:
             raise Conflict("This key was used for another claim.", field="key")
-        return stored
+        return Frozen(stored, created=False)
     found = _found(run, question, claim, rival)
     claim = complete(claim, found.own)
     if replaces is not None:
@@ -154,7 +168,7 @@ def _freeze(
     )  # fmt: skip
     if replaces is not None:
         _tell_reviewers(replaces, prediction)
-    return prediction
+    return Frozen(prediction, created=True)
 
 
 def _found(run: Run, question: Question, claim: Claim, rival: Run | None) -> _Found:
