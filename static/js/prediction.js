@@ -10,11 +10,15 @@ const talk = document.getElementById("talk");
 const address = chart.dataset.address; // a form that was refused is answered at an address of its own
 if (location.pathname !== address) history.replaceState(null, "", address);
 let payload = JSON.parse(document.getElementById("figure").textContent);
+let look = new URLSearchParams(location.search).get("look") === "target" ? "target" : "whole";
 let scale = new URLSearchParams(location.search).get("scale") === "linear" ? "linear" : "log";
 
 function show() {
-  draw(chart, payload, scale);
-  for (const button of document.querySelectorAll("button[data-scale]")) button.setAttribute("aria-pressed", String(button.dataset.scale === scale));
+  draw(chart, payload, scale, look);
+  document.getElementById("outcome-key").hidden = !payload.outcomes.length;
+  for (const button of document.querySelectorAll("button[data-scale], button[data-look]")) {
+    button.setAttribute("aria-pressed", String([scale, look].includes(button.dataset.scale ?? button.dataset.look)));
+  }
   const after = document.getElementById("after-sentence");
   if (after.textContent !== payload.after_sentence) after.textContent = payload.after_sentence;
   fillPoints();
@@ -23,7 +27,7 @@ function show() {
 // --- a comment about a point: chosen on the chart, or in the list of points --------------------------------------
 
 const select = () => document.getElementById("anchor");
-const WORDS = { excluded: "left out", fitted: "known", after: "came since" };
+const WORDS = { excluded: "known, not fitted", fitted: "known", after: "came since" };
 
 function fillPoints() {
   const node = select();
@@ -58,11 +62,14 @@ chart.on("plotly_clickannotation", ({ annotation }) => {
 });
 
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("button[data-scale]");
+  const button = event.target.closest("button[data-scale], button[data-look]");
   if (!button) return;
-  scale = button.dataset.scale;
+  scale = button.dataset.scale ?? scale;
+  look = button.dataset.look ?? look;
   const url = new URL(location);
-  if (scale === "log") url.searchParams.delete("scale"); else url.searchParams.set("scale", scale);
+  for (const [name, value, usual] of [["scale", scale, "log"], ["look", look, "whole"]]) {
+    if (value === usual) url.searchParams.delete(name); else url.searchParams.set(name, value);
+  }
   history.replaceState(null, "", url);
   show();
 });
@@ -99,16 +106,23 @@ document.addEventListener("htmx:afterSwap", ({ detail }) => {
 });
 
 // After a comment the numbers on the chart change: asked for at once, not at the next round.
-talk?.addEventListener("htmx:afterSettle", () => { look().catch(() => {}); });
+talk?.addEventListener("htmx:afterSettle", () => { ask().catch(() => {}); });
 
-async function look() {
+async function ask() {
   const next = await fetchJson(`${address}/figure?since=${encodeURIComponent(payload.version)}`);
   if (next === null) { if (Object.keys(kept).length) writeRegions({}); return; }
+  const wasScored = payload.outcomes.length;
   payload = next.figure;
   show();
+  if (payload.outcomes.length !== wasScored) refreshRecord();
   writeRegions(next.html);
+}
+
+/** The record counts what was scored just now. */
+function refreshRecord() {
+  if (document.querySelector("#tabs [aria-current]")?.dataset.tab === "record") window.htmx.ajax("GET", `${address}?tab=record`, { target: "#tabs", swap: "innerHTML" });
 }
 
 const panel = document.getElementById("panel");
 if (panel && "lazy" in panel.dataset) window.addEventListener("load", () => window.htmx.trigger(panel, "wanted"));
-keepAsking({ ask: look, ended: () => payload.ended });
+keepAsking({ ask, ended: () => payload.ended });

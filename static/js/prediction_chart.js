@@ -4,17 +4,17 @@ import { CONFIG, band, baseLayout, keepTicks, line, marker, windowShape } from "
 import { amount, colours, faded } from "./format.js";
 
 const NARROW = 480;
-const NAMES = { excluded: "left out of the window", fitted: "known when frozen", after: "came since" };
+const NAMES = { excluded: "known when frozen, not fitted", fitted: "known when frozen", after: "came since" };
 
 /** Draw the payload into a node; `scale` is "log" or "linear". */
-export function draw(node, payload, scale = "log") {
+export function draw(node, payload, scale = "log", look = "whole") {
   const first = !node._fullLayout;
-  const { traces, layout } = predictionChart(payload, colours(), scale, node.clientWidth < NARROW);
+  const { traces, layout } = predictionChart(payload, colours(), scale, node.clientWidth < NARROW, look);
   window.Plotly.react(node, traces, layout, CONFIG);
   if (first) keepTicks(node);
 }
 
-export function predictionChart(payload, colour, scale, narrow) {
+export function predictionChart(payload, colour, scale, narrow, look = "whole") {
   const traces = [];
   if (payload.rival?.solid) traces.push(...rivalTraces(payload.rival, colour));
   if (payload.fit?.solid) traces.push(...fitTraces(payload.fit, colour));
@@ -22,8 +22,8 @@ export function predictionChart(payload, colour, scale, narrow) {
   if (payload.start && scale === "linear") traces.push(startTrace(payload.start, colour));
   if (payload.claim && payload.claim.value !== null) traces.push(claimTrace(payload, colour));
   if (payload.outcomes.some((one) => one.actual !== null)) traces.push(outcomeTrace(payload, colour));
-  const layout = baseLayout(colour, payload.x, scale, xRange(payload, scale), yRange(payload));
-  layout.uirevision = scale;
+  const layout = baseLayout(colour, payload.x, scale, ...rangesOf(payload, scale, look));
+  layout.uirevision = `${scale} ${look}`;
   layout.shapes = shapes(payload, colour);
   layout.annotations = [...claimWords(payload, colour, narrow, scale), ...numbers(payload, colour, scale)];
   if (payload.residuals) addResiduals(payload, traces, layout, colour);
@@ -90,13 +90,24 @@ function outcomeTrace({ outcomes, claim }, colour) {
   };
 }
 
-function xRange({ points, fit, claim, cutoff }, scale) {
-  const first = points.x[0] ?? (cutoff || 1) / 10;
+/** The whole curve, or what lies near the target: there the interval of a claim can be seen. */
+function rangesOf(payload, scale, look) {
+  const [x, y] = [xRange(payload, scale), yRange(payload)];
+  if (look !== "target" || !payload.claim) return [x, y];
+  const near = [Math.min(payload.known_until, payload.claim.x) * 0.6, x[1]];
+  const keep = ({ x: xs, y: ys }) => ys.filter((_, index) => xs[index] >= near[0]);
+  const cut = (drawn) => (drawn?.solid ? { ...drawn, solid: { x: [], y: keep(drawn.solid) }, dashed: { x: [], y: keep(drawn.dashed) } } : drawn);
+  const seen = { ...payload, start: null, points: { ...payload.points, y: keep(payload.points) }, fit: cut(payload.fit), rival: cut(payload.rival) };
+  return [near, yRange(seen, 0.006)];
+}
+
+function xRange({ points, fit, claim, known_until: known }, scale) {
+  const first = points.x[0] ?? (known || 1) / 10;
   const last = Math.max(points.x.at(-1) ?? 0, fit?.dashed?.x.at(-1) ?? 0, (claim?.x ?? 0) * 1.08, first * 2);
   return scale === "log" ? [first * 0.8, last * 1.05] : [0, last * 1.03];
 }
 
-function yRange({ points, fit, claim, outcomes, start, rival }) {
+function yRange({ points, fit, claim, outcomes, start, rival }, least = 0.02) {
   const seen = [...points.y];
   for (const drawn of [fit, rival]) if (drawn?.solid) seen.push(...drawn.solid.y, ...drawn.dashed.y);
   if (claim) seen.push(claim.value, claim.lo, claim.hi);
@@ -105,19 +116,19 @@ function yRange({ points, fit, claim, outcomes, start, rival }) {
   const known = seen.filter((value) => value !== null && value !== undefined);
   if (!known.length) return [0, 1];
   const [lo, hi] = [Math.min(...known), Math.max(...known)];
-  const pad = Math.max(0.02, (hi - lo) * 0.08);
+  const pad = Math.max(least, (hi - lo) * 0.08);
   return [lo - pad, hi + pad * 1.8];
 }
 
 function shapes(payload, colour) {
   const found = payload.fit?.window ? windowShape(payload, colour) : [];
   const upright = (x, style) => ({ type: "line", yref: "y domain", x0: x, x1: x, y0: 0, y1: 1, line: { width: 1, ...style }, layer: "below" });
-  if (payload.cutoff) found.push(upright(payload.cutoff, { color: colour["ink-3"], dash: "2px,3px" }));
+  if (payload.known_until) found.push(upright(payload.known_until, { color: colour["ink-3"], dash: "2px,3px" }));
   const { claim } = payload;
   if (!claim) return found;
   found.push(upright(claim.x, { color: colour.accent, dash: "2px,4px" }));
   if (claim.statement === "ceiling" && claim.lo !== null && claim.hi !== null) {
-    const box = { type: "rect", x0: payload.cutoff, xref: "x", x1: claim.x, y0: claim.lo, y1: claim.hi, line: { width: 0 }, layer: "below" };
+    const box = { type: "rect", x0: payload.known_until, xref: "x", x1: claim.x, y0: claim.lo, y1: claim.hi, line: { width: 0 }, layer: "below" };
     found.push({ ...box, fillcolor: faded(colour.accent, 0.1) });
   }
   return found;
@@ -125,10 +136,10 @@ function shapes(payload, colour) {
 
 const place = (x, scale) => (scale === "log" ? Math.log10(x) : x);
 
-function claimWords({ claim, cutoff, fit }, colour, narrow, scale) {
+function claimWords({ claim, known_until: known, fit }, colour, narrow, scale) {
   const quiet = { showarrow: false, font: { color: colour["ink-3"], size: 11 }, yref: "y domain", xref: "x" };
   const found = [];
-  if (cutoff && fit) found.push({ ...quiet, x: place(cutoff, scale), xanchor: "right", xshift: -4, y: 0, yanchor: "bottom", text: narrow ? "known" : "known when frozen" });
+  if (known && fit) found.push({ ...quiet, x: place(known, scale), xanchor: "right", xshift: -4, y: 0, yanchor: "bottom", text: narrow ? "known" : "known when frozen" });
   if (claim) found.push({ ...quiet, font: { color: colour.accent, size: 11 }, x: place(claim.x, scale), xanchor: "right", xshift: -6, y: 1, yanchor: "top", text: narrow ? "target" : `target: ${claim.text}` });
   return found;
 }

@@ -74,8 +74,9 @@ def dependence(row: Row) -> str:
 
 def apart(counts: Counts) -> str:
     """What is not in the numbers, and how many of each."""
+    projections = "projection" if counts.projection == 1 else "projections"
     said = (
-        (counts.open, "open"), (counts.projection, "projections"), (counts.withdrawn, "withdrawn"),
+        (counts.open, "open"), (counts.projection, projections), (counts.withdrawn, "withdrawn"),
         (counts.replaced, "replaced"),
     )  # fmt: skip
     parts = [f"{number} {what}" for number, what in said if number]

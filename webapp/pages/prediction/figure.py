@@ -51,7 +51,7 @@ def prediction_figure(
         "fit": frozen.drawn(last),
         "level": known.question.level,
         "rival": {"label": claim.rival, **rival.drawn(last)} if rival else None,
-        "cutoff": prediction.cutoff,
+        "known_until": prediction.known_until,
         "claim": claim_payload(claim),
         "outcomes": [outcome_payload(one) for one in outcomes],
         "residuals": residuals,
@@ -200,7 +200,7 @@ PARAMETERS = {
 
 
 def _parameter(name: str, meaning: str, value: float, ends: Any, frozen: Payload) -> dict[str, str]:
-    row = {"name": name.replace("_mid", ""), "sub": "mid" if name == "C_mid" else "", "meaning": meaning}
+    row = {"name": name[0], "sub": name[1:].removeprefix("_"), "meaning": meaning}
     if frozen.get("status") != "ok" and name != "R0":
         bound = ends[0] if name == "A" else None
         least = f"at least {answers.floored(bound)}" if bound is not None else "not identified"

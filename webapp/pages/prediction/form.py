@@ -70,7 +70,7 @@ def _only(query: QueryDict) -> QueryDict:
     kept = QueryDict(mutable=True)
     for name in QUESTION:
         if query.get(name):
-            kept[name] = query[name]
+            kept[name] = query.get(name, "")
     return kept
 
 
@@ -137,6 +137,14 @@ class ClaimForm(forms.Form):
             "reasons": said["reasons"],
             "key": said["idempotency_key"],
         }
+
+    def renew_key(self) -> None:
+        """Sending this form again is a new request; every value of it stays."""
+        data = QueryDict(mutable=True)
+        for name in self.data:
+            data.setlist(name, self.data.getlist(name))  # type: ignore[attr-defined]
+        data["idempotency_key"] = new_key()
+        self.data = data
 
     def chosen_reviewers(self) -> list[User]:
         return [self.reviewers_by_name[name] for name in self.cleaned_data["reviewers"]]

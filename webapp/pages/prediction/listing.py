@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.http import QueryDict
 
 from webapp.accounts.models import Project, User
 from webapp.predictions import selectors
-from webapp.predictions.models import Prediction
+from webapp.predictions.models import Outcome, Prediction
 from webapp.predictions.status import REVIEWS, with_status
 
 SORTS: dict[str, tuple[str, list[Any]]] = {
@@ -86,13 +86,13 @@ class Listing:
             else selectors.predictions_of(project)
         )
         if self.part != "mine":
-            found = found.filter(life_state__in=PARTS[self.part].lives)
+            found = found.filter(Q(life_state__in=PARTS[self.part].lives))
         if self.author:
             found = found.filter(author__username=self.author)
         if self.recipe:
             found = found.filter(revision__recipe__slug=self.recipe)
         if self.review:
-            found = found.filter(review_state=self.review)
+            found = found.filter(Q(review_state=self.review))
         return found.order_by(*SORTS[self.sort][1])
 
 
@@ -141,7 +141,8 @@ def csv_rows(predictions: Iterable[Prediction]) -> Iterable[list[Any]]:
             "replaces": one.replaces_id,
             "withdrawn_at": one.withdrawn_at.isoformat() if one.withdrawn_at else None,
         }
-        for outcome in list(one.outcomes.all()) or [None]:
+        outcomes: list[Outcome | None] = [*one.outcomes.all()]
+        for outcome in outcomes or [None]:
             came = {name: getattr(outcome, name, None) for name in OF_OUTCOME}
             came["outcome_run"] = outcome.run_id if outcome else None
             yield [(said | came).get(name) for name in CSV_COLUMNS]

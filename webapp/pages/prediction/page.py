@@ -20,6 +20,7 @@ from webapp.runs.states import ENDED
 
 Context = dict[str, Any]
 REGIONS = {  # what is written anew while the page is open
+    "actions": "predictions/_actions.html",
     "status": "predictions/_status.html",
     "verdicts": "predictions/_verdicts.html",
     "talk": "predictions/_talk.html",

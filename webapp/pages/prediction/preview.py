@@ -12,10 +12,11 @@ from webapp.curves.answers import UNITS
 from webapp.curves.axes import AXES
 from webapp.curves.fitting import Curve, Question
 from webapp.curves.run.figure import end_of_budget, fit_payload
-from webapp.pages.prediction.claims import Claim
+from webapp.errors import InvalidInput
+from webapp.pages.prediction.claims import Claim, Statement
 from webapp.pages.prediction.figure import axis_payload, claim_payload, points_of, reach
-from webapp.pages.prediction.form import Asked
-from webapp.predictions.checks import FARTHEST
+from webapp.pages.prediction.form import FIELD_OF, Asked, Draft, beside
+from webapp.predictions.checks import FARTHEST, claim_from
 from webapp.predictions.known import Known
 from webapp.runs.models import Run
 
@@ -42,7 +43,7 @@ def preview_figure(
         "fit": {name: drawn.get(name) for name in ("window", "solid", "dashed", "band")} if drawn else None,
         "level": question.level,
         "rival": None,
-        "cutoff": cutoff,
+        "known_until": _last(curve),
         "claim": claim_payload(claim) if claim else None,
         "outcomes": [],
         "residuals": None,
@@ -59,6 +60,21 @@ def target_problem(target: float, asked: Asked, known: Known) -> str:
     if known.evaluated and target > FARTHEST * known.evaluated:
         return f"At most {FARTHEST:g} times the newest evaluation, {words.amount(known.evaluated)} {unit}."
     return ""
+
+
+def own_problems(draft: Draft) -> dict[str, str]:
+    """What `freeze` would refuse of the numbers that the person typed: {field: words}."""
+    passes = draft.statement == Statement.PASSES
+    numbers = {"value": draft.value, "lo": draft.lo, "hi": draft.hi}
+    given = {name: None if passes else number for name, number in numbers.items()}
+    try:
+        claim_from(
+            statement=draft.statement, target=draft.target, level=draft.level, **given,
+            probability=draft.probability if passes else None,
+        )  # fmt: skip
+    except InvalidInput as error:
+        return {FIELD_OF.get(error.field or "", error.field or ""): beside(error.field, error.message)}
+    return {}
 
 
 def seen_words(runs: Sequence[str]) -> str:

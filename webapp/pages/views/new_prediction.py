@@ -25,7 +25,6 @@ from webapp.pages.prediction.form import (
     draft_from,
     draft_of,
     initial_of,
-    new_key,
     shown,
 )
 from webapp.pages.run.questions import BadQuestion
@@ -53,7 +52,7 @@ def subject_of(request: HttpRequest, query: QueryDict) -> Subject:
     replaces = None
     if query.get("replaces"):
         try:
-            replaces = selectors.prediction_by_id(run.project, query["replaces"])
+            replaces = selectors.prediction_by_id(run.project, query.get("replaces", ""))
         except NotFound as error:
             raise Http404(error.message) from None
     asked = Asked.of(query)
@@ -79,8 +78,7 @@ def new_prediction(request: HttpRequest) -> HttpResponse:
     prediction = _try_freeze(request, subject, form)
     if prediction is not None:
         return redirect("prediction", prediction.pk)
-    form.data = form.data.copy()
-    form.data["idempotency_key"] = new_key()
+    form.renew_key()
     return _show(request, subject, draft_of(request.POST, subject.rivals), form)
 
 
@@ -181,8 +179,8 @@ def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
             draft = draft.with_proposal(own)
         except ServiceError as error:
             problems[forms.FIELD_OF.get(error.field or "", error.field or "target")] = error.message
-    if draft.statement == Statement.PASSES and draft.rival is None:
-        problems.pop("rival", None)
+    if draft.is_own and draft.target is not None:
+        problems |= preview.own_problems(draft)
     claim = draft.claim(asked)
     if draft.target is not None and "target" not in problems:
         problem = preview.target_problem(draft.target, asked, known_of(subject.run, asked.x))

@@ -25,6 +25,8 @@ from webapp.runs import launch, lifecycle
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE, ENDED
 
+MOST_PREDICTIONS = 8  # newest of this run
+
 
 def page_figure(run: Run, question: dict[str, Any]) -> dict[str, Any]:
     """The payload of `run_figure` with what only the page needs: the drawn whisker and what may be done now."""
@@ -75,10 +77,11 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
     else:
         context["lazy"] = True  # the page is there first; its script asks for the panel
     if not wants_fragment(request):
+        made_of_this = predictions_of(run.project, run=run.pk)
         context |= {
             "figure": page_figure(run, asked.question),
             "axes": AXES,
-            "predictions": [(one, status_of(one)) for one in predictions_of(run.project, run=run.pk)],
+            "predictions": [(one, status_of(one)) for one in made_of_this[:MOST_PREDICTIONS]],
             "problems": [
                 error for error in asked.problems if tab != "plan" or error.field not in PLAN_FIELDS
             ],

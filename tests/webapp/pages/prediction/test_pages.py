@@ -21,7 +21,8 @@ def form(half_run):
     """What a browser sends."""
     return {
         "run": half_run.pk, "x": "device_hours", "metric": "eval/pass_rate", "form": "sigmoid",
-        "statement": "pass_rate", "target": "16", "level": "0.9", "value": "0.6", "lo_claim": "0.58", "hi_claim": "0.62", "rival": "",
+        "statement": "pass_rate", "target": "16", "level": "0.9", "value": "0.6",
+        "lo_claim": "0.58", "hi_claim": "0.62", "rival": "",
         "probability": "", "reasons": "It has bent.", "own": "1", "idempotency_key": "key-1",
     }  # fmt: skip
 
@@ -385,7 +386,7 @@ def test_calibration_counts_projections_and_withdrawals_apart(ada, user, half_ru
 
     assert "1 of 1 interval held what came" in page
     assert "too few to say" in page
-    assert "1 projections, 1 withdrawn" in page
+    assert "1 projection, 1 withdrawn" in page
 
 
 def test_forecasters_are_ranked_only_where_the_project_wants_it(ada, user, project, half_run, go_on):
