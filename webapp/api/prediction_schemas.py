@@ -29,7 +29,7 @@ class PredictionBody(Body):
     """A claim. What is left null, the fit says: value, lo and hi together, or the probability of `passes`."""
 
     run: str = Field(description="Id of the run whose curve is frozen.")
-    question: QuestionBody = QuestionBody()
+    question: QuestionBody | None = Field(None, description="null: the whole curve, on device-hours.")
     statement: StatementName
     target: float = Field(description="In units of x, beyond all that is stored of the run.")
     level: float = Field(0.9, description="Of the interval, 0.5 to 0.99.")

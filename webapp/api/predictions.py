@@ -35,7 +35,7 @@ from webapp.api.prediction_schemas import (
     ReviewList,
     WithdrawBody,
 )
-from webapp.errors import Forbidden, InvalidInput, NotFound
+from webapp.errors import Conflict, Forbidden, InvalidInput, NotFound
 from webapp.predictions import calibration, selectors, services
 from webapp.predictions.models import Comment, Prediction
 
@@ -72,15 +72,19 @@ def freeze_prediction(
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status:
     claim = body.model_dump(exclude={"run", "rival", "replaces", "question"})
-    made = services.freeze_once(
-        user=_person(request),
-        run=run_of(request, body.run),
-        question=body.question.model_dump(),
-        rival=_rival(request, body.rival),
-        replaces=_replaced(request, body.replaces),
-        key=idempotency_key,
-        **claim,
-    )
+    try:
+        made = services.freeze_once(
+            user=_person(request),
+            run=run_of(request, body.run),
+            question=body.question.model_dump() if body.question else {},
+            rival=_rival(request, body.rival),
+            replaces=_replaced(request, body.replaces),
+            key=idempotency_key,
+            **claim,
+        )
+    except (Conflict, InvalidInput) as error:
+        error.field = "Idempotency-Key" if error.field == "key" else error.field
+        raise
     return Status(201 if made.created else 200, prediction_detail(_prediction(request, made.prediction.pk)))
 
 
