@@ -7,6 +7,8 @@ from django.urls import reverse
 
 from webapp.accounts.permissions import Permission
 from webapp.pages.access import chosen_project, granted, granted_here, projects_of
+from webapp.pages.access import chosen_project, granted, projects_of
+from webapp.predictions.selectors import awaiting_review
 from webapp.recipes.models import Recipe
 from webapp.runs.models import Run
 
@@ -18,6 +20,7 @@ PAGES = (
     ("leaderboard", "Leaderboard", {"leaderboard"}),
     ("studies", "Studies", {"studies", "study", "new-study"}),
     ("planner", "Planner", {"planner"}),
+    ("predictions", "Predictions", {"predictions", "prediction", "new-prediction", "calibration"}),
     ("recipes", "Recipes", {"recipes", "recipe", "new-revision"}),
 )
 
@@ -50,6 +53,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     counts = {
         "runs": Run.objects.filter(project=project).count(),
         "recipes": Recipe.objects.filter(project=project).count(),
+        "predictions": awaiting_review(request.user, project).count() or None,
     }
     here = request.resolver_match.url_name if request.resolver_match else None
     items = [

@@ -16,6 +16,7 @@ class Things:
     recipe: str
     study: str
     share: str
+    prediction: str
 
 
 PAGES: dict[str, Callable[[Things], str]] = {
@@ -29,6 +30,10 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "study": lambda it: f"/studies/{it.study}",
     "new-study": lambda it: "/studies/new",
     "planner": lambda it: "/planner",
+    "predictions": lambda it: "/predictions",
+    "prediction": lambda it: f"/predictions/{it.prediction}",
+    "new-prediction": lambda it: f"/predictions/new?run={it.run}",
+    "calibration": lambda it: "/calibration",
     "recipes": lambda it: "/recipes",
     "recipe": lambda it: f"/recipes/{it.recipe}",
     "new-revision": lambda it: f"/recipes/{it.recipe}/new",
@@ -51,6 +56,8 @@ NOT_PAGES = {
     "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv",
     "study-add-run", "study-remove-run", "study-seeds", "study-stop", "revision-hints", "revoke-share",
     "shared-picture", "palette", "alive", "revoke-token", "choose-project", "sign-out",
+    "predictions-csv", "prediction-proposal", "prediction-figure", "prediction-review", "prediction-ask-review",
+    "withdraw-prediction", "prediction-comment", "change-comment",
 }  # fmt: skip
 NOT_PAGES |= {
     "member-role", "remove-member", "leave-project", "revoke-invitation", "set-secret", "delete-secret", "new-project",
@@ -91,4 +98,32 @@ def make_things(user, make_run) -> Things:
             model="tiny-arithmetic", budget_hours=16.0,
         ),
     )  # fmt: skip
-    return Things(run=run.pk, other_run=other.pk, recipe="tiny-scalerl", study=study.pk, share=token)
+    prediction = make_prediction(user, run)
+    return Things(
+        run=run.pk,
+        other_run=other.pk,
+        recipe="tiny-scalerl",
+        study=study.pk,
+        share=token,
+        prediction=prediction.pk,
+    )
+
+
+def make_prediction(user, run, **claim):
+    """A claim that the fit itself makes, at twice the compute of the run's newest evaluation."""
+    from webapp.predictions.services import freeze
+
+    question = {
+        "x": "device_hours",
+        "metric": "eval/pass_rate",
+        "form": "sigmoid",
+        "window_lo": None,
+        "cutoff": None,
+    }
+    said = {
+        "statement": "pass_rate",
+        "target": 16.0,
+        "level": 0.9,
+        "reasons": "The bend is behind us.",
+    } | claim
+    return freeze(user=user, run=run, question=question | said.pop("question", {}), **said)
