@@ -127,6 +127,17 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a batch of records
 # What differs from the alarms' default rules (docs/alarms.md): a YAML or JSON file, or JSON itself.
 HEADROOM_ALARMS = os.environ.get("HEADROOM_ALARMS", "")
 
+# Mail: without a host none is sent, and pages say so. HEADROOM_SMTP_TLS: starttls (the default), ssl, or off.
+EMAIL_HOST = os.environ.get("HEADROOM_SMTP_HOST", "")
+EMAIL_PORT = int(os.environ.get("HEADROOM_SMTP_PORT") or 587)
+EMAIL_HOST_USER = os.environ.get("HEADROOM_SMTP_USER", "")
+EMAIL_HOST_PASSWORD = os.environ.get("HEADROOM_SMTP_PASSWORD", "")
+_smtp_tls = os.environ.get("HEADROOM_SMTP_TLS", "starttls").lower()
+EMAIL_USE_TLS = _smtp_tls in ("starttls", "1", "yes", "on")
+EMAIL_USE_SSL = _smtp_tls == "ssl"
+EMAIL_TIMEOUT = 10  # seconds
+DEFAULT_FROM_EMAIL = os.environ.get("HEADROOM_MAIL_FROM", "headroom@localhost")
+
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 

@@ -9,6 +9,7 @@ from django.db import connection
 from webapp.runs import lifecycle
 from webapp.runs.models import Run
 from worker.alarms import judge_or_wait
+from worker.alerting import deliver_wanted, fire_wanted
 from worker.dispatch import send_dispatches
 from worker.ray_jobs import RayJobs, RayUnreachable, connect
 from worker.refits import refit_or_wait
@@ -25,6 +26,8 @@ def reconcile_all() -> bool:
         if not alone:
             return False
         for step in (send_dispatches, observe_jobs, refit_wanted, judge_wanted):
+            _guarded(step)
+        for step in (fire_wanted, deliver_wanted):
             _guarded(step)
         return True
 
