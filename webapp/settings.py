@@ -122,6 +122,10 @@ WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 CELERY_BROKER_URL = _services.redis_url
 RAY_ADDRESS = _services.ray_address
 HEADROOM_URL = _services.web_url
+# Hosts (`host` or `host:port`) that webhooks and OpenID may reach although they are not on the public internet.
+ALLOW_PRIVATE_HOSTS = [
+    h.strip().lower() for h in os.environ.get("HEADROOM_ALLOW_PRIVATE_HOSTS", "").split(",") if h.strip()
+]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a batch of records
 
 # What differs from the alarms' default rules (docs/alarms.md): a YAML or JSON file, or JSON itself.
