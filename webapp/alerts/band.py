@@ -1,9 +1,9 @@
 """When the actual left the band: evaluations against fits that had not seen them. Pure functions on arrays.
 
-A run is looked at again with every evaluation, so a fixed 90 % band would be left by chance in every long run. Therefore
+A run is looked at again with every evaluation, so a fixed 90 % band would be left by chance in every long run. So
 the k-th window of evaluations that is judged may be left by chance with probability at most ALPHA * 6 / (pi k)^2, and
 these add up to ALPHA however long a run gets (a union bound: it needs no independence between windows, which share
-evaluations and fits). All evaluations of a window must lie on the same side; the chance of that is at most the chance of
+evaluations and fits). All evaluations of a window must lie on the same side; the chance of that is at most that of
 its last one alone, which is what is held to the bound, so errors that the window shares do not break it either.
 """
 
@@ -22,7 +22,7 @@ PARAMETERS = 4
 
 @dataclass(frozen=True)
 class Known:
-    """A fit as far as it is compared: what it had seen up to `known_to`, its noise (standard deviation of one evaluation
+    """A fit as far as it is compared: it had seen all up to `known_to`; its noise (standard deviation of one evaluation
     around the curve, `dof` degrees of freedom)."""
 
     fit: RunFit
@@ -48,7 +48,14 @@ def fit_from(row: Fit) -> Known | None:
     """A stored fit for comparing; None where it has no curve, no band, or too few points to know its noise."""
     fit = of_stored(row)
     dof = row.n - PARAMETERS
-    if fit is None or fit.params is None or fit.outlook is None or row.sse is None or row.fitted_hi is None or dof < 1:
+    if (
+        fit is None
+        or fit.params is None
+        or fit.outlook is None
+        or row.sse is None
+        or row.fitted_hi is None
+        or dof < 1
+    ):
         return None
     return Known(fit, row.fitted_hi, float(np.sqrt(row.sse / dof)), dof)
 
@@ -56,7 +63,7 @@ def fit_from(row: Fit) -> Known | None:
 def departures(
     x: np.ndarray, y: np.ndarray, stderr: np.ndarray, fits: Sequence[Known], in_a_row: int
 ) -> list[Departure]:
-    """Stretches of at least `in_a_row` evaluations outside, on one side; x ascending [n], y [n], stderr [n] (0 unknown).
+    """Stretches of at least `in_a_row` evaluations outside, on one side; x ascending, y, stderr (0: unknown) [n].
 
     Each window of `in_a_row` evaluations is compared with the newest fit whose points all lie before the window.
     """
@@ -75,7 +82,14 @@ def departures(
         if (deviation > limit).all() or (deviation < -limit).all():
             sides[end], expected[end], known_to[end] = np.sign(deviation[-1]), value[-1], fit.known_to
     return [
-        Departure(first - in_a_row + 1, first, last, bool(sides[first] < 0), float(expected[first]), float(known_to[first]))
+        Departure(
+            first - in_a_row + 1,
+            first,
+            last,
+            bool(sides[first] < 0),
+            float(expected[first]),
+            float(known_to[first]),
+        )
         for first, last in _stretches(sides)
     ]
 
@@ -86,7 +100,9 @@ def _newest_before(fits: Sequence[Known], x: float) -> Known | None:
     return max(enumerate(before), key=lambda item: (item[1].known_to, item[0]))[1] if before else None
 
 
-def _deviation(known: Known, x: np.ndarray, y: np.ndarray, stderr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _deviation(
+    known: Known, x: np.ndarray, y: np.ndarray, stderr: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """How many standard errors each evaluation lies from the curve, and the curve; NaN where the band is not known.
 
     The error has two parts: of the curve (a band's half width is `quantile` of it), and of one evaluation.

@@ -81,11 +81,16 @@ def change_channel(
     critical_through: bool,
     quiet: Mapping[str, Any],
 ) -> Channel:
-    """Its name and quiet hours; another address is another channel. Raises InvalidInput, NotFound, Forbidden, Conflict."""
+    """Its name and quiet hours; another address is another channel.
+
+    Raises InvalidInput, NotFound, Forbidden, Conflict.
+    """
     channel = _writable(channel_id, user, project)
     fields = {"name": _clean_name(name), "critical_through": critical_through, **hours.fields_from(**quiet)}
     if not Channel.objects.filter(pk=channel.pk, version=version).update(version=F("version") + 1, **fields):
-        raise Conflict("This channel was changed meanwhile, perhaps in another tab. Nothing was saved; look at it again.")
+        raise Conflict(
+            "This channel was changed meanwhile, perhaps in another tab. Nothing was saved; look at it again."
+        )
     channel.refresh_from_db()
     _record("changed", channel, user, project)
     return channel
@@ -120,8 +125,10 @@ def resume_channel(channel_id: int, *, user: User, project: Project) -> Channel:
 
 
 def send_test(channel_id: int, *, user: User, project: Project, now: datetime | None = None) -> Outcome:
-    """Send a test for real, quiet hours or not, and say what came of it. Raises NotFound, Forbidden, and Conflict within
-    some seconds of the last test. A test that goes through ends a pause."""
+    """Send a test for real, quiet hours or not, and say what came of it. A test that goes through ends a pause.
+
+    Raises NotFound, Forbidden, and Conflict within some seconds of the last test.
+    """
     now = now or timezone.now()
     with transaction.atomic():
         channel = _writable(channel_id, user, project)
@@ -133,7 +140,9 @@ def send_test(channel_id: int, *, user: User, project: Project, now: datetime | 
     item = Item("Test", project.name, None, text, absolute(reverse("alerts")), False, now)
     outcome = senders.send(channel, Message(str(uuid4()), "test", [item]))
     if outcome.ok:
-        Channel.objects.filter(pk=channel.pk).update(failures=0, last_error="", paused_at=None, sent_at=timezone.now())
+        Channel.objects.filter(pk=channel.pk).update(
+            failures=0, last_error="", paused_at=None, sent_at=timezone.now()
+        )
     else:
         Channel.objects.filter(pk=channel.pk).update(last_error=outcome.error)
     return outcome
@@ -185,5 +194,3 @@ def _record(verb: str, channel: Channel, user: User, project: Project) -> None:
         f"alert_channel.{verb}", actor=user, project=project, kind="alert_channel", key=channel.pk, name=channel.name,
         channel=channel.kind, shared=channel.owner_id is None,
     )  # fmt: skip
-
-

@@ -105,7 +105,9 @@ class FitCondition(_Condition):
         if self.event == "identified":
             return f"the ceiling is identified{fits}"
         if self.event == "left_band":
-            return f"{self.in_a_row} evaluations in a row lie outside the band of a fit that had not seen them"
+            return (
+                f"{self.in_a_row} evaluations in a row lie outside the band of a fit that had not seen them"
+            )
         side = "below" if self.event == "ceiling_below" else "above"
         sure = ", with its whole interval" if self.certain else ""
         return f"the ceiling is {side} {self.value:g}{sure}{fits}"
@@ -137,7 +139,9 @@ KINDS: dict[str, type[_Condition]] = {
     "budget": BudgetCondition,
     "prediction": PredictionCondition,
 }
-Condition = StateCondition | MetricCondition | AlarmCondition | FitCondition | BudgetCondition | PredictionCondition
+Condition = (
+    StateCondition | MetricCondition | AlarmCondition | FitCondition | BudgetCondition | PredictionCondition
+)
 
 
 def read(on: str, given: Any) -> Condition:

@@ -1,4 +1,4 @@
-"""The personal rules that every member has, to be turned off one by one; they go to the page until a channel is added."""
+"""The personal rules that every member has, to be turned off one by one; they go to the page."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +40,9 @@ DEFAULTS = (
     Default("budget", "80 % of the budget of a run of mine is spent", "budget", {"percent": 80.0}),
     Default("review_asked", "A prediction awaits my review", "prediction", {"event": "review_asked"}, runs=""),
     Default("review_given", "A prediction of mine was reviewed", "prediction", {"event": "review_given"}, runs=""),
-    Default("prediction_scored", "A prediction of mine was scored", "prediction", {"event": "prediction_scored"}, runs=""),
+    Default(
+        "prediction_scored", "A prediction of mine was scored", "prediction", {"event": "prediction_scored"}, runs=""
+    ),
     Default("mention", "Somebody mentioned me", "prediction", {"event": "mention"}, runs=""),
 )  # fmt: skip
 
@@ -68,7 +70,11 @@ def ensure_for_everybody(limit: int = 200) -> int:
     missing = [(row.user, row.project) for row in members[:limit]]
     owners = Organisation.owners.through.objects.filter(user__is_active=True)
     rows = owners.values_list("user_id", "organisation__projects__id").exclude(organisation__projects=None)
-    known = set(AlertRule.objects.filter(default_key=last).values_list("owner_id", "project_id")) if rows else set()
+    known = (
+        set(AlertRule.objects.filter(default_key=last).values_list("owner_id", "project_id"))
+        if rows
+        else set()
+    )
     for user_id, project_id in [pair for pair in rows if pair not in known][:limit]:
         missing.append((User.objects.get(pk=user_id), Project.objects.get(pk=project_id)))
     for user, project in missing:

@@ -116,12 +116,20 @@ def _tell_paused(channel: Channel, firing: Firing, outcome: Outcome) -> None:
     """To the page only: to the channel's owner, or to the admins of its project."""
     people: Sequence[User] = [channel.owner] if channel.owner is not None else []
     if channel.project is not None:
-        admins = channel.project.memberships.filter(role=Role.ADMIN, user__is_active=True).select_related("user")
+        admins = channel.project.memberships.filter(role=Role.ADMIN, user__is_active=True).select_related(
+            "user"
+        )
         people = [row.user for row in admins]
     text = f"The channel {channel.name} is paused after repeated failure: {outcome.error}"[:300]
     Notice.objects.bulk_create(
         [
-            Notice(user=person, project=channel.project or firing.project, kind="channel_paused", text=text, url=reverse("alerts"))
+            Notice(
+                user=person,
+                project=channel.project or firing.project,
+                kind="channel_paused",
+                text=text,
+                url=reverse("alerts"),
+            )
             for person in people
         ]
     )
@@ -130,7 +138,9 @@ def _tell_paused(channel: Channel, firing: Firing, outcome: Outcome) -> None:
 def drop_old(now: datetime | None = None) -> int:
     """What waited for a paused channel for more than a day is given up; returns how many."""
     now = now or timezone.now()
-    stale = Delivery.objects.filter(state=Delivery.State.WAITING, channel__paused_at__isnull=False, next_at__lt=now - KEPT)
+    stale = Delivery.objects.filter(
+        state=Delivery.State.WAITING, channel__paused_at__isnull=False, next_at__lt=now - KEPT
+    )
     return Delivery.objects.filter(pk__in=stale.values("pk")).update(
         state=Delivery.State.DROPPED, last_error="Its channel was paused for more than a day."
     )

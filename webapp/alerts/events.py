@@ -66,7 +66,9 @@ class RunData:
 
     @cached_property
     def alarms(self) -> list[Alarm]:
-        return list(Alarm.objects.filter(run=self.run, rule__in=rules_by_name()).defer("marks").order_by("raised_at"))
+        return list(
+            Alarm.objects.filter(run=self.run, rule__in=rules_by_name()).defer("marks").order_by("raised_at")
+        )
 
     @cached_property
     def fits(self) -> list[Fit]:
@@ -110,7 +112,9 @@ def _state(condition: StateCondition, data: RunData) -> list[Event]:
             said = {State.CANCELLED: "was cancelled", State.LOST: "was lost"}.get(
                 State(attempt.state), f"has {attempt.state}"
             )
-            found.append(Event(f"{attempt.number}:{attempt.state}:{stamp}", attempt.ended_at, f"{said}{of}{reason}"))
+            found.append(
+                Event(f"{attempt.number}:{attempt.state}:{stamp}", attempt.ended_at, f"{said}{of}{reason}")
+            )
     return found
 
 
@@ -126,7 +130,9 @@ def _metric(condition: MetricCondition, data: RunData) -> list[Event]:
     points = data.points(condition.metric)
     values = np.array([point.value for point in points], float)
     found = []
-    for first, counted, last in streaks(COMPARE[condition.comparison](values, condition.threshold), condition.in_a_row):
+    for first, counted, last in streaks(
+        COMPARE[condition.comparison](values, condition.threshold), condition.in_a_row
+    ):
         point = points[counted]
         says = (
             f"{condition.metric} is {alarm_words.number(condition.metric, point.value)} at step {point.step:,}: "
@@ -143,13 +149,19 @@ def _alarm(condition: AlarmCondition, data: RunData) -> list[Event]:
     """The newest episode of each alarm: earlier ones were newest when they were raised."""
     found = []
     for alarm in data.alarms:
-        if condition.rule not in ("", alarm.rule) or (condition.level == "critical" and alarm.level != "critical"):
+        if condition.rule not in ("", alarm.rule) or (
+            condition.level == "critical" and alarm.level != "critical"
+        ):
             continue
         says = f"{alarm.level} alarm: {alarm_words.message(alarm, rules_by_name()[alarm.rule])}"
         found.append(
             Event(
-                f"{alarm.rule}:{alarm.first_step}", alarm.raised_at, says, topic=alarm.rule,
-                mark=float(alarm.last_step), span=(float(alarm.first_step), float(alarm.last_step)),
+                f"{alarm.rule}:{alarm.first_step}",
+                alarm.raised_at,
+                says,
+                topic=alarm.rule,
+                mark=float(alarm.last_step),
+                span=(float(alarm.first_step), float(alarm.last_step)),
                 critical=alarm.level == "critical",
             )  # fmt: skip
         )
@@ -165,7 +177,13 @@ def _fit(condition: FitCondition, data: RunData) -> list[Event]:
         fit = fits[counted]
         span = (float(fits[first].pk), float(fits[last].pk))
         found.append(
-            Event(f"fit:{fits[first].pk}", fit.created_at, _said_of_ceiling(condition, fit), mark=float(fit.pk), span=span)
+            Event(
+                f"fit:{fits[first].pk}",
+                fit.created_at,
+                _said_of_ceiling(condition, fit),
+                mark=float(fit.pk),
+                span=span,
+            )
         )
     return found
 
@@ -183,9 +201,10 @@ def _holds(condition: FitCondition, fit: Fit) -> bool:
 
 
 def _said_of_ceiling(condition: FitCondition, fit: Fit) -> str:
-    lo, hi = (fit.intervals or {})["A"]
-    ends = (lo, hi)
-    ceiling = f"{words.rate(fit.params['A'], ends)} ({words.rate(lo, ends)} to {words.rate(hi, ends)})"
+    lo, hi = ends = tuple((fit.intervals or {})["A"])
+    ceiling = (
+        f"{words.rate((fit.params or {})['A'], ends)} ({words.rate(lo, ends)} to {words.rate(hi, ends)})"
+    )
     at = f"at {words.amount(fit.fitted_hi)} device-hours"
     if condition.event == "identified":
         return f"ceiling identified: {ceiling}, {at}"
@@ -194,7 +213,9 @@ def _said_of_ceiling(condition: FitCondition, fit: Fit) -> str:
 
 
 def _left_band(condition: FitCondition, data: RunData) -> list[Event]:
-    points = sorted((p for p in data.points(DEFAULT_METRIC) if p.device_hours), key=lambda p: p.device_hours or 0.0)
+    points = sorted(
+        (p for p in data.points(DEFAULT_METRIC) if p.device_hours), key=lambda p: p.device_hours or 0.0
+    )
     fits = [band.fit_from(row) for row in data.fits]
     x = np.array([point.device_hours for point in points], float)
     y = np.array([point.value for point in points], float)
@@ -210,8 +231,12 @@ def _left_band(condition: FitCondition, data: RunData) -> list[Event]:
         span = (float(x[left.first]), float(x[left.last]))
         found.append(
             Event(
-                f"{'below' if left.below else 'above'}:{x[left.first]:.9g}", point.time, says,
-                topic="below" if left.below else "above", mark=float(x[left.counted]), span=span,
+                f"{'below' if left.below else 'above'}:{x[left.first]:.9g}",
+                point.time,
+                says,
+                topic="below" if left.below else "above",
+                mark=float(x[left.counted]),
+                span=span,
             )  # fmt: skip
         )
     return found
@@ -232,7 +257,8 @@ def _budget(condition: BudgetCondition, data: RunData) -> list[Event]:
         (at,) = cursor.fetchone()
     if at is None:
         return []
-    says = f"{condition.percent:g} % of its budget is spent: {words.amount(used)} of {words.amount(budget)} device-hours"
+    spent = f"{words.amount(used)} of {words.amount(budget)} device-hours"
+    says = f"{condition.percent:g} % of its budget is spent: {spent}"
     return [Event(f"{condition.percent:g} of {budget:g}", at, says)]
 
 

@@ -1,7 +1,7 @@
 """Looking at runs that changed and firing rules: once for each (rule, run, episode), however often this runs.
 
-Only the worker calls this. What changed is seen by the run's version, which grows with records, states, fits and alarms;
-so no hint is needed, and a round that was missed is made up by the next one.
+Only the worker calls this. What changed is seen by the run's version, which grows with records, states, fits and
+alarms; so no hint is needed, and a round that was missed is made up by the next one.
 """
 
 import logging
@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from webapp.accounts.models import Membership, Organisation, Project
 from webapp.alerts import conditions, notices, outbox
-from webapp.alerts.conditions import FitCondition
 from webapp.alerts.defaults import MINE
 from webapp.alerts.events import Event, RunData, events_of
 from webapp.alerts.models import AlertRule, Firing, Watch
@@ -28,7 +27,9 @@ from webapp.runs.models import Run
 
 log = logging.getLogger(__name__)
 
-MAX_AGE = timedelta(days=1)  # what is older is no news: a run that a filter matches only now does not fire for its past
+MAX_AGE = timedelta(
+    days=1
+)  # what is older is no news: a run that a filter matches only now does not fire for its past
 MAX_RUNS = 200  # a round
 
 
@@ -85,7 +86,9 @@ def check_rule(rule: AlertRule, data: RunData, now: datetime) -> list[Firing]:
 def fire(rule: AlertRule, run: Run, event: Event) -> Firing | None:
     """Store the firing with its notices and deliveries; None where this episode has fired before."""
     with connection.cursor() as cursor:  # two workers at the same run and rule: one after the other
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('alerts'), hashtext(%s))", [f"{rule.pk} {run.pk}"])
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtext('alerts'), hashtext(%s))", [f"{rule.pk} {run.pk}"]
+        )
     earlier = Firing.objects.filter(rule=rule, run=run)
     same = Q(episode=event.episode)
     if event.span is not None:
@@ -140,5 +143,10 @@ def _passing(rule: AlertRule, runs: Sequence[Run]) -> set[str]:
 
 
 def _newest_fits(runs: Iterable[Run]) -> dict[str, int]:
-    rows = Fit.objects.filter(run__in=[run.pk for run in runs]).order_by().values_list("run").annotate(newest=Max("pk"))
+    rows = (
+        Fit.objects.filter(run__in=[run.pk for run in runs])
+        .order_by()
+        .values_list("run")
+        .annotate(newest=Max("pk"))
+    )
     return dict(rows)

@@ -33,7 +33,11 @@ def quiet_of(channel: Channel) -> Quiet | None:
 
 
 def fields_from(
-    *, zone: str = "UTC", quiet_from: time | None = None, quiet_to: time | None = None, quiet_days: Sequence[int] = ()
+    *,
+    zone: str = "UTC",
+    quiet_from: time | None = None,
+    quiet_to: time | None = None,
+    quiet_days: Sequence[int] = (),
 ) -> Mapping[str, Any]:
     """What is stored of quiet hours; no times: none. Raises InvalidInput (zone, quiet_from, quiet_to, quiet_days)."""
     if zone not in zones():

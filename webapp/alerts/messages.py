@@ -65,7 +65,9 @@ def as_json(message: Message) -> bytes:
         }
         for item in message.items
     ]  # fmt: skip
-    return json.dumps({"id": message.id, "kind": message.kind, "items": items}, separators=(",", ":")).encode()
+    return json.dumps(
+        {"id": message.id, "kind": message.kind, "items": items}, separators=(",", ":")
+    ).encode()
 
 
 def as_slack(message: Message) -> dict[str, Any]:
@@ -75,7 +77,11 @@ def as_slack(message: Message) -> dict[str, Any]:
         blocks.append(_section(f"*{_plain(message.title)}*"))
     for item in message.items[:MOST_SHOWN]:
         mark = ":rotating_light: " if item.critical else ""
-        blocks.append(_section(f"{mark}<{_address(item.url)}|{_plain(item.text)}>\n_{_plain(item.rule)} · {_plain(item.project)}_"))
+        blocks.append(
+            _section(
+                f"{mark}<{_address(item.url)}|{_plain(item.text)}>\n_{_plain(item.rule)} · {_plain(item.project)}_"
+            )
+        )
     if len(message.items) > MOST_SHOWN:
         blocks.append(_section(f"and {len(message.items) - MOST_SHOWN} more"))
     return {"text": _plain(message.title), "blocks": blocks}

@@ -64,7 +64,9 @@ class Channel(QuietHours):
     shown = models.CharField(max_length=254)  # the address as pages show it: of a hook its host only
     sealed_address = models.TextField()  # mail address or URL; a hook's URL is a secret
     sealed_secret = models.TextField(blank=True)  # of a webhook's signatures
-    critical_through = models.BooleanField(default=False)  # critical alerts do not wait for quiet hours to end
+    critical_through = models.BooleanField(
+        default=False
+    )  # critical alerts do not wait for quiet hours to end
     failures = models.PositiveIntegerField(default=0)  # failed tries in a row
     last_error = models.CharField(max_length=300, blank=True)
     paused_at = models.DateTimeField(null=True)
@@ -99,8 +101,12 @@ class AlertRule(models.Model):
         PREDICTION = "prediction"
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="alert_rules")
-    owner = models.ForeignKey(USER, on_delete=models.CASCADE, null=True, related_name="alert_rules")  # None: the project
-    default_key = models.CharField(max_length=40, blank=True)  # one that every member has: `webapp.alerts.defaults`
+    owner = models.ForeignKey(
+        USER, on_delete=models.CASCADE, null=True, related_name="alert_rules"
+    )  # None: the project
+    default_key = models.CharField(
+        max_length=40, blank=True
+    )  # one that every member has: `webapp.alerts.defaults`
     name = models.CharField(max_length=80)
     on = models.CharField(max_length=12, choices=On.choices)
     condition = models.JSONField(default=dict)
@@ -137,10 +143,14 @@ class Firing(models.Model):
     rule = models.ForeignKey(AlertRule, on_delete=models.SET_NULL, null=True, related_name="firings")
     rule_name = models.CharField(max_length=80)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="firings")
-    owner = models.ForeignKey(USER, on_delete=models.CASCADE, null=True, related_name="+")  # whose rule it was
+    owner = models.ForeignKey(
+        USER, on_delete=models.CASCADE, null=True, related_name="+"
+    )  # whose rule it was
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="firings")
     episode = models.CharField(max_length=160)
-    topic = models.CharField(max_length=80, blank=True)  # with `mark`: an episode whose start moved is the same
+    topic = models.CharField(
+        max_length=80, blank=True
+    )  # with `mark`: an episode whose start moved is the same
     mark = models.FloatField(null=True)
     text = models.CharField(max_length=300)
     url = models.CharField(max_length=300)
@@ -151,7 +161,9 @@ class Firing(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["rule", "run", "episode"], name="fired_once")  # a deleted rule's: any
+            models.UniqueConstraint(
+                fields=["rule", "run", "episode"], name="fired_once"
+            )  # a deleted rule's: any
         ]
         indexes = [models.Index(fields=["project", "-id"], name="firings_newest")]
 
@@ -165,7 +177,9 @@ class Delivery(models.Model):
         FAILED = "failed"
         DROPPED = "dropped"
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)  # the receiver sees it: a retry is no news
+    id = models.UUIDField(
+        primary_key=True, default=uuid.uuid4, editable=False
+    )  # the receiver sees it: a retry is no news
     firing = models.ForeignKey(Firing, on_delete=models.CASCADE, related_name="deliveries")
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="deliveries")
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
@@ -181,7 +195,9 @@ class Delivery(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["firing", "channel"], name="delivered_once")]
-        indexes = [models.Index(fields=["next_at"], condition=models.Q(state="waiting"), name="deliveries_due")]
+        indexes = [
+            models.Index(fields=["next_at"], condition=models.Q(state="waiting"), name="deliveries_due")
+        ]
 
 
 class Watch(models.Model):

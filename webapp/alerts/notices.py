@@ -12,8 +12,8 @@ from webapp.alerts.models import AlertRule, Firing, Notice
 def notify(user: User, *, project: Project, kind: str, text: str, url: str) -> Notice | None:
     """Tell a person: on their page, and through the channels that their rule for this kind names.
 
-    `url` is a path of this server. A kind without a rule (see `webapp.alerts.defaults`) goes to the page. None where the
-    person has turned the kind off, or has taken the page out of it.
+    `url` is a path of this server. A kind without a rule (see `webapp.alerts.defaults`) goes to the page. None where
+    the person has turned the kind off, or has taken the page out of it.
     """
     rule = AlertRule.objects.filter(project=project, owner=user, on="prediction", default_key=kind).first()
     if rule is not None and not rule.enabled:
@@ -38,7 +38,9 @@ def post_firing(firing: Firing) -> int:
     if firing.owner_id is not None:
         people = [firing.owner_id]
     else:
-        people = list(firing.project.memberships.filter(user__is_active=True).values_list("user_id", flat=True))
+        people = list(
+            firing.project.memberships.filter(user__is_active=True).values_list("user_id", flat=True)
+        )
     rows = [
         Notice(user_id=person, project_id=firing.project_id, kind="alert", text=firing.text, url=firing.url)
         for person in people

@@ -63,11 +63,15 @@ def claim(now: datetime | None = None) -> list[Delivery]:
         claimed_until=now + CLAIM, tries=F("tries") + 1, batch=batch
     )
     found = Delivery.objects.filter(pk__in=[row.pk for row in rows])
-    return list(found.select_related("channel__owner", "firing__project", "firing__run", "firing__rule").order_by("firing_id"))
+    return list(
+        found.select_related("channel__owner", "firing__project", "firing__run", "firing__rule").order_by(
+            "firing_id"
+        )
+    )
 
 
 def wait_after(tries: int, chance: float | None = None) -> timedelta:
-    """How long to wait after this many failed tries: doubling from 30 s to 4 h, give or take a fifth (`chance` in 0..1)."""
+    """How long to wait after this many failed tries: doubling from 30 s to 4 h, give or take a fifth (by `chance`)."""
     chance = random.random() if chance is None else chance  # noqa: S311 (no secret: it spreads retries)
     base = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(max(tries, 1) - 1, 20))
     return base * (0.8 + 0.4 * chance)

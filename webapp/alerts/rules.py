@@ -58,7 +58,15 @@ def create_rule(*, user: User, project: Project, wanted: Wanted, shared: bool = 
     except IntegrityError:
         raise _taken(fields["name"]) from None
     rule.channels.set(channels)
-    record("alert_rule.created", actor=user, project=project, kind="alert_rule", key=rule.pk, name=rule.name, on=rule.on)
+    record(
+        "alert_rule.created",
+        actor=user,
+        project=project,
+        kind="alert_rule",
+        key=rule.pk,
+        name=rule.name,
+        on=rule.on,
+    )
     return rule
 
 
@@ -119,11 +127,15 @@ def _writable(rule_id: int, user: User, project: Project, version: int | None = 
         raise NotFound("This rule does not exist any more.")
     require(user, project, Permission.ADMIN if rule.owner_id is None else Permission.VIEW)
     if version is not None and rule.version != version:
-        raise Conflict("This rule was changed meanwhile, perhaps in another tab. Nothing was saved; look at it again.")
+        raise Conflict(
+            "This rule was changed meanwhile, perhaps in another tab. Nothing was saved; look at it again."
+        )
     return rule
 
 
-def _checked(wanted: Wanted, user: User, project: Project, owner: User | None) -> tuple[dict[str, Any], list[Channel]]:
+def _checked(
+    wanted: Wanted, user: User, project: Project, owner: User | None
+) -> tuple[dict[str, Any], list[Channel]]:
     condition = conditions.read(wanted.on, dict(wanted.condition))
     if not 0 <= wanted.cooldown_minutes <= MAX_COOLDOWN:
         raise InvalidInput("cooldown_minutes", f"cooldown_minutes: from 0 to {MAX_COOLDOWN} (a week).")
@@ -138,7 +150,9 @@ def _checked(wanted: Wanted, user: User, project: Project, owner: User | None) -
     }
     channels = _channels(wanted.channels, project, owner)
     if not wanted.to_page and not channels:
-        raise InvalidInput("channels", "channels: choose at least one way to hear of it: the page, or a channel.")
+        raise InvalidInput(
+            "channels", "channels: choose at least one way to hear of it: the page, or a channel."
+        )
     return fields, channels
 
 
@@ -148,8 +162,14 @@ def _clean_filter(text: str, owner: User | None) -> str:
         compiled = compile_filter(text, user=owner)
     except FilterError as error:
         raise RunsError(error) from None
-    if owner is None and compiled.names("by") and "me" in text.lower().replace(":", " ").replace(",", " ").split():
-        raise InvalidInput("runs", "runs: a rule of the project belongs to nobody; write a name instead of me.")
+    if (
+        owner is None
+        and compiled.names("by")
+        and "me" in text.lower().replace(":", " ").replace(",", " ").split()
+    ):
+        raise InvalidInput(
+            "runs", "runs: a rule of the project belongs to nobody; write a name instead of me."
+        )
     return text.strip()
 
 
@@ -163,10 +183,14 @@ class RunsError(InvalidInput):
 
 def _channels(ids: Sequence[int], project: Project, owner: User | None) -> list[Channel]:
     """A person's rule uses that person's channels, a project's rule the project's."""
-    allowed = Channel.objects.filter(owner=owner) if owner is not None else Channel.objects.filter(project=project)
+    allowed = (
+        Channel.objects.filter(owner=owner) if owner is not None else Channel.objects.filter(project=project)
+    )
     found = list(allowed.filter(pk__in=ids))
     if len(found) != len(set(ids)):
-        raise InvalidInput("channels", "channels: one of these does not exist any more, or belongs to somebody else.")
+        raise InvalidInput(
+            "channels", "channels: one of these does not exist any more, or belongs to somebody else."
+        )
     return found
 
 

@@ -25,7 +25,9 @@ def unseal(sealed: str) -> str:
     try:
         return _box(settings.SECRET_KEY).decrypt(sealed.encode()).decode()
     except InvalidToken:
-        raise Unreadable("The stored address cannot be read: the server's secret key has changed. Enter it again.") from None
+        raise Unreadable(
+            "The stored address cannot be read: the server's secret key has changed. Enter it again."
+        ) from None
 
 
 @lru_cache(maxsize=4)

@@ -76,7 +76,9 @@ def _webhook(channel: Channel, url: str, message: Message) -> Outcome:
 
 def _slack(channel: Channel, url: str, message: Message) -> Outcome:
     headers = {messages.DELIVERY: message.id}
-    return _answered(outbound.request("POST", url, json=messages.as_slack(message), headers=headers, timeout_s=TIMEOUT_S))
+    return _answered(
+        outbound.request("POST", url, json=messages.as_slack(message), headers=headers, timeout_s=TIMEOUT_S)
+    )
 
 
 def _answered(response: outbound.Response) -> Outcome:

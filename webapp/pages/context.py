@@ -6,6 +6,7 @@ from django.http import Http404, HttpRequest
 from django.urls import reverse
 
 from webapp.accounts.permissions import Permission
+from webapp.alerts.selectors import unread_count
 from webapp.pages.access import chosen_project, granted, projects_of
 from webapp.recipes.models import Recipe
 from webapp.runs.models import Run
@@ -65,6 +66,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     return {
         "navigation": {"items": items, "projects": projects_of(request), "project": project},
         "may": may_of(request),
+        "unread_notices": unread_count(request.user),
     }
 
 

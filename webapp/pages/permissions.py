@@ -25,6 +25,7 @@ class Need:
 PUBLIC = {"sign-in", "shared", "shared-picture", "embed"}
 # Signed in is enough: nothing of a project is read or changed.
 ACCOUNT = {"sign-out", "alive", "components", "choose-project"}
+ACCOUNT |= {"notices", "notices-bell", "notices-unread", "notices-read"}  # a person's own, in whatever project
 # In a project.
 NEEDS: dict[str, Need] = {
     "overview": Need(VIEW),
@@ -65,6 +66,18 @@ NEEDS: dict[str, Need] = {
     "shares": Need(VIEW),
     "new-share": Need(CONTRIBUTE, CONTRIBUTE),
     "revoke-share": Need(write=CONTRIBUTE),
+    "alerts": Need(VIEW),
+    "new-alert-rule": Need(VIEW, VIEW),  # rules and channels of the project ask for ADMIN: `webapp.alerts`
+    "alert-check": Need(VIEW),
+    "alert-rule": Need(VIEW, VIEW),
+    "alert-turn-rule": Need(write=VIEW),
+    "alert-delete-rule": Need(write=VIEW),
+    "new-alert-channel": Need(VIEW, VIEW),  # hooks ask for CONTRIBUTE
+    "alert-channel": Need(VIEW, VIEW),
+    "alert-test-channel": Need(write=VIEW),
+    "alert-resume-channel": Need(write=VIEW),
+    "alert-delete-channel": Need(write=VIEW),
+    "alert-preferences": Need(VIEW, VIEW),
     "palette": Need(VIEW),
     "tokens": Need(VIEW, VIEW),
     "revoke-token": Need(write=VIEW),

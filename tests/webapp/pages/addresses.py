@@ -36,6 +36,11 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "new-share": lambda it: f"/shares/new?kind=run&run={it.run}",
     "shared": lambda it: f"/s/{it.share}",
     "embed": lambda it: f"/embed/{it.share}",
+    "alerts": lambda it: "/alerts",
+    "new-alert-rule": lambda it: "/alerts/rules/new?on=metric",
+    "new-alert-channel": lambda it: "/alerts/channels/new?kind=webhook",
+    "alert-preferences": lambda it: "/alerts/preferences",
+    "notices": lambda it: "/notices",
     "tokens": lambda it: "/tokens",
     "components": lambda it: "/docs/components",
     "sign-in": lambda it: "/sign-in",
@@ -46,6 +51,10 @@ NOT_PAGES = {
     "leaderboard-csv", "leaderboard-efficiency", "study-preview", "study-state", "study-csv",
     "study-add-run", "study-remove-run", "study-seeds", "study-stop", "revision-hints", "revoke-share",
     "shared-picture", "palette", "alive", "revoke-token", "choose-project", "sign-out",
+}  # fmt: skip
+NOT_PAGES |= {  # alerts; a rule's and a channel's pages have tests of their own
+    "alert-check", "alert-rule", "alert-turn-rule", "alert-delete-rule", "alert-channel", "alert-test-channel",
+    "alert-resume-channel", "alert-delete-channel", "notices-bell", "notices-unread", "notices-read",
 }  # fmt: skip
 WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
 FRAMEABLE = {"embed"}
