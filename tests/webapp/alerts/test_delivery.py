@@ -15,9 +15,9 @@ from tests.members import member
 from tests.webapp.alerts.data import make_rule
 from webapp.accounts.models import Membership, Role
 from webapp.alerts import channels, delivery, outbox
+from webapp.alerts.defaults import ensure_defaults
 from webapp.alerts.models import AlertRule, Channel, Delivery, Firing, Notice
 from webapp.alerts.notices import notify
-from webapp.alerts.defaults import ensure_defaults
 from webapp.alerts.sealing import Unreadable, seal, unseal
 from webapp.errors import Conflict, Forbidden, InvalidInput, NotFound
 
@@ -27,7 +27,9 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def webhook(user, project, receiver):
     """(channel, secret) to the local server."""
-    return channels.create_channel(user=user, project=project, kind="webhook", name="hook", address=receiver.url)
+    return channels.create_channel(
+        user=user, project=project, kind="webhook", name="hook", address=receiver.url
+    )
 
 
 def fire(channel, text="one, seed 0: has failed", *, now=None, critical=False, user=None, project=None):
@@ -50,7 +52,9 @@ def test_a_webhook_gets_signed_json_once(webhook, receiver):
 
     ((headers, body),) = receiver.got
     stamp, mac = (part.split("=")[1] for part in headers["x-headroom-signature"].split(","))
-    assert hmac.compare_digest(mac, hmac.new(secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest())
+    assert hmac.compare_digest(
+        mac, hmac.new(secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
+    )
     assert abs(int(stamp) - timezone.now().timestamp()) < 60
     row = Delivery.objects.get()
     said = json.loads(body)
@@ -61,20 +65,26 @@ def test_a_webhook_gets_signed_json_once(webhook, receiver):
 
 
 def test_a_slack_hook_gets_text_that_cannot_ping_anybody(user, project, receiver):
-    channel, secret = channels.create_channel(user=user, project=project, kind="slack", name="team", address=receiver.url)
+    channel, secret = channels.create_channel(
+        user=user, project=project, kind="slack", name="team", address=receiver.url
+    )
     fire(channel, "<!channel> & *bold*, seed 0: has failed")
     delivery.deliver_due()
 
     body = json.loads(receiver.got[0][1])
     assert secret == "" and set(body) == {"text", "blocks"}
     assert "<!channel>" not in json.dumps(body) and "&lt;!channel&gt;" in body["text"]
-    assert body["blocks"][0]["text"]["text"].startswith("<https://headroom.example/runs/abc|&lt;!channel&gt; &amp;")
+    assert body["blocks"][0]["text"]["text"].startswith(
+        "<https://headroom.example/runs/abc|&lt;!channel&gt; &amp;"
+    )
 
 
 def test_mail_goes_to_the_address_of_the_account(user, project, receiver):
     user.email = "ada@example.com"
     user.save()
-    channel, _ = channels.create_channel(user=user, project=project, kind="mail", name="mail", address="evil@example.com")
+    channel, _ = channels.create_channel(
+        user=user, project=project, kind="mail", name="mail", address="evil@example.com"
+    )
     fire(channel, "a\r\nBcc: x@example.com, seed 0: has failed", critical=True)
     delivery.deliver_due()
 
@@ -109,12 +119,16 @@ def test_a_server_that_fails_is_asked_again_later_with_the_same_id(webhook, rece
 
     receiver.status = 204
     assert delivery.deliver_due(now=timezone.now() + timedelta(minutes=1)) == 1
-    assert len({headers["x-headroom-delivery"] for headers, _ in receiver.got}) == 1 and len(receiver.got) == 2
+    assert (
+        len({headers["x-headroom-delivery"] for headers, _ in receiver.got}) == 1 and len(receiver.got) == 2
+    )
     row.refresh_from_db()
     assert row.state == "sent" and Channel.objects.get().failures == 0
 
 
-@pytest.mark.parametrize(("status", "state"), [(429, "waiting"), (503, "waiting"), (404, "failed"), (410, "failed")])
+@pytest.mark.parametrize(
+    ("status", "state"), [(429, "waiting"), (503, "waiting"), (404, "failed"), (410, "failed")]
+)
 def test_what_may_get_better_is_tried_again_and_what_may_not_is_not(webhook, receiver, status, state):
     receiver.status = status
     fire(webhook[0])
@@ -154,7 +168,11 @@ def test_after_many_tries_it_is_given_up(webhook, receiver):
 def test_waits_double_and_end_within_a_day():
     waits = [outbox.wait_after(tries, 0.5) for tries in range(1, outbox.MAX_TRIES)]
 
-    assert waits[0] == timedelta(seconds=30) and waits[3] == timedelta(minutes=4) and waits[-1] == timedelta(hours=4)
+    assert (
+        waits[0] == timedelta(seconds=30)
+        and waits[3] == timedelta(minutes=4)
+        and waits[-1] == timedelta(hours=4)
+    )
     assert timedelta(hours=12) < sum(waits, timedelta()) * 1.2 < timedelta(days=1)
     assert outbox.wait_after(1, 0.0) < waits[0] < outbox.wait_after(1, 1.0)
 
@@ -204,9 +222,15 @@ def test_in_quiet_hours_it_is_held_and_comes_as_one_digest(user, webhook, receiv
     delivery.deliver_due(now=MORNING + timedelta(minutes=5))
 
     first, again, other = (json.loads(body) for _, body in receiver.got)
-    assert first["kind"] == "digest" and [item["text"] for item in first["items"]] == ["run 0", "run 1", "run 2"]
+    assert first["kind"] == "digest" and [item["text"] for item in first["items"]] == [
+        "run 0",
+        "run 1",
+        "run 2",
+    ]
     assert first == again  # the digest that failed comes again as it was
-    assert [item["text"] for item in other["items"]] == ["run of the next night"] and other["id"] != first["id"]
+    assert [item["text"] for item in other["items"]] == ["run of the next night"] and other["id"] != first[
+        "id"
+    ]
 
 
 def test_critical_ones_break_through_where_the_channel_lets_them(user, project, receiver):
@@ -262,7 +286,9 @@ def test_a_claim_of_a_worker_that_died_is_taken_over(webhook, receiver):
 
 def test_who_left_the_project_gets_nothing_more(user, project, receiver):
     ben = member("ben", project=project)
-    channel, _ = channels.create_channel(user=ben, project=project, kind="webhook", name="x", address=receiver.url)
+    channel, _ = channels.create_channel(
+        user=ben, project=project, kind="webhook", name="x", address=receiver.url
+    )
     fire(channel, project=project)
     Membership.objects.filter(user=ben).delete()
     delivery.deliver_due()
@@ -281,7 +307,9 @@ def test_a_test_is_sent_for_real_and_says_what_came_of_it(user, project, webhook
         channels.send_test(channel.pk, user=user, project=project)
 
     receiver.status = 403
-    outcome = channels.send_test(channel.pk, user=user, project=project, now=timezone.now() + timedelta(minutes=1))
+    outcome = channels.send_test(
+        channel.pk, user=user, project=project, now=timezone.now() + timedelta(minutes=1)
+    )
     assert (outcome.ok, outcome.status) == (False, 403)
     channel.refresh_from_db()
     assert channel.last_error == "It answered 403: ok" and len(receiver.got) == 2
@@ -289,7 +317,15 @@ def test_a_test_is_sent_for_real_and_says_what_came_of_it(user, project, webhook
 
 @pytest.mark.parametrize(
     "address",
-    ["http://example.com/x", "https://10.0.0.1/x", "https://localhost/x", "https://[::1]/", "ftp://example.com", "", "x"],
+    [
+        "http://example.com/x",
+        "https://10.0.0.1/x",
+        "https://localhost/x",
+        "https://[::1]/",
+        "ftp://example.com",
+        "",
+        "x",
+    ],
 )
 def test_addresses_that_must_not_be_called_are_refused_at_once(user, project, address):
     with pytest.raises(InvalidInput) as refused:
@@ -301,7 +337,9 @@ def test_an_account_without_mail_and_a_wrong_address_are_refused(user, project):
     user.email = ""
     for shared in (False, True):
         with pytest.raises(InvalidInput) as refused:
-            channels.create_channel(user=user, project=project, kind="mail", name="x", address="a@b@c", shared=shared)
+            channels.create_channel(
+                user=user, project=project, kind="mail", name="x", address="a@b@c", shared=shared
+            )
         assert refused.value.field == "address"
 
 
@@ -326,8 +364,12 @@ def test_hooks_need_a_contributor_and_shared_channels_an_admin(project, receiver
     with pytest.raises(Forbidden):
         channels.create_channel(user=viewer, project=project, kind="webhook", name="x", address=receiver.url)
     with pytest.raises(Forbidden):
-        channels.create_channel(user=reviewer, project=project, kind="slack", name="x", address=receiver.url, shared=True)
-    own, _ = channels.create_channel(user=reviewer, project=project, kind="slack", name="x", address=receiver.url)
+        channels.create_channel(
+            user=reviewer, project=project, kind="slack", name="x", address=receiver.url, shared=True
+        )
+    own, _ = channels.create_channel(
+        user=reviewer, project=project, kind="slack", name="x", address=receiver.url
+    )
     with pytest.raises(NotFound):
         channels.delete_channel(own.pk, user=viewer, project=project)
 
@@ -354,7 +396,9 @@ def test_deleting_a_channel_leaves_no_rule_without_a_way(user, project, webhook)
 
 
 def test_a_notice_goes_where_the_persons_rule_says(user, project, webhook, receiver):
-    tell = lambda: notify(user, project=project, kind="mention", text="Ben mentioned you", url="/predictions/x")
+    tell = lambda: notify(
+        user, project=project, kind="mention", text="Ben mentioned you", url="/predictions/x"
+    )
     assert tell() is not None  # before the rule is there
     ensure_defaults(user, project)
     rule = AlertRule.objects.get(owner=user, default_key="mention")

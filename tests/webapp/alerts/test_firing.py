@@ -51,7 +51,10 @@ def test_a_state_fires_for_each_attempt(user, project, make_run):
     lifecycle.report_finished(run, attempt=2, state="failed")
     check()
 
-    assert texts()[1:] == ["first, seed 0: has failed: out of memory", "first, seed 0: has failed (attempt 2)"]
+    assert texts()[1:] == [
+        "first, seed 0: has failed: out of memory",
+        "first, seed 0: has failed (attempt 2)",
+    ]
     assert Notice.objects.filter(user=user, kind="alert").count() == 3
 
 
@@ -135,7 +138,7 @@ def test_a_ceiling_that_becomes_identified_fires_once_a_stretch(user, project, m
     assert texts() == []
     fits(run, KNOWN)
     check()
-    assert texts() == ["one, seed 0: ceiling identified: 0.620 (0.600 to 0.640), at 3 device-hours"]
+    assert texts() == ["one, seed 0: ceiling identified: 0.620 (0.600 to 0.640), at 3.00 device-hours"]
     fits(run, KNOWN, KNOWN, OPEN, KNOWN)
     check()
     assert len(texts()) == 1
@@ -156,7 +159,9 @@ def test_a_ceiling_that_becomes_identified_fires_once_a_stretch(user, project, m
         ("ceiling_above", 0.59, True, True),
     ],
 )
-def test_a_ceiling_is_below_or_above_with_or_without_its_interval(user, project, make_run, event, value, certain, fires):
+def test_a_ceiling_is_below_or_above_with_or_without_its_interval(
+    user, project, make_run, event, value, certain, fires
+):
     run = make_run(0)
     make_rule(user, project, "fit", {"event": event, "value": value, "certain": certain})
     fits(run, KNOWN, KNOWN)
@@ -189,7 +194,7 @@ def test_a_collapse_leaves_the_band_of_the_fit_before_it(user, project, make_run
     check()
 
     (text,) = texts()
-    assert "the actual left the band downwards: pass rate 0.340 at 9.3 device-hours" in text
+    assert "the actual left the band downwards: pass rate 0.340 at 9.30 device-hours" in text
 
 
 def test_the_budget_fires_at_its_share(user, project, make_run):
@@ -201,7 +206,7 @@ def test_the_budget_fires_at_its_share(user, project, make_run):
     report(run, [1.0] * 3, first=16)
     check()
 
-    assert texts() == ["one, seed 0: 80 % of its budget is spent: 1.8 of 2 device-hours"]
+    assert texts() == ["one, seed 0: 80 % of its budget is spent: 1.80 of 2.00 device-hours"]
 
 
 # --- once, and only what is new -------------------------------------------------------------------------------
@@ -231,7 +236,9 @@ def test_turned_off_it_does_not_fire_and_turned_on_again_it_watches_from_then_on
     assert [row.episode.split(":")[1] for row in Firing.objects.all()] == ["failed"]
 
 
-def test_what_is_older_than_a_day_is_no_news_for_a_run_that_a_filter_matches_only_now(user, project, make_run):
+def test_what_is_older_than_a_day_is_no_news_for_a_run_that_a_filter_matches_only_now(
+    user, project, make_run
+):
     run = make_run(0)
     make_rule(user, project, "metric", entropy_below(), runs="tag:paper", since=timedelta(days=9))
     report(run, [0.05] * 5, minutes=3 * 24 * 60)
@@ -264,7 +271,10 @@ def test_the_filter_says_in_which_runs_and_me_is_the_owner(user, project, make_r
     lifecycle.report_finished(mine, attempt=1, state="failed")
     check()
 
-    assert {(row.owner, row.rule_name) for row in Firing.objects.all()} == {(user, "by:me"), (ben, "state:failed seed:0")}
+    assert {(row.owner, row.rule_name) for row in Firing.objects.all()} == {
+        (user, "by:me"),
+        (ben, "state:failed seed:0"),
+    }
 
 
 def test_only_runs_that_changed_are_looked_at(user, project, make_run, django_assert_num_queries):

@@ -36,7 +36,9 @@ def test_the_days_are_those_on_which_it_begins():
 
 def test_a_night_with_a_change_of_the_clocks_ends_by_the_clock_on_the_wall():
     assert NIGHT.until(berlin(2026, 3, 28, 23)) == datetime(2026, 3, 29, 5, tzinfo=UTC)  # an hour is missing
-    assert NIGHT.until(berlin(2026, 10, 24, 23)) == datetime(2026, 10, 25, 6, tzinfo=UTC)  # an hour comes twice
+    assert NIGHT.until(berlin(2026, 10, 24, 23)) == datetime(
+        2026, 10, 25, 6, tzinfo=UTC
+    )  # an hour comes twice
 
 
 def test_an_end_in_the_missing_hour_is_the_first_minute_after_it():
@@ -62,7 +64,9 @@ def test_a_whole_day_and_its_neighbour_are_one_quiet():
 minutes = st.integers(0, 1439).map(lambda minute: time(minute // 60, minute % 60))
 quiets = st.builds(
     Quiet,
-    st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]).map(ZoneInfo),
+    st.sampled_from(
+        ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]
+    ).map(ZoneInfo),
     minutes,
     minutes,
     st.frozensets(st.integers(0, 6), min_size=1),
