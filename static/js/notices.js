@@ -24,9 +24,9 @@ async function ask() {
 }
 
 if (button) {
-  bell.addEventListener("toggle", (event) => {
-    if (event.newState === "open") bell.dispatchEvent(new CustomEvent("opened"));
-  });
+  const fill = () => window.htmx.ajax("GET", bell.dataset.list, { target: "#bell-body", source: bell });
+  bell.addEventListener("toggle", (event) => { if (event.newState === "open") fill(); });
+  if (bell.matches(":popover-open")) document.addEventListener("DOMContentLoaded", fill); // opened before this script ran
   document.addEventListener("htmx:afterSettle", () => {
     const now = bell.querySelector("[data-unread-now]");
     if (now) show(Number(now.dataset.unreadNow));

@@ -1,3 +1,4 @@
+# ruff: noqa: F811 (a fixture that is imported and asked for)
 """Alerts in a real browser: a rule with its live check, a channel tested for real, and the bell."""
 
 import re
@@ -43,7 +44,7 @@ def test_a_rule_from_the_choice_of_its_kind_to_its_notice_under_the_bell(page, u
     expect(page.get_by_role("status").filter(has_text="watches from now on")).to_be_visible()
 
     lifecycle.report_started(run, attempt=1)
-    report(run, [0.3, 0.05, 0.04, 0.03], first=20)
+    report(run, [0.3, 0.05, 0.04, 0.03], first=20, minutes=-0.2)
     lifecycle.report_finished(run, attempt=1, state="failed", message="out of memory")
     firing.check_changed()
     page.reload()
@@ -72,7 +73,7 @@ def test_a_rule_from_the_choice_of_its_kind_to_its_notice_under_the_bell(page, u
 
 def test_a_webhook_is_made_tested_and_shows_what_became_of_its_messages(
     page, user, project, make_run, receiver
-):  # noqa: F811
+):
     page.get_by_role("link", name="Webhook").click()
     look(page, "alerts-new-channel")
     page.get_by_label("Address of the hook").fill("https://192.168.0.1/hook")

@@ -12,7 +12,8 @@ STATES = ("started", "succeeded", "failed", "cancelled", "lost")
 COMPARISONS = {">": "above", ">=": "at or above", "<": "below", "<=": "at or below"}
 EVENTS = {
     "review_asked": "a prediction awaits your review",
-    "review_given": "a prediction of yours was reviewed",
+    "prediction_reviewed": "a prediction of yours was reviewed",
+    "prediction_comment": "somebody commented where you take part",
     "prediction_scored": "a prediction of yours was scored",
     "mention": "somebody mentioned you",
 }
@@ -64,7 +65,7 @@ class MetricCondition(_Condition):
         return self
 
     def words(self) -> str:
-        times = "" if self.in_a_row == 1 else f" {self.in_a_row} times in a row"
+        times = "" if self.in_a_row == 1 else f", {self.in_a_row} times in a row"
         return f"{self.metric} is {COMPARISONS[self.comparison]} {self.threshold:g}{times}"
 
 
@@ -125,7 +126,9 @@ class BudgetCondition(_Condition):
 class PredictionCondition(_Condition):
     """Something that predictions tell a person."""
 
-    event: Literal["review_asked", "review_given", "prediction_scored", "mention"]
+    event: Literal[
+        "review_asked", "prediction_reviewed", "prediction_scored", "prediction_comment", "mention"
+    ]
 
     def words(self) -> str:
         return EVENTS[self.event]

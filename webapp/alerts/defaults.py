@@ -39,9 +39,15 @@ DEFAULTS = (
     ),
     Default("budget", "80 % of the budget of a run of mine is spent", "budget", {"percent": 80.0}),
     Default("review_asked", "A prediction awaits my review", "prediction", {"event": "review_asked"}, runs=""),
-    Default("review_given", "A prediction of mine was reviewed", "prediction", {"event": "review_given"}, runs=""),
+    Default(
+        "prediction_reviewed", "A prediction of mine was reviewed", "prediction", {"event": "prediction_reviewed"},
+        runs="",
+    ),
     Default(
         "prediction_scored", "A prediction of mine was scored", "prediction", {"event": "prediction_scored"}, runs=""
+    ),
+    Default(
+        "prediction_comment", "A comment where I take part", "prediction", {"event": "prediction_comment"}, runs=""
     ),
     Default("mention", "Somebody mentioned me", "prediction", {"event": "mention"}, runs=""),
 )  # fmt: skip

@@ -139,7 +139,7 @@ def _metric(condition: MetricCondition, data: RunData) -> list[Event]:
             f"{COMPARISONS[condition.comparison]} {condition.threshold:g}"
         )
         if condition.in_a_row > 1:
-            says += f" {condition.in_a_row} times in a row"
+            says += f", {condition.in_a_row} times in a row"
         span = (float(points[first].step), float(points[last].step))
         found.append(Event(f"step:{points[first].step}", point.time, says, mark=float(point.step), span=span))
     return found

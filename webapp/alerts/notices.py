@@ -7,6 +7,8 @@ from webapp.accounts.models import Project, User
 from webapp.alerts import outbox
 from webapp.alerts.models import AlertRule, Firing, Notice
 
+SAME_AS = {"prediction_resubmitted": "review_asked"}  # a kind of notice that has the rule of another
+
 
 @transaction.atomic
 def notify(user: User, *, project: Project, kind: str, text: str, url: str) -> Notice | None:
@@ -15,7 +17,8 @@ def notify(user: User, *, project: Project, kind: str, text: str, url: str) -> N
     `url` is a path of this server. A kind without a rule (see `webapp.alerts.defaults`) goes to the page. None where
     the person has turned the kind off, or has taken the page out of it.
     """
-    rule = AlertRule.objects.filter(project=project, owner=user, on="prediction", default_key=kind).first()
+    key = SAME_AS.get(kind, kind)
+    rule = AlertRule.objects.filter(project=project, owner=user, on="prediction", default_key=key).first()
     if rule is not None and not rule.enabled:
         return None
     notice = None

@@ -5,7 +5,7 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, path, re_path
 from ninja import NinjaAPI
 
-from webapp.api import curves, problems, recipes, runs, studies
+from webapp.api import alerts, curves, problems, recipes, runs, studies
 from webapp.api.health import healthz
 from webapp.api.parsing import StrictJson
 from webapp.api.schemas import ErrorBody
@@ -46,6 +46,7 @@ problems.install(api)
 api.add_router("/recipes", recipes.router)
 api.add_router("/runs", runs.router)
 api.add_router("/studies", studies.router)
+api.add_router("/alerts", alerts.router)
 api.add_router("", curves.router)
 
 

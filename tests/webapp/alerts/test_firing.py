@@ -77,7 +77,7 @@ def test_a_metric_fires_at_the_last_of_so_many_in_a_row(user, project, make_run)
 
     report(run, [0.05, 0.04], first=6)
     check()
-    assert texts() == ["one, seed 0: train/entropy is 0.04 at step 7: below 0.1 3 times in a row"]
+    assert texts() == ["one, seed 0: train/entropy is 0.04 at step 7: below 0.1, 3 times in a row"]
 
     report(run, [0.03] * 20, first=8)  # the same episode goes on
     check()

@@ -1,3 +1,4 @@
+# ruff: noqa: F811 (a fixture that is imported and asked for)
 """The pages of alerts and the bell, through Django's test client."""
 
 import pytest
