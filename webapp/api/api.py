@@ -8,6 +8,7 @@ from ninja import NinjaAPI
 from webapp.api import curves, problems, recipes, runs, studies
 from webapp.api.auth import NOBODY
 from webapp.api import curves, predictions, problems, recipes, runs, studies
+from webapp.api import alerts, curves, problems, recipes, runs, studies
 from webapp.api.health import healthz
 from webapp.api.parsing import StrictJson
 from webapp.api.schemas import ErrorBody
@@ -50,6 +51,7 @@ api.add_router("/recipes", recipes.router)
 api.add_router("/runs", runs.router)
 api.add_router("/studies", studies.router)
 api.add_router("/predictions", predictions.router)
+api.add_router("/alerts", alerts.router)
 api.add_router("", curves.router)
 
 

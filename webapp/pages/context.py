@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from webapp.accounts.permissions import Permission
 from webapp.pages.access import chosen_project, granted, granted_here, projects_of
+from webapp.alerts.selectors import unread_count
 from webapp.pages.access import chosen_project, granted, projects_of
 from webapp.predictions.selectors import awaiting_review
 from webapp.recipes.models import Recipe
@@ -74,6 +75,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
             "may_launch": Permission.LAUNCH in granted_here(request),
         },
         "may": may_of(request),
+        "unread_notices": unread_count(request.user),
     }
 
 

@@ -33,6 +33,7 @@ ACCOUNT = {"sign-out", "alive", "components", "choose-project"}
 PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
 ACCOUNT |= {"profile", "change-password", "two-factor", "two-factor-off", "recovery-codes"}
 ACCOUNT |= {"end-other-sessions", "end-session", "link-identity", "unlink-identity"}
+ACCOUNT |= {"notices", "notices-bell", "notices-unread", "notices-read"}  # a person's own, in whatever project
 # In a project.
 NEEDS: dict[str, Need] = {
     "choose-project": Need(write=VIEW),
@@ -88,6 +89,18 @@ NEEDS: dict[str, Need] = {
     "shares": Need(VIEW),
     "new-share": Need(CONTRIBUTE, CONTRIBUTE),
     "revoke-share": Need(write=CONTRIBUTE),
+    "alerts": Need(VIEW),
+    "new-alert-rule": Need(VIEW, VIEW),  # rules and channels of the project ask for ADMIN: `webapp.alerts`
+    "alert-check": Need(VIEW),
+    "alert-rule": Need(VIEW, VIEW),
+    "alert-turn-rule": Need(write=VIEW),
+    "alert-delete-rule": Need(write=VIEW),
+    "new-alert-channel": Need(VIEW, VIEW),  # hooks ask for CONTRIBUTE
+    "alert-channel": Need(VIEW, VIEW),
+    "alert-test-channel": Need(write=VIEW),
+    "alert-resume-channel": Need(write=VIEW),
+    "alert-delete-channel": Need(write=VIEW),
+    "alert-preferences": Need(VIEW, VIEW),
     "palette": Need(VIEW),
     "members": Need(VIEW, ADMIN),
     "member-role": Need(write=ADMIN),

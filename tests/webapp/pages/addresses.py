@@ -45,6 +45,11 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "project-settings": lambda it: "/project/settings",
     "organisation": lambda it: "/organisation",
     "audit": lambda it: "/audit",
+    "alerts": lambda it: "/alerts",
+    "new-alert-rule": lambda it: "/alerts/rules/new?on=metric",
+    "new-alert-channel": lambda it: "/alerts/channels/new?kind=webhook",
+    "alert-preferences": lambda it: "/alerts/preferences",
+    "notices": lambda it: "/notices",
     "tokens": lambda it: "/tokens",
     "components": lambda it: "/docs/components",
     "sign-in": lambda it: "/sign-in",
@@ -73,6 +78,10 @@ PAGES |= {
 NOT_PAGES |= {
     "sign-in-code", "openid-begin", "openid-callback", "set-password", "two-factor-off", "recovery-codes",
     "end-other-sessions", "end-session", "link-identity", "unlink-identity",  # tests/webapp/signin
+}  # fmt: skip
+NOT_PAGES |= {  # alerts; a rule's and a channel's pages have tests of their own
+    "alert-check", "alert-rule", "alert-turn-rule", "alert-delete-rule", "alert-channel", "alert-test-channel",
+    "alert-resume-channel", "alert-delete-channel", "notices-bell", "notices-unread", "notices-read",
 }  # fmt: skip
 WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
 WITHOUT_ACCOUNT |= {"forgot-password"}
