@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver, path, re_path
 from ninja import NinjaAPI
 
 from webapp.api import curves, problems, recipes, runs, studies
+from webapp.api import decisions as decision_log
 from webapp.api.health import healthz
 from webapp.api.parsing import StrictJson
 from webapp.api.schemas import ErrorBody
@@ -46,6 +47,7 @@ problems.install(api)
 api.add_router("/recipes", recipes.router)
 api.add_router("/runs", runs.router)
 api.add_router("/studies", studies.router)
+api.add_router("/decisions", decision_log.router)
 api.add_router("", curves.router)
 
 

@@ -19,6 +19,8 @@ PAGES = (
     ("studies", "Studies", {"studies", "study", "new-study"}),
     ("planner", "Planner", {"planner"}),
     ("recipes", "Recipes", {"recipes", "recipe", "new-revision"}),
+    ("decisions", "Decisions", {"decisions", "decision", "new-decision"}),
+    ("reports", "Reports", {"reports", "report", "edit-report", "report-history", "report-links"}),
 )
 
 # After `g`: the pages that a key leads to, wherever one is (static/js/keys.js reads them off the navigation).
@@ -31,6 +33,8 @@ KEYS = {
     "planner": "p",
     "predictions": "f",
     "recipes": "e",
+    "decisions": "d",
+    "reports": "w",
 }
 
 

@@ -23,6 +23,7 @@ class Need:
 
 # Nobody need be signed in: the sign-in itself, and what a link opens to whoever has it.
 PUBLIC = {"sign-in", "shared", "shared-picture", "embed"}
+PUBLIC |= {"shared-report"}
 # Signed in is enough: nothing of a project is read or changed.
 ACCOUNT = {"sign-out", "alive", "components", "choose-project"}
 # In a project.
@@ -65,6 +66,26 @@ NEEDS: dict[str, Need] = {
     "shares": Need(VIEW),
     "new-share": Need(CONTRIBUTE, CONTRIBUTE),
     "revoke-share": Need(write=CONTRIBUTE),
+    "decisions": Need(VIEW),
+    "decisions-csv": Need(VIEW),
+    "new-decision": Need(CONTRIBUTE, CONTRIBUTE),
+    "decision": Need(VIEW),
+    "decision-note": Need(write=CONTRIBUTE),
+    "reports": Need(VIEW),
+    "new-report": Need(write=CONTRIBUTE),
+    "report-block": Need(CONTRIBUTE),
+    "report": Need(VIEW),  # what was never published is read by those who may write
+    "edit-report": Need(CONTRIBUTE),
+    "save-report": Need(write=CONTRIBUTE),
+    "preview-report": Need(write=CONTRIBUTE),
+    "publish-report": Need(write=CONTRIBUTE),
+    "unpublish-report": Need(write=CONTRIBUTE),  # its authors and admins only
+    "archive-report": Need(write=CONTRIBUTE),  # its authors and admins only
+    "report-history": Need(CONTRIBUTE),
+    "report-html": Need(VIEW),
+    "report-pdf": Need(VIEW),
+    "report-links": Need(CONTRIBUTE, CONTRIBUTE),
+    "revoke-report-link": Need(write=CONTRIBUTE),
     "palette": Need(VIEW),
     "tokens": Need(VIEW, VIEW),
     "revoke-token": Need(write=VIEW),
