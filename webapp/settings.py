@@ -38,6 +38,8 @@ INSTALLED_APPS = [
     "webapp.alarms",
     "webapp.alerts",
     "webapp.predictions",
+    "webapp.decisions",
+    "webapp.reports",
     "webapp.shares",
     "webapp.studies",
     "webapp.savedviews",

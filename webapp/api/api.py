@@ -9,6 +9,7 @@ from webapp.api import curves, problems, recipes, runs, studies
 from webapp.api.auth import NOBODY
 from webapp.api import curves, predictions, problems, recipes, runs, studies
 from webapp.api import alerts, curves, problems, recipes, runs, studies
+from webapp.api import decisions as decision_log
 from webapp.api.health import healthz
 from webapp.api.parsing import StrictJson
 from webapp.api.schemas import ErrorBody
@@ -52,6 +53,7 @@ api.add_router("/runs", runs.router)
 api.add_router("/studies", studies.router)
 api.add_router("/predictions", predictions.router)
 api.add_router("/alerts", alerts.router)
+api.add_router("/decisions", decision_log.router)
 api.add_router("", curves.router)
 
 

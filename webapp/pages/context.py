@@ -23,6 +23,8 @@ PAGES = (
     ("planner", "Planner", {"planner"}),
     ("predictions", "Predictions", {"predictions", "prediction", "new-prediction", "calibration"}),
     ("recipes", "Recipes", {"recipes", "recipe", "new-revision"}),
+    ("decisions", "Decisions", {"decisions", "decision", "new-decision"}),
+    ("reports", "Reports", {"reports", "report", "edit-report", "report-history", "report-links"}),
 )
 
 # After `g`: the pages that a key leads to, wherever one is (static/js/keys.js reads them off the navigation).
@@ -35,6 +37,8 @@ KEYS = {
     "planner": "p",
     "predictions": "f",
     "recipes": "e",
+    "decisions": "d",
+    "reports": "w",
 }
 
 

@@ -26,6 +26,7 @@ PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz"}
 # Nobody need be signed in: the sign-in itself, and what a link opens to whoever has it.
 PUBLIC = {"sign-in", "shared", "shared-picture", "embed"}
 PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
+PUBLIC |= {"shared-report"}
 # Signed in is enough: nothing of a project is read or changed.
 ACCOUNT = {"sign-out", "alive", "components"}
 ACCOUNT = {"sign-out", "alive", "components", "choose-project"}
@@ -101,6 +102,26 @@ NEEDS: dict[str, Need] = {
     "alert-resume-channel": Need(write=VIEW),
     "alert-delete-channel": Need(write=VIEW),
     "alert-preferences": Need(VIEW, VIEW),
+    "decisions": Need(VIEW),
+    "decisions-csv": Need(VIEW),
+    "new-decision": Need(CONTRIBUTE, CONTRIBUTE),
+    "decision": Need(VIEW),
+    "decision-note": Need(write=CONTRIBUTE),
+    "reports": Need(VIEW),
+    "new-report": Need(write=CONTRIBUTE),
+    "report-block": Need(CONTRIBUTE),
+    "report": Need(VIEW),  # what was never published is read by those who may write
+    "edit-report": Need(CONTRIBUTE),
+    "save-report": Need(write=CONTRIBUTE),
+    "preview-report": Need(write=CONTRIBUTE),
+    "publish-report": Need(write=CONTRIBUTE),
+    "unpublish-report": Need(write=CONTRIBUTE),  # its authors and admins only
+    "archive-report": Need(write=CONTRIBUTE),  # its authors and admins only
+    "report-history": Need(CONTRIBUTE),
+    "report-html": Need(VIEW),
+    "report-pdf": Need(VIEW),
+    "report-links": Need(CONTRIBUTE, CONTRIBUTE),
+    "revoke-report-link": Need(write=CONTRIBUTE),
     "palette": Need(VIEW),
     "members": Need(VIEW, ADMIN),
     "member-role": Need(write=ADMIN),

@@ -17,6 +17,9 @@ class Things:
     study: str
     share: str
     prediction: str
+    decision: str = "d"
+    report: str = "r"
+    report_link: str = "l"
 
 
 PAGES: dict[str, Callable[[Things], str]] = {
@@ -53,6 +56,15 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "tokens": lambda it: "/tokens",
     "components": lambda it: "/docs/components",
     "sign-in": lambda it: "/sign-in",
+    "decisions": lambda it: "/decisions",
+    "decision": lambda it: f"/decisions/{it.decision}",
+    "new-decision": lambda it: f"/decisions/new?run={it.run}",
+    "reports": lambda it: "/reports",
+    "report": lambda it: f"/reports/{it.report}",
+    "edit-report": lambda it: f"/reports/{it.report}/edit",
+    "report-history": lambda it: f"/reports/{it.report}/history",
+    "report-links": lambda it: f"/reports/{it.report}/links",
+    "shared-report": lambda it: f"/r/{it.report_link}",
 }
 NOT_PAGES = {
     "launch-check", "run-figure", "run-log", "run-stop", "run-resume", "runs-complete", "runs-bulk",
@@ -83,8 +95,13 @@ NOT_PAGES |= {  # alerts; a rule's and a channel's pages have tests of their own
     "alert-check", "alert-rule", "alert-turn-rule", "alert-delete-rule", "alert-channel", "alert-test-channel",
     "alert-resume-channel", "alert-delete-channel", "notices-bell", "notices-unread", "notices-read",
 }  # fmt: skip
+NOT_PAGES |= {
+    "decisions-csv", "decision-note", "new-report", "report-block", "save-report", "preview-report",
+    "publish-report", "unpublish-report", "archive-report", "report-html", "report-pdf", "revoke-report-link",
+}  # fmt: skip
 WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
 WITHOUT_ACCOUNT |= {"forgot-password"}
+WITHOUT_ACCOUNT |= {"shared-report"}
 FRAMEABLE = {"embed"}
 
 
@@ -136,3 +153,22 @@ def make_prediction(user, run, **claim):
         "reasons": "The bend is behind us.",
     } | claim
     return freeze(user=user, run=run, question=question | said.pop("question", {}), **said)
+    return Things(
+        run=run.pk, other_run=other.pk, recipe="tiny-scalerl", study=study.pk, share=token,
+        **_written(user, run, other),
+    )  # fmt: skip
+
+
+def _written(user, run, other) -> dict[str, str]:
+    """A decision, and a published report with a link to it."""
+    from webapp.decisions.services import decide
+    from webapp.reports.services import create_link, create_report, publish
+
+    decision = decide(
+        user=user, project=run.project, kind="switch", runs=[run], to_run=other, reason="It has bent."
+    )
+    text = f"## Where it bends\n\n```headroom\nchart: run\nrun: {run.pk}\n```\n"
+    report = create_report(user=user, project=run.project, title="Where it tops out", text=text)
+    publish(report, user=user, base=1)
+    link = create_link(report, user=user, days=7)
+    return {"decision": decision.pk, "report": report.pk, "report_link": link}
