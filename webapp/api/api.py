@@ -5,11 +5,9 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, path, re_path
 from ninja import NinjaAPI
 
-from webapp.api import curves, problems, recipes, runs, studies
-from webapp.api.auth import NOBODY
-from webapp.api import curves, predictions, problems, recipes, runs, studies
-from webapp.api import alerts, curves, problems, recipes, runs, studies
+from webapp.api import alerts, curves, predictions, problems, recipes, runs, studies
 from webapp.api import decisions as decision_log
+from webapp.api.auth import NOBODY
 from webapp.api.health import healthz
 from webapp.api.parsing import StrictJson
 from webapp.api.schemas import ErrorBody

@@ -6,9 +6,8 @@ from django.http import Http404, HttpRequest
 from django.urls import reverse
 
 from webapp.accounts.permissions import Permission
-from webapp.pages.access import chosen_project, granted, granted_here, projects_of
 from webapp.alerts.selectors import unread_count
-from webapp.pages.access import chosen_project, granted, projects_of
+from webapp.pages.access import chosen_project, granted, granted_here, projects_of
 from webapp.predictions.selectors import awaiting_review
 from webapp.recipes.models import Recipe
 from webapp.runs.models import Run

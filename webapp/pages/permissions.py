@@ -34,7 +34,12 @@ ACCOUNT = {"sign-out", "alive", "components", "choose-project"}
 PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
 ACCOUNT |= {"profile", "change-password", "two-factor", "two-factor-off", "recovery-codes"}
 ACCOUNT |= {"end-other-sessions", "end-session", "link-identity", "unlink-identity"}
-ACCOUNT |= {"notices", "notices-bell", "notices-unread", "notices-read"}  # a person's own, in whatever project
+ACCOUNT |= {
+    "notices",
+    "notices-bell",
+    "notices-unread",
+    "notices-read",
+}  # a person's own, in whatever project
 # In a project.
 NEEDS: dict[str, Need] = {
     "choose-project": Need(write=VIEW),

@@ -4,12 +4,12 @@ from django.urls import path
 
 from webapp.pages.views import (
     account,
+    alerts,
     audit,
     calibration,
-    alerts,
     compare,
-    invitations,
     decisions,
+    invitations,
     launch,
     leaderboard,
     new_prediction,
@@ -17,9 +17,9 @@ from webapp.pages.views import (
     notices,
     overview,
     planner,
-    profile,
     prediction,
     predictions,
+    profile,
     recipes,
     report_files,
     report_links,
@@ -129,7 +129,9 @@ urlpatterns = [
     path("reports/<slug:report_id>/report.html", report_files.as_html, name="report-html"),
     path("reports/<slug:report_id>/report.pdf", report_files.as_pdf, name="report-pdf"),
     path("reports/<slug:report_id>/links", report_links.links, name="report-links"),
-    path("reports/<slug:report_id>/links/<int:link_id>/revoke", report_links.revoke, name="revoke-report-link"),
+    path(
+        "reports/<slug:report_id>/links/<int:link_id>/revoke", report_links.revoke, name="revoke-report-link"
+    ),
     path("r/<slug:token>", report_links.shared, name="shared-report"),
     path("palette", shell.palette, name="palette"),
     path("alive", shell.alive, name="alive"),
