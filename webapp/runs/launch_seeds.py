@@ -33,8 +33,8 @@ def launch_seeds(
     """One run for each seed, of `revision` or, with a `config`, of the recipe's revision that says it: all or none.
 
     A repeated call with the same key launches nothing again. A person needs LAUNCH: raises Forbidden or NotFound
-    without it, InvalidInput (fields seeds, config..., and those of `launch_run_once`) and Conflict where the key was used for
-    another request; then nothing is stored.
+    without it, InvalidInput (fields seeds, config..., and those of `launch_run_once`) and Conflict where the key was
+    used for another request; then nothing is stored.
     """
     if user is not None:
         require(user, project, Permission.LAUNCH)
