@@ -1,6 +1,7 @@
 """A trainer whose run has ended: what its client still delivers, what it keeps, and what it says. Real client, real
 server."""
 
+import threading
 from datetime import timedelta
 
 import pytest
@@ -79,6 +80,11 @@ def test_after_the_hour_records_stay_in_the_journal_and_the_log_says_why(run, re
         run, State.FAILED, timedelta(minutes=1)
     )  # as if it had been in time: the journal goes on where it was
     wait_until(lambda: Record.objects.filter(run=run, step=3).exists(), what="the kept record")
+    wait_until(no_sender_is_left, what="the client's thread to end")
+
+
+def no_sender_is_left():
+    return all(thread.name != "headroom-sender" for thread in threading.enumerate())
 
 
 def test_a_lost_run_that_speaks_after_days_runs_again(run, report):
