@@ -99,7 +99,7 @@ def test_secrets_are_set_by_name_and_never_seen_again(page, project):
     page.get_by_label("Value").fill(VALUE)
     page.get_by_role("button", name="Set the secret").click()
 
-    expect(page.get_by_role("cell", name="HF_TOKEN")).to_be_visible()
+    expect(page.get_by_role("cell", name="HF_TOKEN", exact=True)).to_be_visible()
     assert VALUE not in page.content()
     look(page, "project-settings")
     page.get_by_role("button", name="Delete HF_TOKEN").click()
