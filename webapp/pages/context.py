@@ -6,7 +6,7 @@ from django.http import Http404, HttpRequest
 from django.urls import reverse
 
 from webapp.accounts.permissions import Permission
-from webapp.pages.access import chosen_project, granted, projects_of
+from webapp.pages.access import chosen_project, granted, granted_here, projects_of
 from webapp.recipes.models import Recipe
 from webapp.runs.models import Run
 
@@ -63,7 +63,12 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         for name, title, names in PAGES
     ]
     return {
-        "navigation": {"items": items, "projects": projects_of(request), "project": project},
+        "navigation": {
+            "items": items,
+            "projects": projects_of(request),
+            "project": project,
+            "may_launch": Permission.LAUNCH in granted_here(request),
+        },
         "may": may_of(request),
     }
 

@@ -24,18 +24,21 @@ class Need:
 # Nobody need be signed in: the sign-in itself, and what a link opens to whoever has it.
 PUBLIC = {"sign-in", "shared", "shared-picture", "embed"}
 PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
+# Nobody need be signed in: the sign-in itself, what a link opens to whoever has it, and the server's own health.
+PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz"}
 # Signed in is enough: nothing of a project is read or changed.
-ACCOUNT = {"sign-out", "alive", "components", "choose-project"}
+ACCOUNT = {"sign-out", "alive", "components"}
 # In a project.
 NEEDS: dict[str, Need] = {
+    "choose-project": Need(write=VIEW),
     "overview": Need(VIEW),
     "runs": Need(VIEW),
     "runs-complete": Need(VIEW),
     "runs-bulk": Need(VIEW, CONTRIBUTE),  # stopping and archiving ask for more: `webapp.runs.bulk`
-    "runs-save-view": Need(write=VIEW),
+    "runs-save-view": Need(write=VIEW),  # one's own; sharing it asks for more: `webapp.savedviews.services`
     "runs-change-view": Need(write=VIEW),
     "launch": Need(LAUNCH, LAUNCH),
-    "launch-check": Need(LAUNCH, LAUNCH),
+    "launch-check": Need(write=LAUNCH),
     "run": Need(VIEW),
     "run-figure": Need(VIEW),
     "run-log": Need(VIEW),
@@ -50,7 +53,7 @@ NEEDS: dict[str, Need] = {
     "leaderboard-efficiency": Need(VIEW),
     "studies": Need(VIEW),
     "new-study": Need(LAUNCH, LAUNCH),
-    "study-preview": Need(LAUNCH, LAUNCH),
+    "study-preview": Need(LAUNCH),
     "study": Need(VIEW),
     "study-state": Need(VIEW),
     "study-csv": Need(VIEW),
@@ -62,7 +65,7 @@ NEEDS: dict[str, Need] = {
     "recipes": Need(VIEW),
     "recipe": Need(VIEW),
     "new-revision": Need(CONTRIBUTE, CONTRIBUTE),
-    "revision-hints": Need(CONTRIBUTE, CONTRIBUTE),
+    "revision-hints": Need(write=CONTRIBUTE),
     "shares": Need(VIEW),
     "new-share": Need(CONTRIBUTE, CONTRIBUTE),
     "revoke-share": Need(write=CONTRIBUTE),
@@ -84,7 +87,7 @@ NEEDS: dict[str, Need] = {
     "audit-csv": Need(ADMIN),
     "audit-jsonl": Need(ADMIN),
     "tokens": Need(VIEW, VIEW),
-    "revoke-token": Need(write=VIEW),
+    "revoke-token": Need(write=VIEW),  # one's own; that of another member asks for ADMIN
 }
 
 # Beyond the permission in a project: only owners of the organisation (`webapp.accounts.organisations.require_owner`).
@@ -94,4 +97,9 @@ OWNERS = {"new-project", "rename-organisation", "add-owner", "remove-owner"}
 def needed(url_name: str, method: str) -> Permission | None:
     """The permission that a request needs in the project it touches; None: nothing grants it."""
     need = NEEDS.get(url_name, Need())
-    return need.read if method in ("GET", "HEAD") else need.write
+    return {"GET": need.read, "HEAD": need.read, "POST": need.write}.get(method)
+
+
+def methods_of(url_name: str) -> list[str]:
+    """The methods that an address of NEEDS takes."""
+    return [method for method in ("GET", "HEAD", "POST") if needed(url_name, method) is not None]

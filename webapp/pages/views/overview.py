@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 
 from webapp.pages.access import current_project
 from webapp.pages.cluster import cluster_now
+from webapp.pages.context import may_of
 from webapp.pages.fragments import wants_fragment
 from webapp.pages.overview import PARTS
 from webapp.pages.overview import overview as overview_of
@@ -29,6 +30,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     """
     said = overview_of(current_project(request))
     is_fragment = wants_fragment(request)
+    said["may"] = may_of(request)
     said["troubles"] = cluster_now().troubles if is_fragment else []
     parts = {name: render_to_string(f"overview/_{name}.html", said) for name in ("health", *PARTS)}
     digests = {name: _digest(name + html) for name, html in parts.items()}
