@@ -12,6 +12,7 @@ BACKENDS = {
 }
 NONE = "django.core.mail.backends.dummy.EmailBackend"
 PORTS = {"smtp": 587, "smtps": 465}
+ENCRYPTION = ("starttls", "tls", "ssl", "none", "off")
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Mail:
 
     configured: bool = False
     backend: str = NONE
-    host: str = "localhost"
+    host: str = ""  # empty: no mail is set up
     port: int = 25
     user: str = ""
     password: str = ""
@@ -32,23 +33,26 @@ class Mail:
 
 def mail_settings(environment: Mapping[str, str]) -> Mail:
     """HEADROOM_EMAIL_URL (smtp://USER:PASSWORD@HOST:PORT, smtps://..., file:///FOLDER, console:), else
-    HEADROOM_SMTP_HOST, _PORT, _USER, _PASSWORD and _TLS (starttls, tls, none); HEADROOM_EMAIL_FROM is the sender.
+    HEADROOM_SMTP_HOST, _PORT, _USER, _PASSWORD and _TLS (starttls; tls or ssl; none or off); HEADROOM_EMAIL_FROM is the
+    sender.
 
     SMTP is upgraded with STARTTLS unless ?tls=none says that it is not. Raises ValueError for another URL.
     """
-    sender = environment.get("HEADROOM_EMAIL_FROM") or Mail.sender
+    sender = environment.get("HEADROOM_EMAIL_FROM") or environment.get("HEADROOM_MAIL_FROM") or Mail.sender
     url = environment.get("HEADROOM_EMAIL_URL", "")
     if url:
         return _of_url(url, sender)
     host = environment.get("HEADROOM_SMTP_HOST", "")
     if not host:
         return Mail(sender=sender)
-    tls = environment.get("HEADROOM_SMTP_TLS") or "starttls"
-    scheme = "smtps" if tls == "tls" else "smtp"
+    tls = (environment.get("HEADROOM_SMTP_TLS") or "starttls").lower()
+    if tls not in ENCRYPTION:
+        raise ValueError(f"HEADROOM_SMTP_TLS must be one of {', '.join(ENCRYPTION)}")
+    scheme = "smtps" if tls in ("tls", "ssl") else "smtp"
     port = int(environment.get("HEADROOM_SMTP_PORT") or PORTS[scheme])
     user, password = environment.get("HEADROOM_SMTP_USER", ""), environment.get("HEADROOM_SMTP_PASSWORD", "")
     return Mail(
-        True, BACKENDS[scheme], host, port, user, password, tls == "starttls", tls == "tls", None, sender
+        True, BACKENDS[scheme], host, port, user, password, tls == "starttls", scheme == "smtps", None, sender
     )
 
 
@@ -58,7 +62,8 @@ def _of_url(url: str, sender: str) -> Mail:
         raise ValueError("HEADROOM_EMAIL_URL must begin with smtp://, smtps://, file:/// or console:")
     backend = BACKENDS[parts.scheme]
     if parts.scheme not in PORTS:
-        return Mail(True, backend, folder=parts.path if parts.scheme == "file" else None, sender=sender)
+        folder = parts.path if parts.scheme == "file" else None
+        return Mail(True, backend, "localhost", folder=folder, sender=sender)
     plain = parse_qs(parts.query).get("tls") == ["none"]
     return Mail(
         True, backend, parts.hostname or "localhost", parts.port or PORTS[parts.scheme], unquote(parts.username or ""),

@@ -89,17 +89,17 @@ def test_who_has_an_account_joins_with_a_press(new_page, user, project, live_ser
 def test_secrets_are_set_by_name_and_never_seen_again(page, project):
     page.goto("/project/settings")
     look(page, "project-settings-empty")
-    page.get_by_label("Name").last.fill("PATH")
+    page.get_by_role("region", name="Secrets").get_by_label("Name").fill("PATH")
     page.get_by_label("Value").fill(VALUE)
     page.watch.expect("422")
     page.get_by_role("button", name="Set the secret").click()
     expect(page.get_by_text("could change what a job runs")).to_be_visible()
     look(page, "secret-refused")
-    page.get_by_label("Name").last.fill("HF_TOKEN")
+    page.get_by_role("region", name="Secrets").get_by_label("Name").fill("HF_TOKEN")
     page.get_by_label("Value").fill(VALUE)
     page.get_by_role("button", name="Set the secret").click()
 
-    expect(page.get_by_role("cell", name="HF_TOKEN")).to_be_visible()
+    expect(page.get_by_role("cell", name="HF_TOKEN", exact=True)).to_be_visible()
     assert VALUE not in page.content()
     look(page, "project-settings")
     page.get_by_role("button", name="Delete HF_TOKEN").click()
@@ -123,7 +123,7 @@ def test_an_owner_makes_a_project(page, owned):
     page.get_by_role("button", name="End ownership of bob").click()
     look(page, "organisation-owner-dialog")
     page.get_by_role("dialog").get_by_role("button", name="End ownership").click()
-    page.get_by_role("button", name="Go there: Default").click()
+    page.get_by_role("button", name="Work here in Default").click()
     page.wait_for_url("**/runs")
 
 

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.hub_server import serving
+from tests.training.test_model_hub import Hub
 from training.job_secrets import FILE_VARIABLE, take_secrets
+from training.model_hub import fetch_model
+from training.models import ModelError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -69,3 +73,22 @@ def test_what_the_driver_starts_for_code_of_a_model_does_not_inherit_them(file):
     take_secrets()
 
     assert "HF_TOKEN" not in _environment()
+
+
+class GatedHub(Hub):
+    """The same hub, which opens to one token only."""
+
+    def _answer(self) -> None:
+        if self.path != "/" and self.headers["Authorization"] != "Bearer hf_value_of_it":
+            self.send(401, b"", {"X-Error-Code": "GatedRepo"})
+        else:
+            super()._answer()
+
+
+def test_a_gated_model_is_downloaded_with_the_secret(file, tmp_path):
+    with serving(GatedHub) as hub:
+        with pytest.raises(ModelError):
+            fetch_model("org/whole", tmp_path, endpoint=hub)
+        take_secrets()
+
+        assert (fetch_model("org/whole", tmp_path, endpoint=hub) / "config.json").is_file()

@@ -8,7 +8,7 @@ from webapp.mail import NONE, mail_settings
 def test_without_anything_no_mail_is_sent():
     mail = mail_settings({})
 
-    assert (mail.configured, mail.backend) == (False, NONE)
+    assert (mail.configured, mail.backend, mail.host) == (False, NONE, "")
 
 
 def test_a_url_of_a_mail_server():
@@ -47,6 +47,13 @@ def test_single_variables():
         "ada",
         True,
     )
+
+
+def test_a_slip_of_the_pen_does_not_send_in_the_clear():
+    with pytest.raises(ValueError, match="HEADROOM_SMTP_TLS must be one of"):
+        mail_settings({"HEADROOM_SMTP_HOST": "mail.example", "HEADROOM_SMTP_TLS": "startls"})
+    assert mail_settings({"HEADROOM_SMTP_HOST": "mail.example", "HEADROOM_SMTP_TLS": "SSL"}).tls
+    assert not mail_settings({"HEADROOM_SMTP_HOST": "mail.example", "HEADROOM_SMTP_TLS": "off"}).starttls
 
 
 def test_into_a_folder():

@@ -6,6 +6,7 @@ wrong links are not counted; and a wrong one is refused before a password is has
 
 import secrets
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -204,7 +205,7 @@ def _taken(username: str) -> Conflict:
     )
 
 
-def _record(verb: str, invitation: Invitation, actor: User, **detail: object) -> None:
+def _record(verb: str, invitation: Invitation, actor: User, **detail: Any) -> None:
     record(
         verb, actor=actor, project=invitation.project, kind="invitation", key=invitation.pk,
         name=invitation.email or "a link", **detail,

@@ -1,5 +1,7 @@
 """Who is in a project, and as what: every change after the first. A project always has an admin among its members."""
 
+from typing import Any
+
 from django.db import transaction
 
 from webapp.accounts.models import Membership, Project, Role, User
@@ -93,5 +95,5 @@ def _refuse_last_admin(membership: Membership) -> None:
         raise Conflict(LAST_ADMIN.format(membership.user))
 
 
-def _record(verb: str, project: Project, user: User, actor: User | None, **detail: object) -> None:
+def _record(verb: str, project: Project, user: User, actor: User | None, **detail: Any) -> None:
     record(verb, actor=actor, project=project, kind="member", key=user.pk, name=user.get_username(), **detail)

@@ -1,6 +1,7 @@
 """Organisations with their owners, and projects made and named by people."""
 
 import re
+from typing import Any
 
 from django.db import transaction
 
@@ -42,7 +43,7 @@ def found_project(organisation: Organisation, *, slug: str, name: str, actor: Us
 def change_project(project: Project, *, name: str, ranks_forecasters: bool, actor: User) -> None:
     """Its name and whether it shows a leaderboard of forecasters. Raises InvalidInput (name), NotFound, Forbidden."""
     require(actor, project, Permission.ADMIN)
-    wanted = {"name": checked_name(name), "ranks_forecasters": ranks_forecasters}
+    wanted: dict[str, Any] = {"name": checked_name(name), "ranks_forecasters": ranks_forecasters}
     stored = Project.objects.select_for_update().get(pk=project.pk)
     before = {key: getattr(stored, key) for key in wanted}
     if wanted == before:
@@ -119,7 +120,7 @@ def _lock(organisation: Organisation) -> None:
 
 
 def _record(
-    verb: str, organisation: Organisation, actor: User, key: object, name: str, **detail: object
+    verb: str, organisation: Organisation, actor: User, key: object, name: str, **detail: Any
 ) -> None:
     kind = "organisation" if verb == "organisation.renamed" else "owner"
     record(verb, actor=actor, organisation=organisation, kind=kind, key=key, name=name, **detail)

@@ -1,7 +1,6 @@
 """Secrets of projects: setting and deleting them, handing them to a job, and keeping them out of what it wrote."""
 
 import logging
-from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db import transaction
@@ -117,7 +116,7 @@ def purge_retired() -> int:
 @transaction.atomic
 def encrypt_anew() -> int:
     """Encrypt every secret with the first key; returns how many. Raises Undecipherable, changing nothing."""
-    rows: Sequence[ProjectSecret] = ProjectSecret.objects.select_for_update().order_by("pk")
+    rows = list(ProjectSecret.objects.select_for_update().order_by("pk"))
     for row in rows:
         value = decrypt(row.project_id, row.name, row.ciphertext)
         row.ciphertext = encrypt(row.project_id, row.name, value)

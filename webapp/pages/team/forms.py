@@ -1,5 +1,7 @@
 """Forms of members, invitations, projects, organisations, secrets and the audit log. The services decide."""
 
+from typing import Any
+
 from django import forms
 
 from webapp.accounts.invitations import DEFAULT_DAYS
@@ -78,7 +80,7 @@ class ProjectForm(forms.Form):
 
 
 class SecretForm(forms.Form):
-    """A secret, new or in the place of an older one."""
+    """A secret, new or in the place of an older one. Its ids are its own: another form stands on the same page."""
 
     name = forms.CharField(
         max_length=64,
@@ -90,6 +92,9 @@ class SecretForm(forms.Form):
         help_text="Stored encrypted; nobody sees it again.",
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
     )
+
+    def __init__(self, data: Any = None) -> None:
+        super().__init__(data, auto_id="secret_%s")
 
 
 class NewProjectForm(forms.Form):
@@ -108,7 +113,7 @@ class OwnerForm(forms.Form):
 
     username = forms.ChoiceField(label="Person")
 
-    def __init__(self, data=None, *, people: list[str]) -> None:
+    def __init__(self, data: Any = None, *, people: list[str]) -> None:
         super().__init__(data)
         self.fields["username"].choices = [(name, name) for name in people]  # type: ignore[attr-defined]
 
@@ -124,8 +129,12 @@ class AuditForm(forms.Form):
 
     person = forms.CharField(required=False, widget=forms.TextInput(attrs=OFF | {"list": "people"}))
     verb = forms.CharField(
-        required=False, label="What", widget=forms.TextInput(attrs=OFF | {"list": "verbs"})
+        required=False,
+        label="What",
+        widget=forms.TextInput(attrs=OFF | {"list": "verbs", "placeholder": "run.launched"}),
     )
-    object = forms.CharField(required=False, label="Of what", widget=forms.TextInput(attrs=OFF))
+    object = forms.CharField(
+        required=False, label="Of what", widget=forms.TextInput(attrs=OFF | {"placeholder": "id or name"})
+    )
     since = forms.CharField(required=False, label="From day", widget=forms.DateInput(attrs={"type": "date"}))
     until = forms.CharField(required=False, label="To day", widget=forms.DateInput(attrs={"type": "date"}))
