@@ -25,7 +25,7 @@ up: setup
 	@exec $(VENV_PYTHON) manage.py up $(ARGS)
 
 test: setup
-	@exec $(VENV_PYTHON) -m pytest $(ARGS)
+	@exec $(VENV_PYTHON) scripts/run_tests.py $(ARGS)
 
 check: setup
 	$(VENV_PYTHON) -m ruff check .

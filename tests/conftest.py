@@ -7,7 +7,13 @@ import tempfile
 from pathlib import Path
 
 import django
+import hypothesis
 import pytest
+
+# Where CI runs, the examples of property tests are the same each time: what one change brings is told apart from luck.
+hypothesis.settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI") or os.environ.get("REQUIRE_BROWSER") == "1":
+    hypothesis.settings.load_profile("ci")
 
 # Before Django reads its settings: everything the tests write goes into a folder of their own.
 _HOME = Path(tempfile.mkdtemp(prefix="headroom-test-"))

@@ -10,7 +10,9 @@ from webapp.runs import lifecycle
 from webapp.runs.models import Run
 from webapp.secrets.services import purge_retired
 from worker.alarms import judge_or_wait
+from worker.alerting import deliver_wanted, fire_wanted
 from worker.dispatch import send_dispatches
+from worker.predictions import score_overdue
 from worker.ray_jobs import RayJobs, RayUnreachable, connect
 from worker.refits import refit_or_wait
 
@@ -21,13 +23,15 @@ MAX_REFITS = MAX_JUDGED = 20  # a round; the others follow two seconds later
 
 
 def reconcile_all() -> bool:
-    """One round: dispatch rows, jobs, refits, alarms. False when another worker is at it."""
+    """One round: dispatch rows, jobs, refits, alarms, scores. False when another worker is at it."""
     with _only_one() as alone:
         if not alone:
             return False
-        for step in (send_dispatches, observe_jobs, refit_wanted, judge_wanted):
+        for step in (
+            *(send_dispatches, observe_jobs, refit_wanted, judge_wanted, score_overdue),
+            *(fire_wanted, deliver_wanted, purge_retired),
+        ):
             _guarded(step)
-        _guarded(purge_retired)
         return True
 
 

@@ -2,6 +2,7 @@
 
 from webapp.curves import services
 from webapp.runs.models import Run
+from worker.predictions import score_after_refit
 from worker.turns import claim_turn
 
 MIN_INTERVAL_MS = 1000
@@ -18,5 +19,6 @@ def refit_or_wait(run_id: str) -> float | None:
     wait_seconds = claim_turn("refit", run_id, MIN_INTERVAL_MS)
     if wait_seconds == 0:
         services.refit(run_id)
+        score_after_refit(run_id)
         return None
     return wait_seconds

@@ -44,15 +44,13 @@ def change_project(project: Project, *, name: str, ranks_forecasters: bool, acto
     require(actor, project, Permission.ADMIN)
     wanted = {"name": checked_name(name), "ranks_forecasters": ranks_forecasters}
     stored = Project.objects.select_for_update().get(pk=project.pk)
-    changes = {
-        key: [getattr(stored, key), value] for key, value in wanted.items() if getattr(stored, key) != value
-    }
-    if not changes:
+    before = {key: getattr(stored, key) for key in wanted}
+    if wanted == before:
         return
     Project.objects.filter(pk=project.pk).update(**wanted)
     record(
         "project.changed", actor=actor, project=project, kind="project", key=project.slug, name=wanted["name"],
-        **changes,
+        changed={key: [before[key], wanted[key]] for key in wanted if before[key] != wanted[key]},
     )  # fmt: skip
 
 

@@ -62,12 +62,18 @@ def narrowed(events: QuerySet[Event], asked: Asked) -> QuerySet[Event]:
     if asked.verb:
         events = events.filter(_of_verb(asked.verb))
     if asked.object:
-        events = events.filter(Q(object_id=asked.object) | Q(object_name__icontains=asked.object))
+        events = _of_object(events, asked.object)
     if asked.since is not None:
         events = events.filter(at__gte=_midnight(asked.since))
     if asked.until is not None:
         events = events.filter(at__lt=_midnight(asked.until) + timedelta(days=1))
-    return events.order_by("-id")
+    return events.order_by("-at", "-id")
+
+
+def _of_object(events: QuerySet[Event], text: str) -> QuerySet[Event]:
+    """By its id, which an index finds; a part of a name is looked for in all events of the project."""
+    by_id = events.filter(object_id=text)
+    return by_id if by_id.exists() else events.filter(object_name__icontains=text)
 
 
 def _of_verb(verb: str) -> Q:
@@ -80,12 +86,20 @@ def _midnight(day: date) -> datetime:
 
 
 def page_of(events: QuerySet[Event], *, before: int | None = None) -> tuple[list[Event], int | None]:
-    """At most PAGE_SIZE events older than `before`, and where the next page begins; None: there is none."""
-    if before is not None:
-        events = events.filter(id__lt=before)
-    found = list(events.select_related("project")[: PAGE_SIZE + 1])
+    """At most PAGE_SIZE events older than the one with the id `before`, and where the next page begins; None: nowhere.
+
+    An id that is none begins with the newest.
+    """
+    found = list(_older_than(events, before).select_related("project")[: PAGE_SIZE + 1])
     shown = found[:PAGE_SIZE]
     return shown, shown[-1].pk if len(found) > PAGE_SIZE else None
+
+
+def _older_than(events: QuerySet[Event], before: int | None) -> QuerySet[Event]:
+    at = Event.objects.filter(pk=before).values_list("at", flat=True).first() if before is not None else None
+    if at is None:
+        return events
+    return events.filter(Q(at__lt=at) | Q(at=at, id__lt=before), at__lte=at)
 
 
 def rows_of(events: QuerySet[Event]) -> Iterator[dict[str, Any]]:

@@ -69,6 +69,8 @@ def detail_words(detail: dict) -> str:
 
 
 def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return detail_words(value)
     if isinstance(value, list):
         return " → ".join(str(one) for one in value) if len(value) == 2 else ", ".join(map(str, value))
     return str(value)

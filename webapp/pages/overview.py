@@ -29,7 +29,7 @@ BENT_SINCE = timedelta(days=7)
 ENDED_SINCE = timedelta(days=1)
 MOST = 12  # rows of a section
 LEADERS_SECONDS = 60
-PARTS = ("alarms", "running", "waiting", "bent", "ended", "leaders")
+PARTS = ("alarms", "running", "waiting", "bent", "ended", "leaders", "reviews")
 
 
 @dataclass(frozen=True)

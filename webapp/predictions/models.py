@@ -37,18 +37,18 @@ class Prediction(models.Model):
 
     # The frozen fit, copied: the stored fit may be made anew, this never.
     fit = models.ForeignKey(Fit, on_delete=models.RESTRICT, related_name="predictions")
-    frozen = (
-        models.JSONField()
-    )  # form, method, level, params, intervals, outlook, n, fitted_lo, fitted_hi, status
+    frozen = models.JSONField()  # what `webapp.predictions.frozen.frozen_of` says
     metric = models.CharField(max_length=250)
     x = models.CharField(max_length=20)
     window_lo = models.FloatField(null=True)
-    cutoff = models.FloatField()  # in units of x: the last point that was known
+    cutoff = models.FloatField()  # in units of x: the last point that the fit used
+    known_until = models.FloatField()  # in units of x: the last evaluation stored then, whether fitted or not
     data_digest = models.CharField(max_length=64)
 
     # The statement.
     statement = models.CharField(max_length=12, choices=Statement.choices)
-    target = models.FloatField()  # in units of x, beyond the cutoff
+    target = models.FloatField()  # in units of x, beyond everything that was stored of the run
+    target_hours = models.FloatField(null=True)  # about the same in device-hours, to compare with budgets
     level = models.FloatField()  # of the interval, e.g. 0.9
     value = models.FloatField(null=True)  # pass rate or ceiling; None for PASSES
     lo = models.FloatField(null=True)
@@ -58,12 +58,22 @@ class Prediction(models.Model):
     probability = models.FloatField(null=True)  # of PASSES
     reasons = models.TextField()
 
+    # A repeated request with the same key and content is the same prediction.
+    key = models.CharField(max_length=200, null=True)
+    body_digest = models.CharField(max_length=64)
+
     # The withdrawal.
     withdrawn_at = models.DateTimeField(null=True)
     withdrawn_reason = models.TextField(blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["project", "-created_at"], name="predictions_newest")]
+        indexes = [
+            models.Index(fields=["project", "-created_at"], name="predictions_newest"),
+            models.Index(fields=["revision", "task", "model"], name="predictions_of_recipe"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "author", "key"], name="prediction_key_once")
+        ]
 
 
 class ReviewRequest(models.Model):
@@ -126,6 +136,18 @@ class Outcome(models.Model):
     log_score = models.FloatField(null=True)
     how = models.JSONField(default=dict)  # which points: computes, values, digest
     created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        unique_together = [("prediction", "run")]
+
+
+class Pending(models.Model):
+    """A run that passed the target, and why it could not score the prediction yet. Gone once there is an outcome."""
+
+    prediction = models.ForeignKey(Prediction, on_delete=models.CASCADE, related_name="pendings")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+")
+    reason = models.TextField()
+    updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         unique_together = [("prediction", "run")]

@@ -14,6 +14,7 @@ from webapp.accounts.models import Project, User
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.recipes.models import Recipe, Revision
+from webapp.recipes.places import outside_data, words_on
 
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,78}[a-z0-9])?")
 SHIPPED = "shipped with Headroom"
@@ -78,10 +79,13 @@ def add_revision_once(
 def parse_config(config: Mapping[str, Any]) -> RecipeConfig:
     """The configuration, checked. Raises InvalidInput naming the field under "config"."""
     try:
-        return parse_recipe(config)
+        parsed = parse_recipe(config)
     except RecipeError as error:
         field = f"config.{error.field}" if error.field else "config"
         raise InvalidInput(field, f"{field}: {error.reason}.") from error
+    if option := outside_data(parsed.task.options):
+        raise InvalidInput("config.task.options", f"config.task.options: {words_on(option)}.")
+    return parsed
 
 
 def _append(recipe: Recipe, parsed: RecipeConfig, message: str, user: User | None) -> tuple[Revision, bool]:

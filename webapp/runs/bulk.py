@@ -12,14 +12,16 @@ from django.db.models import F
 from django.utils import timezone
 
 from webapp.accounts.models import Project, User
+from webapp.accounts.permissions import Permission, require
 from webapp.audit.services import record_each
-from webapp.errors import Conflict, Forbidden, InvalidInput
+from webapp.errors import Conflict, InvalidInput
 from webapp.runs import launch, lifecycle
 from webapp.runs.models import BulkAction, Run, State
 from webapp.runs.states import ENDED
 
 ACTIONS = ("stop", "resume", "tag", "untag", "archive", "unarchive")
 NEEDS_TAG = ("tag", "untag")
+NEEDS = {action: Permission.CONTRIBUTE if action in NEEDS_TAG else Permission.LAUNCH for action in ACTIONS}
 DONE = ("stopped", "resumed", "tagged", "untagged", "archived", "unarchived")  # what is told first
 MAX_ONE_BY_ONE = 200  # runs stopped or resumed at a time
 MAX_RUNS = 10_000
@@ -58,18 +60,19 @@ def act(
     """Do it to each run, once: the same key again is the same action, and nothing more is done.
 
     Runs that are not of this project are reported as not found. All of it is one transaction. Raises InvalidInput
-    (action, runs, tag, key), Forbidden for a user who is no member, and Conflict where the key was used for another
-    action.
+    (action, runs, tag, key), NotFound for a user who is no member, Forbidden for too low a role (`NEEDS`), and Conflict
+    where the key was used for another action.
     """
     ids = _checked(action, run_ids, key)
     tag = clean_tag(tag) if action in NEEDS_TAG else ""
-    if not project.members.filter(pk=user.pk).exists():
-        raise Forbidden("Only members of the project can do this.")
+    require(user, project, NEEDS[action])
     try:
         with transaction.atomic():
             row = BulkAction.objects.create(project=project, user=user, key=key, action=action, tag=tag)
             found = Run.objects.select_for_update().filter(project=project, pk__in=ids)
             runs = list(found.defer("config").order_by("pk"))
+            for run in runs:
+                run.project = project
             outcomes = _DO[action](runs, user, tag)
             _record(row, runs, outcomes)
             row.outcomes = _told(ids, runs, outcomes)

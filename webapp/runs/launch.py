@@ -17,6 +17,7 @@ from stack import environment
 from training.recipe import RecipeError, resolve
 from webapp import nudge
 from webapp.accounts.models import Project, Scope, User
+from webapp.accounts.permissions import Permission, require
 from webapp.accounts.services import create_token
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
@@ -84,9 +85,12 @@ def launch_run_once(
 ) -> Launched:
     """Store a run, its first attempt and its dispatch row in one transaction, and nudge the worker.
 
-    Raises InvalidInput (fields recipe, revision, task, model, seed, budget_hours, name) and Conflict where the
-    Idempotency-Key was used for another request. On an error nothing is stored.
+    `user` None is the installation itself; a person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput
+    (fields recipe, revision, task, model, seed, budget_hours, name) and Conflict where the Idempotency-Key was used for
+    another request. On an error nothing is stored.
     """
+    if user is not None:
+        require(user, project, Permission.LAUNCH)
     body = {
         "recipe": recipe,
         "revision": revision,
@@ -169,8 +173,11 @@ def track_run_once(
 def resume_run(run: Run, *, user: User | None) -> Run:
     """Queue the next attempt of an ended run; its driver goes on from the newest checkpoint.
 
-    Raises Conflict where the run has not ended, is tracked, or has spent its budget.
+    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict where the run has not ended, is
+    tracked, or has spent its budget.
     """
+    if user is not None:
+        require(user, run.project, Permission.LAUNCH)
     if run.origin == Run.Origin.TRACKED:
         raise Conflict("This run trains elsewhere; resume it there.")
     if run.state not in ENDED:

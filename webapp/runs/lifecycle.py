@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from webapp import nudge
 from webapp.accounts.models import User
+from webapp.accounts.permissions import Permission, require
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.runs.models import Attempt, Dispatch, Run, State
@@ -122,8 +123,10 @@ def _close(dispatch: Dispatch, error: str = "") -> bool:
 def cancel_run(run: Run, *, user: User | None) -> Run:
     """Stop the run: at once while it is queued or tracked, else by asking its job to stop. Safe to repeat.
 
-    Raises Conflict where the run has ended otherwise.
+    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict where the run has ended otherwise.
     """
+    if user is not None:
+        require(user, run.project, Permission.LAUNCH)
     attempt = run.attempt_number
     by = f"Cancelled by {user}" if user is not None else "Cancelled"
     direct = {State.QUEUED} if run.origin == Run.Origin.LAUNCHED else {State.RUNNING}

@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Sequence
+from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from webapp.accounts.models import Project, User
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 
 SHORTEST, LONGEST = 8, 4096  # characters; a shorter value would take innocent words out of logs
 MOST = 20  # of a project
+LOST_FOR_GOOD = timedelta(
+    days=7
+)  # a lost job that is heard of again within it is still cleaned of what it was given
 
 
 @transaction.atomic
@@ -51,7 +55,7 @@ def set_secret(project: Project, *, name: str, value: str, user: User) -> bool:
 
 @transaction.atomic
 def delete_secret(project: Project, *, name: str, user: User) -> None:
-    """Jobs that start from now on do without it. Safe to repeat: a name that is not there raises NotFound."""
+    """Jobs that start from now on do without it. Raises NotFound for a name that is not there, Forbidden."""
     require(user, project, Permission.ADMIN)
     if not _retire(live_secrets(project).filter(name=name)):
         raise NotFound(f"There is no secret {name}.")
@@ -98,10 +102,13 @@ def redact(project_id: int, text: str) -> str:
 
 def purge_retired() -> int:
     """Delete retired values that no unfinished job can have; returns how many."""
+    may_run = Q(state__in=ACTIVE - {State.QUEUED}) | Q(
+        state=State.LOST, ended_at__gt=timezone.now() - LOST_FOR_GOOD
+    )
     given = Attempt.objects.filter(
+        may_run,
         run__project=OuterRef("project"),
         run__origin=Run.Origin.LAUNCHED,
-        state__in=ACTIVE - {State.QUEUED},
         created_at__lt=OuterRef("retired_at"),
     )
     return ProjectSecret.objects.exclude(retired_at=None).exclude(Exists(given)).delete()[0]

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Max
 
 from webapp.accounts.models import Project, User
+from webapp.accounts.permissions import Permission, require
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.recipes.models import Recipe, Revision
@@ -52,9 +53,12 @@ def create_study_once(
 ) -> Created:
     """Store a study with its revisions and launch its runs, all of them or nothing.
 
-    The same key and request give the same study. Raises InvalidInput (name, kind, and the fields of
-    `webapp.studies.planning.plan`) and Conflict where the key was used for another request.
+    The same key and request give the same study. A person needs LAUNCH: raises Forbidden or NotFound without it,
+    InvalidInput (name, kind, and the fields of `webapp.studies.planning.plan`) and Conflict where the key was used for
+    another request.
     """
+    if user is not None:
+        require(user, project, Permission.LAUNCH)
     digest = _digest(name, kind, asked)
     if (known := _known(project, _checked_key(idempotency_key), digest)) is not None:
         return Created(known, created=False)
@@ -204,8 +208,11 @@ def _slug(text: str) -> str:
 def launch_seeds(study: Study, seeds: Sequence[int], *, user: User | None) -> int:
     """Launch every variant with each of these seeds; what was launched before is left alone. Returns how many are new.
 
-    Raises InvalidInput (field seeds, and those of a launch).
+    A person needs LAUNCH. Raises Forbidden or NotFound without it, and InvalidInput (field seeds, and those of a
+    launch).
     """
+    if user is not None:
+        require(user, study.project, Permission.LAUNCH)
     check_seeds(seeds)
     study = Study.objects.select_for_update().select_related("project").get(pk=study.pk)
     arms = [arm for arm in study.arms.select_related("revision__recipe") if arm.revision and not arm.by_hand]
@@ -296,9 +303,14 @@ def remove_run(study: Study, run: Run, *, user: User | None = None) -> None:
 
 @transaction.atomic
 def stop_all(study: Study, *, user: User | None) -> int:
-    """Stop every run that has not ended; returns how many were asked to. What ended meanwhile is left alone."""
+    """Stop every run that has not ended; returns how many were asked to. What ended meanwhile is left alone.
+
+    A person needs LAUNCH. Raises Forbidden or NotFound without it.
+    """
+    if user is not None:
+        require(user, study.project, Permission.LAUNCH)
     stopped = 0
-    for run in Run.objects.filter(studies__study=study).exclude(state__in=ENDED):
+    for run in Run.objects.filter(studies__study=study).exclude(state__in=ENDED).select_related("project"):
         try:
             cancel_run(run, user=user)
         except Conflict:

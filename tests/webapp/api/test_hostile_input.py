@@ -93,3 +93,20 @@ def test_odd_values_in_tracked_runs_and_records(writer, tracked, record, problem
             f"runs/{tracked.pk}/records", {"records": [whole | {"seq": 10 + i} | {name: value}]}
         )
         assert response.status_code in {200, 400, 409, 422}, (name, value, response.content)
+
+
+def test_odd_values_in_predictions(writer, tracked, problem):
+    good = {
+        "run": tracked.pk, "question": {"x": "step", "metric": "eval/pass_rate", "form": "power", "cutoff": 1.0},
+        "statement": "pass_rate", "target": 16.0, "level": 0.9, "value": 0.6, "lo": 0.5, "hi": 0.7, "rival": None,
+        "probability": None, "reasons": "So.", "replaces": None,
+    }  # fmt: skip
+    question = good["question"] | {"window_lo": 0.1, "robust": True}
+    bodies = [good | {name: value} for name, value in itertools.product(good, ODD_JSON)]
+    bodies += [
+        good | {"question": question | {name: value}} for name, value in itertools.product(question, ODD_JSON)
+    ]
+    for body in bodies:
+        response = writer.post("predictions", body)
+        assert response.status_code in {400, 404, 409, 422}, (body, response.content)
+        assert problem(response)

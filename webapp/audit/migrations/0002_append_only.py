@@ -30,23 +30,18 @@ class Migration(migrations.Migration):
     dependencies = [("audit", "0001_initial")]
 
     operations = [
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["organisation", "-id"], name="audit_newest_of_organisation"),
-        ),
-        migrations.AddIndex(
-            model_name="event", index=models.Index(fields=["project", "verb", "-id"], name="audit_by_verb")
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["project", "actor_name", "-id"], name="audit_by_actor"),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["project", "object_id", "-id"], name="audit_by_object"),
-        ),
-        migrations.AddIndex(
-            model_name="event", index=models.Index(fields=["project", "at"], name="audit_by_time")
+        migrations.RemoveIndex(model_name="event", name="audit_newest"),
+        *(
+            migrations.AddIndex(
+                model_name="event", index=models.Index(fields=[*fields, "-at", "-id"], name=f"audit_{name}")
+            )
+            for name, fields in (
+                ("newest", ["project"]),
+                ("newest_of_organisation", ["organisation"]),
+                ("by_verb", ["project", "verb"]),
+                ("by_actor", ["project", "actor_name"]),
+                ("by_object", ["project", "object_id"]),
+            )
         ),
         migrations.RunSQL(ADD, REMOVE),
     ]

@@ -87,7 +87,7 @@ class SecretForm(forms.Form):
     )
     value = forms.CharField(
         max_length=4096,
-        help_text="Stored encrypted and never shown again, to nobody.",
+        help_text="Stored encrypted; nobody sees it again.",
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
     )
 

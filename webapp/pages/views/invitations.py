@@ -53,7 +53,7 @@ def _join(request: HttpRequest, found: Invitation, token: str) -> HttpResponse:
 
 def _register(request: HttpRequest, found: Invitation, token: str) -> HttpResponse:
     """Who has no account makes one, and is signed in."""
-    form = JoinForm(request.POST or None)
+    form = JoinForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         name, password = form.cleaned_data["username"], form.cleaned_data["password"]
         try:
@@ -78,7 +78,6 @@ def _refused(request: HttpRequest, why: str, status: int) -> HttpResponse:
 
 
 def _unlisted(response: HttpResponse) -> HttpResponse:
-    """The address is the key: for no search engine, and named to no other site."""
+    """The address is the key: for no search engine. (Django's Referrer-Policy names it to no other site.)"""
     response["X-Robots-Tag"] = "noindex"
-    response["Referrer-Policy"] = "no-referrer"
     return response

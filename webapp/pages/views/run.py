@@ -9,31 +9,35 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
+from webapp.accounts.permissions import Permission
 from webapp.alarms.services import current_alarms
 from webapp.curves.answers import DEFAULT_GOAL
 from webapp.curves.axes import AXES
 from webapp.curves.run.figure import run_figure
 from webapp.errors import Conflict
 from webapp.pages import marks
-from webapp.pages.access import get_run, signed_in
+from webapp.pages.access import get_run, granted, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
 from webapp.pages.run import alarms as alarm_pages
 from webapp.pages.run.questions import BadQuestion, question_of
 from webapp.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
+from webapp.predictions.selectors import predictions_of, status_of
 from webapp.runs import launch, lifecycle
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE, ENDED
 
+MOST_PREDICTIONS = 8  # newest of this run
 
-def page_figure(run: Run, question: dict[str, Any]) -> dict[str, Any]:
-    """The payload of `run_figure` with what only the page needs: the drawn whisker and what may be done now."""
+
+def page_figure(run: Run, question: dict[str, Any], *, may_launch: bool) -> dict[str, Any]:
+    """The payload of `run_figure` with what only the page needs: the drawn whisker and what the reader may do now."""
     payload = run_figure(run, **question)
     payload["ceiling_svg"] = marks.labelled_whisker(payload["ceiling"])
     alarms = current_alarms(run)
     payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
     payload["asked"] = asked_of(question)
-    payload["actions"] = {"stop": may_stop(run), "resume": may_resume(run)}
+    payload["actions"] = {"stop": may_launch and may_stop(run), "resume": may_launch and may_resume(run)}
     return payload
 
 
@@ -45,6 +49,11 @@ def asked_of(question: dict[str, Any]) -> dict[str, Any]:
     if goal != DEFAULT_GOAL:
         asked |= {"target": goal.value if goal.of == "rate" else round(100 * goal.value, 6), "of": goal.of}
     return asked
+
+
+def may_launch(request: HttpRequest) -> bool:
+    """Whether the reader's role in the run's project reaches as far as stopping and resuming it."""
+    return Permission.LAUNCH in granted(request)
 
 
 def may_stop(run: Run) -> bool:
@@ -74,9 +83,11 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
     else:
         context["lazy"] = True  # the page is there first; its script asks for the panel
     if not wants_fragment(request):
+        made_of_this = predictions_of(run.project, run=run.pk)
         context |= {
-            "figure": page_figure(run, asked.question),
+            "figure": page_figure(run, asked.question, may_launch=may_launch(request)),
             "axes": AXES,
+            "predictions": [(one, status_of(one)) for one in made_of_this[:MOST_PREDICTIONS]],
             "problems": [
                 error for error in asked.problems if tab != "plan" or error.field not in PLAN_FIELDS
             ],
@@ -92,7 +103,7 @@ def figure(request: HttpRequest, run_id: str) -> HttpResponse:
     if request.GET.get("since") == str(run.version):
         return HttpResponse(status=204)
     try:
-        return JsonResponse(page_figure(run, question_of(request.GET)))
+        return JsonResponse(page_figure(run, question_of(request.GET), may_launch=may_launch(request)))
     except BadQuestion as error:
         body = {"error": {"code": "invalid_input", "message": str(error), "field": error.field}}
         return JsonResponse(body, status=400)

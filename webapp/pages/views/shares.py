@@ -40,7 +40,7 @@ WORDS = {
 @never_cache
 @require_GET
 def shares(request: HttpRequest) -> HttpResponse:
-    """Every link of the project, and who can close it: any member."""
+    """Every link of the project, and who may close it: any contributor."""
     now = timezone.now()
     rows = [(share, share.state_at(now)) for share in shares_of(current_project(request))]
     return render(request, "shares/list.html", {"rows": rows})

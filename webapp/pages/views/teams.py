@@ -54,7 +54,7 @@ def _status(*forms: Form) -> int:
 def members_page(request: HttpRequest) -> HttpResponse:
     """Everybody in the project; for admins also the invitations, and the form that makes one (POST)."""
     project = current_project(request)
-    form = InviteForm(request.POST or None)
+    form = InviteForm(request.POST if request.method == "POST" else None)
     made = _try_invite(request, form) if request.method == "POST" else None
     is_admin = Permission.ADMIN in granted(request)
     rows = list(selectors.members_of(project))
@@ -154,7 +154,7 @@ def project_settings(request: HttpRequest) -> HttpResponse:
     """Name and switches of the project, and its secrets by name."""
     project = current_project(request)
     initial = {"name": project.name, "ranks_forecasters": project.ranks_forecasters}
-    form = ProjectForm(request.POST or None, initial=initial)
+    form = ProjectForm(request.POST if request.method == "POST" else None, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
             organisations.change_project(project, actor=signed_in(request), **form.cleaned_data)

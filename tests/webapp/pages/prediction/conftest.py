@@ -1,0 +1,42 @@
+"""Claims about a run with a curve, made by the services."""
+
+import pytest
+
+from tests.members import member
+from tests.webapp.pages.addresses import make_prediction
+from tests.webapp.pages.data import curve_records
+from webapp.accounts.models import Role
+from webapp.curves.services import refit
+from webapp.predictions.scoring import score_run
+from webapp.runs import ingest
+
+
+@pytest.fixture
+def half_run(make_run):
+    """30 evaluations over 8 of 16 device-hours."""
+    return make_run(30, name="ScaleRL, first seed", budget_hours=16.0)
+
+
+@pytest.fixture
+def grace(user, project):
+    return member("grace", project=project, role=Role.REVIEWER)
+
+
+@pytest.fixture
+def claim(user, half_run):
+    """The fit's own pass rate at 16 device-hours."""
+    return make_prediction(user, half_run)
+
+
+@pytest.fixture
+def go_on():
+    """go_on(run): 32 further evaluations, past 16 device-hours, and their score."""
+
+    def send(run, last=62):
+        records = curve_records(62, to=16.0 * 62 / 60, seed=run.seed + 1, first=31)
+        ingest.store_records(run, [one for one in records if one.seq <= last])
+        refit(run.pk)
+        score_run(run.pk)
+        run.refresh_from_db()
+
+    return send

@@ -1,0 +1,68 @@
+"""Claims in words."""
+
+import pytest
+
+from tests.webapp.pages.addresses import make_prediction
+from webapp.pages.prediction import claims
+from webapp.pages.prediction.claims import Claim
+from webapp.pages.prediction.form import Asked, beside
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        (Claim("pass_rate", 3600.0, 0.9, 0.583, 0.56, 0.61),
+         "pass rate 0.583 at 3,600 device-hours, 90 % between 0.560 and 0.610"),
+        (Claim("ceiling", 3600.0, 0.5, 0.61, 0.6, 0.62),
+         "ceiling 0.610, 50 % between 0.600 and 0.620, judged at 3,600 device-hours"),
+        (Claim("passes", 10.0, 0.9, rival="GRPO rev 1", probability=0.8),
+         "passes GRPO rev 1 by 10.0 device-hours, with probability 0.8"),
+        (Claim("pass_rate", 5e9, 0.9, 0.5, 0.4, 0.6, x="tokens", metric="eval/code/pass_rate"),
+         "pass rate on code 0.50 at 5.00e9 tokens, 90 % between 0.40 and 0.60"),
+    ],
+)  # fmt: skip
+def test_a_statement_says_all_of_it(claim, words):
+    assert claims.statement_words(claim) == words
+
+
+def test_the_sentence_names_recipe_task_and_model(claim):
+    assert claims.sentence(claim).startswith(
+        f"{claim.revision} on arithmetic with tiny-arithmetic: pass rate 0."
+    )
+
+
+def test_a_changed_claim_says_what_changed_and_nothing_else(user, half_run, claim):
+    changed = make_prediction(user, half_run, value=0.6, lo=0.5, hi=0.7, replaces=claim)
+
+    found = {one.what: one.now for one in claims.differences(claim, changed)}
+
+    assert set(found) == {"Claimed", "Interval"}
+    assert found["Interval"] == "90 % between 0.50 and 0.70"
+
+
+def test_how_far_is_measured_from_what_was_known(user, half_run):
+    claim = make_prediction(user, half_run, question={"cutoff": 4.0})
+
+    assert claims.made_from(claim) == "from 8.00 device-hours, 2 times as far"
+
+
+def test_the_question_of_the_run_page_goes_through_the_form():
+    from django.http import QueryDict
+
+    asked = Asked.of(QueryDict("x=tokens&lo=0.3&cutoff=8.123456789&robust=1&target=0.6&of=rate&form=power"))
+
+    assert (asked.x, asked.window_lo, asked.cutoff, asked.robust, asked.form) == (
+        "tokens",
+        0.3,
+        8.123456789,
+        True,
+        "power",
+    )
+    again = QueryDict(mutable=True)
+    again.update(dict(asked.hidden()))
+    assert Asked.of(again) == asked
+
+
+def test_messages_stand_beside_their_field_without_its_name():
+    assert beside("target", "target: this run has been there.") == "This run has been there."
+    assert beside(None, "Nothing.") == "Nothing."

@@ -1,0 +1,202 @@
+"""The figure of a prediction against numbers that `scaling` gives for the same points."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import scaling
+from tests.webapp.pages.addresses import make_prediction
+from tests.webapp.pages.data import record
+from webapp.curves.fitting import curve_of
+from webapp.pages.prediction.figure import (
+    after_sentence,
+    outcome_words,
+    parameter_rows,
+    prediction_figure,
+    roles,
+)
+from webapp.pages.prediction.frozen import Frozen, known_of
+from webapp.predictions import selectors
+from webapp.runs import ingest, lifecycle
+
+
+def figure_of(claim, **more):
+    found = selectors.prediction_by_id(claim.project, claim.pk)
+    return prediction_figure(found, curve_of(found.run), list(found.outcomes.select_related("run")), **more)
+
+
+def own_fit(run, cutoff=None, level=0.9):
+    """The same fit, made here from the points."""
+    curve = curve_of(run)
+    inside = curve.x <= (cutoff or np.inf)
+    return scaling.fit(curve.x[inside], curve.y[inside], level=level, r0_observed=curve.start)
+
+
+def test_the_frozen_curve_and_its_band_are_those_of_the_fit(claim, half_run):
+    drawn, fit = figure_of(claim)["fit"], own_fit(half_run)
+
+    x = np.array(drawn["dashed"]["x"])
+    assert np.allclose(drawn["dashed"]["y"], fit.predict(x), atol=1e-9)
+    lo, hi = fit.predict_interval(np.array(drawn["band"]["x"]))
+    assert np.allclose(drawn["band"]["lo"], lo, atol=2e-4)  # the band is kept at 40 computes
+    assert np.allclose(drawn["band"]["hi"], hi, atol=2e-4)
+    assert drawn["window"] == [pytest.approx(8 / 30), 8.0]
+    assert x[-1] >= claim.target
+
+
+def test_the_mark_is_the_claim_at_its_target(claim, half_run):
+    mark = figure_of(claim)["claim"]
+
+    fit = own_fit(half_run)
+    lo, hi = fit.predict_interval(np.array([16.0]), kind="new")
+    assert mark["x"] == 16.0
+    assert mark["value"] == pytest.approx(float(fit.predict(np.array([16.0]))[0]))
+    assert (mark["lo"], mark["hi"]) == (pytest.approx(float(lo[0])), pytest.approx(float(hi[0])))
+
+
+def test_what_came_since_is_told_from_what_was_known(claim, half_run, go_on):
+    before = figure_of(claim)
+    go_on(half_run)
+    after = figure_of(claim)
+
+    assert before["points"]["role"] == ["fitted"] * 30
+    assert after["points"]["role"] == ["fitted"] * 30 + ["after"] * 32
+    assert after["fit"]["solid"] == before["fit"]["solid"]  # frozen
+    assert after["changed"] == ""
+    assert [one["good"] for one in after["outcomes"]] == [True]
+
+
+def test_known_but_not_fitted_is_no_actual(user, half_run):
+    """Evaluations between the cutoff and the newest were there to be seen: they check nothing."""
+    claim = make_prediction(user, half_run, question={"cutoff": 4.0})
+
+    found = figure_of(claim)
+
+    assert found["points"]["role"] == ["fitted"] * 15 + ["excluded"] * 15
+    assert "Nothing has come" in found["after_sentence"]
+
+
+def test_residuals_are_points_minus_the_frozen_curve_with_the_band_of_one_evaluation(claim, half_run, go_on):
+    fit = own_fit(half_run)
+    go_on(half_run)
+    residuals = figure_of(claim)["residuals"]
+
+    curve = curve_of(half_run)
+    lo, _ = fit.predict_interval(curve.x, kind="new")
+    assert np.allclose(residuals["y"], curve.y - fit.predict(curve.x), atol=1e-9)
+    assert np.allclose(residuals["lo"], lo - fit.predict(curve.x), atol=1e-9)
+    assert residuals["of"] == "evaluation"
+
+
+def test_points_that_were_superseded_since_are_said_and_the_curve_stays(claim, half_run):
+    before = figure_of(claim)
+    lifecycle.report_finished(half_run, attempt=1, state="failed", message="a node fell over")
+    half_run.refresh_from_db()
+    from webapp.runs.launch import resume_run
+
+    resume_run(half_run, user=claim.author)
+    lifecycle.report_started(half_run, attempt=2, resumed_from_step=20, device="cpu")
+    later = [record(s, 8 * s / 30, {"eval/pass_rate": 0.5}, attempt=2) for s in range(21, 26)]
+    ingest.store_records(half_run, later)
+
+    after = figure_of(claim)
+
+    assert "superseded" in after["changed"]
+    assert after["fit"] == before["fit"]
+    assert after["residuals"]["of"] == "curve"
+    found = selectors.prediction_by_id(claim.project, claim.pk)
+    assert not known_of(found, curve_of(half_run)).intact
+
+
+def test_a_rival_is_drawn_from_its_own_frozen_curve(user, half_run, make_run):
+    rival = make_run(24, a=0.5, seed=3, recipe="tiny-minimax")
+    claim = make_prediction(user, half_run, statement="passes", rival=rival)
+
+    found = figure_of(claim)
+
+    x = np.array(found["rival"]["solid"]["x"])
+    assert np.allclose(found["rival"]["solid"]["y"], own_fit(rival).predict(x), atol=1e-9)
+    assert found["claim"]["value"] is None
+    assert found["rival"]["label"] == str(rival.revision)
+
+
+def test_a_ceiling_that_is_not_identified_is_never_a_number(user, make_run):
+    young = make_run(8, to=0.5)
+    claim = make_prediction(user, young, target=1.0, value=0.3, lo=0.2, hi=0.4)
+
+    rows = {row["name"]: row for row in parameter_rows(claim)}
+
+    assert claim.frozen["status"] == "not_identified"
+    assert rows["A"]["value"] == "–"
+    assert "at least" in rows["A"]["interval"] or "not identified" in rows["A"]["interval"]
+
+
+def test_parameters_stand_with_their_intervals(claim, half_run):
+    fit = own_fit(half_run)
+    row = next(row for row in parameter_rows(claim) if row["name"] == "A")
+
+    lo, hi = (float(end) for end in row["interval"].split(" to "))
+    assert float(row["value"]) == pytest.approx(fit.params["A"], abs=5e-4)
+    assert (lo, hi) == (
+        pytest.approx(fit.interval("A")[0], abs=5e-4),
+        pytest.approx(fit.interval("A")[1], abs=5e-4),
+    )
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.floats(0.01, 100), max_size=10), st.floats(0.01, 50), st.floats(0, 50), st.floats(0, 50))
+def test_every_point_has_one_role(x, lo, more, rest):
+    cutoff, known_until = lo + more, lo + more + rest
+    found = roles(np.array(x), lo, cutoff, known_until)
+
+    for at, role in zip(x, found, strict=True):
+        expected = "after" if at > known_until else "fitted" if lo <= at <= cutoff else "excluded"
+        assert role == expected
+
+
+def test_a_frozen_fit_without_parameters_draws_nothing():
+    frozen = Frozen({"form": "sigmoid", "params": None, "outlook": None, "fitted_lo": 1.0, "fitted_hi": 2.0})
+
+    assert frozen.drawn(4.0)["solid"] is None
+    assert np.isnan(frozen.band(np.array([1.0]))[0]).all()
+
+
+def test_the_sentence_counts_what_lies_inside():
+    residuals = {
+        "x": [1, 2, 3], "y": [0.0, 0.01, 0.05], "lo": [-0.02] * 3, "hi": [0.02] * 3,
+        "role": ["fitted", "after", "after"], "of": "evaluation",
+    }  # fmt: skip
+
+    assert after_sentence(residuals, 0.9) == (
+        "2 evaluations since it was frozen, 1 inside the 90 % band; mean error +0.030."
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ({"actual": 0.61, "actual_lo": 0.6, "actual_hi": 0.62, "inside": True, "error": 0.01, "interval_score": 0.05},
+         "came at 0.610 (0.600 to 0.620), inside the interval; error +0.010, interval score 0.050"),
+        ({"actual": 0.5, "inside": False, "error": -0.1, "interval_score": 2.0},
+         "came at 0.500, outside the interval; error −0.100, interval score 2.000"),
+        ({"happened": False, "probability_score": 0.64}, "it did not pass; Brier score 0.640"),
+    ],
+)  # fmt: skip
+def test_outcomes_in_words(outcome, words):
+    empty = dict.fromkeys(
+        (
+            "actual",
+            "actual_lo",
+            "actual_hi",
+            "inside",
+            "error",
+            "interval_score",
+            "happened",
+            "probability_score",
+        )
+    )
+
+    assert outcome_words(SimpleNamespace(**empty | outcome)) == words

@@ -1,0 +1,125 @@
+"""Tags of the pages of predictions."""
+
+from django import template
+from django.utils.html import conditional_escape, linebreaks
+from django.utils.safestring import SafeString, mark_safe
+
+from webapp.curves import words
+from webapp.curves.axes import AXES
+from webapp.pages.prediction import calibration as shares
+from webapp.pages.prediction import claims
+from webapp.pages.prediction.figure import outcome_words
+from webapp.predictions.comments import MENTION
+from webapp.predictions.models import Comment, Outcome, Prediction
+from webapp.predictions.status import Status
+from webapp.predictions.status import status_of as status_of_prediction
+
+register = template.Library()
+
+
+@register.filter
+def said(text: str) -> SafeString:
+    """What somebody wrote: paragraphs and mentions, nothing else of it is markup."""
+    escaped = MENTION.sub(r'<span class="mention">@\1</span>', str(conditional_escape(text)))
+    return mark_safe(linebreaks(mark_safe(escaped)))  # escaped above
+
+
+@register.filter
+def claim_sentence(prediction: Prediction) -> str:
+    return claims.sentence(prediction)
+
+
+@register.filter
+def claim(prediction: Prediction) -> claims.Claim:
+    """What it claims, for templates that show its parts."""
+    return claims.claim_of(prediction)
+
+
+@register.filter
+def statement_words(prediction: Prediction) -> str:
+    return claims.statement_words(claims.claim_of(prediction))
+
+
+@register.filter
+def subject(prediction: Prediction) -> str:
+    return claims.subject(prediction)
+
+
+@register.filter
+def made_from(prediction: Prediction) -> str:
+    return claims.made_from(prediction)
+
+
+@register.filter
+def claim_words(claim: claims.Claim) -> str:
+    return claims.claim_words(claim)
+
+
+@register.filter
+def percent(level: float) -> str:
+    return words.percent(level)
+
+
+@register.filter
+def came(outcome: Outcome) -> str:
+    """What came of it, in a line of the list."""
+    return outcome_words(outcome)
+
+
+@register.filter
+def horizon(prediction: Prediction) -> str:
+    """ "8.00 to 16.0 h, 2 times"."""
+    times = prediction.target / prediction.known_until
+    ends = f"{words.amount(prediction.known_until)} to {words.amount(prediction.target)}"
+    return f"{ends} {AXES[prediction.x].short}, {times:.2g} times"
+
+
+@register.filter
+def share_percent(share: float) -> str:
+    return shares.percent(share)
+
+
+@register.filter
+def verdict_mark(verdict: str) -> str:
+    """The class of a verdict's pill."""
+    return REVIEWS[verdict][0]
+
+
+@register.filter
+def verdict_words(verdict: str) -> str:
+    return REVIEWS[verdict][1]
+
+
+@register.filter
+def edit_key(comment: Comment) -> str:
+    """Which form of the page a problem belongs to: the one that edits this comment."""
+    return f"edit-{comment.pk}"
+
+
+@register.filter
+def status_of(prediction: Prediction) -> Status:
+    return status_of_prediction(prediction)
+
+
+@register.filter
+def marks_of(status: Status) -> list[tuple[str, str]]:
+    """(class of a pill, words) of a status: what it lives through, then what the reviewers say."""
+    life = LIVES.get(status.life, ("", status.life))
+    review = REVIEWS.get(status.review, ("", status.review))
+    return [life, review]
+
+
+LIVES = {
+    "open": ("accent", "open"),
+    "projection": ("", "projection"),
+    "scored": ("good", "scored"),
+    "withdrawn": ("warn", "withdrawn"),
+    "replaced": ("", "replaced"),
+}
+REVIEWS = {
+    "unreviewed": ("", "not reviewed"),
+    "asked": ("", "review asked"),
+    "changes": ("warn", "changes asked"),
+    "approved": ("good", "approved"),
+    "rejected": ("bad", "rejected"),
+}
