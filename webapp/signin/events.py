@@ -11,7 +11,8 @@ from webapp.audit.services import record
 def record_account(verb: str, user: User, *, actor: User | None, **detail: Any) -> None:
     """Once for each organisation; once without any for who belongs to none. `actor` None: at the console."""
     belongs = Q(owners=user) | Q(projects__members=user)
-    for organisation in list(Organisation.objects.filter(belongs).distinct()) or [None]:
+    found: list[Organisation | None] = list(Organisation.objects.filter(belongs).distinct())
+    for organisation in found or [None]:
         record(
             verb, actor=actor, organisation=organisation, kind="account", key=user.pk,
             name=user.get_username(), **detail,

@@ -15,13 +15,13 @@ class CannotOpen(Exception):
 
 
 def _fernet() -> MultiFernet:
-    keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
-    return MultiFernet(
-        [
-            Fernet(base64.urlsafe_b64encode(hashlib.sha256(PURPOSE + b"\0" + key.encode()).digest()))
-            for key in keys
-        ]
-    )
+    keys = (hashlib.sha256(PURPOSE + b"\0" + key.encode()).digest() for key in _secret_keys())
+    return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in keys])
+
+
+def _secret_keys() -> list[str]:
+    """The key in force, then those before it."""
+    return [str(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
 
 
 def seal(raw: bytes) -> str:
@@ -44,4 +44,4 @@ def keyed_digest(text: str, secret: str | None = None) -> str:
 
 def keyed_digests(text: str) -> list[str]:
     """The digests under the key in force and under the ones before it."""
-    return [keyed_digest(text, key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
+    return [keyed_digest(text, key) for key in _secret_keys()]

@@ -1,6 +1,6 @@
 """Signing in: password, then the code; a link for a new password; OpenID Connect."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.contrib import messages
@@ -105,10 +105,10 @@ class SetPassword(auth_views.PasswordResetConfirmView):
     form_class = NewPasswordForm  # type: ignore[assignment]
 
     def get_form(self, form_class: Any = None) -> NewPasswordForm:  # type: ignore[override]
-        return NewPasswordForm(self.user, self.request.POST or None)
+        return NewPasswordForm(cast(User, self.user), self.request.POST or None)
 
     def form_valid(self, form: NewPasswordForm) -> HttpResponse:  # type: ignore[override]
-        passwords.set_by_link(self.user, form.cleaned_data["new"])
+        passwords.set_by_link(form.user, form.cleaned_data["new"])
         self.request.session.flush()
         messages.success(self.request, "The password is set. Sign in with it.")
         return redirect("sign-in")
