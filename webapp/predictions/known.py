@@ -23,11 +23,16 @@ class Known:
 
 def known_of(run: Run, x: str) -> Known:
     """What is stored of the run now; under a lock of the run nothing can come in between. Two queries."""
-    points = Point.objects.filter(PASS_RATES, series__run=run).aggregate(last=Max(x))
     column = "step" if x == "step" else Cast(KT(f"compute__{x}"), FloatField())
     records = Record.objects.filter(run=run).aggregate(last=Max(column))
-    evaluated = float(points["last"] or 0.0)
+    evaluated = evaluated_until(run, x)
     return Known(evaluated, max(evaluated, float(records["last"] or 0.0)))
+
+
+def evaluated_until(run: Run, x: str) -> float:
+    """The last evaluation of any pass rate, superseded ones included; 0 without one."""
+    points = Point.objects.filter(PASS_RATES, series__run=run).aggregate(last=Max(x))
+    return float(points["last"] or 0.0)
 
 
 def passed_already(run: Run, x: str, target: float) -> list[str]:

@@ -8,7 +8,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from webapp.audit.services import record
 from webapp.predictions.judging import Judgement, judge, points_changed
-from webapp.predictions.known import known_of
+from webapp.predictions.known import evaluated_until
 from webapp.predictions.locks import locked, newly_passed
 from webapp.predictions.models import Outcome, Pending, Prediction
 from webapp.predictions.telling import tell
@@ -52,7 +52,7 @@ def score_all() -> list[Outcome]:
 def _reached(predictions: Iterable[Prediction], run: Run) -> list[Prediction]:
     """Those whose target lies within what the run has evaluated."""
     found = list(predictions)
-    newest = {x: known_of(run, x).evaluated for x in {prediction.x for prediction in found}}
+    newest = {x: evaluated_until(run, x) for x in {prediction.x for prediction in found}}
     return [prediction for prediction in found if prediction.target <= newest[prediction.x] * (1 + 1e-9)]
 
 
