@@ -16,6 +16,7 @@ from webapp.pages.cluster import cluster_now
 from webapp.pages.fragments import wants_fragment
 from webapp.pages.overview import MOST, PARTS
 from webapp.pages.overview import overview as overview_of
+from webapp.pages.prediction.listing import named
 from webapp.predictions.selectors import awaiting_review
 
 DIGEST_CHARACTERS = 8
@@ -30,7 +31,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     """
     project = current_project(request)
     said = overview_of(project)
-    reviews = list(awaiting_review(signed_in(request), project)[: MOST + 1])
+    reviews = list(named(awaiting_review(signed_in(request), project))[: MOST + 1])
     said |= {"reviews": reviews[:MOST], "more_reviews": len(reviews) > MOST}
     is_fragment = wants_fragment(request)
     said["troubles"] = cluster_now().troubles if is_fragment else []
