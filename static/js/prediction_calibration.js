@@ -28,7 +28,7 @@ function coverage(colour) {
     Object.assign(layout.xaxis, { range: [0.45, 1.02], tickmode: "array", tickvals: [0.5, 0.6, 0.7, 0.8, 0.9, 1], ticktext: ["50 %", "60 %", "70 %", "80 %", "90 %", "100 %"] });
     traces.push({ ...line([0.4, 1], [0.4, 1], colour.accent, "3px,4px"), name: "as claimed" });
   } else {
-    layout.xaxis = { type: "category", title: { text: figure.title, standoff: 8 }, automargin: true };
+    layout.xaxis = { type: "category", title: { text: figure.title[0].toUpperCase() + figure.title.slice(1), standoff: 8 }, automargin: true, showgrid: false, zeroline: false };
     traces.push({
       name: "as claimed", x, y: rows.map((row) => row.claimed), mode: "markers", hoverinfo: "skip",
       marker: { symbol: "line-ew", size: 26, line: { color: colour.accent, width: 1.6 } },

@@ -129,6 +129,8 @@ function showWords() {
   progress.querySelector("rect").setAttribute("width", 100 * (payload.progress.share ?? 0));
   document.getElementById("after").hidden = !payload.after;
   document.getElementById("hindsight").hidden = !payload.hindsight || Boolean(payload.after);
+  const freeze = document.getElementById("freeze"); // a prediction rests on a fit
+  if (freeze) freeze.hidden = !payload.fit;
   document.getElementById("view-sentence").hidden = !payload.view.sentence;
   showLeftOut();
   showControls();

@@ -21,6 +21,9 @@ SORTS: dict[str, tuple[str, list[Any]]] = {
 }
 
 
+MOST_OF_RUN = 8
+
+
 @dataclass(frozen=True)
 class Part:
     """A part of the list. `lives`: what is in it; `words`: what it is, for people."""
@@ -93,7 +96,13 @@ class Listing:
             found = found.filter(revision__recipe__slug=self.recipe)
         if self.review:
             found = found.filter(Q(review_state=self.review))
-        return found.order_by(*SORTS[self.sort][1])
+        return named(found).order_by(*SORTS[self.sort][1])
+
+
+def named(rows: QuerySet[Prediction]) -> QuerySet[Prediction]:
+    """With what their sentences name of rivals: a list asks no more of a claim about one."""
+    heavy = ("rival__revision__config", "rival__revision__recipe__description")
+    return rows.select_related("rival__revision__recipe").defer(*heavy)
 
 
 def counts_of(project: Project, reader: User) -> dict[str, int]:
@@ -149,5 +158,5 @@ def csv_rows(predictions: Iterable[Prediction]) -> Iterable[list[Any]]:
 
 
 def of_run(project: Project, run: str) -> list[Prediction]:
-    """The predictions made of a run's curve, newest first."""
-    return list(selectors.predictions_of(project, run=run))
+    """The newest predictions made of a run's curve. Three queries."""
+    return list(named(selectors.predictions_of(project, run=run))[:MOST_OF_RUN])

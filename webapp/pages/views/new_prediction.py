@@ -109,11 +109,19 @@ def _try_freeze(request: HttpRequest, subject: Subject, form: ClaimForm) -> Pred
     except ServiceError as error:
         form.put_error(error.field, error.message)
         return None
-    asked = form.chosen_reviewers()
-    if asked:
-        services.ask_review(prediction, user=user, reviewers=asked)
     messages.info(request, "Frozen. From now on it can only be withdrawn, visibly.")
+    _ask(request, prediction, form.chosen_reviewers())
     return prediction
+
+
+def _ask(request: HttpRequest, prediction: Prediction, reviewers: list[User]) -> None:
+    """Ask for reviews; the claim stands whether or not they can be asked."""
+    if not reviewers:
+        return
+    try:
+        services.ask_review(prediction, user=signed_in(request), reviewers=reviewers)
+    except ServiceError as error:
+        messages.warning(request, f"Nobody was asked for a review. {error.message}")
 
 
 def _show(

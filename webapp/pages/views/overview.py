@@ -17,6 +17,7 @@ from webapp.pages.context import may_of
 from webapp.pages.fragments import wants_fragment
 from webapp.pages.overview import MOST, PARTS
 from webapp.pages.overview import overview as overview_of
+from webapp.pages.prediction.listing import named
 from webapp.predictions.selectors import awaiting_review
 
 DIGEST_CHARACTERS = 8
@@ -31,7 +32,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     """
     project = current_project(request)
     said = overview_of(project)
-    reviews = list(awaiting_review(signed_in(request), project)[: MOST + 1])
+    reviews = list(named(awaiting_review(signed_in(request), project))[: MOST + 1])
     said |= {"reviews": reviews[:MOST], "more_reviews": len(reviews) > MOST}
     is_fragment = wants_fragment(request)
     said["may"] = may_of(request)

@@ -18,15 +18,14 @@ from webapp.errors import Conflict
 from webapp.pages import marks
 from webapp.pages.access import get_run, granted, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
+from webapp.pages.prediction.listing import of_run
 from webapp.pages.run import alarms as alarm_pages
 from webapp.pages.run.questions import BadQuestion, question_of
 from webapp.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
-from webapp.predictions.selectors import predictions_of, status_of
+from webapp.predictions.selectors import status_of
 from webapp.runs import launch, lifecycle
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE, ENDED
-
-MOST_PREDICTIONS = 8  # newest of this run
 
 
 def page_figure(run: Run, question: dict[str, Any], *, may_launch: bool) -> dict[str, Any]:
@@ -83,11 +82,10 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
     else:
         context["lazy"] = True  # the page is there first; its script asks for the panel
     if not wants_fragment(request):
-        made_of_this = predictions_of(run.project, run=run.pk)
         context |= {
             "figure": page_figure(run, asked.question, may_launch=may_launch(request)),
             "axes": AXES,
-            "predictions": [(one, status_of(one)) for one in made_of_this[:MOST_PREDICTIONS]],
+            "predictions": [(one, status_of(one)) for one in of_run(run.project, run.pk)],
             "problems": [
                 error for error in asked.problems if tab != "plan" or error.field not in PLAN_FIELDS
             ],

@@ -200,6 +200,19 @@ def test_withdrawing_takes_a_reason_and_happens_once(ada, claim):
     assert "withdrawn" in text_of(again)
 
 
+def test_a_closed_prediction_takes_no_verdict_and_no_change(ada, as_grace, claim, user, form):
+    services.withdraw(claim, user=user, reason="The data were wrong.")
+
+    assert "It is closed" in text_of(as_grace.get(f"/predictions/{claim.pk}"))
+    answer = as_grace.post(f"/predictions/{claim.pk}/reviews", {"verdict": "approved", "reason": ""})
+    assert answer.status_code == 409
+    assert "Make a changed claim" not in text_of(ada.get(f"/predictions/{claim.pk}"))
+    refused = ada.post("/predictions/new", form | {"replaces": claim.pk})
+    assert refused.status_code == 422
+    assert "withdrawn" in text_of(refused)
+    assert Prediction.objects.count() == 1
+
+
 def test_the_figure_is_asked_for_only_when_something_changed(ada, claim, half_run, go_on, grace):
     url = f"/predictions/{claim.pk}/figure"
     first = ada.get(url).json()["figure"]
@@ -319,10 +332,13 @@ def test_the_list_is_filtered_and_sorted(ada, user, grace, half_run):
     assert rows("sort=%00&part=x&page=99") == [far.pk, near.pk]
 
 
-def test_the_number_of_queries_of_a_list_does_not_grow(ada, user, half_run, django_assert_num_queries):
+def test_the_number_of_queries_of_a_list_does_not_grow(
+    ada, user, half_run, make_run, django_assert_num_queries
+):
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
+    rivals = [make_run(24, a=0.5, seed=seed, recipe="tiny-minimax") for seed in (5, 6)]
     make_prediction(user, half_run, target=10.0)
     ada.get("/predictions")
     with CaptureQueriesContext(
@@ -331,12 +347,14 @@ def test_the_number_of_queries_of_a_list_does_not_grow(ada, user, half_run, djan
         ada.get("/predictions")
     for place in range(6):
         make_prediction(user, half_run, target=11.0 + place / 2)
+    for rival in rivals:
+        make_prediction(user, half_run, statement="passes", rival=rival)
 
     with django_assert_num_queries(len(one)):
         page = ada.get("/predictions")
 
     assert len(one) <= 16
-    assert text_of(page).count("<td><a href=") == 7
+    assert text_of(page).count("<td><a href=") == 9
 
 
 def test_the_csv_has_every_number_unrounded(ada, user, half_run, go_on):
