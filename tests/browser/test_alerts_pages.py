@@ -66,8 +66,8 @@ def test_a_rule_from_the_choice_of_its_kind_to_its_notice_under_the_bell(page, u
     page.keyboard.press("g")
     page.keyboard.press("a")
     expect(page.get_by_role("heading", name="Alerts", exact=True)).to_be_visible()
-    page.get_by_role("button", name="On: Entropy collapses").click()
-    expect(page.get_by_role("button", name="Off: Entropy collapses")).to_be_visible()
+    page.get_by_role("button", name="On for Entropy collapses").click()
+    expect(page.get_by_role("button", name="Off for Entropy collapses")).to_be_visible()
     assert not AlertRule.objects.get(name="Entropy collapses").enabled
 
 
