@@ -95,7 +95,7 @@ def get_decision(request: HttpRequest, decision_id: str) -> Payload:
     auth=WRITE,
     response={201: DecisionOut},
     summary="Add a decision",
-    description="Rows never change: send another one with `revises`. With an Idempotency-Key the same request adds one.",
+    description="Rows never change: send another with `revises`. With an Idempotency-Key the same request adds one.",
 )
 def add_decision(
     request: HttpRequest,
