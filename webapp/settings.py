@@ -222,3 +222,4 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {"httpx": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
 }
+LOGGING["loggers"] |= {name: {"level": "WARNING"} for name in ("fontTools", "fpdf")}  # type: ignore[operator]

@@ -34,7 +34,7 @@ class Now:
 
     newest: dict[str, Point]
     equal: dict[tuple[str, float], "Reached"]
-    used: dict[str, float]
+    used: dict[str, float | None]
     followers: dict[tuple[int, str, str], list[Run]]
 
 

@@ -139,7 +139,11 @@ def reached(pairs: Iterable[tuple[str, float]]) -> dict[tuple[str, float], Reach
     wanted = sorted(pairs)
     if not wanted:
         return {}
-    values = {"runs": [run for run, _ in wanted], "hours": [h for _, h in wanted], "metric": PASS_RATE}
+    values: dict[str, list[str] | list[float] | str] = {
+        "runs": [run for run, _ in wanted],
+        "hours": [h for _, h in wanted],
+        "metric": PASS_RATE,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_REACHED, values)
         rows = cursor.fetchall()

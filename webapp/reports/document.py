@@ -14,7 +14,7 @@ from markdown_it.token import Token
 from webapp.reports.blocks import FENCE, Ask, Problem, parse
 
 MOST_BLOCKS = 40
-LINK = re.compile(r"(?:https?://[^\s/\\]|/(?![/\\])|#)[^\s\\\x00-\x1f]*", re.IGNORECASE)
+LINK = re.compile(r"(?:https?://[^\s/\\]|/(?![/\\]|%2f|%5c)|#)[^\s\\\x00-\x1f]*", re.IGNORECASE)
 TAGS = {
     "a", "blockquote", "br", "code", "del", "em", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s",
     "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",

@@ -12,7 +12,7 @@ from pathlib import Path
 from fpdf import FPDF
 from PIL import ImageFont
 
-from webapp.shares.lettering import PLAIN, WIDER_FONT, font_for, readable
+from webapp.shares.lettering import PLAIN, WIDER_FONT, readable
 
 BODY, MONO = "body", "mono"
 STYLES = {
@@ -72,8 +72,9 @@ def install(pdf: FPDF, found: Faces) -> None:
 
 def writable(text: str, found: Faces) -> str:
     """The text in characters that the faces have; control characters are left out."""
-    text = "".join(one for one in text if one == "\n" or one >= " ")
-    if found.wide:
-        return readable(text, WIDER_FONT)
-    plain = text.translate(PLAIN)
-    return plain if not font_for(plain) and plain.isascii() else readable(plain, "")
+    return "\n".join(_line(line, found) for line in text.split("\n"))
+
+
+def _line(text: str, found: Faces) -> str:
+    text = "".join(one for one in text.replace("\t", "    ") if one.isprintable())
+    return readable(text, WIDER_FONT) if found.wide else readable(text.translate(PLAIN), "")

@@ -114,8 +114,8 @@ def _table(project: Project, ask: Ask) -> Payload:
 
 
 def _leaderboard(project: Project, ask: Ask) -> list[Payload]:
-    asked = {key: ask.fields.get(key, "").replace("\0", "") for key in ("task", "model")}
-    groups = leaderboard(project, published=False, **asked)
+    task, model = (ask.fields.get(key, "").replace("\0", "") for key in ("task", "model"))
+    groups = leaderboard(project, published=False, task=task, model=model)
     if not groups:
         raise NotFound("no run of this task and model has been fitted yet.", field="task")
     head = ["Rank", "Recipe", "Ceiling", "Interval", "B", "Seeds"]

@@ -88,7 +88,7 @@ def ask_of(block_text: str) -> Ask | None:
     return found[0] if len(found) == 1 else None
 
 
-def listed(project: Project, *, archived: bool = False) -> QuerySet[Report]:
+def listed(project: Project, *, archived: bool = False) -> QuerySet[Any]:
     """Reports of a project, the newest first, each with `version`, `published_at` and `published_title` (or None)."""
     newest = Publication.objects.filter(report=OuterRef("pk"), withdrawn_at=None).order_by("-number")
     rows = Report.objects.filter(project=project, archived_at__isnull=not archived).defer("text")
@@ -102,7 +102,7 @@ def listed(project: Project, *, archived: bool = False) -> QuerySet[Report]:
     return rows.select_related("created_by", "saved_by").order_by("-saved_at", "id")
 
 
-def written_by(rows: QuerySet[Report], user: User) -> set[str]:
+def written_by(rows: QuerySet[Any], user: User) -> set[str]:
     """Which of these the user wrote at. One query."""
     mine = Draft.objects.filter(report__in=rows.values("pk"), author=user)
     return set(mine.values_list("report_id", flat=True))
