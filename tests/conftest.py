@@ -36,7 +36,7 @@ django.setup()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Beside others (pytest-xdist) each process makes a folder and a database of its own, and must not inherit these."""
+    """Beside others (pytest-xdist) each process makes a folder and a database of its own: it must inherit none."""
     if session.config.getoption("dist", "no") != "no" and not hasattr(session.config, "workerinput"):
         for name in ("DJANGO_SETTINGS_MODULE", "HEADROOM_HOME", "DATABASE_URL"):
             os.environ.pop(name, None)

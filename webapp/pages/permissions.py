@@ -23,23 +23,14 @@ class Need:
 
 # Nobody need be signed in: the sign-in itself, what a link opens to whoever has it, and the server's own health.
 PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz"}
-# Nobody need be signed in: the sign-in itself, and what a link opens to whoever has it.
-PUBLIC = {"sign-in", "shared", "shared-picture", "embed"}
-PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
 PUBLIC |= {"shared-report"}
+PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
+PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
 # Signed in is enough: nothing of a project is read or changed.
 ACCOUNT = {"sign-out", "alive", "components"}
-ACCOUNT = {"sign-out", "alive", "components", "choose-project"}
-# The steps of signing in, and one's own account.
-PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
 ACCOUNT |= {"profile", "change-password", "two-factor", "two-factor-off", "recovery-codes"}
 ACCOUNT |= {"end-other-sessions", "end-session", "link-identity", "unlink-identity"}
-ACCOUNT |= {
-    "notices",
-    "notices-bell",
-    "notices-unread",
-    "notices-read",
-}  # a person's own, in whatever project
+ACCOUNT |= {"notices", "notices-bell", "notices-unread", "notices-read"}  # one's own, of whatever project
 # In a project.
 NEEDS: dict[str, Need] = {
     "choose-project": Need(write=VIEW),

@@ -14,7 +14,8 @@ To add an endpoint of the API: add a line to API_NEEDS; a body to API_BODIES whe
 from collections.abc import Callable
 from typing import Any
 
-from tests.webapp.permissions.world import World
+from tests.webapp.permissions.world import BOTH, ELSEWHERE, World
+from webapp.pages.permissions import OWNERS
 
 Maker = Callable[[World], Any]
 
@@ -29,17 +30,43 @@ OBJECTS: dict[str, Maker] = {
     "fit_id": lambda world: world.fit.pk,
     "attempt": lambda world: 1,
     "token": lambda world: world.share_token,
+    "prediction_id": lambda world: world.prediction.pk,
+    "comment_id": lambda world: world.comment.pk,
+    "decision_id": lambda world: world.decision.pk,
+    "report_id": lambda world: world.report.pk,
+    "link_id": lambda world: world.report_link.pk,
+    "shared-report:token": lambda world: world.report_token,
+    "rule_id": lambda world: world.rule.pk,
+    "channel_id": lambda world: world.channel.pk,
+    "user_id": lambda world: world.colleague.pk,
+    "invitation_id": lambda world: world.invitation[0].pk,
+    "invitation:token": lambda world: world.invitation[1],
+    "name": lambda world: "HUB_TOKEN",
+    # Of an account, not of a project: these are looked up among one's own.
+    "session_id": lambda world: 1,
+    "identity_id": lambda world: 1,
+    "uidb64": lambda world: "MQ",
+    "set-password:token": lambda world: "set-password",
 }
 QUERIES: dict[str, Maker] = {
     "new-share": lambda world: f"?kind=run&run={world.run.pk}",
+    "new-prediction": lambda world: f"?run={world.run.pk}",
+    "prediction-proposal": lambda world: f"?run={world.run.pk}",
+    "leaderboard-group": lambda world: f"?task={world.run.task}&model={world.run.model}",
+    "leaderboard-evidence": lambda world: (
+        f"?task={world.run.task}&model={world.run.model}&run={world.run.pk}"
+    ),
 }
 FORMS: dict[str, Callable[[World], dict[str, Any]]] = {
     "choose-project": lambda world: {"project": world.project.slug},
     "runs-change-view": lambda world: {"do": "default"},
 }
-FOREIGN = {"new-share", "choose-project"}
+FOREIGN = {"new-share", "choose-project", "leaderboard-group", "leaderboard-evidence"}
 # (url name, method) -> who -> what is expected, where it is not what the table of needs says.
-OTHERWISE: dict[tuple[str, str], dict[str, str]] = {}
+OTHERWISE: dict[tuple[str, str], dict[str, str]] = {
+    (name, "POST"): {"admin": "403", BOTH: "403", ELSEWHERE: "403"}
+    for name in OWNERS  # the organisation's owners only
+}
 
 # (method, path) -> the scope that an endpoint needs. RUN: a run's own token opens it too.
 READ, WRITE, LAUNCH, RUN = "read", "write", "launch", "run"
@@ -71,12 +98,38 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/studies"): (READ,),
     ("POST", "/studies"): (LAUNCH,),
     ("GET", "/studies/{study_id}"): (READ,),
+    ("GET", "/predictions"): (READ,),
+    ("POST", "/predictions"): (WRITE,),
+    ("GET", "/predictions/calibration"): (READ,),
+    ("GET", "/predictions/forecasters"): (READ,),
+    ("GET", "/predictions/{prediction_id}"): (READ,),
+    ("POST", "/predictions/{prediction_id}/withdraw"): (WRITE,),
+    ("GET", "/predictions/{prediction_id}/reviews"): (READ,),
+    ("POST", "/predictions/{prediction_id}/reviews"): (WRITE,),
+    ("POST", "/predictions/{prediction_id}/reviewers"): (WRITE,),
+    ("GET", "/predictions/{prediction_id}/comments"): (READ,),
+    ("POST", "/predictions/{prediction_id}/comments"): (WRITE,),
+    ("GET", "/predictions/{prediction_id}/outcomes"): (READ,),
+    ("GET", "/decisions"): (READ,),
+    ("POST", "/decisions"): (WRITE,),
+    ("GET", "/decisions/{decision_id}"): (READ,),
+    ("GET", "/alerts"): (READ,),
+}
+# Endpoints that ask for more than their scope: the least role that is let in to a thing of somebody else.
+API_ROLES: dict[tuple[str, str], str] = {
+    ("POST", "/predictions/{prediction_id}/withdraw"): "admin",  # or its author
+    ("POST", "/predictions/{prediction_id}/reviewers"): "admin",  # or its author
+    ("POST", "/predictions/{prediction_id}/reviews"): "reviewer",
 }
 API_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/runs"): {"tracked": True, "name": "elsewhere"},
     ("POST", "/runs/{run_id}/finish"): {"state": "succeeded"},
     ("POST", "/runs/{run_id}/records"): {"records": []},
     ("POST", "/recipes/{slug}/revisions"): {"config": {}, "message": ""},
+    ("POST", "/predictions/{prediction_id}/withdraw"): {"reason": "It was a slip."},
+    ("POST", "/predictions/{prediction_id}/reviews"): {"verdict": "approved"},
+    ("POST", "/predictions/{prediction_id}/reviewers"): {"reviewers": ["colleague"]},
+    ("POST", "/predictions/{prediction_id}/comments"): {"text": "Why so sure?"},
 }
 API_QUERIES: dict[tuple[str, str], Maker] = {
     ("GET", "/runs/{run_id}/series"): lambda world: "?metric=eval/pass_rate",

@@ -109,8 +109,7 @@ def browser(world):
 @pytest.mark.parametrize("who", WHO)
 def test_every_address_opens_to_whom_the_table_says(model_folder, who):
     world = make_world(who)
-    _ = world.study, world.share, world.view, world.fit  # before the walk, which undoes what it does
-    _ = world.own_token
+    world.make_everything()  # before the walk, which undoes what it does
     client, wrong = browser(world), []
 
     for name in NEEDS:

@@ -7,9 +7,17 @@ from typing import Any
 from django.contrib.auth import get_user_model
 
 from tests.members import member
+from tests.webapp.pages.addresses import make_prediction
 from tests.webapp.pages.data import curve_records
 from webapp.accounts.models import ApiToken, Organisation, Project, Role
+from webapp.accounts.invitations import invite
 from webapp.accounts.services import create_project, create_token, set_role
+from webapp.alerts.channels import create_channel
+from webapp.alerts.rules import Wanted, create_rule
+from webapp.decisions.services import decide
+from webapp.predictions.comments import comment
+from webapp.predictions.models import Prediction
+from webapp.reports.services import create_link, create_report, publish
 from webapp.curves.models import Fit
 from webapp.curves.services import refit
 from webapp.runs import ingest, launch, lifecycle
@@ -44,6 +52,11 @@ class World:
     def role(self) -> str | None:
         """Of the asking user in `project`."""
         return {OWNER: "admin", BOTH: "viewer"}.get(self.who, self.who if self.who in ROLES else None)
+
+    @property
+    def owner(self) -> Any:
+        """Whose things are that belong to one person: of whoever asks, where they are a member."""
+        return self.user if self.role else self.author
 
     @cached_property
     def run(self) -> Run:
@@ -104,9 +117,69 @@ class World:
     @cached_property
     def own_token(self) -> ApiToken:
         """Of whoever asks where they are a member, else of the author."""
-        owner = self.user if self.role else self.author
-        create_token(user=owner, project=self.project, scope="read")
-        return ApiToken.objects.get(user=owner, project=self.project)
+        create_token(user=self.owner, project=self.project, scope="read")
+        return ApiToken.objects.get(user=self.owner, project=self.project)
+
+    @cached_property
+    def colleague(self) -> Any:
+        """A reviewer of the project."""
+        return member("colleague", project=self.project, role=Role.REVIEWER)
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """Of the author, who is asked for a review by nobody yet."""
+        return make_prediction(self.author, self.run)
+
+    @cached_property
+    def comment(self) -> Any:
+        return comment(self.prediction, user=self.author, text="Why?")
+
+    @cached_property
+    def decision(self) -> Any:
+        return decide(
+            user=self.author, project=self.project, kind="continue", runs=[self.run], reason="It climbs."
+        )
+
+    @cached_property
+    def report(self) -> Any:
+        """Published."""
+        report = create_report(user=self.author, project=self.project, title="Where it ends", text="Soon.")
+        publish(report, user=self.author, base=1)
+        return report
+
+    @cached_property
+    def report_token(self) -> str:
+        return create_link(self.report, user=self.author, days=7)
+
+    @cached_property
+    def report_link(self) -> Any:
+        assert self.report_token
+        return self.report.links.get()
+
+    @cached_property
+    def rule(self) -> Any:
+        """Of whoever asks where they are a member, else of the author."""
+        wanted = Wanted(
+            name="low entropy", on="metric",
+            condition={"metric": "train/entropy", "comparison": "<", "threshold": 0.1, "in_a_row": 3},
+        )  # fmt: skip
+        return create_rule(user=self.owner, project=self.project, wanted=wanted)
+
+    @cached_property
+    def channel(self) -> Any:
+        """Mail to whoever asks where they are a member, else to the author."""
+        return create_channel(user=self.owner, project=self.project, kind="mail", name="mine")[0]
+
+    @cached_property
+    def invitation(self) -> Any:
+        """(the invitation, its token)"""
+        return invite(self.project, role="viewer", actor=self.author)
+
+    def make_everything(self) -> None:
+        """Each thing there is, now."""
+        for name, made in vars(World).items():
+            if isinstance(made, cached_property):
+                getattr(self, name)
 
 
 def make_world(who: str) -> World:
@@ -114,8 +187,8 @@ def make_world(who: str) -> World:
     organisation = Organisation.objects.create(slug="lab", name="Lab")
     project = create_project(slug="math", name="Math", organisation=organisation)
     other = create_project(slug="code", name="Code")  # of the default organisation
-    author = member("author", project=project)
-    user = None if who == SIGNED_OUT else get_user_model().objects.create_user("asking")
+    author = member("author", project=project, email="author@lab.example")
+    user = None if who == SIGNED_OUT else get_user_model().objects.create_user("asking", "asking@lab.example")
     if who in ROLES:
         set_role(project, user, Role(who))
     elif who == OWNER:
