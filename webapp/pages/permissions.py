@@ -22,10 +22,9 @@ class Need:
 
 
 # Nobody need be signed in: the sign-in itself, and what a link opens to whoever has it.
-PUBLIC = {"sign-in", "shared", "shared-picture", "embed"}
-PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
 # Nobody need be signed in: the sign-in itself, what a link opens to whoever has it, and the server's own health.
 PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz"}
+PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
 # Signed in is enough: nothing of a project is read or changed.
 ACCOUNT = {"sign-out", "alive", "components"}
 # In a project.

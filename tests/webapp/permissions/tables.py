@@ -14,7 +14,9 @@ To add an endpoint of the API: add a line to API_NEEDS; a body to API_BODIES whe
 from collections.abc import Callable
 from typing import Any
 
-from tests.webapp.permissions.world import World
+from tests.webapp.permissions.world import BOTH, ELSEWHERE, World
+from webapp.accounts.invitations import invite
+from webapp.pages.permissions import OWNERS
 
 Maker = Callable[[World], Any]
 
@@ -29,6 +31,10 @@ OBJECTS: dict[str, Maker] = {
     "fit_id": lambda world: world.fit.pk,
     "attempt": lambda world: 1,
     "token": lambda world: world.share_token,
+    "user_id": lambda world: world.author.pk,
+    "invitation_id": lambda world: invite(world.project, role="viewer", actor=world.author)[0].pk,
+    "invitation:token": lambda world: invite(world.project, role="viewer", actor=world.author)[1],
+    "delete-secret:name": lambda world: "HF_TOKEN",
 }
 QUERIES: dict[str, Maker] = {
     "new-share": lambda world: f"?kind=run&run={world.run.pk}",
@@ -39,7 +45,12 @@ FORMS: dict[str, Callable[[World], dict[str, Any]]] = {
 }
 FOREIGN = {"new-share", "choose-project"}
 # (url name, method) -> who -> what is expected, where it is not what the table of needs says.
-OTHERWISE: dict[tuple[str, str], dict[str, str]] = {}
+OTHERWISE: dict[tuple[str, str], dict[str, str]] = {
+    # Only owners of the organisation; whoever is no owner is refused, whichever project they stand in.
+    **{(name, "POST"): {"admin": "403", BOTH: "403", ELSEWHERE: "403"} for name in OWNERS},
+    # Secrets have the same names in all projects: the address means that of the reader's own project.
+    ("delete-secret", "POST"): {BOTH: "let in", ELSEWHERE: "let in"},
+}
 
 # (method, path) -> the scope that an endpoint needs. RUN: a run's own token opens it too.
 READ, WRITE, LAUNCH, RUN = "read", "write", "launch", "run"
