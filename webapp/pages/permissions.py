@@ -21,7 +21,6 @@ class Need:
     write: Permission | None = None
 
 
-# Nobody need be signed in: the sign-in itself, and what a link opens to whoever has it.
 # Nobody need be signed in: the sign-in itself, what a link opens to whoever has it, and the server's own health.
 PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz"}
 PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
