@@ -162,16 +162,6 @@ SECRETS_KEY = os.environ.get("HEADROOM_SECRETS_KEY", "")
 TRUSTED_PROXIES = int(
     os.environ.get("HEADROOM_TRUSTED_PROXIES") or ("1" if os.environ.get("HEADROOM_HTTPS") == "1" else "0")
 )
-# Mail: without a host none is sent, and pages say so. HEADROOM_SMTP_TLS: starttls (the default), ssl, or off.
-EMAIL_HOST = os.environ.get("HEADROOM_SMTP_HOST", "")
-EMAIL_PORT = int(os.environ.get("HEADROOM_SMTP_PORT") or 587)
-EMAIL_HOST_USER = os.environ.get("HEADROOM_SMTP_USER", "")
-EMAIL_HOST_PASSWORD = os.environ.get("HEADROOM_SMTP_PASSWORD", "")
-_smtp_tls = os.environ.get("HEADROOM_SMTP_TLS", "starttls").lower()
-EMAIL_USE_TLS = _smtp_tls in ("starttls", "1", "yes", "on")
-EMAIL_USE_SSL = _smtp_tls == "ssl"
-EMAIL_TIMEOUT = 10  # seconds
-DEFAULT_FROM_EMAIL = os.environ.get("HEADROOM_MAIL_FROM", "headroom@localhost")
 
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True

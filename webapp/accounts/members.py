@@ -20,8 +20,8 @@ def change_role(project: Project, user: User, role: str, *, actor: User) -> None
     Raises InvalidInput (role), NotFound where the user is no member, Conflict for the last admin, Forbidden.
     """
     require(actor, project, Permission.ADMIN)
-    wanted = checked_role(role)
     membership = _locked(project, user)
+    wanted = checked_role(role)
     if membership.role == wanted:
         return
     if wanted != Role.ADMIN:

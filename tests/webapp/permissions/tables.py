@@ -52,6 +52,7 @@ QUERIES: dict[str, Maker] = {
     "new-share": lambda world: f"?kind=run&run={world.run.pk}",
     "new-prediction": lambda world: f"?run={world.run.pk}",
     "prediction-proposal": lambda world: f"?run={world.run.pk}",
+    "alert-check": lambda world: "?on=state",
     "leaderboard-group": lambda world: f"?task={world.run.task}&model={world.run.model}",
     "leaderboard-evidence": lambda world: (
         f"?task={world.run.task}&model={world.run.model}&run={world.run.pk}"
@@ -59,13 +60,23 @@ QUERIES: dict[str, Maker] = {
 }
 FORMS: dict[str, Callable[[World], dict[str, Any]]] = {
     "choose-project": lambda world: {"project": world.project.slug},
+    "new-prediction": lambda world: {"run": world.run.pk},
     "runs-change-view": lambda world: {"do": "default"},
 }
-FOREIGN = {"new-share", "choose-project", "leaderboard-group", "leaderboard-evidence"}
+FOREIGN = {
+    "new-share",
+    "choose-project",
+    "new-prediction",
+    "prediction-proposal",
+    "leaderboard-group",
+    "leaderboard-evidence",
+}
 # (url name, method) -> who -> what is expected, where it is not what the table of needs says.
 OTHERWISE: dict[tuple[str, str], dict[str, str]] = {
-    (name, "POST"): {"admin": "403", BOTH: "403", ELSEWHERE: "403"}
-    for name in OWNERS  # the organisation's owners only
+    # Only owners of the organisation; whoever is no owner is refused, whichever project they stand in.
+    **{(name, "POST"): {"admin": "403", BOTH: "403", ELSEWHERE: "403"} for name in OWNERS},
+    # Secrets have the same names in all projects: the address means that of the reader's own project.
+    ("delete-secret", "POST"): {BOTH: "let in", ELSEWHERE: "let in"},
 }
 
 # (method, path) -> the scope that an endpoint needs. RUN: a run's own token opens it too.

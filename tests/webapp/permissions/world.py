@@ -9,17 +9,17 @@ from django.contrib.auth import get_user_model
 from tests.members import member
 from tests.webapp.pages.addresses import make_prediction
 from tests.webapp.pages.data import curve_records
-from webapp.accounts.models import ApiToken, Organisation, Project, Role
 from webapp.accounts.invitations import invite
+from webapp.accounts.models import ApiToken, Organisation, Project, Role
 from webapp.accounts.services import create_project, create_token, set_role
 from webapp.alerts.channels import create_channel
 from webapp.alerts.rules import Wanted, create_rule
+from webapp.curves.models import Fit
+from webapp.curves.services import refit
 from webapp.decisions.services import decide
 from webapp.predictions.comments import comment
 from webapp.predictions.models import Prediction
 from webapp.reports.services import create_link, create_report, publish
-from webapp.curves.models import Fit
-from webapp.curves.services import refit
 from webapp.runs import ingest, launch, lifecycle
 from webapp.runs.models import Run
 from webapp.savedviews.models import SavedView

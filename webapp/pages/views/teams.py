@@ -106,28 +106,30 @@ def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
 @require_POST
 def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
     """Take somebody out of the project."""
-    user = get_object_or_404(User, pk=user_id)
-    return _remove(request, user, f"{user} is no member any more.", "members")
+    project, user = current_project(request), get_object_or_404(User, pk=user_id)
+    try:
+        members.remove_member(project, user, actor=signed_in(request))
+    except NotFound as error:
+        raise Http404(error.message) from None
+    except ServiceError as error:
+        tell(request, error)
+    else:
+        messages.info(request, f"{user} is no member any more.")
+    return redirect("members")
 
 
 @login_required
 @require_POST
 def leave_project(request: HttpRequest) -> HttpResponse:
-    """The reader leaves the project."""
-    user = signed_in(request)
-    return _remove(request, user, f"You have left {current_project(request)}.", "overview", back="members")
-
-
-def _remove(request: HttpRequest, user: User, words: str, then: str, back: str = "members") -> HttpResponse:
+    """The reader leaves the project. An owner who is no member has nothing to leave, and is told so."""
+    project, user = current_project(request), signed_in(request)
     try:
-        members.remove_member(current_project(request), user, actor=signed_in(request))
-    except NotFound as error:
-        raise Http404(error.message) from None
+        members.remove_member(project, user, actor=user)
     except ServiceError as error:
         tell(request, error)
-        return redirect(back)
-    messages.info(request, words)
-    return redirect(then)
+        return redirect("members")
+    messages.info(request, f"You have left {project}.")
+    return redirect("overview")
 
 
 @login_required
@@ -225,11 +227,13 @@ def organisation(request: HttpRequest) -> HttpResponse:
 def new_project(request: HttpRequest) -> HttpResponse:
     """Make a project and go there."""
     found, form = current_project(request).organisation, NewProjectForm(request.POST)
+    try:
+        organisations.require_owner(signed_in(request), found)
+    except (Forbidden, NotFound) as error:
+        raise PermissionDenied(error.message) from None
     if form.is_valid():
         try:
             project = organisations.found_project(found, actor=signed_in(request), **form.cleaned_data)
-        except (Forbidden, NotFound) as error:
-            raise PermissionDenied(error.message) from None
         except ServiceError as error:
             add_service_error(form, error.field, error.message)
         else:
