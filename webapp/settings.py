@@ -59,8 +59,8 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "webapp.pages.middleware.SignedOut",
-    "webapp.pages.doors.Doors",
     "webapp.signin.middleware.SignedInRules",
+    "webapp.pages.doors.Doors",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "webapp.urls"

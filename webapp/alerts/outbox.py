@@ -72,6 +72,6 @@ def claim(now: datetime | None = None) -> list[Delivery]:
 
 def wait_after(tries: int, chance: float | None = None) -> timedelta:
     """How long to wait after this many failed tries: doubling from 30 s to 4 h, give or take a fifth (by `chance`)."""
-    chance = random.random() if chance is None else chance  # noqa: S311 (no secret: it spreads retries)
+    chance = random.random() if chance is None else chance  # nosec B311  # no secret: it spreads retries
     base = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(max(tries, 1) - 1, 20))
     return base * (0.8 + 0.4 * chance)

@@ -1,18 +1,22 @@
 """What each request of somebody signed in passes: the note that the session is in use, and the rule of two factors."""
 
 from collections.abc import Callable
+from http import HTTPStatus
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import Resolver404, resolve
 
 from webapp.pages.middleware import asked_by_script
 from webapp.signin import sessions
 from webapp.signin.two_factor import has_two_factor
 
+WORDS = "Turn on two-factor sign-in first."
 KNOWN_KEY = "has_two_factor"
 # Open before there is a second factor: turning it on, signing out, and what the page itself loads.
-WITHOUT_TWO_FACTOR = {"two-factor", "sign-out", "sign-in", "sign-in-code", "alive", "set-password"}
+WITHOUT_TWO_FACTOR = {"two-factor", "sign-out", "sign-in", "sign-in-code", "alive", "set-password", "healthz"}
+WITHOUT_TWO_FACTOR |= {"shared", "shared-picture", "embed", "shared-report"}  # whoever has the link
 
 
 class SignedInRules:
@@ -24,17 +28,21 @@ class SignedInRules:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.user.is_authenticated:
             sessions.touch(request)
+            if _waits_for_two_factor(request):
+                if asked_by_script(request):
+                    return HttpResponse(WORDS, status=HTTPStatus.FORBIDDEN, content_type="text/plain")
+                return redirect("two-factor")
         return self.get_response(request)
 
-    def process_view(self, request: HttpRequest, *_: object) -> HttpResponse | None:
-        match = request.resolver_match
-        if not settings.REQUIRE_TWO_FACTOR or match is None or match.url_name in WITHOUT_TWO_FACTOR:
-            return None
-        if not request.user.is_authenticated or request.session.get(KNOWN_KEY) == request.user.pk:
-            return None
-        if has_two_factor(request.user):
-            request.session[KNOWN_KEY] = request.user.pk
-            return None
-        if asked_by_script(request):
-            return HttpResponse("Turn on two-factor sign-in first.", status=403, content_type="text/plain")
-        return redirect("two-factor")
+
+def _waits_for_two_factor(request: HttpRequest) -> bool:
+    """Whether the installation requires a second factor that this person has not, and the address is not open yet."""
+    if not settings.REQUIRE_TWO_FACTOR or request.session.get(KNOWN_KEY) == request.user.pk:
+        return False
+    if has_two_factor(request.user):  # type: ignore[arg-type]
+        request.session[KNOWN_KEY] = request.user.pk
+        return False
+    try:
+        return resolve(request.path_info).url_name not in WITHOUT_TWO_FACTOR
+    except Resolver404:
+        return True
