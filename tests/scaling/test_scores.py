@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
@@ -14,8 +14,10 @@ from scaling import InputError, scores
 LEVELS = st.floats(0.05, 0.99)
 RATES = st.floats(0.0, 1.0)
 CHANCES = st.floats(0.001, 0.999)
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 
 
+@unhurried
 @given(RATES, RATES, st.floats(-1.0, 2.0), LEVELS)
 def test_interval_score_is_the_published_formula(a, b, y, level):
     """Gneiting and Raftery 2007, eq. 43, term by term."""
@@ -30,6 +32,7 @@ def test_interval_score_is_the_published_formula(a, b, y, level):
     assert float(scores.interval_score(lo, hi, y, level)) == pytest.approx(expected)
 
 
+@unhurried
 @given(RATES, RATES, st.floats(-1.0, 2.0), LEVELS)
 def test_interval_score_is_the_sum_of_two_pinball_losses(a, b, y, level):
     """An independent way to the same number: 2 / alpha times the quantile losses of both ends."""
@@ -43,7 +46,7 @@ def test_interval_score_is_the_sum_of_two_pinball_losses(a, b, y, level):
     assert float(scores.interval_score(lo, hi, y, level)) == pytest.approx(both, abs=1e-9)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(unhurried, max_examples=20)
 @given(
     st.floats(0.2, 0.8), st.floats(0.01, 0.2), st.floats(0.5, 0.98), st.floats(0.3, 3.0), st.floats(-1.0, 1.0)
 )
@@ -84,6 +87,7 @@ def test_impossible_intervals(lo, hi, level):
         scores.interval_score(lo, hi, 0.5, level)
 
 
+@unhurried
 @given(CHANCES, st.booleans())
 def test_brier_and_log_scores_are_their_formulas(p, happened):
     assert float(scores.brier_score(p, happened)) == pytest.approx((p - (1 if happened else 0)) ** 2)
@@ -91,6 +95,7 @@ def test_brier_and_log_scores_are_their_formulas(p, happened):
     assert float(scores.log_score(p, happened)) == pytest.approx(-likelihood)
 
 
+@unhurried
 @given(CHANCES, CHANCES)
 def test_honest_probabilities_have_the_least_expected_scores(truth, said):
     for score in (scores.brier_score, scores.log_score):
@@ -108,6 +113,7 @@ def test_calling_the_impossible():
             scores.log_score(p, True)
 
 
+@unhurried
 @given(st.integers(1, 200), st.data(), st.floats(0.5, 0.99))
 def test_clopper_pearson_is_scipys(n, data, level):
     k = data.draw(st.integers(0, n))
@@ -141,6 +147,7 @@ def test_no_level():
         scores.clopper_pearson(1, 2, 1.0)
 
 
+@unhurried
 @given(st.lists(st.tuples(st.booleans(), LEVELS), min_size=1, max_size=60))
 def test_coverage_counts(pairs):
     inside, levels = [one for one, _ in pairs], [level for _, level in pairs]
@@ -159,6 +166,7 @@ def test_coverage_of_nothing():
         scores.coverage([True], [])
 
 
+@unhurried
 @given(st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), max_size=80), st.integers(1, 10))
 def test_reliability_bins_hold_everything_once(pairs, bins):
     p, came = [one for one, _ in pairs], [one for _, one in pairs]
