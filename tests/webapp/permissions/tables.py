@@ -27,6 +27,7 @@ OBJECTS: dict[str, Maker] = {
     "view_id": lambda world: world.view.pk,
     "token_id": lambda world: world.own_token.pk,
     "fit_id": lambda world: world.fit.pk,
+    "prediction_id": lambda world: world.prediction.pk,
     "attempt": lambda world: 1,
     "token": lambda world: world.share_token,
 }
@@ -71,8 +72,31 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/studies"): (READ,),
     ("POST", "/studies"): (LAUNCH,),
     ("GET", "/studies/{study_id}"): (READ,),
+    ("GET", "/predictions"): (READ,),
+    ("POST", "/predictions"): (WRITE,),
+    ("GET", "/predictions/calibration"): (READ,),
+    ("GET", "/predictions/forecasters"): (READ,),
+    ("GET", "/predictions/{prediction_id}"): (READ,),
+    ("POST", "/predictions/{prediction_id}/withdraw"): (WRITE,),
+    ("GET", "/predictions/{prediction_id}/reviews"): (READ,),
+    ("POST", "/predictions/{prediction_id}/reviews"): (WRITE,),
+    ("POST", "/predictions/{prediction_id}/reviewers"): (WRITE,),
+    ("GET", "/predictions/{prediction_id}/comments"): (READ,),
+    ("POST", "/predictions/{prediction_id}/comments"): (WRITE,),
+    ("GET", "/predictions/{prediction_id}/outcomes"): (READ,),
+}
+# Endpoints that ask more of the role than their scope does: the roles that they let in. (Withdrawing and asking are the
+# author's, too, who is somebody else here.)
+API_ROLES: dict[tuple[str, str], set[str]] = {
+    ("POST", "/predictions/{prediction_id}/reviews"): {"reviewer", "admin"},
+    ("POST", "/predictions/{prediction_id}/reviewers"): {"admin"},
+    ("POST", "/predictions/{prediction_id}/withdraw"): {"admin"},
 }
 API_BODIES: dict[tuple[str, str], Any] = {
+    ("POST", "/predictions/{prediction_id}/reviews"): {"verdict": "approved"},
+    ("POST", "/predictions/{prediction_id}/reviewers"): {"reviewers": ["author"]},
+    ("POST", "/predictions/{prediction_id}/comments"): {"text": "Why?"},
+    ("POST", "/predictions/{prediction_id}/withdraw"): {"reason": "A wrong window."},
     ("POST", "/runs"): {"tracked": True, "name": "elsewhere"},
     ("POST", "/runs/{run_id}/finish"): {"state": "succeeded"},
     ("POST", "/runs/{run_id}/records"): {"records": []},

@@ -12,6 +12,8 @@ from webapp.accounts.models import ApiToken, Organisation, Project, Role
 from webapp.accounts.services import create_project, create_token, set_role
 from webapp.curves.models import Fit
 from webapp.curves.services import refit
+from webapp.predictions.models import Prediction
+from webapp.predictions.services import freeze
 from webapp.runs import ingest, launch, lifecycle
 from webapp.runs.models import Run
 from webapp.savedviews.models import SavedView
@@ -64,6 +66,14 @@ class World:
     @cached_property
     def fit(self) -> Fit:
         return Fit.objects.filter(run=self.run).latest("pk")
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """The author's claim about the end of the run's budget."""
+        return freeze(
+            user=self.author, run=self.run, question={}, statement="pass_rate", target=16.0, value=0.6, lo=0.5, hi=0.7,
+            reasons="The curve has bent.",
+        )  # fmt: skip
 
     @cached_property
     def study(self) -> Study:
