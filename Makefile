@@ -1,13 +1,14 @@
 # Every target but `parity` sets up .venv first (quick when nothing changed). Ctrl-C reaches the program itself.
 VENV_PYTHON := .venv/bin/python
-.PHONY: help setup demo up test check bench parity lock clean
+.PHONY: help setup demo up test check audit bench parity lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train two recipes and watch their predicted ceilings (EXIT=1: end when both are done)"
 	@echo "make up      start the local stack (ARGS='--port 8001' passes options on)"
 	@echo "make test    all tests (ARGS='tests/scaling -q' passes options on)"
-	@echo "make check   lint, format, types, import arrows"
+	@echo "make check   lint, format, types, import arrows, bandit"
+	@echo "make audit   known vulnerabilities of the pinned dependencies (asks PyPI)"
 	@echo "make bench   benchmarks with their baselines"
 	@echo "make parity  compare the losses with TRL's and verl's, in an environment of its own"
 	@echo "make lock    recompile requirements.lock from requirements/*.in"
@@ -24,13 +25,18 @@ up: setup
 	@exec $(VENV_PYTHON) manage.py up $(ARGS)
 
 test: setup
-	@exec $(VENV_PYTHON) -m pytest $(ARGS)
+	@exec $(VENV_PYTHON) scripts/run_tests.py $(ARGS)
 
 check: setup
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
 	$(VENV_PYTHON) -m mypy .
 	$(VENV_PYTHON) -m pytest -q -p no:cacheprovider tests/test_import_arrows.py
+	$(VENV_PYTHON) -m bandit -q -c pyproject.toml -r webapp worker headroom stack training scaling
+
+# --strict: a dependency that could not be looked up fails, too; it is not known to be good.
+audit: setup
+	$(VENV_PYTHON) -m pip_audit --strict --no-deps --disable-pip -r requirements.lock
 
 bench: setup
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=. $(VENV_PYTHON) "$$file"; done

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -23,3 +23,11 @@ def timed(call: Callable[[int], object], repeats: int, before: Callable[[], obje
         call(i)
         times.append(1000 * (time.perf_counter() - start))
     return Times(statistics.median(times), statistics.quantiles(times, n=20, method="inclusive")[-1])
+
+
+def percentiles(values: Sequence[float], *wanted: int) -> tuple[float, ...]:
+    """The percentiles of values; of a single one, that one."""
+    if len(values) < 2:
+        return tuple(values[0] for _ in wanted)
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return tuple(cuts[place - 1] for place in wanted)

@@ -148,7 +148,7 @@ class Sender:
             time.sleep(CLOSING_BACKOFF_SECONDS)
             return
         seconds = min(FIRST_BACKOFF_SECONDS * 2 ** (self._failures - 1), MAX_BACKOFF_SECONDS)
-        seconds = min(max(seconds, retry_after or 0.0), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)
+        seconds = min(max(seconds, retry_after or 0.0), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)  # nosec B311  # spreads retries
         self._closing.wait(seconds)
 
     def _warn(self, kind: str, message: str) -> None:

@@ -96,14 +96,14 @@ def worker_part(home: Path, log_folder: Path, variables: dict[str, str]) -> Part
 
 def local_url(host: str, port: int) -> str:
     """How this machine reaches a server that listens on `host`."""
-    reachable = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
+    reachable = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # nosec B104  # compared, nothing is bound
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
 
 
 def allowed_hosts(host: str) -> str:
     """The host names under which the web server may be addressed when it listens on `host`."""
     names = ["localhost", "127.0.0.1", "[::1]"]
-    if host in ("0.0.0.0", "::", ""):
+    if host in ("0.0.0.0", "::", ""):  # nosec B104  # compared, nothing is bound
         names += [socket.gethostname(), socket.getfqdn(), *_own_addresses()]
     else:
         names.append(f"[{host}]" if ":" in host else host)

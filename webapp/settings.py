@@ -8,6 +8,8 @@ import plotly
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 
 from stack import environment
+from webapp.mail import mail_settings
+from webapp.openid_settings import openid_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 HEADROOM_HOME = environment.home()
@@ -29,19 +31,24 @@ INSTALLED_APPS = [
     "django_htmx",
     "webapp.accounts",
     "webapp.audit",
+    "webapp.secrets",
     "webapp.recipes",
     "webapp.runs",
     "webapp.curves",
     "webapp.alarms",
     "webapp.alerts",
     "webapp.predictions",
+    "webapp.decisions",
+    "webapp.reports",
     "webapp.shares",
     "webapp.studies",
     "webapp.savedviews",
+    "webapp.signin",
     "webapp.pages",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "webapp.audit.middleware.AddressOfRequest",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -52,6 +59,8 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "webapp.pages.middleware.SignedOut",
+    "webapp.pages.doors.Doors",
+    "webapp.signin.middleware.SignedInRules",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "webapp.urls"
@@ -92,7 +101,12 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-AXES_FAILURE_LIMIT = 10
+AXES_HANDLER = "webapp.signin.limits.Limits"
+AXES_CLIENT_IP_CALLABLE = "webapp.audit.addresses.client_address"
+AXES_FAILURE_LIMIT = 10  # of a person from an address
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who keeps trying cannot keep somebody out for ever
+SIGN_IN_FAILURES_PER_USER = 50  # from all addresses
+SIGN_IN_FAILURES_PER_ADDRESS = 100  # of all people
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_CALLABLE = "webapp.pages.views.account.locked_out"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
@@ -122,10 +136,42 @@ WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 CELERY_BROKER_URL = _services.redis_url
 RAY_ADDRESS = _services.ray_address
 HEADROOM_URL = _services.web_url
+# Hosts (`host` or `host:port`) that webhooks and OpenID may reach although they are not on the public internet.
+ALLOW_PRIVATE_HOSTS = [
+    h.strip().lower() for h in os.environ.get("HEADROOM_ALLOW_PRIVATE_HOSTS", "").split(",") if h.strip()
+]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a batch of records
 
 # What differs from the alarms' default rules (docs/alarms.md): a YAML or JSON file, or JSON itself.
 HEADROOM_ALARMS = os.environ.get("HEADROOM_ALARMS", "")
+
+# Mail: HEADROOM_EMAIL_URL, or HEADROOM_SMTP_HOST and its siblings (docs/teams.md). Without either, none is sent.
+MAIL = mail_settings(os.environ)
+EMAIL_CONFIGURED = MAIL.configured
+EMAIL_BACKEND, EMAIL_FILE_PATH = MAIL.backend, MAIL.folder
+EMAIL_HOST, EMAIL_PORT = MAIL.host, MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = MAIL.starttls, MAIL.tls
+EMAIL_TIMEOUT = 10  # seconds
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = MAIL.sender
+
+# What encrypts the secrets of projects: one key, or several with commas, the newest first (docs/teams.md).
+SECRETS_KEY = os.environ.get("HEADROOM_SECRETS_KEY", "")
+
+# How many proxies of ours stand in front, each of which appends to X-Forwarded-For; 0: none, the header is ignored.
+TRUSTED_PROXIES = int(
+    os.environ.get("HEADROOM_TRUSTED_PROXIES") or ("1" if os.environ.get("HEADROOM_HTTPS") == "1" else "0")
+)
+# Mail: without a host none is sent, and pages say so. HEADROOM_SMTP_TLS: starttls (the default), ssl, or off.
+EMAIL_HOST = os.environ.get("HEADROOM_SMTP_HOST", "")
+EMAIL_PORT = int(os.environ.get("HEADROOM_SMTP_PORT") or 587)
+EMAIL_HOST_USER = os.environ.get("HEADROOM_SMTP_USER", "")
+EMAIL_HOST_PASSWORD = os.environ.get("HEADROOM_SMTP_PASSWORD", "")
+_smtp_tls = os.environ.get("HEADROOM_SMTP_TLS", "starttls").lower()
+EMAIL_USE_TLS = _smtp_tls in ("starttls", "1", "yes", "on")
+EMAIL_USE_SSL = _smtp_tls == "ssl"
+EMAIL_TIMEOUT = 10  # seconds
+DEFAULT_FROM_EMAIL = os.environ.get("HEADROOM_MAIL_FROM", "headroom@localhost")
 
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
@@ -151,9 +197,22 @@ CONTENT_SECURITY_POLICY = {
 EMBED_ANCESTORS = [o for o in os.environ.get("HEADROOM_EMBED_ANCESTORS", "*").split(",") if o] or [NONE]
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+PASSWORD_RESET_TIMEOUT = 24 * 3600
+# Who has no second factor is led to turn it on before anything else.
+REQUIRE_TWO_FACTOR = os.environ.get("HEADROOM_REQUIRE_TWO_FACTOR") == "1"
+# OpenID Connect (docs/security.md): without an issuer and a client id there is no such way in.
+OIDC = openid_settings(os.environ)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = os.environ.get("HEADROOM_HTTPS") == "1"
 if SESSION_COOKIE_SECURE:  # the proxy that ends TLS says so: shared links then start with https
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    # Trainers and health checks inside the cluster may come without the proxy; the proxy itself need not let them.
+    SECURE_REDIRECT_EXEMPT = [r"^api/v1/", r"^healthz"]
+    SECURE_HSTS_SECONDS = int(os.environ.get("HEADROOM_HSTS_SECONDS") or 365 * 24 * 3600)
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+# A place on the browsers' preload list binds a whole domain for years: its owner's decision, not that of one site.
+SILENCED_SYSTEM_CHECKS = ["security.W021"]
 
 LOGGING = {
     "version": 1,
@@ -163,3 +222,4 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {"httpx": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
 }
+LOGGING["loggers"] |= {name: {"level": "WARNING"} for name in ("fontTools", "fpdf")}  # type: ignore[operator]

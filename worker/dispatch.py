@@ -1,5 +1,6 @@
 """Hands claimed dispatch rows to Ray Jobs: one submission or one stop each."""
 
+import json
 import logging
 import os
 import shlex
@@ -49,14 +50,23 @@ def _send(jobs: RayJobs, dispatch: Dispatch) -> None:
     elif jobs.status(submission_id) is None:  # else it went through before and only the answer was lost
         spec = launch.job_spec(dispatch)
         write_run_folder(spec)
-        jobs.submit(spec.submission_id, entrypoint(spec), job_variables(spec))
+        try:
+            jobs.submit(spec.submission_id, entrypoint(spec), job_variables(spec))
+        except RayRefused:  # no driver will come for them
+            spec.secrets_path.unlink(missing_ok=True)
+            raise
 
 
 def write_run_folder(spec: JobSpec) -> None:
-    """recipe.yaml and the token (mode 0600) in the run's folder, each replaced as a whole. Raises OSError."""
+    """recipe.yaml, the token and the project's secrets (mode 0600) in the run's folder, each replaced as a whole.
+
+    Raises OSError.
+    """
     spec.run_dir.mkdir(parents=True, exist_ok=True)
     _write(spec.run_dir / "recipe.yaml", yaml.safe_dump(spec.recipe, sort_keys=False), 0o644)
     _write(spec.run_dir / "token", spec.token, 0o600)
+    if spec.secrets:
+        _write(spec.secrets_path, json.dumps(dict(spec.secrets)), 0o600)
 
 
 def _write(path: Path, text: str, mode: int) -> None:

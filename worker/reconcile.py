@@ -8,7 +8,9 @@ from django.db import connection
 
 from webapp.runs import lifecycle
 from webapp.runs.models import Run
+from webapp.secrets.services import purge_retired
 from worker.alarms import judge_or_wait
+from worker.alerting import deliver_wanted, fire_wanted
 from worker.dispatch import send_dispatches
 from worker.predictions import score_overdue
 from worker.ray_jobs import RayJobs, RayUnreachable, connect
@@ -25,9 +27,11 @@ def reconcile_all() -> bool:
     with _only_one() as alone:
         if not alone:
             return False
-        for step in (send_dispatches, observe_jobs, refit_wanted, judge_wanted):
+        for step in (
+            *(send_dispatches, observe_jobs, refit_wanted, judge_wanted, score_overdue),
+            *(fire_wanted, deliver_wanted, purge_retired),
+        ):
             _guarded(step)
-        _guarded(score_overdue)
         return True
 
 

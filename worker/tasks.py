@@ -1,5 +1,6 @@
 """Celery tasks. Thin on purpose: each names one function that does the work and may be repeated."""
 
+from webapp.alerts.delivery import deliver_due
 from worker import names
 from worker.alarms import judge_or_wait
 from worker.app import app
@@ -34,3 +35,9 @@ def alarms(run_id: str) -> None:
 def reconcile() -> None:
     """Find what hints were lost and bring the store in step with Ray."""
     reconcile_all()
+
+
+@app.task(name=names.DELIVER)
+def deliver() -> None:
+    """Send the alerts that are due."""
+    deliver_due()

@@ -1,12 +1,13 @@
 // Words for ages, and colours of the tokens as Plotly wants them. Numbers come formatted from the server.
 
 /** "just now", "4 min", "3 h", "2 d" since `date`. */
-export function ageText(date, now = new Date()) {
+export function ageText(date, form = "", now = new Date()) {
   const minutes = Math.floor((now - date) / 60_000);
   if (minutes < 1) return "just now";
-  if (minutes < 60) return `${minutes} min`;
-  if (minutes < 48 * 60) return `${Math.floor(minutes / 60)} h`;
-  return `${Math.floor(minutes / 1440)} d`;
+  const ago = form === "ago" ? " ago" : "";
+  if (minutes < 60) return `${minutes} min${ago}`;
+  if (minutes < 48 * 60) return `${Math.floor(minutes / 60)} h${ago}`;
+  return `${Math.floor(minutes / 1440)} d${ago}`;
 }
 
 /** The colours in force, resolved: custom properties keep `light-dark()` unevaluated until they are used. `scheme` "light" or

@@ -25,7 +25,7 @@ function show() {
 }
 
 function words(count, shown) {
-  if (!count) return "Tick runs to compare, stop or tag them.";
+  if (!count) return document.getElementById("ticked").dataset.none;
   if (everything) return `All ${count} that match`;
   return count > shown ? `${count} ticked, ${count - shown} of them not shown` : `${count} ticked`;
 }

@@ -1,81 +1,9 @@
-// A shared chart: draws the server's drawing (webapp/shares/drawing.py) with Plotly. For readers without an account, so
-// it has none of the shell; the colours follow the reader's system.
-import { CONFIG, SYMBOLS, band, baseLayout, keepTicks, line } from "./chart.js";
+// A shared chart, for readers without an account: it has none of the shell; the colours follow the reader's system.
 import "./copy.js";
 import "./downloads.js";
-import { amount, colours, faded } from "./format.js";
+import { keepDrawn } from "./drawing.js";
 import "./print.js";
 import "./times.js";
 
-const DASHES = { solid: "solid", dashed: "6px,5px", dotted: "2px,3px" };
-const drawing = JSON.parse(document.getElementById("drawing").textContent);
 const chart = document.getElementById("chart");
-
-const inkOf = (series, colour) => colour[`c${(series % 6) + 1}`];
-
-function traces(colour) {
-  const bands = drawing.bands.flatMap((each) => band(each.x, each.lo, each.hi, faded(inkOf(each.series, colour), 0.14)));
-  const lines = drawing.lines.map((each) => line(each.x, each.y, inkOf(each.series, colour), DASHES[each.style]));
-  return [...bands, ...lines, ...drawing.points.map((each) => pointTrace(each, colour))];
-}
-
-function pointTrace({ x, y, series, role, label }, colour) {
-  return {
-    x, y, name: label, mode: "markers", cliponaxis: false, marker: marker(series, role, colour),
-    text: x.map((value) => `${amount(value)} ${drawing.x_label.toLowerCase()}`),
-    hovertemplate: `<b>%{y:.3f}</b> at %{text}<extra></extra>`,
-  };
-}
-
-function marker(series, role, colour) {
-  if (role === "fitted") return { symbol: SYMBOLS[series % 6], size: 7, color: inkOf(series, colour), line: { width: 0 } };
-  if (role === "outlier") return { symbol: "x-thin", size: 9, line: { color: colour.bad, width: 2 } };
-  const ink = role === "after" ? inkOf(series, colour) : colour.mark;
-  return { size: 7, color: colour.card, line: { color: ink, width: 1.5 } };
-}
-
-function layout(colour) {
-  const axis = { key: drawing.x_label, label: drawing.x_label };
-  const found = baseLayout(colour, axis, drawing.scale, drawing.x_range, drawing.y_range);
-  found.dragmode = false;
-  found.shapes = shapes(colour);
-  found.annotations = ceilingWords(colour);
-  return found;
-}
-
-function shapes(colour) {
-  const found = [];
-  if (drawing.window) {
-    const [x0, x1] = drawing.window;
-    found.push({ type: "rect", yref: "y domain", x0, x1, y0: 0, y1: 1, line: { width: 0 }, fillcolor: faded(colour.accent, 0.05), layer: "below" });
-  }
-  const { ceiling } = drawing;
-  if (ceiling && ceiling.height !== null) {
-    const ink = ceiling.identified ? colour.accent : colour.mark;
-    found.push({ type: "line", xref: "x domain", x0: 0, x1: 1, y0: ceiling.height, y1: ceiling.height, line: { color: ink, width: 1, dash: "2px,4px" } });
-  }
-  return found;
-}
-
-function ceilingWords(colour) {
-  const { ceiling } = drawing;
-  if (!ceiling || ceiling.height === null) return [];
-  const words = chart.clientWidth < 480 ? ceiling.words.replace(/^ceiling /, "") : ceiling.words;
-  return [{
-    xref: "x domain", x: 0.01, xanchor: "left", y: ceiling.height, yanchor: "bottom", showarrow: false,
-    text: ceiling.identified ? words : `↑ ${words}`, font: { color: ceiling.identified ? colour.accent : colour["ink-3"], size: 11 },
-  }];
-}
-
-function draw() {
-  const colour = colours();
-  const first = !chart._fullLayout;
-  window.Plotly.react(chart, traces(colour), layout(colour), CONFIG);
-  if (first) keepTicks(chart);
-}
-
-if (chart) {
-  document.addEventListener("theme-changed", draw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  draw();
-}
+if (chart) keepDrawn(chart, JSON.parse(document.getElementById("drawing").textContent));

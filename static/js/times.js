@@ -1,4 +1,4 @@
-// Times in the reader's own zone: `<time data-age>` says how long ago and stays true, `<time data-moment>` says when.
+// Times in the reader's own zone: `<time data-age>` says how long ago ("3 h", or "3 h ago" with the value "ago") and stays true, `<time data-moment>` says when.
 // Both have the absolute time with its zone as their title.
 import { ageText } from "./format.js";
 
@@ -11,7 +11,7 @@ export function refreshTimes() {
   for (const node of document.querySelectorAll("time[data-age], time[data-moment]")) {
     const date = new Date(node.dateTime);
     if (Number.isNaN(date.valueOf())) continue;
-    const words = "age" in node.dataset ? ageText(date) : SHORT.format(date);
+    const words = "age" in node.dataset ? ageText(date, node.dataset.age) : SHORT.format(date);
     if (node.textContent !== words) node.textContent = words;
     if (!node.title) node.title = EXACT.format(date);
   }

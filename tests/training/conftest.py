@@ -1,6 +1,7 @@
 """A model of a few thousand parameters, made by the tests themselves."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from training.recipe import Recipe, apply_overrides, load_recipe
+
+os.environ.setdefault("HEADROOM_OVERSUBSCRIBE", "1")  # several engines and ranks on few cores
 
 
 @pytest.fixture(scope="session")

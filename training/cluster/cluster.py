@@ -22,7 +22,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from training.cluster.actors import WATCH, GeneratorActor, TrainerActor, Whereabouts
 from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, first_error_or_all
-from training.cluster.placement import ClusterError, Patience, Seat, make_plan, wait_for_place
+from training.cluster.placement import ClusterError, Patience, Seat, local_cores, make_plan, wait_for_place
 from training.rollouts import Generator
 from training.schema import Recipe, Resources
 from training.waiting import Switchboard, WaitTimeout
@@ -43,6 +43,7 @@ MIN_OBJECT_STORE_BYTES = 128 << 20
 def connect(resources: Resources, weights_bytes: int = 0) -> str:
     """Join the cluster that RAY_ADDRESS names (a Ray job sets it), or start a local one. Returns which, in words.
 
+    Raises ClusterError where this machine alone would train and has too few cores.
     `weights_bytes`: what one version of the weights takes; a local object store is made to hold two and some.
     """
     address = os.environ.get("RAY_ADDRESS", "")
@@ -53,10 +54,9 @@ def connect(resources: Resources, weights_bytes: int = 0) -> str:
     os.environ.pop("RAY_ADDRESS", None)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    needed = sum(bundle["CPU"] for bundle in make_plan(resources).bundles)
     ray.init(
         LOCAL,
-        num_cpus=max(int(needed), os.cpu_count() or 1),
+        num_cpus=local_cores(resources),
         include_dashboard=False,
         namespace="headroom",
         object_store_memory=max(MIN_OBJECT_STORE_BYTES, 5 * weights_bytes // 2),

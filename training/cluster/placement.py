@@ -6,6 +6,7 @@ that take turns on its devices. Bundles are packed onto as few nodes as can be, 
 
 import asyncio
 import logging
+import os
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -199,6 +200,26 @@ def _asked_by(resources: Resources) -> str:
     return ", ".join(
         f"resources.{name} {value}" for name in fields if (value := getattr(resources, name))
     ) + (", shared" if resources.shared else "")
+
+
+def local_cores(resources: Resources, cores: int | None = None) -> int:
+    """CPUs of a cluster that is this machine alone: its `cores`, which must be as many as the run is counted for.
+
+    Raises ClusterError for fewer: a run that shares a core counts more compute than it had. HEADROOM_OVERSUBSCRIBE=1
+    lets it, for tests of many engines and ranks.
+    """
+    have = cores or _usable_cores()
+    needed = int(sum(bundle["CPU"] for bundle in make_plan(resources).bundles))
+    if needed > have and os.environ.get("HEADROOM_OVERSUBSCRIBE") != "1":
+        raise ClusterError(
+            f"too few devices: the run needs {needed} CPU, this machine has {have} ({_asked_by(resources)})"
+        )
+    return max(needed, have)
+
+
+def _usable_cores() -> int:
+    """Cores that this process may run on; containers and batch systems allow fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 async def _as_coroutine(reference: Any) -> Any:

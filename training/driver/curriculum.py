@@ -42,7 +42,7 @@ class PromptSampler:
     def _ranks(self) -> dict[str, int]:
         """Place of each prompt from the easiest on; equal difficulties in an order that depends on the seed."""
         ids = list(self._by_id)
-        random.Random(f"{self._seed}/ranks").shuffle(ids)
+        random.Random(f"{self._seed}/ranks").shuffle(ids)  # nosec B311  # drawn anew from a seed, kept from nobody
         difficulties: dict[str, float] = {}
         for prompt_id in ids:
             difficulty = self._by_id[prompt_id].difficulty
@@ -83,7 +83,7 @@ class PromptSampler:
     def _fill(self, ids: list[str]) -> None:
         self._queue = ids
         wave = f"/{self._num_admitted}" if self._num_admitted else ""
-        random.Random(f"{self._seed}/{self._epoch}{wave}").shuffle(self._queue)
+        random.Random(f"{self._seed}/{self._epoch}{wave}").shuffle(self._queue)  # nosec B311  # drawn anew from a seed, kept from nobody
 
     def record(self, prompt: Prompt, num_correct: int, num_generated: int) -> None:
         """Count a trained group towards its prompt's historical pass rate."""

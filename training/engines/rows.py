@@ -54,7 +54,7 @@ class Rows:
     """The state of all running sequences. A row's tokens are prompt and response: column i is token i."""
 
     def __init__(self, slots: int, columns: int, seed: int) -> None:
-        self._random = random.Random(seed)  # of requests that bring no seed
+        self._random = random.Random(seed)  # nosec B311  # of requests that bring no seed
         self.slots, self.columns = slots, columns
         self.jobs: list[Job] = []
         self.tokens = np.zeros((slots, columns), np.int64)

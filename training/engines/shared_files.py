@@ -10,7 +10,7 @@ from typing import Any
 
 from training.transfer import Bucket
 
-SHARED_MEMORY = Path("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")  # nosec B108  # the kernel's folder of shared memory
 
 
 @contextmanager

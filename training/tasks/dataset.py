@@ -118,7 +118,7 @@ class DatasetTask(BaseModel):
     def training_prompts(self, seed: int) -> Sequence[Prompt]:
         """All training prompts, shuffled by `seed`."""
         prompts = list(self._split.training)
-        Random(seed).shuffle(prompts)
+        Random(seed).shuffle(prompts)  # nosec B311  # drawn anew from a seed, kept from nobody
         return prompts
 
     def held_out_prompts(self, count: int) -> Sequence[Prompt]:

@@ -87,7 +87,7 @@ class Mixture(BaseModel):
         epoch = min(len(pools[part.title]) / part.weight for part in self.parts)
         counts = {part.title: max(1, int(part.weight * epoch + 1e-9)) for part in self.parts}
         order = [name for name, count in counts.items() for _ in range(count)]
-        Random(f"mixture/{seed}").shuffle(order)
+        Random(f"mixture/{seed}").shuffle(order)  # nosec B311  # drawn anew from a seed, kept from nobody
         taken = {name: iter(pool) for name, pool in pools.items()}
         return [next(taken[name]) for name in order]
 

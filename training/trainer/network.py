@@ -20,7 +20,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 def load_network(folder: Path, device: str = "cpu") -> PreTrainedModel:
     """The model with float32 weights. The optimiser updates these; lower precision is a matter of autocast."""
-    model: Any = AutoModelForCausalLM.from_pretrained(
+    model: Any = AutoModelForCausalLM.from_pretrained(  # nosec B615  # local files only
         folder, dtype=torch.float32, local_files_only=True, attn_implementation="sdpa"
     )
     return model.to(device)

@@ -12,7 +12,7 @@ samples: RewardError says so, and the run ends. So a broken service is noticed a
 import asyncio
 import json
 import os
-import pickle
+import pickle  # nosec B403  # between a process and its own child
 import sys
 from collections import Counter
 from collections.abc import Coroutine, Iterable

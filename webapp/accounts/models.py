@@ -1,5 +1,7 @@
 """People, organisations, projects with their members, and API tokens."""
 
+from datetime import datetime
+
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 
@@ -54,6 +56,36 @@ class Membership(models.Model):
     class Meta:
         db_table = "accounts_project_members"  # the table from before members had roles
         unique_together = [("project", "user")]
+
+
+class Invitation(models.Model):
+    """A link that makes whoever has it a member of one project, once. The link is stored as its SHA-256 only."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="invitations")
+    role = models.CharField(max_length=12, choices=Role.choices)
+    email = models.EmailField(blank=True)
+    digest = models.CharField(max_length=64, unique=True)
+    invited_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, related_name="invitations_made"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True)
+    accepted_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, related_name="invitations_accepted"
+    )
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def state_at(self, moment: datetime) -> str:
+        """ "open", "accepted", "revoked" or "expired"."""
+        if self.accepted_at is not None:
+            return "accepted"
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at <= moment else "open"
 
 
 class Scope(models.TextChoices):

@@ -6,6 +6,8 @@ where the role does not grant what was asked.
 
 from enum import StrEnum
 
+from django.db.models import Exists, OuterRef, Subquery
+
 from webapp.accounts.models import Membership, Organisation, Project, Role, User
 from webapp.errors import Forbidden, NotFound
 
@@ -35,13 +37,14 @@ NEEDED_ROLE: dict[Permission, Role] = {permission: role for role, permission in 
 
 
 def role_in(user: User, project: Project) -> Role | None:
-    """The user's role; None for no member. Owners of the project's organisation are admins. Two queries at most."""
+    """The user's role; None for no member. Owners of the project's organisation are admins. One query."""
     if not user.is_active:
         return None
-    if Organisation.objects.filter(pk=project.organisation_id, owners=user).exists():
-        return Role.ADMIN
-    role = Membership.objects.filter(project=project, user=user).values_list("role", flat=True).first()
-    return Role(role) if role is not None else None
+    owned = Organisation.objects.filter(pk=OuterRef("organisation"), owners=user)
+    member_role = Membership.objects.filter(project=OuterRef("pk"), user=user).values("role")[:1]
+    found = Project.objects.filter(pk=project.pk).values_list(Exists(owned), Subquery(member_role)).first()
+    is_owner, role = found or (False, None)
+    return Role.ADMIN if is_owner else Role(role) if role is not None else None
 
 
 def grants(role: Role | None, permission: Permission) -> bool:

@@ -3,16 +3,19 @@
 import hashlib
 import secrets
 from datetime import timedelta
+from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, Q, Subquery
+from django.db.models import Exists, F, OuterRef, Subquery
 from django.utils import timezone
 
 from webapp.accounts.models import ApiToken, Membership, Organisation, Project, Role, Scope, User
-from webapp.accounts.permissions import Permission, grants, refusal, role_in
+from webapp.accounts.permissions import Permission, grants, refusal, require, role_in
+from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.recipes.services import sync_shipped_recipes
-from webapp.runs.models import Run
+from webapp.runs.models import Run, State
+from webapp.runs.states import ENDED
 
 PERMISSION_OF_SCOPE = {
     Scope.READ: Permission.VIEW,
@@ -22,6 +25,9 @@ PERMISSION_OF_SCOPE = {
 DEFAULT_ORGANISATION = "default"
 DEFAULT_PROJECT = "default"
 TOKEN_PREFIX = "hr_"
+MAX_TOKEN_NAME = 80
+MAX_TOKEN_DAYS = 3650
+RUN_TOKEN_GRACE = timedelta(hours=1)  # after its run's end, for what the trainer's journal still holds
 LAST_USED_RESOLUTION = timedelta(minutes=1)  # so that a busy trainer does not cost a write a request
 
 
@@ -74,12 +80,25 @@ def first_account(username: str) -> str | None:
     return password
 
 
-def create_token(*, user: User | None, project: Project, scope: str, run: Run | None = None) -> str:
+@transaction.atomic
+def create_token(
+    *,
+    user: User | None,
+    project: Project,
+    scope: str,
+    run: Run | None = None,
+    name: str = "",
+    days: int | None = None,
+) -> str:
     """A new API token. The raw token is returned here and never again: only its SHA-256 is stored.
 
-    With `run` it may report that one run and nothing else. Raises InvalidInput for an unknown scope or a user
-    who is no member of the project.
+    It opens its project for `days` days, or until it is revoked. With `run` it may report that one run and nothing
+    else, and dies with it. Raises InvalidInput (name, days, scope, user) for what cannot be used, a scope that the
+    user's role does not reach, and a user who is no member of the project.
     """
+    name = _token_name(name)
+    if days is not None and not 1 <= days <= MAX_TOKEN_DAYS:
+        raise InvalidInput("days", f"days must be from 1 to {MAX_TOKEN_DAYS:,}.")
     if scope not in Scope.values:
         raise InvalidInput("scope", f"scope must be one of {', '.join(Scope.values)}.")
     if user is not None:
@@ -89,8 +108,27 @@ def create_token(*, user: User | None, project: Project, scope: str, run: Run | 
         if not grants(role, wanted):
             raise InvalidInput("scope", refusal(role, wanted))
     raw = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    ApiToken.objects.create(user=user, project=project, run=run, scope=scope, digest=digest(raw))
+    expires_at = None if days is None else timezone.now() + timedelta(days=days)
+    token = ApiToken.objects.create(
+        user=user, project=project, run=run, scope=scope, name=name, expires_at=expires_at, digest=digest(raw)
+    )
+    if user is not None:  # a job's own token is part of its launch
+        until = expires_at.isoformat() if expires_at else None
+        _record("token.created", token, actor=user, scope=scope, expires_at=until)
     return raw
+
+
+def _token_name(name: str) -> str:
+    text = " ".join(name.split())
+    if len(text) > MAX_TOKEN_NAME or not text.isprintable():
+        raise InvalidInput(
+            "name", f"name must have at most {MAX_TOKEN_NAME} characters, all of them printable."
+        )
+    return text
+
+
+def _record(verb: str, token: ApiToken, *, actor: User | None, **detail: Any) -> None:
+    record(verb, actor=actor, project=token.project, kind="token", key=token.pk, name=token.name, **detail)
 
 
 def digest(raw: str) -> str:
@@ -99,34 +137,68 @@ def digest(raw: str) -> str:
 
 
 def authenticate(raw: str) -> ApiToken | None:
-    """The token with its project, user, run and `role` (its owner's today; None of a run's token). One query.
+    """The token with its project, user and `role` (its owner's today; None of a run's token). One query.
 
-    None where it is unknown, revoked, expired, or its owner is no member any more.
+    None where it is unknown or dead (`why_dead`).
     """
-    owns = Organisation.objects.filter(pk=OuterRef("project__organisation"), owners=OuterRef("user"))
-    role = Membership.objects.filter(project=OuterRef("project"), user=OuterRef("user")).values("role")[:1]
-    user_may = Q(user=None) | Q(user__is_active=True) & (Q(owned=True) | Q(member_role__isnull=False))
-    in_time = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-    token = (
-        ApiToken.objects.annotate(owned=Exists(owns), member_role=Subquery(role))
-        .filter(user_may, in_time, digest=digest(raw), revoked_at=None)
-        .select_related("project", "user")
-        .first()
-    )
-    if token is None:
+    token = find_token(raw)
+    if token is None or why_dead(token):
         return None
-    if token.user_id is not None:
-        token.role = Role.ADMIN if token.owned else Role(token.member_role)
-    _note_use(token)
+    note_use(token)
     return token
 
 
-def _note_use(token: ApiToken) -> None:
+def find_token(raw: str) -> ApiToken | None:
+    """The token of this text, dead or alive, with its project, user, `role`, and how its run stands. One query."""
+    owns = Organisation.objects.filter(pk=OuterRef("project__organisation"), owners=OuterRef("user"))
+    role = Membership.objects.filter(project=OuterRef("project"), user=OuterRef("user")).values("role")[:1]
+    token = (
+        ApiToken.objects.annotate(
+            owned=Exists(owns), member_role=Subquery(role),
+            run_state=F("run__state"), run_ended_at=F("run__ended_at"),
+        )
+        .filter(digest=digest(raw))
+        .select_related("project", "user")
+        .first()
+    )  # fmt: skip
+    if token is not None and token.user_id is not None:
+        token.role = Role.ADMIN if token.owned else Role(token.member_role) if token.member_role else None
+    return token
+
+
+def why_dead(token: ApiToken) -> str:
+    """Why a token of `find_token` opens nothing any more, in a sentence; empty where it does.
+
+    A run's own token ends an hour after its run, so that a late journal still arrives; a lost run may come back.
+    """
+    now = timezone.now()
+    if token.revoked_at is not None:
+        return "This token was revoked."
+    if token.expires_at is not None and token.expires_at <= now:
+        return f"This token expired on {token.expires_at:%-d %B %Y, %H:%M} UTC."
+    if token.user is not None and (not token.user.is_active or token.role is None):
+        return "The owner of this token is no member of its project any more."
+    state, ended_at = getattr(token, "run_state", None), getattr(token, "run_ended_at", None)
+    if state in ENDED - {State.LOST} and (ended_at is None or ended_at + RUN_TOKEN_GRACE <= now):
+        return f"This token could only report run {token.run_id}, which has ended."
+    return ""
+
+
+def note_use(token: ApiToken) -> None:
+    """Remember that the token was used, once a minute."""
     now = timezone.now()
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_RESOLUTION:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
 
 
-def revoke_token(token: ApiToken) -> None:
-    """From now on the token opens nothing. Safe to repeat."""
-    ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
+@transaction.atomic
+def revoke_token(token: ApiToken, *, user: User | None = None) -> None:
+    """From now on the token opens nothing. Safe to repeat. `user` is who revokes it: its owner, or an admin.
+
+    Raises Forbidden or NotFound for another member's token without ADMIN.
+    """
+    if user is not None and user.pk != token.user_id:
+        require(user, token.project, Permission.ADMIN)
+    if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now()):
+        owner = token.user.get_username() if token.user is not None else None
+        _record("token.revoked", token, actor=user, owner=owner)

@@ -5,7 +5,9 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, path, re_path
 from ninja import NinjaAPI
 
-from webapp.api import curves, predictions, problems, recipes, runs, studies
+from webapp.api import alerts, curves, predictions, problems, recipes, runs, studies
+from webapp.api import decisions as decision_log
+from webapp.api.auth import NOBODY
 from webapp.api.health import healthz
 from webapp.api.parsing import StrictJson
 from webapp.api.schemas import ErrorBody
@@ -41,12 +43,15 @@ api = HeadroomApi(
     urls_namespace="api",
     docs_url=None,  # its page would load scripts from a CDN
     parser=StrictJson(),
+    auth=NOBODY,  # until an endpoint names the scope that opens it
 )
 problems.install(api)
 api.add_router("/recipes", recipes.router)
 api.add_router("/runs", runs.router)
 api.add_router("/studies", studies.router)
 api.add_router("/predictions", predictions.router)
+api.add_router("/alerts", alerts.router)
+api.add_router("/decisions", decision_log.router)
 api.add_router("", curves.router)
 
 

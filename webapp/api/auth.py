@@ -7,7 +7,7 @@ from ninja.security import HttpBearer
 
 from webapp.accounts.models import ApiToken, Project, Scope
 from webapp.accounts.permissions import grants, refusal
-from webapp.accounts.services import PERMISSION_OF_SCOPE, authenticate
+from webapp.accounts.services import PERMISSION_OF_SCOPE, find_token, note_use, why_dead
 from webapp.errors import Forbidden, InvalidInput, NotFound, Unauthorized
 from webapp.runs.models import Run
 from webapp.runs.selectors import run_by_id
@@ -30,20 +30,35 @@ class BearerToken(HttpBearer):
         self.run_token = run_token
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiToken:
-        found = authenticate(token.strip())
-        if found is None:
-            raise Unauthorized("This token is unknown, expired or revoked.")
+        found = find_token(token.strip())
+        why = "This token is unknown." if found is None else why_dead(found)
+        if found is None or why:
+            raise Unauthorized(why)
+        note_use(found)
         if found.run_id is not None and not self.run_token:
             raise Forbidden(f"This token can only report run {found.run_id}.")
-        if LEVELS[Scope(found.scope)] < LEVELS[self.scope]:
-            raise Forbidden(f"This needs a token with the scope {self.scope}; this one has {found.scope}.")
-        wanted = PERMISSION_OF_SCOPE[self.scope]
-        if found.role is not None and not grants(found.role, wanted):
-            raise Forbidden(refusal(found.role, wanted))
+        check_scope(found, self.scope)
         refuse_nul(request)
         return found
 
 
+def check_scope(token: ApiToken, scope: Scope) -> None:
+    """Raises Forbidden unless both the token's scope and the role of its owner, as it is today, reach this far."""
+    if LEVELS[Scope(token.scope)] < LEVELS[scope]:
+        raise Forbidden(f"This needs a token with the scope {scope}; this one has {token.scope}.")
+    wanted = PERMISSION_OF_SCOPE[scope]
+    if token.role is not None and not grants(token.role, wanted):
+        raise Forbidden(refusal(token.role, wanted))
+
+
+class Unstated(HttpBearer):
+    """What an endpoint gets that names nobody: it is closed to every token."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> ApiToken:
+        raise Forbidden("No token opens this address: it does not say which scope it needs.")
+
+
+NOBODY = Unstated()
 READ = BearerToken(Scope.READ)
 READ_RUN = BearerToken(Scope.READ, run_token=True)
 WRITE = BearerToken(Scope.WRITE)

@@ -9,12 +9,22 @@ from training.records import Record
 from webapp.accounts.models import Scope
 from webapp.alarms.services import current_alarms
 from webapp.api import schemas
-from webapp.api.auth import LAUNCH, READ, READ_RUN, WRITE, WRITE_RUN, ApiRequest, project_of, run_of
+from webapp.api.auth import (
+    LAUNCH,
+    READ,
+    READ_RUN,
+    WRITE,
+    WRITE_RUN,
+    ApiRequest,
+    check_scope,
+    project_of,
+    run_of,
+)
 from webapp.api.paging import page
 from webapp.api.payloads import record_payload, run_detail, run_payload
 from webapp.api.records import BATCH_BODY, parse_batch
 from webapp.api.schemas import FinishBody, PageQuery, RunBody, RunQuery, StartBody, TrackBody
-from webapp.errors import Forbidden, InvalidInput
+from webapp.errors import InvalidInput
 from webapp.runs import ingest, launch, lifecycle, selectors
 from webapp.runs.filtering import narrow
 from webapp.runs.models import Run
@@ -57,8 +67,7 @@ def create_run(
 
 def _launch(request: ApiRequest, body: schemas.LaunchBody, key: str | None) -> launch.Launched:
     token = request.auth
-    if token.scope != Scope.LAUNCH:
-        raise Forbidden(f"This needs a token with the scope launch; this one has {token.scope}.")
+    check_scope(token, Scope.LAUNCH)
     fields = body.model_dump(exclude={"tracked"})
     return launch.launch_run_once(user=token.user, project=token.project, idempotency_key=key, **fields)
 

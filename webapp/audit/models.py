@@ -24,4 +24,10 @@ class Event(models.Model):
     at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        indexes = [models.Index(fields=["project", "-id"], name="audit_newest")]
+        indexes = [  # newest first; by time, so that a span of days is found as quickly as the newest page
+            models.Index(fields=["project", "-at", "-id"], name="audit_newest"),
+            models.Index(fields=["organisation", "-at", "-id"], name="audit_newest_of_organisation"),
+            models.Index(fields=["project", "verb", "-at", "-id"], name="audit_by_verb"),
+            models.Index(fields=["project", "actor_name", "-at", "-id"], name="audit_by_actor"),
+            models.Index(fields=["project", "object_id", "-at", "-id"], name="audit_by_object"),
+        ]

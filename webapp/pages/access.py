@@ -21,7 +21,7 @@ SESSION_KEY = "project"
 
 
 def signed_in(request: HttpRequest) -> User:
-    """The user of a page behind `login_required`."""
+    """The user of a page that needs one: `webapp.pages.doors` lets nobody else through to it."""
     return cast(User, request.user)
 
 
@@ -60,6 +60,12 @@ def allow(request: HttpRequest, project: Project, permission: Permission | None 
     if not grants(role, wanted):
         raise PermissionDenied(refusal(role, wanted))
     request._granted = GRANTS[role]  # type: ignore[attr-defined]
+    request._asked = True  # type: ignore[attr-defined]
+
+
+def has_asked(request: HttpRequest) -> bool:
+    """Whether `allow` let this request pass: a page of a project that answers without is a mistake of ours."""
+    return getattr(request, "_asked", False)
 
 
 def granted(request: HttpRequest) -> frozenset[Permission]:
@@ -68,6 +74,12 @@ def granted(request: HttpRequest) -> frozenset[Permission]:
         role = role_of(request, chosen_project(request))
         request._granted = GRANTS[role] if role else frozenset()  # type: ignore[attr-defined]
     return request._granted  # type: ignore[attr-defined]
+
+
+def granted_here(request: HttpRequest) -> frozenset[Permission]:
+    """What the reader may do in the chosen project: for links that lead there from pages of another project."""
+    role = role_of(request, chosen_project(request))
+    return GRANTS[role] if role else frozenset()
 
 
 def current_project(request: HttpRequest) -> Project:

@@ -13,3 +13,9 @@ def age_words(moment: datetime, now: datetime | None = None) -> str:
     if minutes < 60:
         return f"{minutes} min"
     return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // 1440} d"
+
+
+def ago_words(moment: datetime, now: datetime | None = None) -> str:
+    """As a sentence says it: "just now", "12 min ago"."""
+    words = age_words(moment, now)
+    return words if words == "just now" else f"{words} ago"

@@ -1,6 +1,7 @@
 """Configurations as pages show them: grouped settings, YAML, and what changed between two of them. Pure functions."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -47,6 +48,18 @@ def scalar(value: Any) -> str:
     """A value on one line, as YAML writes it."""
     if isinstance(value, str):
         return value
+    if isinstance(value, bool | int | float | None):
+        return _plain(type(value).__name__, value)
+    return _dumped(value)
+
+
+@lru_cache(maxsize=4096)
+def _plain(kind: str, value: float | None) -> str:
+    """A number, truth or nothing: a table of a hundred runs asks for the same few often. 1, 1.0 and True differ."""
+    return _dumped(value)
+
+
+def _dumped(value: Any) -> str:
     return yaml.safe_dump(value, default_flow_style=True, width=10_000).removesuffix("...\n").strip()
 
 

@@ -8,7 +8,8 @@ from django.urls import reverse
 
 from webapp.accounts.models import Project
 from webapp.accounts.permissions import Permission
-from webapp.pages.access import chosen_project, granted, projects_of
+from webapp.alerts.selectors import unread_count
+from webapp.pages.access import chosen_project, granted, granted_here, projects_of
 from webapp.predictions.selectors import awaiting_review
 from webapp.recipes.models import Recipe
 from webapp.runs.models import Run
@@ -23,6 +24,8 @@ PAGES = (
     ("planner", "Planner", {"planner"}),
     ("predictions", "Predictions", {"predictions", "prediction", "new-prediction", "calibration"}),
     ("recipes", "Recipes", {"recipes", "recipe", "new-revision"}),
+    ("decisions", "Decisions", {"decisions", "decision", "new-decision"}),
+    ("reports", "Reports", {"reports", "report", "edit-report", "report-history", "report-links"}),
 )
 
 # After `g`: the pages that a key leads to, wherever one is (static/js/keys.js reads them off the navigation).
@@ -35,6 +38,8 @@ KEYS = {
     "planner": "p",
     "predictions": "f",
     "recipes": "e",
+    "decisions": "d",
+    "reports": "w",
 }
 
 
@@ -64,8 +69,14 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         for name, title, names in PAGES
     ]
     return {
-        "navigation": {"items": items, "projects": projects_of(request), "project": project},
+        "navigation": {
+            "items": items,
+            "projects": projects_of(request),
+            "project": project,
+            "may_launch": Permission.LAUNCH in granted_here(request),
+        },
         "may": may_of(request),
+        "unread_notices": unread_count(request.user),
     }
 
 

@@ -1,5 +1,6 @@
 """Forms: they hold values and errors for the pages. What is right or wrong is decided by the services."""
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -7,7 +8,9 @@ from django import forms
 from django.contrib.auth.forms import AuthenticationForm
 from django.urls import reverse
 
-from webapp.accounts.models import Scope
+from webapp.accounts.models import Role, Scope
+from webapp.accounts.permissions import grants
+from webapp.accounts.services import PERMISSION_OF_SCOPE
 from webapp.runs import launch_seeds
 from webapp.runs.launch import MAX_SEED
 
@@ -36,18 +39,48 @@ class SignInForm(AuthenticationForm):
     }
 
 
-class TokenForm(forms.Form):
-    """A new API token."""
+SCOPES = (
+    (Scope.READ, "read: look at runs, curves and fits"),
+    (Scope.WRITE, "write: also report records of runs"),
+    (Scope.LAUNCH, "launch: also launch, stop and resume runs"),
+)
+TOKEN_DAYS = {"30": "30 days", "90": "90 days", "365": "1 year", "never": "until it is revoked"}
+DEFAULT_TOKEN_DAYS = "90"
 
-    scope = forms.ChoiceField(
-        choices=[
-            (Scope.READ, "read: look at runs, curves and fits"),
-            (Scope.WRITE, "write: also report records of runs"),
-            (Scope.LAUNCH, "launch: also launch, stop and resume runs"),
-        ],
-        label="May do",
-        help_text="Each includes what is above it. Give the least that will do.",
+
+class TokenForm(forms.Form):
+    """A new API token, of one of these projects (slug -> role), with what the role allows."""
+
+    name = forms.CharField(
+        max_length=80, required=False, label="Name", help_text="What it is for, such as trainer on node 3."
     )
+    project = forms.ChoiceField(required=False, help_text="The only project that it opens.")
+    scope = forms.ChoiceField(
+        label="May do", help_text="Each includes what is above it. Give the least that will do."
+    )
+    days = forms.ChoiceField(
+        label="Valid for",
+        required=False,
+        choices=list(TOKEN_DAYS.items()),
+        help_text="A token that is not used any more should end by itself.",
+    )
+
+    def __init__(self, data: Any = None, *, projects: Mapping[str, tuple[str, Role]], current: str) -> None:
+        super().__init__(data, initial={"project": current, "days": DEFAULT_TOKEN_DAYS})
+        self.fields["project"].choices = [(slug, name) for slug, (name, _) in projects.items()]  # type: ignore[attr-defined]
+        if len(projects) == 1:
+            self.fields["project"].widget = forms.HiddenInput()
+        roles = [role for _, role in projects.values()]
+        self.fields["scope"].choices = [  # type: ignore[attr-defined]
+            (scope, words)
+            for scope, words in SCOPES
+            if any(grants(role, PERMISSION_OF_SCOPE[scope]) for role in roles)
+        ]
+
+    def days_or_none(self) -> int | None:
+        """How many days it shall open the project; None: until it is revoked."""
+        text = self.cleaned_data["days"] or DEFAULT_TOKEN_DAYS
+        return None if text == "never" else int(text)
 
 
 class ShareForm(forms.Form):
@@ -65,7 +98,7 @@ class ShareForm(forms.Form):
             (30, "for 30 days"),
             (365, "for a year"),
         ],
-        help_text="Any member of the project can close it before, on the page of shared links.",
+        help_text="Any contributor of the project can close it before, on the page of shared links.",
     )
 
 

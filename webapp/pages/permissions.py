@@ -21,20 +21,36 @@ class Need:
     write: Permission | None = None
 
 
+# Nobody need be signed in: the sign-in itself, what a link opens to whoever has it, and the server's own health.
+PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz"}
 # Nobody need be signed in: the sign-in itself, and what a link opens to whoever has it.
 PUBLIC = {"sign-in", "shared", "shared-picture", "embed"}
+PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
+PUBLIC |= {"shared-report"}
 # Signed in is enough: nothing of a project is read or changed.
+ACCOUNT = {"sign-out", "alive", "components"}
 ACCOUNT = {"sign-out", "alive", "components", "choose-project"}
+# The steps of signing in, and one's own account.
+PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
+ACCOUNT |= {"profile", "change-password", "two-factor", "two-factor-off", "recovery-codes"}
+ACCOUNT |= {"end-other-sessions", "end-session", "link-identity", "unlink-identity"}
+ACCOUNT |= {
+    "notices",
+    "notices-bell",
+    "notices-unread",
+    "notices-read",
+}  # a person's own, in whatever project
 # In a project.
 NEEDS: dict[str, Need] = {
+    "choose-project": Need(write=VIEW),
     "overview": Need(VIEW),
     "runs": Need(VIEW),
     "runs-complete": Need(VIEW),
     "runs-bulk": Need(VIEW, CONTRIBUTE),  # stopping and archiving ask for more: `webapp.runs.bulk`
-    "runs-save-view": Need(write=VIEW),
+    "runs-save-view": Need(write=VIEW),  # one's own; sharing it asks for more: `webapp.savedviews.services`
     "runs-change-view": Need(write=VIEW),
     "launch": Need(LAUNCH, LAUNCH),
-    "launch-check": Need(LAUNCH, LAUNCH),
+    "launch-check": Need(write=LAUNCH),
     "run": Need(VIEW),
     "run-figure": Need(VIEW),
     "run-log": Need(VIEW),
@@ -47,9 +63,11 @@ NEEDS: dict[str, Need] = {
     "leaderboard": Need(VIEW),
     "leaderboard-csv": Need(VIEW),
     "leaderboard-efficiency": Need(VIEW),
+    "leaderboard-group": Need(VIEW),
+    "leaderboard-evidence": Need(VIEW),
     "studies": Need(VIEW),
     "new-study": Need(LAUNCH, LAUNCH),
-    "study-preview": Need(LAUNCH, LAUNCH),
+    "study-preview": Need(LAUNCH),
     "study": Need(VIEW),
     "study-state": Need(VIEW),
     "study-csv": Need(VIEW),
@@ -73,17 +91,73 @@ NEEDS: dict[str, Need] = {
     "recipes": Need(VIEW),
     "recipe": Need(VIEW),
     "new-revision": Need(CONTRIBUTE, CONTRIBUTE),
-    "revision-hints": Need(CONTRIBUTE, CONTRIBUTE),
+    "revision-hints": Need(write=CONTRIBUTE),
     "shares": Need(VIEW),
     "new-share": Need(CONTRIBUTE, CONTRIBUTE),
     "revoke-share": Need(write=CONTRIBUTE),
+    "alerts": Need(VIEW),
+    "new-alert-rule": Need(VIEW, VIEW),  # rules and channels of the project ask for ADMIN: `webapp.alerts`
+    "alert-check": Need(VIEW),
+    "alert-rule": Need(VIEW, VIEW),
+    "alert-turn-rule": Need(write=VIEW),
+    "alert-delete-rule": Need(write=VIEW),
+    "new-alert-channel": Need(VIEW, VIEW),  # hooks ask for CONTRIBUTE
+    "alert-channel": Need(VIEW, VIEW),
+    "alert-test-channel": Need(write=VIEW),
+    "alert-resume-channel": Need(write=VIEW),
+    "alert-delete-channel": Need(write=VIEW),
+    "alert-preferences": Need(VIEW, VIEW),
+    "decisions": Need(VIEW),
+    "decisions-csv": Need(VIEW),
+    "new-decision": Need(CONTRIBUTE, CONTRIBUTE),
+    "decision": Need(VIEW),
+    "decision-note": Need(write=CONTRIBUTE),
+    "reports": Need(VIEW),
+    "new-report": Need(write=CONTRIBUTE),
+    "report-block": Need(CONTRIBUTE),
+    "report": Need(VIEW),  # what was never published is read by those who may write
+    "edit-report": Need(CONTRIBUTE),
+    "save-report": Need(write=CONTRIBUTE),
+    "preview-report": Need(write=CONTRIBUTE),
+    "publish-report": Need(write=CONTRIBUTE),
+    "unpublish-report": Need(write=CONTRIBUTE),  # its authors and admins only
+    "archive-report": Need(write=CONTRIBUTE),  # its authors and admins only
+    "report-history": Need(CONTRIBUTE),
+    "report-html": Need(VIEW),
+    "report-pdf": Need(VIEW),
+    "report-links": Need(CONTRIBUTE, CONTRIBUTE),
+    "revoke-report-link": Need(write=CONTRIBUTE),
     "palette": Need(VIEW),
+    "members": Need(VIEW, ADMIN),
+    "member-role": Need(write=ADMIN),
+    "remove-member": Need(write=ADMIN),
+    "leave-project": Need(write=VIEW),
+    "revoke-invitation": Need(write=ADMIN),
+    "project-settings": Need(ADMIN, ADMIN),
+    "set-secret": Need(write=ADMIN),
+    "delete-secret": Need(write=ADMIN),
+    "organisation": Need(VIEW),
+    "new-project": Need(write=ADMIN),  # and owner of the organisation: OWNERS
+    "rename-organisation": Need(write=ADMIN),
+    "add-owner": Need(write=ADMIN),
+    "remove-owner": Need(write=ADMIN),
+    "audit": Need(ADMIN),
+    "audit-csv": Need(ADMIN),
+    "audit-jsonl": Need(ADMIN),
     "tokens": Need(VIEW, VIEW),
-    "revoke-token": Need(write=VIEW),
+    "revoke-token": Need(write=VIEW),  # one's own; that of another member asks for ADMIN
 }
+
+# Beyond the permission in a project: only owners of the organisation (`webapp.accounts.organisations.require_owner`).
+OWNERS = {"new-project", "rename-organisation", "add-owner", "remove-owner"}
 
 
 def needed(url_name: str, method: str) -> Permission | None:
     """The permission that a request needs in the project it touches; None: nothing grants it."""
     need = NEEDS.get(url_name, Need())
-    return need.read if method in ("GET", "HEAD") else need.write
+    return {"GET": need.read, "HEAD": need.read, "POST": need.write}.get(method)
+
+
+def methods_of(url_name: str) -> list[str]:
+    """The methods that an address of NEEDS takes."""
+    return [method for method in ("GET", "HEAD", "POST") if needed(url_name, method) is not None]

@@ -11,8 +11,10 @@ from django.db.models import Max
 from training.recipe import Recipe as RecipeConfig
 from training.recipe import RecipeError, content_hash, load_recipe, parse_recipe, recipe_names
 from webapp.accounts.models import Project, User
+from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.recipes.models import Recipe, Revision
+from webapp.recipes.places import outside_data, words_on
 
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,78}[a-z0-9])?")
 SHIPPED = "shipped with Headroom"
@@ -46,6 +48,7 @@ def create_recipe(
     except IntegrityError as error:
         raise Conflict(f"There is already a recipe {slug}.", field="slug") from error
     _append(recipe, parsed, message, user)
+    record("recipe.created", actor=user, project=project, kind="recipe", key=recipe.slug, name=recipe.name)
     return recipe
 
 
@@ -64,16 +67,25 @@ def add_revision_once(
     """
     parsed = parse_config(config)
     Recipe.objects.select_for_update().get(pk=recipe.pk)  # numbers are given one at a time
-    return _append(recipe, parsed, message, user)
+    revision, is_new = _append(recipe, parsed, message, user)
+    if is_new:
+        record(
+            "recipe.revised", actor=user, project=recipe.project, kind="recipe", key=recipe.slug, name=recipe.name,
+            revision=revision.number,
+        )  # fmt: skip
+    return revision, is_new
 
 
 def parse_config(config: Mapping[str, Any]) -> RecipeConfig:
     """The configuration, checked. Raises InvalidInput naming the field under "config"."""
     try:
-        return parse_recipe(config)
+        parsed = parse_recipe(config)
     except RecipeError as error:
         field = f"config.{error.field}" if error.field else "config"
         raise InvalidInput(field, f"{field}: {error.reason}.") from error
+    if option := outside_data(parsed.task.options):
+        raise InvalidInput("config.task.options", f"config.task.options: {words_on(option)}.")
+    return parsed
 
 
 def _append(recipe: Recipe, parsed: RecipeConfig, message: str, user: User | None) -> tuple[Revision, bool]:

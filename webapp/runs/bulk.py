@@ -12,13 +12,16 @@ from django.db.models import F
 from django.utils import timezone
 
 from webapp.accounts.models import Project, User
-from webapp.errors import Conflict, Forbidden, InvalidInput
+from webapp.accounts.permissions import Permission, require
+from webapp.audit.services import record_each
+from webapp.errors import Conflict, InvalidInput
 from webapp.runs import launch, lifecycle
 from webapp.runs.models import BulkAction, Run, State
 from webapp.runs.states import ENDED
 
 ACTIONS = ("stop", "resume", "tag", "untag", "archive", "unarchive")
 NEEDS_TAG = ("tag", "untag")
+NEEDS = {action: Permission.CONTRIBUTE if action in NEEDS_TAG else Permission.LAUNCH for action in ACTIONS}
 DONE = ("stopped", "resumed", "tagged", "untagged", "archived", "unarchived")  # what is told first
 MAX_ONE_BY_ONE = 200  # runs stopped or resumed at a time
 MAX_RUNS = 10_000
@@ -57,24 +60,36 @@ def act(
     """Do it to each run, once: the same key again is the same action, and nothing more is done.
 
     Runs that are not of this project are reported as not found. All of it is one transaction. Raises InvalidInput
-    (action, runs, tag, key), Forbidden for a user who is no member, and Conflict where the key was used for another
-    action.
+    (action, runs, tag, key), NotFound for a user who is no member, Forbidden for too low a role (`NEEDS`), and Conflict
+    where the key was used for another action.
     """
     ids = _checked(action, run_ids, key)
     tag = clean_tag(tag) if action in NEEDS_TAG else ""
-    if not project.members.filter(pk=user.pk).exists():
-        raise Forbidden("Only members of the project can do this.")
+    require(user, project, NEEDS[action])
     try:
         with transaction.atomic():
             row = BulkAction.objects.create(project=project, user=user, key=key, action=action, tag=tag)
             found = Run.objects.select_for_update().filter(project=project, pk__in=ids)
             runs = list(found.defer("config").order_by("pk"))
+            for run in runs:
+                run.project = project
             outcomes = _DO[action](runs, user, tag)
+            _record(row, runs, outcomes)
             row.outcomes = _told(ids, runs, outcomes)
             row.save(update_fields=["outcomes"])
             return row
     except IntegrityError:
         return _known(project, key, action, tag)
+
+
+def _record(row: BulkAction, runs: Sequence[Run], outcomes: dict[str, Outcome]) -> None:
+    """An event for each run that was changed; stops and resumes have theirs from the services that do them."""
+    if row.action in ("stop", "resume"):
+        return
+    phrase = DONE[ACTIONS.index(row.action)]
+    changed = [(run.pk, run.name) for run in runs if outcomes[run.pk].phrase == phrase]
+    detail = {"bulk": row.pk} | ({"tag": row.tag} if row.tag else {})
+    record_each(f"run.{phrase}", actor=row.user, project=row.project, kind="run", things=changed, **detail)
 
 
 def clean_tag(tag: str) -> str:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,16 @@ from stack import environment
 from training.recipe import RecipeError, resolve
 from webapp import nudge
 from webapp.accounts.models import Project, Scope, User
+from webapp.accounts.permissions import Permission, require
 from webapp.accounts.services import create_token
+from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.recipes.models import Revision
 from webapp.recipes.selectors import find_revision
 from webapp.recipes.services import parse_config
 from webapp.runs.models import Dispatch, IdempotencyKey, Point, Run, State
 from webapp.runs.states import ENDED, new_attempt, queue_next_attempt
+from webapp.secrets.services import hand_to_job
 from worker import names
 
 MAX_SEED = 2**31 - 1
@@ -45,14 +48,21 @@ class Launched:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """What the worker hands to Ray Jobs. `token` goes into `run_dir/token`, mode 0600, never into `env`."""
+    """What the worker hands to Ray Jobs. `token` goes into `run_dir/token`, mode 0600, never into `env`; so do
+    `secrets` (name -> value), into `secrets_path`."""
 
     run_dir: Path
     recipe: dict[str, Any]
     submission_id: str
     env: dict[str, str]
     resume: bool
-    token: str
+    token: str = field(repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def secrets_path(self) -> Path:
+        """Each attempt has a file of its own; its driver deletes it."""
+        return self.run_dir / f"{self.submission_id}.secrets.json"
 
 
 def launch_run(**request: Any) -> Run:
@@ -75,9 +85,12 @@ def launch_run_once(
 ) -> Launched:
     """Store a run, its first attempt and its dispatch row in one transaction, and nudge the worker.
 
-    Raises InvalidInput (fields recipe, revision, task, model, seed, budget_hours, name) and Conflict where the
-    Idempotency-Key was used for another request. On an error nothing is stored.
+    `user` None is the installation itself; a person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput
+    (fields recipe, revision, task, model, seed, budget_hours, name) and Conflict where the Idempotency-Key was used for
+    another request. On an error nothing is stored.
     """
+    if user is not None:
+        require(user, project, Permission.LAUNCH)
     body = {
         "recipe": recipe,
         "revision": revision,
@@ -104,6 +117,7 @@ def launch_run_once(
         )
         new_attempt(run, 1, State.QUEUED)
         _dispatch(run, Dispatch.Kind.SUBMIT, 1)
+        _record("run.launched", run, user, revision=str(found), seed=seed, budget_hours=budget_hours)
         return run
 
     return _once(project, idempotency_key, body, make)
@@ -149,6 +163,7 @@ def track_run_once(
             created_by=user,
         )
         new_attempt(run, 1, State.RUNNING)
+        _record("run.tracked", run, user)
         return run
 
     return _once(project, idempotency_key, body, make)
@@ -158,8 +173,11 @@ def track_run_once(
 def resume_run(run: Run, *, user: User | None) -> Run:
     """Queue the next attempt of an ended run; its driver goes on from the newest checkpoint.
 
-    Raises Conflict where the run has not ended, is tracked, or has spent its budget.
+    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict where the run has not ended, is
+    tracked, or has spent its budget.
     """
+    if user is not None:
+        require(user, run.project, Permission.LAUNCH)
     if run.origin == Run.Origin.TRACKED:
         raise Conflict("This run trains elsewhere; resume it there.")
     if run.state not in ENDED:
@@ -174,6 +192,7 @@ def resume_run(run: Run, *, user: User | None) -> Run:
     if was_lost:  # it may still be training somewhere
         _dispatch(run, Dispatch.Kind.STOP, before)
     _dispatch(run, Dispatch.Kind.SUBMIT, run.attempt_number)
+    _record("run.resumed", run, user, attempt=run.attempt_number)
     return run
 
 
@@ -198,29 +217,44 @@ def resolved_config(
 def job_spec(dispatch: Dispatch) -> JobSpec:
     """What to submit for a claimed dispatch row, with a new token that can report this run and nothing else.
 
-    Raises RuntimeError where nobody has said under which address the cluster reaches this server.
+    Raises RuntimeError where nobody has said under which address the cluster reaches this server, or where a secret
+    of the project cannot be opened.
     """
     run = dispatch.run
     url = settings.HEADROOM_URL or environment.services().web_url
     if not url:
         raise RuntimeError("HEADROOM_URL is not set: the job would not know where to report")
     run_dir = Path(settings.HEADROOM_HOME) / "runs" / run.pk
-    return JobSpec(
-        run_dir=run_dir,
-        recipe=run.config,
-        submission_id=f"run-{run.pk}-a{dispatch.attempt}",
-        env={
-            "HEADROOM_HOME": str(settings.HEADROOM_HOME),
-            "HEADROOM_URL": url,
-            "HEADROOM_TOKEN_FILE": str(run_dir / "token"),
-            "HEADROOM_RUN": run.pk,
-            "HEADROOM_ATTEMPT": str(dispatch.attempt),
-            "PYTHONPATH": str(settings.BASE_DIR),
-            "OMP_NUM_THREADS": CLUSTER_THREADS,
-        },
-        resume=dispatch.attempt > 1,
-        token=create_token(user=None, project=run.project, scope=Scope.WRITE, run=run),
+    return _with_secrets_file(
+        JobSpec(
+            run_dir=run_dir,
+            recipe=run.config,
+            submission_id=f"run-{run.pk}-a{dispatch.attempt}",
+            env={
+                "HEADROOM_HOME": str(settings.HEADROOM_HOME),
+                "HEADROOM_URL": url,
+                "HEADROOM_TOKEN_FILE": str(run_dir / "token"),
+                "HEADROOM_RUN": run.pk,
+                "HEADROOM_ATTEMPT": str(dispatch.attempt),
+                "PYTHONPATH": str(settings.BASE_DIR),
+                "OMP_NUM_THREADS": CLUSTER_THREADS,
+            },
+            resume=dispatch.attempt > 1,
+            token=create_token(user=None, project=run.project, scope=Scope.WRITE, run=run),
+            secrets=hand_to_job(run.project),
+        )
     )
+
+
+def _with_secrets_file(spec: JobSpec) -> JobSpec:
+    """The driver is told of the file's place where there is one; never of its content."""
+    if not spec.secrets:
+        return spec
+    return replace(spec, env=spec.env | {"HEADROOM_SECRETS_FILE": str(spec.secrets_path)})
+
+
+def _record(verb: str, run: Run, user: User | None, **detail: Any) -> None:
+    record(verb, actor=user, project=run.project, kind="run", key=run.pk, name=run.name, **detail)
 
 
 def _dispatch(run: Run, kind: Dispatch.Kind, attempt: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from webapp.accounts.models import Project, User
+from webapp.accounts.permissions import Permission, require
 from webapp.errors import InvalidInput
 from webapp.recipes.models import Revision
 from webapp.recipes.services import add_revision_once
@@ -31,9 +32,12 @@ def launch_seeds(
 ) -> list[Launched]:
     """One run for each seed, of `revision` or, with a `config`, of the recipe's revision that says it: all or none.
 
-    A repeated call with the same key launches nothing again. Raises InvalidInput (fields seeds, config..., and those
-    of `launch_run_once`) and Conflict where the key was used for another request; then nothing is stored.
+    A repeated call with the same key launches nothing again. A person needs LAUNCH: raises Forbidden or NotFound
+    without it, InvalidInput (fields seeds, config..., and those of `launch_run_once`) and Conflict where the key was
+    used for another request; then nothing is stored.
     """
+    if user is not None:
+        require(user, project, Permission.LAUNCH)
     if not 1 <= len(seeds) <= MAX_SEEDS or len(set(seeds)) < len(seeds):
         raise InvalidInput("seeds", f"seeds must be 1 to {MAX_SEEDS} different whole numbers.")
     if config is not None:

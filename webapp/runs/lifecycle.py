@@ -10,9 +10,12 @@ from django.utils import timezone
 
 from webapp import nudge
 from webapp.accounts.models import User
+from webapp.accounts.permissions import Permission, require
+from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.runs.models import Attempt, Dispatch, Run, State
 from webapp.runs.states import ACTIVE, ENDED, bump, move, take_over
+from webapp.secrets.services import redact
 from worker import names
 
 CLAIM = timedelta(seconds=60)
@@ -90,7 +93,7 @@ def dispatch_done(dispatch: Dispatch) -> None:
 @transaction.atomic
 def dispatch_failed(dispatch: Dispatch, error: str, *, retry: bool) -> None:
     """Ray Jobs did not take it. With `retry` it waits a while, doubling up to a minute; else the run has failed."""
-    text = error.replace("\0", "").strip() or "unknown error"
+    text = redact(dispatch.run.project_id, error.replace("\0", "").strip()) or "unknown error"
     if not retry:
         if _close(dispatch, error=text) and dispatch.kind == Dispatch.Kind.SUBMIT:
             move(
@@ -120,8 +123,10 @@ def _close(dispatch: Dispatch, error: str = "") -> bool:
 def cancel_run(run: Run, *, user: User | None) -> Run:
     """Stop the run: at once while it is queued or tracked, else by asking its job to stop. Safe to repeat.
 
-    Raises Conflict where the run has ended otherwise.
+    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict where the run has ended otherwise.
     """
+    if user is not None:
+        require(user, run.project, Permission.LAUNCH)
     attempt = run.attempt_number
     by = f"Cancelled by {user}" if user is not None else "Cancelled"
     direct = {State.QUEUED} if run.origin == Run.Origin.LAUNCHED else {State.RUNNING}
@@ -129,9 +134,11 @@ def cancel_run(run: Run, *, user: User | None) -> Run:
         Dispatch.objects.filter(run=run, attempt=attempt, done_at=None).update(
             done_at=timezone.now(), error="not sent: the run was cancelled"
         )
+        _record_stop(run, user)
     elif move(run, State.STOPPING, attempt=attempt, reason=f"{by}; waits for its job to stop."):
         Dispatch.objects.get_or_create(run=run, attempt=attempt, kind=Dispatch.Kind.STOP)
         nudge.send(names.DISPATCH, run.pk)
+        _record_stop(run, user)
     else:
         run.refresh_from_db()
         if run.state in ENDED - {State.CANCELLED}:
@@ -139,6 +146,10 @@ def cancel_run(run: Run, *, user: User | None) -> Run:
         if run.state not in (State.STOPPING, State.CANCELLED):
             raise Conflict("This run changed its state meanwhile; try again.")
     return run
+
+
+def _record_stop(run: Run, user: User | None) -> None:
+    record("run.stopped", actor=user, project=run.project, kind="run", key=run.pk, name=run.name)
 
 
 # --- what the trainer reports ---------------------------------------------------------------------------------
@@ -177,7 +188,8 @@ def report_finished(run: Run, *, attempt: int, state: str, message: str = "") ->
     if state not in REPORTED_ENDS:
         raise InvalidInput("state", f"state must be one of {', '.join(REPORTED_ENDS)}.")
     ensure_attempts(run, {attempt: "attempt"})
-    if not move(run, State(state), attempt=attempt, reason=message.replace("\0", "")[:10_000]):
+    reason = redact(run.project_id, message.replace("\0", ""))[:10_000]
+    if not move(run, State(state), attempt=attempt, reason=reason):
         ended = Attempt.objects.get(run=run, number=attempt).state
         if ended != state:
             raise Conflict(f"Attempt {attempt} of this run has already ended: {ended}.", field="state")
@@ -216,7 +228,9 @@ def observe_job(
 ) -> None:
     """Bring run and attempt in line with what Ray says of the job (None: Ray does not know it). Safe to repeat."""
     run = Run.objects.get(pk=run_id)
-    text = message.replace("\0", "").strip()
+    text = redact(run.project_id, message.replace("\0", "").strip())
+    if log_tail is not None:
+        log_tail = redact(run.project_id, log_tail.replace("\0", ""))
     _keep_log(run, attempt, log_tail)
     if job_status is None:
         _observe_unknown_job(run, attempt)
@@ -238,7 +252,7 @@ def observe_job(
 def _keep_log(run: Run, attempt: int, log_tail: str | None) -> None:
     if log_tail is None:
         return
-    tail = log_tail.replace("\0", "")[-LOG_TAIL_CHARACTERS:]
+    tail = log_tail[-LOG_TAIL_CHARACTERS:]
     changed = Attempt.objects.filter(run=run, number=attempt).exclude(log_tail=tail).update(log_tail=tail)
     if changed:
         bump(run.pk)

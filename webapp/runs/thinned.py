@@ -29,7 +29,7 @@ CROSS JOIN LATERAL (
     ) AS counted
 ) AS few
 WHERE s.run_id = %(run)s AND s.metric = ANY(%(metrics)s)
-"""
+"""  # nosec B608  # constants; values are parameters
 _CHOSEN = """
 SELECT p.series_id, p.step, p.value, p.attempt, p.seq FROM runs_point AS p
 WHERE p.series_id = ANY(%(long)s) AND {indexed} p.step %% %(stride)s = 0 AND {effective}

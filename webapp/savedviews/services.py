@@ -8,6 +8,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from webapp.accounts.models import Project, User
+from webapp.accounts.permissions import Permission, require
+from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput, NotFound
 from webapp.runs.filtering import compile_filter
 from webapp.savedviews.models import DefaultView, SavedView
@@ -29,14 +31,22 @@ def create_view(
     sort: str = "",
     shared: bool = False,
 ) -> SavedView:
-    """A new view of the user's. Raises InvalidInput (name, filter) and Conflict for a name that is taken."""
+    """A new view of the user's; sharing it needs CONTRIBUTE.
+
+    Raises InvalidInput (name, filter), Conflict for a name that is taken, and Forbidden for a share without the role.
+    """
+    if shared:
+        require(user, project, Permission.CONTRIBUTE)
     name = _clean_name(name)
     fields = {"name": name, "shared": shared} | _content(user, filter, columns, sort)
     if SavedView.objects.filter(project=project, owner=user).count() >= MAX_VIEWS:
         raise InvalidInput(None, f"You have {MAX_VIEWS} views here; delete one first.")
     try:
         with transaction.atomic():
-            return SavedView.objects.create(project=project, owner=user, **fields)
+            view = SavedView.objects.create(project=project, owner=user, **fields)
+            if shared:
+                _record(view.pk, user, project, shared)
+            return view
     except IntegrityError:
         raise _taken(name) from None
 
@@ -60,11 +70,24 @@ def rename_view(view_id: int, *, user: User, project: Project, version: int, nam
     _change(view_id, user, project, version, {"name": _clean_name(name)})
 
 
+@transaction.atomic
 def share_view(view_id: int, *, user: User, project: Project, version: int, shared: bool) -> None:
-    """Show the view to all members, or to its owner alone. Raises NotFound, and Conflict for an old version."""
+    """Show the view to all members (which needs CONTRIBUTE), or to its owner alone.
+
+    Raises NotFound, Conflict for an old version, and Forbidden for a share without the role.
+    """
+    if shared:
+        require(user, project, Permission.CONTRIBUTE)
     _change(view_id, user, project, version, {"shared": shared})
+    _record(view_id, user, project, shared)
     if not shared:  # who opened with it opens with all runs again
         DefaultView.objects.filter(view=view_id).exclude(user=user).delete()
+
+
+def _record(view_id: int, user: User, project: Project, shared: bool) -> None:
+    name = SavedView.objects.filter(pk=view_id).values_list("name", flat=True).get()
+    verb = "view.shared" if shared else "view.unshared"
+    record(verb, actor=user, project=project, kind="view", key=view_id, name=name)
 
 
 def delete_view(view_id: int, *, user: User, project: Project, version: int) -> bool:

@@ -2,11 +2,14 @@
 
 import secrets
 from datetime import timedelta
+from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from webapp.accounts.models import Project, User
 from webapp.accounts.services import digest
+from webapp.audit.services import record
 from webapp.errors import InvalidInput
 from webapp.shares.models import Share
 from webapp.shares.questions import Question
@@ -16,6 +19,7 @@ MAX_DAYS = 3650
 SEEN_RESOLUTION = timedelta(minutes=5)
 
 
+@transaction.atomic
 def create_share(
     *, user: User, project: Project, kind: str, title: str, question: Question, days: int | None
 ) -> str:
@@ -31,16 +35,23 @@ def create_share(
     if days is not None and not 1 <= days <= MAX_DAYS:
         raise InvalidInput("days", f"The number of days must be between 1 and {MAX_DAYS:,}.")
     token = secrets.token_urlsafe(TOKEN_BYTES)
-    Share.objects.create(
+    share = Share.objects.create(
         project=project, created_by=user, kind=kind, title=title, question=question, digest=digest(token),
         expires_at=None if days is None else timezone.now() + timedelta(days=days),
     )  # fmt: skip
+    _record("share.made", share, user, days=days)
     return token
 
 
-def revoke_share(share: Share) -> None:
+@transaction.atomic
+def revoke_share(share: Share, *, user: User | None = None) -> None:
     """From now on the link shows nothing. Safe to repeat."""
-    Share.objects.filter(pk=share.pk, revoked_at=None).update(revoked_at=timezone.now())
+    if Share.objects.filter(pk=share.pk, revoked_at=None).update(revoked_at=timezone.now()):
+        _record("share.closed", share, user)
+
+
+def _record(verb: str, share: Share, user: User | None, **detail: Any) -> None:
+    record(verb, actor=user, project=share.project, kind="share", key=share.pk, name=share.title, **detail)
 
 
 def note_visit(share: Share) -> None:

@@ -5,11 +5,14 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Max
 
 from webapp.accounts.models import Project, User
+from webapp.accounts.permissions import Permission, require
+from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.recipes.models import Recipe, Revision
 from webapp.recipes.services import add_revision_once, create_recipe
@@ -50,9 +53,12 @@ def create_study_once(
 ) -> Created:
     """Store a study with its revisions and launch its runs, all of them or nothing.
 
-    The same key and request give the same study. Raises InvalidInput (name, kind, and the fields of
-    `webapp.studies.planning.plan`) and Conflict where the key was used for another request.
+    The same key and request give the same study. A person needs LAUNCH: raises Forbidden or NotFound without it,
+    InvalidInput (name, kind, and the fields of `webapp.studies.planning.plan`) and Conflict where the key was used for
+    another request.
     """
+    if user is not None:
+        require(user, project, Permission.LAUNCH)
     digest = _digest(name, kind, asked)
     if (known := _known(project, _checked_key(idempotency_key), digest)) is not None:
         return Created(known, created=False)
@@ -95,8 +101,13 @@ def _store(
     )
     for position, variant in enumerate(planned.variants):
         _store_arm(study, position, variant, planned, user)
+    _record("study.created", study, user)
     launch_seeds(study, asked.seeds, user=user)
     return study
+
+
+def _record(verb: str, study: Study, user: User | None, **detail: Any) -> None:
+    record(verb, actor=user, project=study.project, kind="study", key=study.pk, name=study.name, **detail)
 
 
 def _store_arm(study: Study, position: int, variant: Variant, planned: Plan, user: User | None) -> Arm:
@@ -197,8 +208,11 @@ def _slug(text: str) -> str:
 def launch_seeds(study: Study, seeds: Sequence[int], *, user: User | None) -> int:
     """Launch every variant with each of these seeds; what was launched before is left alone. Returns how many are new.
 
-    Raises InvalidInput (field seeds, and those of a launch).
+    A person needs LAUNCH. Raises Forbidden or NotFound without it, and InvalidInput (field seeds, and those of a
+    launch).
     """
+    if user is not None:
+        require(user, study.project, Permission.LAUNCH)
     check_seeds(seeds)
     study = Study.objects.select_for_update().select_related("project").get(pk=study.pk)
     arms = [arm for arm in study.arms.select_related("revision__recipe") if arm.revision and not arm.by_hand]
@@ -212,6 +226,7 @@ def launch_seeds(study: Study, seeds: Sequence[int], *, user: User | None) -> in
         Study.objects.filter(pk=study.pk).update(
             seeds=sorted([*study.seeds, *new_seeds]), version=F("version") + 1
         )
+        _record("study.seeds_launched", study, user, seeds=new_seeds)
     return len(arms) * len(new_seeds)
 
 
@@ -232,7 +247,7 @@ def _launch(study: Study, arm: Arm, seed: int, user: User | None) -> Run:
 
 
 @transaction.atomic
-def add_run(study: Study, run: Run, *, position: int | None = None) -> Arm:
+def add_run(study: Study, run: Run, *, user: User | None = None, position: int | None = None) -> Arm:
     """Put a run of the project into the study: into the variant at `position`, else that of its own revision, else one
     of its own.
 
@@ -248,6 +263,7 @@ def add_run(study: Study, run: Run, *, position: int | None = None) -> Arm:
     arm = _arm_for(study, run, position)
     StudyRun.objects.create(study=study, run=run, arm=arm)
     _bump(study)
+    _record("study.run_added", study, user, run=run.pk)
     return arm
 
 
@@ -276,23 +292,32 @@ def _arm_for(study: Study, run: Run, position: int | None) -> Arm:
 
 
 @transaction.atomic
-def remove_run(study: Study, run: Run) -> None:
+def remove_run(study: Study, run: Run, *, user: User | None = None) -> None:
     """Take a run out of the study; the run itself stays. Safe to repeat."""
     gone, _ = StudyRun.objects.filter(study=study, run=run).delete()
     Arm.objects.filter(study=study, by_hand=True, members=None).delete()
     if gone:
         _bump(study)
+        _record("study.run_removed", study, user, run=run.pk)
 
 
+@transaction.atomic
 def stop_all(study: Study, *, user: User | None) -> int:
-    """Stop every run that has not ended; returns how many were asked to. What ended meanwhile is left alone."""
+    """Stop every run that has not ended; returns how many were asked to. What ended meanwhile is left alone.
+
+    A person needs LAUNCH. Raises Forbidden or NotFound without it.
+    """
+    if user is not None:
+        require(user, study.project, Permission.LAUNCH)
     stopped = 0
-    for run in Run.objects.filter(studies__study=study).exclude(state__in=ENDED):
+    for run in Run.objects.filter(studies__study=study).exclude(state__in=ENDED).select_related("project"):
         try:
             cancel_run(run, user=user)
         except Conflict:
             continue
         stopped += 1
+    if stopped:
+        _record("study.stopped", study, user, runs=stopped)
     return stopped
 
 

@@ -5,13 +5,15 @@ import hashlib
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from tests.members import member
 from webapp.accounts import services
 from webapp.accounts.models import ApiToken, Project, Role
 from webapp.accounts.permissions import role_in
 from webapp.accounts.services import set_role
-from webapp.errors import Conflict, InvalidInput
+from webapp.audit.models import Event
+from webapp.errors import Conflict, Forbidden, InvalidInput
 
 pytestmark = pytest.mark.django_db
 
@@ -115,6 +117,53 @@ def test_the_command_prints_the_token_alone_on_a_line(user, capsys):
 
     (line,) = capsys.readouterr().out.splitlines()
     assert services.authenticate(line).scope == "read"
+
+
+def test_the_commands_token_never_expires_unless_days_are_named(user, capsys):
+    call_command("create_token", "ada")
+    call_command("create_token", "ada", "--days", "7", "--name", "night", "--project", "default")
+
+    forever, week = ApiToken.objects.order_by("pk")
+    assert (forever.scope, forever.expires_at, forever.name) == ("launch", None, "")
+    assert 6.9 < (week.expires_at - timezone.now()).total_seconds() / 86400 < 7
+    assert week.name == "night"
+    assert [len(line.split()) for line in capsys.readouterr().out.splitlines()] == [1, 1]
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "100000"])
+def test_the_command_refuses_days_that_make_no_sense(user, days):
+    with pytest.raises(CommandError, match="days must be from 1"):
+        call_command("create_token", "ada", "--days", days)
+    assert not ApiToken.objects.exists()
+
+
+def test_the_command_refuses_a_scope_beyond_the_users_role():
+    member("vic", role="viewer")
+
+    with pytest.raises(CommandError, match="needs the role launcher"):
+        call_command("create_token", "vic")
+
+
+def test_who_makes_and_revokes_a_token_is_in_the_audit_log_without_its_value(token, user):
+    services.revoke_token(services.authenticate(token), user=user)
+    services.revoke_token(ApiToken.objects.get(), user=user)  # again: nothing to note
+
+    events = list(Event.objects.filter(object_kind="token").order_by("pk"))
+    assert [(event.verb, event.actor) for event in events] == [
+        ("token.created", user),
+        ("token.revoked", user),
+    ]
+    assert token not in str([event.detail for event in events])
+
+
+def test_another_members_token_is_revoked_by_an_admin_only(token, project):
+    row, reviewer = ApiToken.objects.get(), member("rev", role="reviewer")
+
+    with pytest.raises(Forbidden):
+        services.revoke_token(row, user=reviewer)
+    assert services.authenticate(token) is not None
+    services.revoke_token(row, user=member("root", role="admin"))
+    assert services.authenticate(token) is None
 
 
 @pytest.mark.parametrize("arguments", [["nobody"], ["ada", "--project", "nothing"]])

@@ -7,13 +7,14 @@ import pytest
 
 from tests.members import member
 from webapp.accounts.models import Project
+from webapp.accounts.services import default_organisation
 from webapp.recipes.models import Recipe, Revision
 from webapp.runs.models import Point, Run, Series, State
 
 
 @pytest.fixture
 def project(db):
-    project = Project.objects.create(slug="math", name="Math")
+    project = Project.objects.create(slug="math", name="Math", organisation=default_organisation())
     member(project=project)
     return project
 

@@ -17,6 +17,9 @@ class Things:
     study: str
     share: str
     prediction: str
+    decision: str
+    report: str
+    report_link: str
 
 
 PAGES: dict[str, Callable[[Things], str]] = {
@@ -41,20 +44,64 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "new-share": lambda it: f"/shares/new?kind=run&run={it.run}",
     "shared": lambda it: f"/s/{it.share}",
     "embed": lambda it: f"/embed/{it.share}",
+    "members": lambda it: "/project/members",
+    "project-settings": lambda it: "/project/settings",
+    "organisation": lambda it: "/organisation",
+    "audit": lambda it: "/audit",
+    "alerts": lambda it: "/alerts",
+    "new-alert-rule": lambda it: "/alerts/rules/new?on=metric",
+    "new-alert-channel": lambda it: "/alerts/channels/new?kind=webhook",
+    "alert-preferences": lambda it: "/alerts/preferences",
+    "notices": lambda it: "/notices",
     "tokens": lambda it: "/tokens",
     "components": lambda it: "/docs/components",
     "sign-in": lambda it: "/sign-in",
+    "decisions": lambda it: "/decisions",
+    "decision": lambda it: f"/decisions/{it.decision}",
+    "new-decision": lambda it: f"/decisions/new?run={it.run}",
+    "reports": lambda it: "/reports",
+    "report": lambda it: f"/reports/{it.report}",
+    "edit-report": lambda it: f"/reports/{it.report}/edit",
+    "report-history": lambda it: f"/reports/{it.report}/history",
+    "report-links": lambda it: f"/reports/{it.report}/links",
+    "shared-report": lambda it: f"/r/{it.report_link}",
 }
 NOT_PAGES = {
     "launch-check", "run-figure", "run-log", "run-stop", "run-resume", "runs-complete", "runs-bulk",
     "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
-    "leaderboard-csv", "leaderboard-efficiency", "study-preview", "study-state", "study-csv",
+    "leaderboard-csv", "leaderboard-efficiency",
+    "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv",
     "study-add-run", "study-remove-run", "study-seeds", "study-stop", "revision-hints", "revoke-share",
     "shared-picture", "palette", "alive", "revoke-token", "choose-project", "sign-out",
     "predictions-csv", "prediction-proposal", "prediction-figure", "prediction-review", "prediction-ask-review",
     "withdraw-prediction", "prediction-comment", "change-comment",
 }  # fmt: skip
+NOT_PAGES |= {
+    "member-role", "remove-member", "leave-project", "revoke-invitation", "set-secret", "delete-secret", "new-project",
+    "rename-organisation", "add-owner", "remove-owner", "audit-csv", "audit-jsonl",
+    "invitation",  # a page that works once: tests/browser/test_teams.py looks at it
+}  # fmt: skip
+PAGES |= {
+    "profile": lambda it: "/profile",
+    "change-password": lambda it: "/profile/password",
+    "two-factor": lambda it: "/profile/two-factor",
+    "forgot-password": lambda it: "/password/forgotten",
+}
+NOT_PAGES |= {
+    "sign-in-code", "openid-begin", "openid-callback", "set-password", "two-factor-off", "recovery-codes",
+    "end-other-sessions", "end-session", "link-identity", "unlink-identity",  # tests/webapp/signin
+}  # fmt: skip
+NOT_PAGES |= {  # alerts; a rule's and a channel's pages have tests of their own
+    "alert-check", "alert-rule", "alert-turn-rule", "alert-delete-rule", "alert-channel", "alert-test-channel",
+    "alert-resume-channel", "alert-delete-channel", "notices-bell", "notices-unread", "notices-read",
+}  # fmt: skip
+NOT_PAGES |= {
+    "decisions-csv", "decision-note", "new-report", "report-block", "save-report", "preview-report",
+    "publish-report", "unpublish-report", "archive-report", "report-html", "report-pdf", "revoke-report-link",
+}  # fmt: skip
 WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
+WITHOUT_ACCOUNT |= {"forgot-password"}
+WITHOUT_ACCOUNT |= {"shared-report"}
 FRAMEABLE = {"embed"}
 
 
@@ -85,6 +132,7 @@ def make_things(user, make_run) -> Things:
         study=study.pk,
         share=token,
         prediction=prediction.pk,
+        **_written(user, run, other),
     )
 
 
@@ -106,3 +154,18 @@ def make_prediction(user, run, **claim):
         "reasons": "The bend is behind us.",
     } | claim
     return freeze(user=user, run=run, question=question | said.pop("question", {}), **said)
+
+
+def _written(user, run, other) -> dict[str, str]:
+    """A decision, and a published report with a link to it."""
+    from webapp.decisions.services import decide
+    from webapp.reports.services import create_link, create_report, publish
+
+    decision = decide(
+        user=user, project=run.project, kind="switch", runs=[run], to_run=other, reason="It has bent."
+    )
+    text = f"## Where it bends\n\n```headroom\nchart: run\nrun: {run.pk}\n```\n"
+    report = create_report(user=user, project=run.project, title="Where it tops out", text=text)
+    publish(report, user=user, base=1)
+    link = create_link(report, user=user, days=7)
+    return {"decision": decision.pk, "report": report.pk, "report_link": link}

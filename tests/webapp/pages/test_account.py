@@ -1,13 +1,16 @@
 """Signing in and out, projects, tokens."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.utils import timezone
 
 from tests.members import member
 from webapp.accounts.models import ApiToken, Scope
 from webapp.accounts.services import authenticate, create_project, create_token, set_role
+from webapp.audit.models import Event
 
 PASSWORD = "a-long-password"
 
@@ -79,12 +82,91 @@ def test_a_revoked_token_opens_nothing(ada, user, project):
     assert "revoked" in ada.get("/tokens").content.decode()
 
 
-def test_only_ones_own_tokens_are_seen_and_revoked(ada, project, bob):
-    raw = create_token(user=bob, project=project, scope=Scope.LAUNCH)
+def test_only_ones_own_tokens_are_seen_and_revoked(client, project, bob):
+    raw = create_token(user=bob, project=project, scope=Scope.LAUNCH, name="of bob")
+    client.force_login(member("reviewer", role="reviewer"))
 
-    assert "<td>launch</td>" not in ada.get("/tokens").content.decode()
-    assert ada.post(f"/tokens/{ApiToken.objects.get().pk}/revoke").status_code == 404
+    assert "of bob" not in client.get("/tokens").content.decode()
+    assert client.post(f"/tokens/{ApiToken.objects.get().pk}/revoke").status_code == 403
     assert authenticate(raw) is not None
+
+
+def test_an_admin_sees_and_revokes_the_tokens_of_the_project_but_no_value(ada, project, bob):
+    raw = create_token(user=bob, project=project, scope=Scope.LAUNCH, name="of bob")
+    page = ada.get("/tokens").content.decode()
+
+    assert "of bob" in page and "<td>bob</td>" in page
+    assert raw not in page and ApiToken.objects.get().digest not in page
+    assert ada.post(f"/tokens/{ApiToken.objects.get().pk}/revoke").url == "/tokens"
+    assert authenticate(raw) is None
+    event = Event.objects.get(verb="token.revoked")
+    assert (event.actor_name, event.object_name, event.detail) == ("ada", "of bob", {"owner": "bob"})
+
+
+def test_a_token_of_another_project_is_not_there(ada, bob):
+    secret = create_project(slug="secret", name="Secret")
+    set_role(secret, bob, "admin")
+    create_token(user=bob, project=secret, scope=Scope.READ, name="of bob there")
+
+    assert "of bob there" not in ada.get("/tokens").content.decode()
+    assert ada.post(f"/tokens/{ApiToken.objects.get().pk}/revoke").status_code == 404
+
+
+def test_a_new_token_ends_after_90_days_unless_it_is_said_otherwise(ada):
+    for sent in ({}, {"days": "30"}, {"days": "365"}, {"days": "never"}):
+        ada.post("/tokens", {"scope": "read", "name": sent.get("days", "default")} | sent)
+
+    left = {
+        token.name: token.expires_at and round((token.expires_at - timezone.now()).total_seconds() / 86400)
+        for token in ApiToken.objects.all()
+    }
+    assert left == {"default": 90, "30": 30, "365": 365, "never": None}
+    assert Event.objects.filter(verb="token.created", actor_name="ada").count() == 4
+
+
+def test_an_expired_token_is_shown_as_expired_and_cannot_be_revoked(ada, user, project):
+    create_token(user=user, project=project, scope=Scope.READ, name="old", days=1)
+    ApiToken.objects.update(expires_at=timezone.now() - timedelta(days=1))
+
+    page = ada.get("/tokens").content.decode()
+
+    assert "expired" in page and "Revoke" not in page
+
+
+@pytest.mark.parametrize(
+    ("role", "scopes"),
+    [("viewer", ["read"]), ("contributor", ["read", "write"]), ("launcher", ["read", "write", "launch"])],
+)
+def test_only_scopes_that_the_role_allows_are_offered_and_taken(client, db, role, scopes):
+    client.force_login(member("bob", role=role))
+
+    assert (
+        re.findall(r'<option value="(read|write|launch)"', client.get("/tokens").content.decode()) == scopes
+    )
+    for scope in ("read", "write", "launch"):
+        page = client.post("/tokens", {"scope": scope}).content.decode()
+        assert ("hr_" in page) == (scope in scopes)
+    assert ApiToken.objects.count() == len(scopes)
+
+
+def test_a_token_can_be_made_for_another_of_ones_projects_within_the_role_there(ada, user):
+    math = create_project(slug="math", name="Math")
+    set_role(math, user, "viewer")
+
+    refused = ada.post("/tokens", {"scope": "launch", "project": "math"})
+    assert refused.status_code == 422
+    assert "This needs the role launcher in this project; yours is viewer." in refused.content.decode()
+    made = ada.post("/tokens", {"scope": "read", "project": "math"}).content.decode()
+    assert authenticate(re.search(r">(hr_[^<]+)</code>", made)[1]).project == math
+    assert ada.post("/tokens", {"scope": "read", "project": "elsewhere"}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "sent", [{"name": "x" * 81}, {"name": "a\0b"}, {"days": "7"}, {"days": "-1"}, {"scope": ""}]
+)
+def test_bad_forms_make_no_token(ada, sent):
+    assert ada.post("/tokens", {"scope": "read"} | sent).status_code == 422
+    assert not ApiToken.objects.exists()
 
 
 def test_another_project_can_be_chosen(ada, user):

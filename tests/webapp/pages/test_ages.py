@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from webapp.pages.ages import age_words
+from webapp.pages.ages import age_words, ago_words
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -23,3 +23,8 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 )
 def test_age_words(minutes, words):
     assert age_words(NOW - timedelta(minutes=minutes), NOW) == words
+
+
+def test_sentences_say_ago_but_not_just_now_ago():
+    assert ago_words(NOW - timedelta(minutes=5), NOW) == "5 min ago"
+    assert ago_words(NOW, NOW) == "just now"

@@ -204,7 +204,7 @@ def test_the_search_keeps_to_the_project(ada, foreign_run):
 def test_the_search_reads_as_many_rows_as_it_shows(ada, make_run, django_assert_max_num_queries):
     copies_of(make_run(6), 40)
 
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(11):
         page = ada.get("/compare/search", {"q": "tiny"}).content.decode()
 
     assert "12 of 41" in page

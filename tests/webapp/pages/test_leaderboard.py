@@ -7,6 +7,7 @@ import re
 import pytest
 
 from webapp.pages.views.leaderboard import tie_stripes
+from webapp.runs.models import Run
 
 
 def test_no_fitted_run_says_what_to_do(ada):
@@ -100,8 +101,27 @@ def test_each_row_leads_to_its_evidence(ada, make_run):
     page = ada.get("/leaderboard").content.decode()
 
     assert re.search(rf'href="/compare\?run={runs[1].pk}&amp;run={runs[0].pk}"', page)
-    assert all(f'href="/runs/{run.pk}"' in page for run in runs)
-    assert "2 seeds" in page and "no earlier forecast to check" in page
+    url = re.search(r'hx-get="(/leaderboard/evidence[^"]+)"', page)[1].replace("&amp;", "&")
+    evidence = ada.get(url).content.decode()
+    assert all(f'href="/runs/{run.pk}"' in evidence for run in runs)
+    assert "2 seeds" in evidence and "no earlier forecast to check" in evidence
+    assert ada.get("/leaderboard/evidence", {"task": "x", "model": "y", "run": "\0"}).status_code == 404
+
+
+def test_of_many_tasks_the_first_are_there_and_the_others_come_when_asked_for(ada, make_run):
+    runs = [make_run(seed=seed) for seed in range(4)]
+    for place, run in enumerate(runs):
+        Run.objects.filter(pk=run.pk).update(task=f"task {place}")
+
+    page = ada.get("/leaderboard", {"sort": "b", "budget": "2"}).content.decode()
+    assert page.count('<table class="rows board"') == 3 and "its run</a>" in page
+    url = re.search(r'hx-get="(/leaderboard/group[^"]+)"', page)[1].replace("&amp;", "&")
+    later = ada.get(url).content.decode()
+
+    assert "task 3" in later and runs[3].pk in later and "budget=2" in later
+    assert f'href="/runs/{runs[0].pk}"' not in later and runs[0].pk not in later
+    assert ada.get("/leaderboard/group", {"task": "none", "model": "none"}).status_code == 404
+    assert len(list(csv.DictReader(io.StringIO(ada.get("/leaderboard.csv").content.decode())))) == 4
 
 
 def test_ties_share_a_rank_and_ask_for_their_efficiency(ada, make_run):
@@ -158,4 +178,4 @@ def test_many_recipes_cost_the_same_queries(ada, make_run, django_assert_max_num
     with django_assert_max_num_queries(12):
         page = ada.get("/leaderboard", {"published": "1", "budget": "4", "x": "flops"}).content.decode()
 
-    assert "31 seeds" in page
+    assert "its 31 runs" in page

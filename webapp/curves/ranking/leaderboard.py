@@ -8,10 +8,12 @@ their own: a pass rate on another task is no rival.
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scaling import compare, curve
 from webapp.accounts.models import Project
@@ -53,13 +55,15 @@ def leaderboard(
     published: bool = True,
     task: str = "",
     model: str = "",
+    pairs: Sequence[tuple[str, str]] | None = None,
 ) -> list[Payload]:
     """Groups of rows, best ceiling first; not identified rows last, unranked. At most five queries, whatever the size.
 
     budget: compute on axis `x` at which a pass rate is expected; on axes other than device-hours each run's budget is
-    taken in proportion to what it has spent so far. task, model: leave only these ("" is any).
+    taken in proportion to what it has spent so far. task, model: leave only these ("" is any); pairs: only these
+    (task, model).
     """
-    evidence = _evidence(project, task, model)
+    evidence = _evidence(project, task, model, pairs)
     hours = _hours_per_unit([run.pk for each in evidence for run in each.runs], x) if budget else None
     grouped: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
     for each in evidence:
@@ -73,18 +77,32 @@ def tasks_and_models(project: Project) -> list[tuple[str, str]]:
     return list(_fitted(project).order_by("task", "model").values_list("task", "model").distinct())
 
 
-def _fitted(project: Project):
+def _fitted(project: Project) -> QuerySet[Run]:
     stored = Fit.objects.filter(run=OuterRef("pk"), metric=DEFAULT_METRIC, x=DEFAULT_AXIS)
     return Run.objects.filter(Exists(stored), project=project)
 
 
-def _evidence(project: Project, task: str, model: str) -> list[Evidence]:
+def left_out(project: Project, pairs: Sequence[tuple[str, str]]) -> int:
+    """How many fitted runs of these tasks and models are too old to be ranked among the newest. One query."""
+    return max(0, _of_pairs(_fitted(project), pairs).count() - MOST_RUNS)
+
+
+def _of_pairs(runs: QuerySet[Run], pairs: Sequence[tuple[str, str]]) -> QuerySet[Run]:
+    chosen = [Q(task=task, model=model) for task, model in pairs]
+    return runs.filter(reduce(or_, chosen)) if chosen else runs.none()
+
+
+def _evidence(
+    project: Project, task: str, model: str, pairs: Sequence[tuple[str, str]] | None = None
+) -> list[Evidence]:
     """Evidence by recipe; a tracked run without a recipe stands under its own name."""
     wanted = _fitted(project).select_related("revision__recipe").defer("config", "revision__config")
     if task:
         wanted = wanted.filter(task=task)
     if model:
         wanted = wanted.filter(model=model)
+    if pairs is not None:
+        wanted = _of_pairs(wanted, pairs)
     runs = list(wanted.order_by("-created_at", "id")[:MOST_RUNS])
     stored = latest_fits([run.pk for run in runs], outlooks=True)
     fits = {pk: estimates.of_stored(fit) for pk, fit in stored.items()}

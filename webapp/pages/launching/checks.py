@@ -18,6 +18,7 @@ from webapp.errors import sentence
 from webapp.pages.launching.specs import by_path, sections
 from webapp.pages.launching.values import Config, strange
 from webapp.recipes.hints import parameters_of
+from webapp.recipes.places import outside_data, words_on
 
 LIVE_PATIENCE_SECONDS = 0.5  # for data of the hub, while a person types; the download goes on
 CACHED_SECONDS = 15
@@ -108,6 +109,8 @@ def _words(problem: dict[str, Any]) -> str:
 
 def runnable_problem(recipe: Recipe, *, patience: float | None = None) -> tuple[str, str] | None:
     """(setting, why a run could not begin), or None: task, its data, the model, and the devices of this machine."""
+    if option := outside_data(recipe.task.options):
+        return "task.options", words_on(option)
     try:
         if patience is None:
             check_runnable(recipe, settings.HEADROOM_HOME)

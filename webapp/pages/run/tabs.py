@@ -15,7 +15,9 @@ from webapp.curves.run.forms_table import forms_payload
 from webapp.curves.run.history import MOST_ROWS, hindsight_rows, history_payload, whole_fits
 from webapp.curves.run.planning import DEFAULT_DELTA, plan_answers
 from webapp.curves.run.window_table import window_payload
+from webapp.decisions.selectors import decisions_of, entries
 from webapp.pages import configuration
+from webapp.pages.decision_forms import DecisionForm
 from webapp.pages.run import diagnostics, logs
 from webapp.pages.run.attempts import attempt_rows, last_line
 from webapp.pages.run.enlarged import diagnostics_context
@@ -25,6 +27,7 @@ from webapp.runs.models import Run
 from webapp.runs.selectors import attempts_of
 
 Context = dict[str, Any]
+MOST_DECISIONS = 20  # newest of a run that its tab shows
 OFFERED = 200  # newest runs to compare the configuration with
 PLAN_FIELDS = ("target", "of", "delta")
 
@@ -37,6 +40,7 @@ TABS = {
     "log": "Log",
     "configuration": "Configuration",
     "attempts": "Attempts",
+    "decisions": "Decisions",
 }
 HEAVY = {"forms", "window", "history", "plan"}  # they take many fits
 
@@ -178,6 +182,15 @@ def _against(run: Run, other_id: str) -> Context:
     return {"other": other, "other_changes": configuration.differences(other.config, run.config)}
 
 
+def _decisions(asked: Asked) -> Context:
+    run = asked.run
+    return {
+        "entries": entries(decisions_of(run.project, run=run.pk)[:MOST_DECISIONS]),
+        "form": DecisionForm(project=run.project, runs=[run]),
+        "runs": [run],
+    }
+
+
 def _attempts(asked: Asked) -> Context:
     return {"attempts": attempt_rows(attempts_of(asked.run), timezone.now())}
 
@@ -191,4 +204,5 @@ CONTEXTS: dict[str, Callable[[Asked], Context]] = {
     "log": _log,
     "configuration": _configuration,
     "attempts": _attempts,
+    "decisions": _decisions,
 }

@@ -7,13 +7,13 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from webapp.accounts.models import Project
-from webapp.pages.access import current_project, signed_in
+from webapp.pages.access import current_project, granted, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
 from webapp.pages.run_list.columns import ALWAYS, COLUMNS, DEFAULTS, is_setting
 from webapp.pages.run_list.filter_notes import notes
 from webapp.pages.run_list.listing import MAX_TOTAL, ListState, Table, state_of
 from webapp.pages.run_list.rows import rows_of
-from webapp.runs.bulk import ACTIONS, report_of
+from webapp.runs.bulk import ACTIONS, NEEDS, report_of
 from webapp.runs.filtering import Compiled, FilterError, compile_filter
 from webapp.runs.filtering.fields import FIELDS
 from webapp.runs.models import Run
@@ -113,7 +113,9 @@ def _context(
         "default_columns": ",".join(key for key in DEFAULTS if key != ALWAYS),
         "fields": FIELDS,
         "max_total": MAX_TOTAL,
-        "bulk_actions": [(action, action.capitalize()) for action in ACTIONS],
+        "bulk_actions": [
+            (action, action.capitalize()) for action in ACTIONS if NEEDS[action] in granted(request)
+        ],
         "report": report_of(project, request.GET.get("report", "")),
     }
 

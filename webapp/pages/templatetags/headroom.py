@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from webapp.curves import words
 from webapp.curves.comparison.compare import label_of
 from webapp.pages import marks
-from webapp.pages.ages import age_words
+from webapp.pages.ages import age_words, ago_words
 from webapp.runs.models import Run, State
 
 register = template.Library()
@@ -41,11 +41,15 @@ def span(ceiling: dict) -> str:
 
 
 @register.filter
-def age(moment: datetime | None) -> SafeString | str:
-    """A `time` element that says "3 h". Scripts keep it true, and start from the same words, so that nothing moves."""
+def age(moment: datetime | None, form: str = "") -> SafeString | str:
+    """A `time` element that says "3 h", or in the form "ago", for sentences, "3 h ago".
+
+    Scripts keep it true, and start from the same words, so that nothing moves.
+    """
     if moment is None:
         return "–"
-    return format_html('<time datetime="{}" data-age>{}</time>', moment.isoformat(), age_words(moment))
+    words = age_words(moment) if form != "ago" else ago_words(moment)
+    return format_html('<time datetime="{}" data-age="{}">{}</time>', moment.isoformat(), form, words)
 
 
 @register.filter

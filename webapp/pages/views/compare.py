@@ -32,6 +32,7 @@ LONGEST_SEARCH = 200
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
     """Overlay, table and sentences for `run`, `recipe` and `ref` of the query; without any, how to choose."""
+    current_project(request)
     if "drop" in request.GET:
         return redirect(f"{reverse('compare')}?{_without(request.GET, request.GET['drop']).urlencode()}")
     choice, asked = _choice(request), _asked(request)

@@ -4,16 +4,17 @@ import csv
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.text import slugify
 from django.views.decorators.http import require_GET
 
 from webapp.curves.axes import AXES, DEFAULT_AXIS
 from webapp.curves.comparison.choice import clean
 from webapp.curves.ranking.efficiency import efficiencies
-from webapp.curves.ranking.leaderboard import SORTS, in_order, tasks_and_models
+from webapp.curves.ranking.leaderboard import MOST_RUNS, SORTS, in_order, left_out, tasks_and_models
 from webapp.curves.ranking.leaderboard import leaderboard as ranked_groups
 from webapp.pages.access import current_project
 from webapp.pages.ties import tie_stripes
@@ -21,6 +22,7 @@ from webapp.pages.views.compare import read_budget
 
 __all__ = ["leaderboard", "leaderboard_csv", "leaderboard_efficiency", "tie_stripes"]
 
+GROUPS = 3  # tasks and models shown at once
 CSV_COLUMNS = (
     "task", "model", "rank", "tied", "recipe", "revision", "published", "source", "identified",
     "A", "lo", "hi", "B", "B_lo", "B_hi", "c90", "c90_lo", "c90_hi", "at_budget", "at_budget_lo", "at_budget_hi",
@@ -39,9 +41,13 @@ def leaderboard(request: HttpRequest) -> HttpResponse:
     sort = request.GET.get("sort", "")
     sort = sort if sort in SORTS else ""
     known = tasks_and_models(project)
-    groups = ranked_groups(project, **asked)
+    wanted = [pair for pair in known if asked["task"] in ("", pair[0]) and asked["model"] in ("", pair[1])]
+    groups = ranked_groups(project, **asked, pairs=wanted[:GROUPS])
     context = {
         "groups": [_shown(group, sort) for group in groups],
+        "most_runs": MOST_RUNS,
+        "left_out": left_out(project, wanted[:GROUPS]),
+        "later_groups": [_later(request, *pair) for pair in wanted[GROUPS:]],
         "show_published": asked["published"],
         "has_own": any(not group["published"] for group in groups),
         "any_own": bool(known),
@@ -62,10 +68,40 @@ def leaderboard(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_GET
+def leaderboard_group(request: HttpRequest) -> HttpResponse:
+    """The table of one task and model: of many, a page shows the first at once and the others as one gets there."""
+    asked, _ = _asked(request)
+    sort = request.GET.get("sort", "")
+    sort = sort if sort in SORTS else ""
+    pair = (asked["task"], asked["model"])
+    groups = ranked_groups(current_project(request), **(asked | {"published": False}), pairs=[pair])
+    if not groups:
+        raise Http404("no fitted run on this task and model")
+    number = f"{slugify(pair[0])}-{slugify(pair[1])}"
+    axis = AXES[asked["x"]]
+    context = {"group": _shown(groups[0], sort), "number": number, "budget": asked["budget"], "axis": axis}
+    context["sort"] = sort
+    return render(request, "leaderboard/_group.html", context)
+
+
+@login_required
+@require_GET
+def leaderboard_evidence(request: HttpRequest) -> HttpResponse:
+    """What stands behind the row whose first run is `run`."""
+    task, model, run = (clean(request.GET.get(name, "")) for name in ("task", "model", "run"))
+    groups = ranked_groups(current_project(request), published=False, pairs=[(task, model)])
+    row = next((row for group in groups for row in group["rows"] if row["runs"][0] == run), None)
+    if row is None:
+        raise Http404("no row begins with this run; it may have a newer one")
+    return render(request, "leaderboard/_evidence.html", {"row": row})
+
+
+@login_required
+@require_GET
 def leaderboard_efficiency(request: HttpRequest) -> HttpResponse:
     """B at the shared ceiling for the ties of one task and model: asked for by the page, because it fits again."""
     task, model = (clean(request.GET.get(name, "")) for name in ("task", "model"))
-    groups = ranked_groups(current_project(request), published=False, task=task, model=model)
+    groups = ranked_groups(current_project(request), published=False, pairs=[(task, model)])
     ties = efficiencies(groups[0]["rows"]) if len(groups) == 1 else []
     return render(request, "leaderboard/_efficiency.html", {"ties": ties})
 
@@ -109,19 +145,37 @@ def _shown(group: dict[str, Any], sort: str) -> dict[str, Any]:
     ties = not group["published"] and any(row["tied"] for row in rows)
     query = urlencode({"task": group["task"], "model": group["model"]})
     return group | {
-        "stripes": [(row | _addresses(row) | {"series": places[id(row)]}, stripe) for row, stripe in striped],
+        "stripes": [
+            (row | _addresses(row, query) | {"series": places[id(row)]}, stripe) for row, stripe in striped
+        ],
         "has_ties": ties,
         "efficiency_url": f"{reverse('leaderboard-efficiency')}?{query}",
         "compare_url": _all_url(group),
     }
 
 
-def _addresses(row: dict[str, Any]) -> dict[str, str]:
-    """The comparison of a row's runs, and the id of its evidence on the page."""
+def _addresses(row: dict[str, Any], group: str) -> dict[str, str]:
+    """The comparison of a row's runs, and where its evidence stands and comes from; `group`: the query of its group."""
     if not row["runs"]:
-        return {"compare_url": "", "behind_id": ""}
-    query = urlencode({"run": row["runs"]}, doseq=True)
-    return {"compare_url": f"{reverse('compare')}?{query}", "behind_id": f"behind-{row['runs'][0]}"}
+        return {"compare_url": "", "behind_id": "", "evidence_url": ""}
+    first = row["runs"][0]
+    return {
+        "compare_url": f"{reverse('compare')}?{urlencode({'run': row['runs']}, doseq=True)}",
+        "behind_id": f"behind-{first}",
+        "evidence_url": f"{reverse('leaderboard-evidence')}?{group}&{urlencode({'run': first})}",
+    }
+
+
+def _later(request: HttpRequest, task: str, model: str) -> dict[str, str]:
+    """A group that comes when the reader gets there, asked as this page was."""
+    query = request.GET.copy()
+    query["task"], query["model"] = task, model
+    return {
+        "task": task,
+        "model": model,
+        "url": f"{reverse('leaderboard-group')}?{query.urlencode()}",
+        "page_url": f"{reverse('leaderboard')}?{query.urlencode()}",
+    }
 
 
 def _all_url(group: dict[str, Any], most: int = 12) -> str:

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 
 from webapp.pages.access import current_project, signed_in
 from webapp.pages.cluster import cluster_now
+from webapp.pages.context import may_of
 from webapp.pages.fragments import wants_fragment
 from webapp.pages.overview import MOST, PARTS
 from webapp.pages.overview import overview as overview_of
@@ -34,8 +35,9 @@ def overview(request: HttpRequest) -> HttpResponse:
     reviews = list(named(awaiting_review(signed_in(request), project))[: MOST + 1])
     said |= {"reviews": reviews[:MOST], "more_reviews": len(reviews) > MOST}
     is_fragment = wants_fragment(request)
+    said["may"] = may_of(request)
     said["troubles"] = cluster_now().troubles if is_fragment else []
-    parts = {name: render_to_string(f"overview/_{name}.html", said) for name in ("health", *PARTS)}
+    parts = {name: _part(name, said) for name in ("health", *PARTS)}
     digests = {name: _digest(name + html) for name, html in parts.items()}
     context: dict[str, Any] = said | {"parts": parts, "seen": ",".join(digests.values())}
     if not is_fragment:
@@ -46,6 +48,11 @@ def overview(request: HttpRequest) -> HttpResponse:
         response = _changed(request, changed, context)
     patch_vary_headers(response, ["HX-Request", "HX-History-Restore-Request"])
     return response
+
+
+def _part(name: str, said: dict[str, Any]) -> SafeString:
+    """A part's HTML; nothing at all, not even a line's end, where it has nothing to say: its place is then closed."""
+    return SafeString(render_to_string(f"overview/_{name}.html", said).strip())
 
 
 def _changed(request: HttpRequest, changed: dict[str, SafeString], context: dict[str, Any]) -> HttpResponse:

@@ -9,13 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
+from webapp.accounts.permissions import Permission
 from webapp.alarms.services import current_alarms
 from webapp.curves.answers import DEFAULT_GOAL
 from webapp.curves.axes import AXES
 from webapp.curves.run.figure import run_figure
 from webapp.errors import Conflict
 from webapp.pages import marks
-from webapp.pages.access import get_run, signed_in
+from webapp.pages.access import get_run, granted, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
 from webapp.pages.prediction.listing import of_run
 from webapp.pages.run import alarms as alarm_pages
@@ -27,15 +28,15 @@ from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE, ENDED
 
 
-def page_figure(run: Run, question: dict[str, Any]) -> dict[str, Any]:
-    """The payload of `run_figure` with what only the page needs: the drawn whisker and what may be done now."""
+def page_figure(run: Run, question: dict[str, Any], *, may_launch: bool) -> dict[str, Any]:
+    """The payload of `run_figure` with what only the page needs: the drawn whisker and what the reader may do now."""
     payload = run_figure(run, **question)
     payload["ceiling_svg"] = marks.labelled_whisker(payload["ceiling"])
     alarms = current_alarms(run)
     payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
     payload["asked"] = asked_of(question)
-    payload["actions"] = {"stop": may_stop(run), "resume": may_resume(run)}
+    payload["actions"] = {"stop": may_launch and may_stop(run), "resume": may_launch and may_resume(run)}
     return payload
 
 
@@ -47,6 +48,11 @@ def asked_of(question: dict[str, Any]) -> dict[str, Any]:
     if goal != DEFAULT_GOAL:
         asked |= {"target": goal.value if goal.of == "rate" else round(100 * goal.value, 6), "of": goal.of}
     return asked
+
+
+def may_launch(request: HttpRequest) -> bool:
+    """Whether the reader's role in the run's project reaches as far as stopping and resuming it."""
+    return Permission.LAUNCH in granted(request)
 
 
 def may_stop(run: Run) -> bool:
@@ -77,7 +83,7 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
         context["lazy"] = True  # the page is there first; its script asks for the panel
     if not wants_fragment(request):
         context |= {
-            "figure": page_figure(run, asked.question),
+            "figure": page_figure(run, asked.question, may_launch=may_launch(request)),
             "axes": AXES,
             "predictions": [(one, status_of(one)) for one in of_run(run.project, run.pk)],
             "problems": [
@@ -95,7 +101,7 @@ def figure(request: HttpRequest, run_id: str) -> HttpResponse:
     if request.GET.get("since") == str(run.version):
         return HttpResponse(status=204)
     try:
-        return JsonResponse(page_figure(run, question_of(request.GET)))
+        return JsonResponse(page_figure(run, question_of(request.GET), may_launch=may_launch(request)))
     except BadQuestion as error:
         body = {"error": {"code": "invalid_input", "message": str(error), "field": error.field}}
         return JsonResponse(body, status=400)

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.errors import Conflict, InvalidInput, NotFound, ServiceError
-from webapp.pages.access import current_project, signed_in
+from webapp.pages.access import allow, current_project, signed_in
 from webapp.pages.forms import new_key
 from webapp.pages.fragments import page_or_fragment
 from webapp.pages.run_list import bulk_words
@@ -44,7 +44,9 @@ def complete(request: HttpRequest) -> HttpResponse:
 def act(request: HttpRequest) -> HttpResponse:
     """GET asks what an action on the chosen runs will do; POST does it, once, and goes back to the list."""
     asked = request.POST if request.method == "POST" else request.GET
-    action = asked.get("action", "")
+    action, project = asked.get("action", ""), current_project(request)
+    if action in bulk.NEEDS:
+        allow(request, project, bulk.NEEDS[action])
     try:
         ids = _chosen(request, asked, action)
         if action == "compare":

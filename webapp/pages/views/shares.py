@@ -40,7 +40,7 @@ WORDS = {
 @never_cache
 @require_GET
 def shares(request: HttpRequest) -> HttpResponse:
-    """Every link of the project, and who can close it: any member."""
+    """Every link of the project, and who may close it: any contributor."""
     now = timezone.now()
     rows = [(share, share.state_at(now)) for share in shares_of(current_project(request))]
     return render(request, "shares/list.html", {"rows": rows})
@@ -89,7 +89,7 @@ def _addresses(request: HttpRequest, token: str) -> dict[str, Any]:
 def revoke(request: HttpRequest, share_id: int) -> HttpResponse:
     """Close a link of the current project; closing it again changes nothing."""
     share = get_object_or_404(Share, pk=share_id, project=current_project(request))
-    services.revoke_share(share)
+    services.revoke_share(share, user=signed_in(request))
     messages.info(request, f"The link “{share.title}” is closed: it shows nothing from now on.")
     return redirect("shares")
 

@@ -187,7 +187,8 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
         messages.warning(request, f"There is no run {text[:40]} in this project.")
         return redirect("study", found.pk)
     try:
-        place = services.add_run(found, run, position=int(arm) if arm.isdecimal() and len(arm) < 6 else None)
+        position = int(arm) if arm.isdecimal() and len(arm) < 6 else None
+        place = services.add_run(found, run, user=signed_in(request), position=position)
     except ServiceError as error:
         messages.warning(request, error.message)
     else:
@@ -202,7 +203,7 @@ def remove_run(request: HttpRequest, study_id: str, run_id: str) -> HttpResponse
     found = _get(request, study_id)
     run = Run.objects.filter(project=found.project_id, pk=run_id).first()
     if run is not None:
-        services.remove_run(found, run)
+        services.remove_run(found, run, user=signed_in(request))
         messages.info(request, f"{run.name} was taken out of the study; the run itself stays.")
     return redirect("study", found.pk)
 

@@ -57,11 +57,11 @@ def test_seeds_of_a_recipe_are_one_row(project, make_run):
 
 
 def test_other_projects_stay_out(project, make_run):
-    from webapp.accounts.models import Project
+    from webapp.accounts.services import create_project
 
     services.refit(make_run().pk)
 
-    assert own_rows(Project.objects.create(slug="else", name="Else")) == []
+    assert own_rows(create_project(slug="else", name="Else")) == []
 
 
 def test_compute_to_90_percent_follows_from_the_law(project, make_run):

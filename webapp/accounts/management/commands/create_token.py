@@ -16,6 +16,10 @@ class Command(BaseCommand):
         parser.add_argument("user", metavar="USER")
         parser.add_argument("--scope", choices=Scope.values, default=Scope.LAUNCH.value)
         parser.add_argument("--project", default=DEFAULT_PROJECT, metavar="SLUG")
+        parser.add_argument(
+            "--days", type=int, metavar="N", help="how long it opens the project; default: for ever"
+        )
+        parser.add_argument("--name", default="", help="what it is for")
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["user"]).first()
@@ -25,7 +29,13 @@ class Command(BaseCommand):
         if project is None:
             raise CommandError(f"there is no project {options['project']!r}")
         try:
-            token = create_token(user=user, project=project, scope=options["scope"])
+            token = create_token(
+                user=user,
+                project=project,
+                scope=options["scope"],
+                days=options["days"],
+                name=options["name"],
+            )
         except InvalidInput as error:
             raise CommandError(error.message) from error
         self.stdout.write(token)

@@ -1,0 +1,74 @@
+// A drawing of the server (webapp/shares/drawing.py) with Plotly: on shared pages, and between the lines of reports.
+import { CONFIG, SYMBOLS, band, baseLayout, keepTicks, line } from "./chart.js";
+import { amount, colours, faded } from "./format.js";
+
+const DASHES = { solid: "solid", dashed: "6px,5px", dotted: "2px,3px" };
+
+const inkOf = (series, colour) => colour[`c${(series % 6) + 1}`];
+
+function traces(drawing, colour) {
+  const bands = drawing.bands.flatMap((each) => band(each.x, each.lo, each.hi, faded(inkOf(each.series, colour), 0.14)));
+  const lines = drawing.lines.map((each) => line(each.x, each.y, inkOf(each.series, colour), DASHES[each.style]));
+  return [...bands, ...lines, ...drawing.points.map((each) => pointTrace(each, drawing, colour))];
+}
+
+function pointTrace({ x, y, series, role, label }, drawing, colour) {
+  return {
+    x, y, name: label, mode: "markers", cliponaxis: false, marker: marker(series, role, colour),
+    text: x.map((value) => `${amount(value)} ${drawing.x_label.toLowerCase()}`),
+    hovertemplate: `<b>%{y:.3f}</b> at %{text}<extra></extra>`,
+  };
+}
+
+function marker(series, role, colour) {
+  if (role === "fitted") return { symbol: SYMBOLS[series % 6], size: 7, color: inkOf(series, colour), line: { width: 0 } };
+  if (role === "outlier") return { symbol: "x-thin", size: 9, line: { color: colour.bad, width: 2 } };
+  const ink = role === "after" ? inkOf(series, colour) : colour.mark;
+  return { size: 7, color: colour.card, line: { color: ink, width: 1.5 } };
+}
+
+function layout(drawing, chart, colour) {
+  const axis = { key: drawing.x_label, label: drawing.x_label };
+  const found = baseLayout(colour, axis, drawing.scale, drawing.x_range, drawing.y_range);
+  found.dragmode = false;
+  found.shapes = shapes(drawing, colour);
+  found.annotations = ceilingWords(drawing, chart, colour);
+  return found;
+}
+
+function shapes(drawing, colour) {
+  const found = [];
+  if (drawing.window) {
+    const [x0, x1] = drawing.window;
+    found.push({ type: "rect", yref: "y domain", x0, x1, y0: 0, y1: 1, line: { width: 0 }, fillcolor: faded(colour.accent, 0.05), layer: "below" });
+  }
+  const { ceiling } = drawing;
+  if (ceiling && ceiling.height !== null) {
+    const ink = ceiling.identified ? colour.accent : colour.mark;
+    found.push({ type: "line", xref: "x domain", x0: 0, x1: 1, y0: ceiling.height, y1: ceiling.height, line: { color: ink, width: 1, dash: "2px,4px" } });
+  }
+  return found;
+}
+
+function ceilingWords(drawing, chart, colour) {
+  const { ceiling } = drawing;
+  if (!ceiling || ceiling.height === null) return [];
+  const words = chart.clientWidth < 480 ? ceiling.words.replace(/^ceiling /, "") : ceiling.words;
+  return [{
+    xref: "x domain", x: 0.01, xanchor: "left", y: ceiling.height, yanchor: "bottom", showarrow: false,
+    text: ceiling.identified ? words : `↑ ${words}`, font: { color: ceiling.identified ? colour.accent : colour["ink-3"], size: 11 },
+  }];
+}
+
+/** Draws into `chart`, again whenever the reader's colours change. */
+export function keepDrawn(chart, drawing) {
+  const draw = () => {
+    const colour = colours();
+    const first = !chart._fullLayout;
+    window.Plotly.react(chart, traces(drawing, colour), layout(drawing, chart, colour), CONFIG);
+    if (first) keepTicks(chart);
+  };
+  document.addEventListener("theme-changed", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  draw();
+}

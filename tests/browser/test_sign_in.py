@@ -1,0 +1,137 @@
+"""Signing in with two factors, as a person does it: turn it on, sign out, code, recovery code."""
+
+import re
+import time
+
+from playwright.sync_api import expect
+
+from tests.browser.look import look
+from webapp.signin import codes
+from webapp.signin.models import TwoFactor
+
+PASSWORD = "a-long-password"
+
+
+def sign_in(page, password=PASSWORD):
+    page.get_by_label("Username").fill("ada")
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def code_of(key, steps=0):
+    return codes.code_at(key, time.time() + steps * codes.STEP_S)
+
+
+def key_on(page):
+    """The key that is shown, as somebody types it into an app."""
+    import base64
+
+    text = page.locator(".enrol .copy code").inner_text().replace(" ", "").upper()
+    return base64.b32decode(text + "=" * (-len(text) % 8))
+
+
+def test_two_factor_from_turning_it_on_to_a_recovery_code(new_page, user):
+    user.set_password(PASSWORD)
+    user.save()
+    page = new_page(permissions=["clipboard-read", "clipboard-write"])
+    page.watch.expect("422")  # wrong codes are answered so
+
+    page.goto("/profile")
+    sign_in(page)
+    expect(page).to_have_url(re.compile("/profile$"))
+    expect(page.get_by_text("this one")).to_be_visible()
+    look(page, "account")
+
+    page.get_by_role("link", name="Turn it on").click()
+    picture = page.get_by_role("img", name="QR code of the key that stands below it")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.complete && image.naturalWidth > 100")
+    look(page, "two-factor-enrol")
+    key = key_on(page)
+    page.get_by_label("Code of the app").fill("000000")
+    page.get_by_label("Your password").fill(PASSWORD)
+    page.get_by_role("button", name="Turn it on").click()
+    expect(page.get_by_text("not the app's code of this moment")).to_be_visible()
+    assert key_on(page) == key
+    page.get_by_label("Code of the app").fill(code_of(key))
+    page.get_by_label("Your password").fill(PASSWORD)
+    page.get_by_role("button", name="Turn it on").click()
+    expect(page.get_by_text("Two-factor sign-in is on.")).to_be_visible()
+    look(page, "recovery-codes")
+    shown = page.locator(".recovery-codes code").all_inner_texts()
+    assert len(shown) == 10
+    page.get_by_role("button", name="Copy all").click()
+    assert page.evaluate("() => navigator.clipboard.readText()").split() == shown
+    page.get_by_role("link", name="I have kept them").click()
+    expect(page.get_by_text("10 recovery codes left")).to_be_visible()
+    look(page, "account-two-factor")
+
+    page.get_by_role("button", name="Sign out", exact=True).click()
+    sign_in(page)
+    code = page.get_by_label("Code", exact=True)
+    expect(code).to_be_focused()
+    look(page, "sign-in-code")
+    code.fill("123456")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("This code is wrong")).to_be_visible()
+    page.goto("/profile")  # half way in opens nothing
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    sign_in(page)
+    TwoFactor.objects.update(failed_at=None)  # the second that a wrong code makes the next one wait
+    page.get_by_label("Code", exact=True).fill(code_of(key, 1))
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(re.compile("/profile$"))
+
+    page.get_by_role("button", name="Sign out", exact=True).click()
+    sign_in(page)
+    page.get_by_label("Code", exact=True).fill(shown[0])
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("That recovery code is used up; 9 are left.")).to_be_visible()
+
+    page.goto("/profile/two-factor/off")
+    look(page, "two-factor-off")
+
+
+def test_signed_in_on_two_devices(new_page, user):
+    other = new_page(
+        signed_in=user,
+        user_agent="Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) Version/19.0 Safari/604.1",
+    )
+    other.watch.expect("401")
+    page = new_page(signed_in=user)
+    other.goto("/recipes")
+    page.goto("/profile")
+    expect(page.get_by_role("row")).to_have_count(3)
+    look(page, "account-sessions")
+
+    page.get_by_role("button", name="Sign out elsewhere").click()
+
+    expect(page.get_by_text("1 other session ended.")).to_be_visible()
+    expect(page.get_by_role("row")).to_have_count(2)
+    other.goto("/recipes")
+    expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_forgotten_password(new_page, user):
+    from webapp.signin.passwords import link_path
+
+    user.set_password(PASSWORD)
+    user.save()
+    page = new_page()
+    page.goto("/password/forgotten")
+    look(page, "forgotten-password")
+    link = link_path(user)
+    page.goto(link)
+    look(page, "set-password")
+    page.get_by_label("New password", exact=True).fill("quite-another-word")
+    page.get_by_label("New password, once more").fill("quite-another-word")
+    page.get_by_role("button", name="Set the password").click()
+    expect(page.get_by_text("The password is set.")).to_be_visible()
+    look(page, "sign-in-with-note")
+    sign_in(page, "quite-another-word")
+    expect(page).to_have_url(re.compile("/$"))
+    page.goto("/profile/password")
+    look(page, "change-password")
+    page.goto(link)
+    expect(page.get_by_role("heading", name="This link does not work")).to_be_visible()
+    look(page, "set-password-void")

@@ -1,0 +1,70 @@
+"""`manage.py check --deploy` in the environment of a deployment finds nothing; without it local http stays usable."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DEPLOYMENT = {
+    "HEADROOM_HTTPS": "1",
+    "HEADROOM_SECRET_KEY": "k3y-" * 16 + "of-a-deployment",
+    "HEADROOM_ALLOWED_HOSTS": "headroom.example.com",
+    "HEADROOM_TRUSTED_ORIGINS": "https://headroom.example.com",
+}
+
+
+def run(home, code, **environment):
+    """A new process with only this environment of ours."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("HEADROOM_")}
+    settings = {"DJANGO_SETTINGS_MODULE": "webapp.settings", "HEADROOM_HOME": str(home)}
+    return subprocess.run(
+        [sys.executable, *code],
+        cwd=ROOT,
+        env=ours | settings | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_deployment_passes_djangos_checks(tmp_path):
+    done = run(tmp_path, ["manage.py", "check", "--deploy", "--fail-level", "WARNING"], **DEPLOYMENT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no issues" in done.stdout
+
+
+def test_the_checks_do_find_what_is_not_safe(tmp_path):
+    done = run(tmp_path, ["manage.py", "check", "--deploy", "--fail-level", "WARNING"])
+    assert done.returncode != 0
+    for found in ("security.W004", "security.W008", "security.W012", "security.W016"):
+        assert found in done.stdout + done.stderr
+
+
+ASK = """
+import django
+django.setup()
+from django.test import Client
+secure, host = {secure}, "{host}"
+answer = Client(headers={{"host": host}}).get("/sign-in", secure=secure)
+print(answer.status_code, answer.headers.get("Strict-Transport-Security"), answer.headers.get("Location"))
+cookies = answer.cookies.values()
+print(sorted((c.key, bool(c["secure"]), bool(c["httponly"]), c["samesite"]) for c in cookies))
+print(Client(headers={{"host": host}}).get("/api/v1/runs").status_code)
+"""
+
+
+def test_with_https_pages_are_led_there_and_cookies_stay_there(tmp_path):
+    plain = run(tmp_path, ["-c", ASK.format(secure=False, host="headroom.example.com")], **DEPLOYMENT)
+    assert plain.stdout.startswith("301 None https://headroom.example.com/sign-in"), plain.stderr
+    assert plain.stdout.endswith("401\n")  # the API inside the cluster: refused for its token, not led away
+
+    secure = run(tmp_path, ["-c", ASK.format(secure=True, host="headroom.example.com")], **DEPLOYMENT)
+    assert "200 max-age=31536000; includeSubDomains None" in secure.stdout, secure.stderr
+    assert "('csrftoken', True," in secure.stdout
+
+
+def test_without_https_the_pages_answer_on_http(tmp_path):
+    done = run(tmp_path, ["-c", ASK.format(secure=False, host="localhost")])
+    assert "200 None None" in done.stdout, done.stderr
+    assert "('csrftoken', False," in done.stdout

@@ -1,0 +1,396 @@
+"""Every service that changes something says so: a new one is added here, with its verb or why it has none."""
+
+import inspect
+from collections.abc import Callable
+from importlib import import_module
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from tests.members import member
+from tests.webapp.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
+from webapp.accounts import invitations, members, organisations
+from webapp.accounts.models import Invitation, Organisation, Role
+from webapp.audit.models import Event
+from webapp.recipes import services as recipes
+from webapp.runs import bulk, launch, launch_seeds, launch_set, lifecycle
+from webapp.savedviews import services as views
+from webapp.savedviews.models import SavedView
+from webapp.secrets import services as secrets
+from webapp.shares import services as shares
+from webapp.shares.models import Share
+from webapp.studies import services as studies
+from webapp.studies.models import Study
+from webapp.studies.planning import Asked
+
+VALUE = "hf_a_value_of_a_secret"
+BUDGET = {"task": "arithmetic", "model": "tiny-arithmetic", "budget_hours": 1.0}
+
+
+class World:
+    """A person in a project, and what the services below need. Each part is made without leaving its event behind."""
+
+    def __init__(self, user, project, make_run) -> None:  # noqa: F811
+        self.user, self.project, self.make_run = user, project, make_run
+        self.organisation: Organisation = project.organisation
+        self.organisation.owners.add(user)
+        self.bob = member("bob", role=Role.VIEWER)
+
+    @property
+    def run(self):
+        return self.make_run(0)
+
+    @property
+    def ended(self):
+        return self.make_run(2, ended="failed")
+
+    @property
+    def recipe(self):
+        return self.project.recipes.get(slug="tiny-scalerl")
+
+    def changed(self):
+        config = self.recipe.revisions.earliest("number").config
+        return config | {"optimizer": config["optimizer"] | {"lr": 1.25e-4}}
+
+    @property
+    def study(self) -> Study:
+        asked = Asked(recipe="tiny-scalerl", revision=None, changes=("loss=dapo",), seeds=(0,), **BUDGET)
+        return studies.create_study(user=self.user, project=self.project, name="A study", asked=asked)
+
+    @property
+    def share(self) -> Share:
+        shares.create_share(
+            user=self.user,
+            project=self.project,
+            kind="run",
+            title="A curve",
+            question={"run": self.run.pk},
+            days=7,
+        )
+        return Share.objects.latest("pk")
+
+    @property
+    def invitation(self) -> Invitation:
+        return invitations.invite(self.project, role="viewer", actor=self.user)[0]
+
+    @property
+    def token(self) -> str:
+        return invitations.invite(self.project, role="viewer", actor=self.user)[1]
+
+    def view(self, shared=False) -> SavedView:
+        return views.create_view(user=self.user, project=self.project, name="A view", shared=shared)
+
+    def bulk(self, action, run, tag=""):
+        bulk.act(user=self.user, project=self.project, action=action, run_ids=[run.pk], key=action, tag=tag)
+
+    def launch(self, make, **more):
+        return make(user=self.user, project=self.project, recipe="tiny-scalerl", seed=1, **BUDGET, **more)
+
+
+def _accepted_by_eve(world: World) -> None:
+    invitations.accept(world.token, user=get_user_model().objects.create_user("eve"))
+
+
+def _stopped_study(world: World):
+    study = world.study
+    return lambda: studies.stop_all(study, user=world.user)
+
+
+# A service: how it is called (or what makes such a call, once all that it needs is there), and the verbs that follow.
+Call = Callable[[World], object]
+RECORDED: dict[str, list[tuple[Call, str]]] = {
+    "webapp.accounts.members.change_role": [
+        (lambda w: members.change_role(w.project, w.bob, "admin", actor=w.user), "member.role_changed")
+    ],
+    "webapp.accounts.members.remove_member": [
+        (lambda w: members.remove_member(w.project, w.bob, actor=w.user), "member.removed"),
+        (lambda w: members.remove_member(w.project, w.bob, actor=w.bob), "member.left"),
+    ],
+    "webapp.accounts.members.put_member": [
+        (lambda w: members.put_member(w.project, w.bob, "admin"), "member.role_changed")
+    ],
+    "webapp.accounts.organisations.found_project": [
+        (
+            lambda w: organisations.found_project(w.organisation, slug="new", name="New", actor=w.user),
+            "project.created",
+        )
+    ],
+    "webapp.accounts.organisations.change_project": [
+        (
+            lambda w: organisations.change_project(w.project, name="N", ranks_forecasters=True, actor=w.user),
+            "project.changed",
+        )
+    ],
+    "webapp.accounts.organisations.rename_organisation": [
+        (
+            lambda w: organisations.rename_organisation(w.organisation, name="New", actor=w.user),
+            "organisation.renamed",
+        )
+    ],
+    "webapp.accounts.organisations.add_owner": [
+        (
+            lambda w: organisations.add_owner(w.organisation, username="bob", actor=w.user),
+            "organisation.owner_added",
+        )
+    ],
+    "webapp.accounts.organisations.remove_owner": [
+        (
+            lambda w: (
+                w.organisation.owners.add(w.bob),
+                organisations.remove_owner(w.organisation, user=w.bob, actor=w.user),
+            ),
+            "organisation.owner_removed",
+        )
+    ],
+    "webapp.accounts.invitations.invite": [(lambda w: w.invitation, "invitation.made")],
+    "webapp.accounts.invitations.revoke_invitation": [
+        (lambda w: invitations.revoke_invitation(w.invitation, actor=w.user), "invitation.revoked")
+    ],
+    "webapp.accounts.invitations.accept": [
+        (_accepted_by_eve, "invitation.accepted"),
+        (_accepted_by_eve, "member.added"),
+    ],
+    "webapp.accounts.invitations.accept_as_new": [
+        (
+            lambda w: invitations.accept_as_new(w.token, username="eve", password="a-long-password"),
+            "account.made",
+        )
+    ],
+    "webapp.secrets.services.set_secret": [
+        (lambda w: secrets.set_secret(w.project, name="HF_TOKEN", value=VALUE, user=w.user), "secret.set"),
+        (
+            lambda w: [
+                secrets.set_secret(w.project, name="HF_TOKEN", value=VALUE, user=w.user) for _ in range(2)
+            ],
+            "secret.replaced",
+        ),
+    ],
+    "webapp.secrets.services.delete_secret": [
+        (
+            lambda w: (
+                secrets.set_secret(w.project, name="HF_TOKEN", value=VALUE, user=w.user),
+                secrets.delete_secret(w.project, name="HF_TOKEN", user=w.user),
+            ),
+            "secret.deleted",
+        )
+    ],
+    "webapp.recipes.services.create_recipe": [
+        (
+            lambda w: recipes.create_recipe(
+                project=w.project, slug="mine", name="Mine", config=w.changed(), user=w.user
+            ),
+            "recipe.created",
+        )
+    ],
+    "webapp.recipes.services.add_revision": [
+        (
+            lambda w: recipes.add_revision(recipe=w.recipe, config=w.changed(), user=w.user),
+            "recipe.revised",
+        )
+    ],
+    "webapp.recipes.services.add_revision_once": [
+        (
+            lambda w: recipes.add_revision_once(recipe=w.recipe, config=w.changed(), user=w.user),
+            "recipe.revised",
+        )
+    ],
+    "webapp.runs.launch.launch_run": [(lambda w: w.launch(launch.launch_run), "run.launched")],
+    "webapp.runs.launch.launch_run_once": [
+        (lambda w: w.launch(launch.launch_run_once, idempotency_key="k"), "run.launched")
+    ],
+    "webapp.runs.launch.track_run": [
+        (lambda w: launch.track_run(user=w.user, project=w.project, name="elsewhere"), "run.tracked")
+    ],
+    "webapp.runs.launch.track_run_once": [
+        (lambda w: launch.track_run_once(user=w.user, project=w.project), "run.tracked")
+    ],
+    "webapp.runs.launch.resume_run": [(lambda w: launch.resume_run(w.ended, user=w.user), "run.resumed")],
+    "webapp.runs.launch_seeds.launch_seeds": [
+        (
+            lambda w: launch_seeds.launch_seeds(
+                user=w.user,
+                project=w.project,
+                revision=w.recipe.revisions.latest("number"),
+                config=None,
+                message="",
+                seeds=[1, 2],
+                **BUDGET,
+            ),
+            "run.launched",
+        )  # fmt: skip
+    ],
+    "webapp.runs.launch_set.launch_set": [
+        (
+            lambda w: launch_set.launch_set(
+                user=w.user, project=w.project, recipes=["tiny-scalerl"], seeds=[0], label="set", **BUDGET
+            ),
+            "run.launched",
+        )
+    ],
+    "webapp.runs.lifecycle.cancel_run": [
+        (lambda w: lifecycle.cancel_run(w.run, user=w.user), "run.stopped"),
+        (lambda w: lifecycle.cancel_run(w.make_run(2), user=w.user), "run.stopped"),
+    ],
+    "webapp.runs.bulk.act": [
+        (lambda w: w.bulk("stop", w.run), "run.stopped"),
+        (lambda w: w.bulk("resume", w.ended), "run.resumed"),
+        (lambda w: w.bulk("tag", w.run, "paper"), "run.tagged"),
+        (
+            lambda w: [w.bulk(action, run, "paper") for run in [w.run] for action in ("tag", "untag")],
+            "run.untagged",
+        ),
+        (lambda w: w.bulk("archive", w.ended), "run.archived"),
+        (
+            lambda w: [w.bulk(action, run) for run in [w.ended] for action in ("archive", "unarchive")],
+            "run.unarchived",
+        ),
+    ],
+    "webapp.studies.services.create_study": [(lambda w: w.study, "study.created")],
+    "webapp.studies.services.create_study_once": [(lambda w: w.study, "study.seeds_launched")],
+    "webapp.studies.services.launch_seeds": [
+        (lambda w: studies.launch_seeds(w.study, [5], user=w.user), "study.seeds_launched")
+    ],
+    "webapp.studies.services.add_run": [
+        (lambda w: studies.add_run(w.study, w.run, user=w.user), "study.run_added")
+    ],
+    "webapp.studies.services.remove_run": [
+        (
+            lambda w: (
+                (study := w.study) and studies.remove_run(study, study.members.first().run, user=w.user)
+            ),
+            "study.run_removed",
+        )
+    ],
+    "webapp.studies.services.stop_all": [(lambda w: _stopped_study(w)(), "study.stopped")],
+    "webapp.shares.services.create_share": [(lambda w: w.share, "share.made")],
+    "webapp.shares.services.revoke_share": [
+        (lambda w: shares.revoke_share(w.share, user=w.user), "share.closed")
+    ],
+    "webapp.savedviews.services.create_view": [(lambda w: w.view(shared=True), "view.shared")],
+    "webapp.savedviews.services.share_view": [
+        (
+            lambda w: views.share_view(w.view().pk, user=w.user, project=w.project, version=1, shared=True),
+            "view.shared",
+        ),
+        (
+            lambda w: views.share_view(
+                w.view(True).pk, user=w.user, project=w.project, version=1, shared=False
+            ),
+            "view.unshared",
+        ),
+    ],
+}
+SILENT = {
+    "webapp.accounts.members": {"lock": "a lock", "checked_role": "reads"},
+    "webapp.accounts.organisations": {
+        "require_owner": "reads",
+        "checked_name": "reads",
+        "checked_slug": "reads",
+    },
+    "webapp.accounts.invitations": {
+        "open_invitations": "reads",
+        "find_invitation": "reads",
+        "why_refused": "reads",
+    },
+    "webapp.secrets.services": {
+        "live_secrets": "reads",
+        "hand_to_job": "part of a launch, which is told; when it was last is kept beside the secret",
+        "redact": "reads",
+        "purge_retired": "clears up after a deletion, which was told",
+        "encrypt_anew": "the operator's; no secret changes",
+    },
+    "webapp.recipes.services": {
+        "parse_config": "reads",
+        "sync_shipped_recipes": "the installation brings its own recipes",
+        "shipped_recipes": "reads",
+    },
+    "webapp.runs.launch": {
+        "resolved_config": "reads",
+        "job_spec": "the worker's part of a launch, which is told",
+    },
+    "webapp.runs.launch_seeds": {},
+    "webapp.runs.launch_set": {"leave_one_out": "reads"},
+    "webapp.runs.lifecycle": {
+        "claim_dispatches": "the worker's part of a launch",
+        "dispatch_done": "the worker's part of a launch",
+        "dispatch_failed": "the worker's part of a launch",
+        "report_started": "a trainer's report",
+        "report_finished": "a trainer's report",
+        "ensure_attempts": "a trainer's report",
+        "unfinished_attempts": "reads",
+        "observe_job": "what the cluster shows",
+    },
+    "webapp.runs.bulk": {
+        "most_for": "reads",
+        "clean_tag": "reads",
+        "sentence": "reads",
+        "report_of": "reads",
+    },
+    "webapp.studies.services": {},
+    "webapp.shares.services": {"note_visit": "a visit changes nothing that anybody made"},
+    "webapp.savedviews.services": {
+        "overwrite_view": "a person's own list of runs",
+        "rename_view": "a person's own list of runs",
+        "delete_view": "a person's own list of runs",
+        "set_default": "a person's own list of runs",
+    },
+}
+
+
+@pytest.fixture
+def world(user, project, make_run):  # noqa: F811
+    return World(user, project, make_run)
+
+
+@pytest.mark.parametrize("module", SILENT)
+def test_every_service_is_told_of_or_has_a_reason(module):
+    functions = inspect.getmembers(import_module(module), inspect.isroutine)
+    own = {
+        name
+        for name, function in functions
+        if getattr(function, "__module__", "") == module and not name.startswith("_")
+    }
+    told = {name.rpartition(".")[2] for name in RECORDED if name.rpartition(".")[0] == module}
+
+    assert own == told | set(SILENT[module])
+    assert not told & set(SILENT[module])
+
+
+CASES = [(name, place) for name, cases in RECORDED.items() for place in range(len(cases))]
+
+
+@pytest.mark.parametrize(("name", "place"), CASES)
+def test_a_service_leaves_its_event(world, name, place):
+    call, verb = RECORDED[name][place]
+
+    call(world)
+
+    events = list(Event.objects.filter(verb=verb))
+    assert events, f"{name} left no {verb}"
+    for event in events:
+        assert event.organisation_id == world.organisation.pk
+        assert event.object_id and event.object_kind
+        assert VALUE not in str(vars(event))
+    actors = {"member.left": "bob", "account.made": "eve", "invitation.accepted": "eve"}
+    expected = "system" if name.endswith("put_member") else actors.get(verb, world.user.username)
+    assert {event.actor_name for event in events} == {expected}
+
+
+def test_what_changes_nothing_is_not_told(world):
+    config = world.changed()
+    repeatable = (
+        lambda: world.launch(launch.launch_run_once, idempotency_key="k"),
+        lambda: members.put_member(world.project, world.bob, "admin"),
+        lambda: recipes.add_revision(recipe=world.recipe, config=config, user=world.user),
+        lambda: world.bulk("tag", run, "paper"),
+        lambda: shares.revoke_share(share, user=world.user),
+        lambda: lifecycle.cancel_run(run, user=world.user),
+    )
+    run, share = world.run, world.share
+    for call in repeatable:
+        call()
+    before = Event.objects.count()
+    for call in repeatable:
+        call()
+
+    assert Event.objects.count() == before

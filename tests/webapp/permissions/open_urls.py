@@ -1,0 +1,29 @@
+"""Addresses whose views have mistakes, beside the real ones: what the doors make of them."""
+
+from django.http import HttpResponse
+from django.urls import include, path
+
+from webapp.accounts.models import Role
+from webapp.accounts.permissions import Permission, refusal
+from webapp.errors import Forbidden, NotFound
+
+
+def tells_all(request):
+    return HttpResponse("secret")
+
+
+def refusing(request):
+    raise Forbidden(refusal(Role.VIEWER, Permission.LAUNCH))
+
+
+def hiding(request):
+    raise NotFound("There is no such thing.")
+
+
+urlpatterns = [
+    path("unlisted", tells_all, name="unlisted"),
+    path("forgetful", tells_all, name="overview"),
+    path("refusing", refusing, name="recipes"),
+    path("hiding", hiding, name="runs"),
+    path("", include("webapp.pages.urls")),
+]

@@ -1,0 +1,110 @@
+"""What the walks over all addresses know besides `webapp.pages.permissions`: how to build an address, what to send.
+
+To add a page: name its URL in NEEDS, PUBLIC or ACCOUNT of `webapp.pages.permissions`. The walk then opens it as every
+role by itself. Only if
+- its path has an argument of a new name, add to OBJECTS what stands there (a thing of `world.project`);
+- it answers nothing without a query, add one to QUERIES;
+- a POST without a form would be a 404, add a form to FORMS;
+- it is about a thing that only its query or its form names, add it to FOREIGN: for others it does not exist either;
+- it asks for more than its need (a thing belongs to one person), add to OTHERWISE what is expected of whom.
+
+To add an endpoint of the API: add a line to API_NEEDS; a body to API_BODIES where an empty one is not understood.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.webapp.permissions.world import World
+
+Maker = Callable[[World], Any]
+
+# Name of a path's argument -> a thing of the project in it. ("url name:argument" is looked for first.)
+OBJECTS: dict[str, Maker] = {
+    "run_id": lambda world: world.run.pk,
+    "slug": lambda world: "tiny-scalerl",
+    "study_id": lambda world: world.study.pk,
+    "share_id": lambda world: world.share.pk,
+    "view_id": lambda world: world.view.pk,
+    "token_id": lambda world: world.own_token.pk,
+    "fit_id": lambda world: world.fit.pk,
+    "prediction_id": lambda world: world.prediction.pk,
+    "attempt": lambda world: 1,
+    "token": lambda world: world.share_token,
+}
+QUERIES: dict[str, Maker] = {
+    "new-share": lambda world: f"?kind=run&run={world.run.pk}",
+}
+FORMS: dict[str, Callable[[World], dict[str, Any]]] = {
+    "choose-project": lambda world: {"project": world.project.slug},
+    "runs-change-view": lambda world: {"do": "default"},
+}
+FOREIGN = {"new-share", "choose-project"}
+# (url name, method) -> who -> what is expected, where it is not what the table of needs says.
+OTHERWISE: dict[tuple[str, str], dict[str, str]] = {}
+
+# (method, path) -> the scope that an endpoint needs. RUN: a run's own token opens it too.
+READ, WRITE, LAUNCH, RUN = "read", "write", "launch", "run"
+API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("GET", "/recipes"): (READ,),
+    ("POST", "/recipes"): (LAUNCH,),
+    ("GET", "/recipes/{slug}"): (READ,),
+    ("GET", "/recipes/{slug}/revisions"): (READ,),
+    ("POST", "/recipes/{slug}/revisions"): (LAUNCH,),
+    ("GET", "/runs"): (READ,),
+    ("POST", "/runs"): (WRITE,),  # of a tracked run; launching needs the scope launch, which test_api.py asks
+    ("GET", "/runs/{run_id}"): (READ, RUN),
+    ("POST", "/runs/{run_id}/cancel"): (LAUNCH,),
+    ("POST", "/runs/{run_id}/resume"): (LAUNCH,),
+    ("POST", "/runs/{run_id}/start"): (WRITE, RUN),
+    ("POST", "/runs/{run_id}/finish"): (WRITE, RUN),
+    ("POST", "/runs/{run_id}/records"): (WRITE, RUN),
+    ("GET", "/runs/{run_id}/records"): (READ, RUN),
+    ("GET", "/runs/{run_id}/curve"): (READ,),
+    ("GET", "/runs/{run_id}/series"): (READ,),
+    ("GET", "/runs/{run_id}/metrics"): (READ,),
+    ("GET", "/runs/{run_id}/figure"): (READ,),
+    ("GET", "/runs/{run_id}/fits"): (READ,),
+    ("GET", "/curves"): (READ,),
+    ("GET", "/fits"): (READ,),
+    ("GET", "/fits/{fit_id}"): (READ,),
+    ("GET", "/compare"): (READ,),
+    ("GET", "/leaderboard"): (READ,),
+    ("GET", "/studies"): (READ,),
+    ("POST", "/studies"): (LAUNCH,),
+    ("GET", "/studies/{study_id}"): (READ,),
+    ("GET", "/predictions"): (READ,),
+    ("POST", "/predictions"): (WRITE,),
+    ("GET", "/predictions/calibration"): (READ,),
+    ("GET", "/predictions/forecasters"): (READ,),
+    ("GET", "/predictions/{prediction_id}"): (READ,),
+    ("POST", "/predictions/{prediction_id}/withdraw"): (WRITE,),
+    ("GET", "/predictions/{prediction_id}/reviews"): (READ,),
+    ("POST", "/predictions/{prediction_id}/reviews"): (WRITE,),
+    ("POST", "/predictions/{prediction_id}/reviewers"): (WRITE,),
+    ("GET", "/predictions/{prediction_id}/comments"): (READ,),
+    ("POST", "/predictions/{prediction_id}/comments"): (WRITE,),
+    ("GET", "/predictions/{prediction_id}/outcomes"): (READ,),
+}
+# Endpoints that ask more of the role than their scope does: the roles that they let in. (Withdrawing and asking are the
+# author's, too, who is somebody else here.)
+API_ROLES: dict[tuple[str, str], set[str]] = {
+    ("POST", "/predictions/{prediction_id}/reviews"): {"reviewer", "admin"},
+    ("POST", "/predictions/{prediction_id}/reviewers"): {"admin"},
+    ("POST", "/predictions/{prediction_id}/withdraw"): {"admin"},
+}
+API_BODIES: dict[tuple[str, str], Any] = {
+    ("POST", "/predictions/{prediction_id}/reviews"): {"verdict": "approved"},
+    ("POST", "/predictions/{prediction_id}/reviewers"): {"reviewers": ["author"]},
+    ("POST", "/predictions/{prediction_id}/comments"): {"text": "Why?"},
+    ("POST", "/predictions/{prediction_id}/withdraw"): {"reason": "A wrong window."},
+    ("POST", "/runs"): {"tracked": True, "name": "elsewhere"},
+    ("POST", "/runs/{run_id}/finish"): {"state": "succeeded"},
+    ("POST", "/runs/{run_id}/records"): {"records": []},
+    ("POST", "/recipes/{slug}/revisions"): {"config": {}, "message": ""},
+}
+API_QUERIES: dict[tuple[str, str], Maker] = {
+    ("GET", "/runs/{run_id}/series"): lambda world: "?metric=eval/pass_rate",
+    ("GET", "/runs/{run_id}/curve"): lambda world: "?metric=eval/pass_rate",
+}
+# Endpoints about a thing of the project in their path that another project has too, by the same name.
+EVERYWHERE = {"slug"}

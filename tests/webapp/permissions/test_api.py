@@ -1,0 +1,239 @@
+"""Each endpoint of the API x each scope of a token x each role of its owner today, and every token that is dead.
+
+How to add an endpoint stands in tables.py.
+"""
+
+import json
+import re
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.utils import timezone
+from ninja.testing import TestClient
+
+from tests.webapp.permissions import tables
+from tests.webapp.permissions.tables import API_NEEDS, API_ROLES, READ, RUN
+from tests.webapp.permissions.world import ELSEWHERE, OWNER, ROLES, SIGNED_OUT, make_world
+from webapp.accounts.models import ApiToken, Membership, Role, Scope
+from webapp.accounts.permissions import Permission, grants
+from webapp.accounts.services import create_token, revoke_token
+from webapp.api import problems
+from webapp.api.api import HeadroomApi, api
+from webapp.runs.models import Run, State
+
+PREFIX = "/api/v1"
+LEVELS = [Scope.READ, Scope.WRITE, Scope.LAUNCH]
+REACHES = {
+    Scope.READ: Permission.VIEW, Scope.WRITE: Permission.CONTRIBUTE, Scope.LAUNCH: Permission.LAUNCH,
+}  # fmt: skip
+LET_IN, UNKNOWN, REFUSED, NOT_THERE = "let in", "401", "403", "404"
+
+
+def endpoints():
+    paths = api.get_openapi_schema(path_prefix="")["paths"]
+    return {(method.upper(), path) for path, operations in paths.items() for method in operations}
+
+
+def test_every_endpoint_is_in_the_table():
+    assert endpoints() - set(API_NEEDS) == set(), "add it to API_NEEDS in tests/webapp/permissions/tables.py"
+    assert set(API_NEEDS) - endpoints() == set(), "no longer an endpoint: take it out of API_NEEDS"
+
+
+def test_every_argument_of_a_path_has_a_maker():
+    arguments = {name for _, path in API_NEEDS for name in re.findall(r"{(\w+)}", path)}
+
+    assert arguments - set(tables.OBJECTS) == set(), "add what stands there to OBJECTS in tables.py"
+
+
+def ask(endpoint, world, token):
+    """In one word what became of a request with this token. Nothing that it changes stays."""
+    method, path = endpoint
+    filled = re.sub(r"{(\w+)}", lambda match: str(tables.OBJECTS[match[1]](world)), path)
+    query = tables.API_QUERIES[endpoint](world) if endpoint in tables.API_QUERIES else ""
+    body = json.dumps(tables.API_BODIES.get(endpoint, {})) if method == "POST" else ""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with transaction.atomic():
+        answer = Client(headers=headers).generic(
+            method, f"{PREFIX}{filled}{query}", body, content_type="application/json"
+        )
+        transaction.set_rollback(True)
+    known = {401: UNKNOWN, 403: REFUSED, 404: NOT_THERE}
+    status = answer.status_code
+    return known.get(status, LET_IN if status < 500 else f"error {status}")
+
+
+def walk(world, token, wanted):
+    """Every endpoint that answers otherwise than `wanted(needs, endpoint)` says."""
+    return [
+        f"{' '.join(endpoint)}: {found}, not {wanted(needs, endpoint)}"
+        for endpoint, needs in API_NEEDS.items()
+        if (found := ask(endpoint, world, token)) != wanted(needs, endpoint)
+    ]
+
+
+def reaches(scope, needed):
+    return LEVELS.index(scope) >= LEVELS.index(needed)
+
+
+def made(who):
+    """The world with everything in it, so that the walk's rollbacks leave it alone."""
+    world = make_world(who)
+    _ = world.study, world.fit, world.prediction
+    return world
+
+
+def token_of(world, scope, project=None):
+    """A token of the asking user, made while they were an admin: what counts is the role of today."""
+    project = project or world.project
+    before = Membership.objects.filter(project=project, user=world.user).first()
+    Membership.objects.update_or_create(project=project, user=world.user, defaults={"role": Role.ADMIN})
+    token = create_token(user=world.user, project=project, scope=scope)
+    now = {"role": before.role} if before else None
+    found = Membership.objects.filter(project=project, user=world.user)
+    found.update(**now) if now else found.delete()
+    return token
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("who", [*ROLES, OWNER])
+def test_a_token_does_what_both_its_scope_and_its_owners_role_allow(model_folder, who):
+    world = made(who)
+    for scope in LEVELS:
+        token = token_of(world, scope)
+
+        def wanted(needs, endpoint, scope=scope):
+            permission = REACHES[Scope(needs[0])]
+            enough = world.role in API_ROLES.get(endpoint, ROLES)
+            allowed = enough and reaches(scope, needs[0]) and grants(Role(world.role), permission)
+            return LET_IN if allowed else REFUSED
+
+        assert walk(world, token, wanted) == [], scope
+
+
+@pytest.mark.django_db
+def test_a_token_of_another_project_finds_nothing_of_this_one(model_folder):
+    world = made(ELSEWHERE)
+    token = token_of(world, "launch", world.other)
+
+    def wanted(needs, endpoint):
+        about = set(re.findall(r"{(\w+)}", endpoint[1])) - tables.EVERYWHERE
+        return NOT_THERE if about else LET_IN
+
+    assert walk(world, token, wanted) == []
+
+
+@pytest.mark.django_db
+def test_without_a_living_token_every_endpoint_says_401(model_folder):
+    world = made("admin")
+    revoked, expired = token_of(world, "launch"), token_of(world, "launch")
+    first, second = ApiToken.objects.order_by("pk")
+    revoke_token(first)
+    ApiToken.objects.filter(pk=second.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    left = make_left(world)
+
+    for token in (None, "hr_unknown", revoked, expired, left):
+        assert walk(world, token, lambda needs, endpoint: UNKNOWN) == []
+
+
+def make_left(world):
+    """A launch token of somebody who is no member any more."""
+    from tests.members import member
+
+    gone = member("gone", project=world.project)
+    token = create_token(user=gone, project=world.project, scope="launch")
+    Membership.objects.filter(user=gone).delete()
+    return token
+
+
+@pytest.mark.django_db
+def test_a_runs_own_token_reports_that_run_and_nothing_else(model_folder):
+    world = made(SIGNED_OUT)
+    own = create_token(user=None, project=world.project, scope="write", run=world.run)
+    other = create_token(user=None, project=world.project, scope="write", run=world.queued_run(seed=9))
+
+    assert walk(world, own, lambda needs, endpoint: LET_IN if RUN in needs else REFUSED) == []
+    assert walk(world, other, lambda needs, endpoint: NOT_THERE if RUN in needs else REFUSED) == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED, State.CANCELLED])
+def test_a_runs_own_token_is_dead_an_hour_after_its_run(model_folder, state):
+    world = made(SIGNED_OUT)
+    token = create_token(user=None, project=world.project, scope="write", run=world.run)
+    ended(world, state, timedelta(minutes=59))
+    assert walk(world, token, lambda needs, endpoint: LET_IN if RUN in needs else REFUSED) == []
+
+    ended(world, state, timedelta(minutes=61))
+    assert walk(world, token, lambda needs, endpoint: UNKNOWN) == []
+
+
+@pytest.mark.django_db
+def test_a_lost_runs_token_lives_on(model_folder):
+    world = made(SIGNED_OUT)
+    token = create_token(user=None, project=world.project, scope="write", run=world.run)
+    ended(world, State.LOST, timedelta(days=3))
+
+    assert walk(world, token, lambda needs, endpoint: LET_IN if RUN in needs else REFUSED) == []
+
+
+def ended(world, state, ago):
+    Run.objects.filter(pk=world.run.pk).update(state=state, ended_at=timezone.now() - ago)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("role", "scope", "status"),
+    [
+        ("launcher", "launch", 201),
+        ("contributor", "launch", 403),
+        ("launcher", "write", 403),
+        ("viewer", "launch", 403),
+    ],
+)
+def test_launching_needs_scope_and_role_though_tracking_needs_less(model_folder, role, scope, status):
+    world = make_world(role)
+    body = {
+        "recipe": "tiny-scalerl", "task": "arithmetic", "model": "tiny-arithmetic", "seed": 1, "budget_hours": 0.5,
+    }  # fmt: skip
+    headers = {"Authorization": f"Bearer {token_of(world, scope)}"}
+
+    answer = Client(headers=headers).post(f"{PREFIX}/runs", json.dumps(body), content_type="application/json")
+
+    assert answer.status_code == status
+    assert Run.objects.filter(project=world.project).count() == (1 if status == 201 else 0)
+
+
+@pytest.mark.django_db
+def test_what_a_dead_token_is_told(model_folder):
+    world = make_world("admin")
+
+    def told(token):
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = Client(headers=headers).get(f"{PREFIX}/runs/{world.run.pk}")
+        return answer.status_code, answer.json()["error"]["message"]
+
+    token = token_of(world, READ)
+    ApiToken.objects.update(expires_at="2026-01-02T03:04:00Z")
+    assert told(token) == (401, "This token expired on 2 January 2026, 03:04 UTC.")
+    revoke_token(ApiToken.objects.get())
+    assert told(token) == (401, "This token was revoked.")
+    assert told("hr_x") == (401, "This token is unknown.")
+    assert told(make_left(world)) == (401, "The owner of this token is no member of its project any more.")
+    job = create_token(user=None, project=world.project, scope="write", run=world.run)
+    ended(world, State.FAILED, timedelta(hours=2))
+    assert told(job) == (401, f"This token could only report run {world.run.pk}, which has ended.")
+
+
+@pytest.mark.django_db
+def test_an_endpoint_that_names_no_scope_is_closed_to_every_token():
+    forgetful = HeadroomApi(urls_namespace="forgetful", auth=api.auth)
+    problems.install(forgetful)
+    forgetful.get("/open")(lambda request: {"secret": 1})
+    token = token_of(make_world("admin"), "launch")
+
+    answer = TestClient(forgetful).get("/open", headers={"Authorization": f"Bearer {token}"})
+
+    assert answer.status_code == 403
+    assert "does not say which scope" in answer.json()["error"]["message"]

@@ -1,0 +1,76 @@
+"""What verbs of the audit log mean in words, for its page. A verb that is not here is shown as it is."""
+
+WORDS = {
+    "account.changed": "changed the account",
+    "account.made": "made the account",
+    "audit.exported": "exported the audit log of",
+    "identity.linked": "linked another way to sign in to",
+    "identity.unlinked": "unlinked a way to sign in to",
+    "invitation.accepted": "accepted the invitation of",
+    "invitation.made": "invited",
+    "invitation.revoked": "took back the invitation of",
+    "member.added": "added",
+    "member.left": "left:",
+    "member.removed": "removed",
+    "member.role_changed": "changed the role of",
+    "organisation.owner_added": "made an owner of",
+    "organisation.owner_removed": "ended the ownership of",
+    "organisation.renamed": "renamed the organisation",
+    "password.changed": "changed the password of",
+    "password.link_made": "made a link for a new password of",
+    "password.reset": "set by a link the password of",
+    "project.changed": "changed the project",
+    "project.created": "created the project",
+    "recipe.created": "created the recipe",
+    "recipe.revised": "revised the recipe",
+    "run.archived": "archived the run",
+    "run.launched": "launched the run",
+    "run.resumed": "resumed the run",
+    "run.stopped": "stopped the run",
+    "run.tagged": "tagged the run",
+    "run.tracked": "began to track the run",
+    "run.unarchived": "took out of the archive the run",
+    "run.untagged": "took a tag off the run",
+    "secret.deleted": "deleted the secret",
+    "secret.replaced": "replaced the secret",
+    "secret.set": "set the secret",
+    "share.closed": "closed the link",
+    "share.made": "shared a chart:",
+    "sign_in.failed": "sign-in refused:",
+    "sign_in.locked_out": "sign-in locked:",
+    "sign_in.succeeded": "signed in:",
+    "study.created": "created the study",
+    "study.run_added": "added a run to the study",
+    "study.run_removed": "took a run out of the study",
+    "study.seeds_launched": "launched seeds of the study",
+    "study.stopped": "stopped the runs of the study",
+    "token.created": "made an API token:",
+    "token.revoked": "revoked an API token:",
+    "two_factor.codes_renewed": "renewed the recovery codes of",
+    "two_factor.disabled": "turned off the two-factor sign-in of",
+    "two_factor.enabled": "turned on the two-factor sign-in of",
+    "view.shared": "showed everybody the view",
+    "view.unshared": "kept to themselves the view",
+}
+
+
+def words_of(verb: str, kind: str) -> str:
+    """ "launched the run"; of an unknown verb its own words ("prediction: frozen")."""
+    known = WORDS.get(verb)
+    if known is not None:
+        return known
+    _, _, rest = verb.rpartition(".")
+    return f"{kind.replace('_', ' ')}: {rest.replace('_', ' ')}:"
+
+
+def detail_words(detail: dict) -> str:
+    """ "role: viewer → admin, days: 7": what is stored beside the event, in its order."""
+    return ", ".join(f"{name.replace('_', ' ')}: {_value(value)}" for name, value in detail.items())
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return detail_words(value)
+    if isinstance(value, list):
+        return " → ".join(str(one) for one in value) if len(value) == 2 else ", ".join(map(str, value))
+    return str(value)

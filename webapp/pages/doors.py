@@ -1,0 +1,77 @@
+"""The doors of the pages, all in one place and closed unless `webapp.pages.permissions` opens them.
+
+Before a view runs: its address must be in the table, its method must exist there, and whoever is not signed in is sent
+to the sign-in. After it ran: a page of a project that answered without asking `access.allow` is an error of ours, so
+that a view that forgets to ask is found by its first test and shows nothing. The API has doors of its own
+(`webapp.api.auth`).
+"""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.views.defaults import page_not_found, permission_denied
+
+from webapp.errors import Forbidden, NotFound
+from webapp.pages.access import has_asked
+from webapp.pages.permissions import ACCOUNT, NEEDS, PUBLIC, methods_of
+
+API = "/api/"  # asks for tokens itself
+
+
+class NeverAsked(RuntimeError):
+    """A view of a project answered without having asked what the reader may do there."""
+
+
+class Doors:
+    """Asks for the sign-in and for the table before a view, and whether the view asked for the role after it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        name = _name_of(request)
+        if name in NEEDS and response.status_code < HTTPStatus.BAD_REQUEST and not _is_open(request):
+            raise NeverAsked(f"{name} answered {response.status_code} without asking what the reader may do")
+        return response
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
+    ) -> HttpResponse | None:
+        name = _name_of(request)
+        if name in PUBLIC or request.path.startswith(API):
+            return None
+        if not request.user.is_authenticated:
+            request._sent_away = True  # type: ignore[attr-defined]
+            return redirect_to_login(request.get_full_path())
+        if name in ACCOUNT:
+            return None
+        if name not in NEEDS:
+            raise PermissionDenied("Nobody may open this address: it is not in the table of permissions.")
+        if request.method not in methods_of(name):
+            return HttpResponseNotAllowed(methods_of(name))
+        return None
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """What a service refused, and no view had words of its own for, is answered as `allow` would."""
+        if request.path.startswith(API):
+            return None
+        if isinstance(error, Forbidden):
+            return permission_denied(request, PermissionDenied(error.message))
+        if isinstance(error, NotFound):
+            return page_not_found(request, Http404(error.message))
+        return None
+
+
+def _is_open(request: HttpRequest) -> bool:
+    return has_asked(request) or getattr(request, "_sent_away", False)
+
+
+def _name_of(request: HttpRequest) -> str:
+    """The name of the address; empty where it has none, or is none of ours."""
+    match = getattr(request, "resolver_match", None)
+    return (match.url_name or "") if match and not match.namespaces else ""

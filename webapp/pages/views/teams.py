@@ -1,0 +1,298 @@
+"""Who is in a project, what it is called, its secrets, and the organisation that it belongs to."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.forms import Form
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from webapp.accounts import invitations, members, organisations, selectors
+from webapp.accounts.invitation_mail import send_invitation
+from webapp.accounts.models import Invitation, Organisation, Role, User
+from webapp.accounts.permissions import Permission
+from webapp.errors import Forbidden, NotFound, ServiceError
+from webapp.pages.access import SESSION_KEY, current_project, granted, projects_of, signed_in
+from webapp.pages.forms import add_service_error
+from webapp.pages.team.forms import (
+    InviteForm,
+    NewProjectForm,
+    OrganisationForm,
+    OwnerForm,
+    ProjectForm,
+    SecretForm,
+)
+from webapp.secrets import services as secrets
+from webapp.secrets.names import COMMON
+
+UNPROCESSABLE = 422
+
+
+def tell(request: HttpRequest, error: ServiceError) -> None:
+    """What a service refused, on the next page. Raises PermissionDenied and Http404 for what is not for this reader."""
+    if isinstance(error, Forbidden):
+        raise PermissionDenied(error.message) from None
+    messages.warning(request, error.message)
+
+
+def _status(*forms: Form) -> int:
+    return UNPROCESSABLE if any(form.errors for form in forms) else 200
+
+
+# --- members --------------------------------------------------------------------------------------------------
+
+
+@login_required
+@never_cache
+@require_http_methods(["GET", "POST"])
+def members_page(request: HttpRequest) -> HttpResponse:
+    """Everybody in the project; for admins also the invitations, and the form that makes one (POST)."""
+    project = current_project(request)
+    form = InviteForm(request.POST if request.method == "POST" else None)
+    made = _try_invite(request, form) if request.method == "POST" else None
+    is_admin = Permission.ADMIN in granted(request)
+    rows = list(selectors.members_of(project))
+    context = {
+        "rows": rows,
+        "owners": list(selectors.owners_of(project.organisation)),
+        "roles": Role.choices,
+        "form": InviteForm() if made else form,
+        "made": made,
+        "invitations": list(invitations.open_invitations(project)) if is_admin else [],
+        "is_member": any(row.user_id == signed_in(request).pk for row in rows),
+    }
+    return render(request, "teams/members.html", context, status=_status(form))
+
+
+def _try_invite(request: HttpRequest, form: InviteForm) -> dict[str, Any] | None:
+    """The link of a new invitation and whether it was mailed; None with the reason in the form."""
+    if not form.is_valid():
+        return None
+    try:
+        invitation, token = invitations.invite(
+            current_project(request), actor=signed_in(request), **form.cleaned_data
+        )
+    except ServiceError as error:
+        add_service_error(form, error.field, error.message)
+        return None
+    url = request.build_absolute_uri(reverse("invitation", args=[token]))
+    return {"url": url, "invitation": invitation, "mailed": send_invitation(invitation, url)}
+
+
+@login_required
+@require_POST
+def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Give a member another role."""
+    project, user = current_project(request), get_object_or_404(User, pk=user_id)
+    role = request.POST.get("role", "")
+    try:
+        members.change_role(project, user, role, actor=signed_in(request))
+    except NotFound as error:
+        raise Http404(error.message) from None
+    except ServiceError as error:
+        tell(request, error)
+    else:
+        messages.info(request, f"{user} is {role} now.")
+    return redirect("members")
+
+
+@login_required
+@require_POST
+def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Take somebody out of the project."""
+    user = get_object_or_404(User, pk=user_id)
+    return _remove(request, user, f"{user} is no member any more.", "members")
+
+
+@login_required
+@require_POST
+def leave_project(request: HttpRequest) -> HttpResponse:
+    """The reader leaves the project."""
+    user = signed_in(request)
+    return _remove(request, user, f"You have left {current_project(request)}.", "overview", back="members")
+
+
+def _remove(request: HttpRequest, user: User, words: str, then: str, back: str = "members") -> HttpResponse:
+    try:
+        members.remove_member(current_project(request), user, actor=signed_in(request))
+    except NotFound as error:
+        raise Http404(error.message) from None
+    except ServiceError as error:
+        tell(request, error)
+        return redirect(back)
+    messages.info(request, words)
+    return redirect(then)
+
+
+@login_required
+@require_POST
+def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
+    """Take an invitation back; doing so again changes nothing."""
+    found = get_object_or_404(Invitation, pk=invitation_id, project=current_project(request))
+    try:
+        invitations.revoke_invitation(found, actor=signed_in(request))
+    except ServiceError as error:
+        tell(request, error)
+    else:
+        messages.info(request, "The invitation is taken back: its link opens nothing from now on.")
+    return redirect("members")
+
+
+# --- the project ----------------------------------------------------------------------------------------------
+
+
+@login_required
+@never_cache
+@require_http_methods(["GET", "POST"])
+def project_settings(request: HttpRequest) -> HttpResponse:
+    """Name and switches of the project, and its secrets by name."""
+    project = current_project(request)
+    initial = {"name": project.name, "ranks_forecasters": project.ranks_forecasters}
+    form = ProjectForm(request.POST if request.method == "POST" else None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        try:
+            organisations.change_project(project, actor=signed_in(request), **form.cleaned_data)
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            messages.info(request, "The settings are saved.")
+            return redirect("project-settings")
+    return _settings(request, form, SecretForm())
+
+
+@login_required
+@never_cache
+@require_POST
+def set_secret(request: HttpRequest) -> HttpResponse:
+    """Store a secret, new or in the place of the one of this name. Its value is in no answer."""
+    project, form = current_project(request), SecretForm(request.POST)
+    if form.is_valid():
+        try:
+            is_new = secrets.set_secret(project, user=signed_in(request), **form.cleaned_data)
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            name = form.cleaned_data["name"].strip()
+            words = "is set" if is_new else "has another value"
+            messages.info(request, f"{name} {words}: jobs that start from now on have it.")
+            return redirect("project-settings")
+    initial = {"name": project.name, "ranks_forecasters": project.ranks_forecasters}
+    return _settings(request, ProjectForm(initial=initial), form)
+
+
+@login_required
+@require_POST
+def delete_secret(request: HttpRequest, name: str) -> HttpResponse:
+    """Jobs that start from now on do without it."""
+    try:
+        secrets.delete_secret(current_project(request), name=name, user=signed_in(request))
+    except NotFound:
+        messages.info(request, f"There is no secret {name} any more.")
+    else:
+        messages.info(request, f"{name} is deleted: jobs that start from now on do without it.")
+    return redirect("project-settings")
+
+
+def _settings(request: HttpRequest, form: ProjectForm, secret_form: SecretForm) -> HttpResponse:
+    context = {
+        "form": form,
+        "secret_form": secret_form,
+        "secrets": secrets.live_secrets(current_project(request)),
+        "common": COMMON,
+    }
+    return render(request, "teams/settings.html", context, status=_status(form, secret_form))
+
+
+# --- the organisation -----------------------------------------------------------------------------------------
+
+
+@login_required
+@never_cache
+@require_GET
+def organisation(request: HttpRequest) -> HttpResponse:
+    """Projects and owners of the organisation that the current project belongs to; owners change them here."""
+    return _organisation(request)
+
+
+@login_required
+@require_POST
+def new_project(request: HttpRequest) -> HttpResponse:
+    """Make a project and go there."""
+    found, form = current_project(request).organisation, NewProjectForm(request.POST)
+    if form.is_valid():
+        try:
+            project = organisations.found_project(found, actor=signed_in(request), **form.cleaned_data)
+        except (Forbidden, NotFound) as error:
+            raise PermissionDenied(error.message) from None
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            request.session[SESSION_KEY] = project.slug
+            messages.info(request, f"{project} is there. Invite whoever works in it.")
+            return redirect("members")
+    return _organisation(request, new_project_form=form)
+
+
+@login_required
+@require_POST
+def rename_organisation(request: HttpRequest) -> HttpResponse:
+    """Give the organisation another name."""
+    found = current_project(request).organisation
+    name = request.POST.get("name", "")
+    return _change(
+        request, lambda: organisations.rename_organisation(found, name=name, actor=signed_in(request))
+    )
+
+
+@login_required
+@require_POST
+def add_owner(request: HttpRequest) -> HttpResponse:
+    """Make somebody of its projects an owner."""
+    found = current_project(request).organisation
+    name = request.POST.get("username", "")
+    return _change(request, lambda: organisations.add_owner(found, username=name, actor=signed_in(request)))
+
+
+@login_required
+@require_POST
+def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
+    """End somebody's ownership."""
+    found, user = current_project(request).organisation, get_object_or_404(User, pk=user_id)
+    return _change(request, lambda: organisations.remove_owner(found, user=user, actor=signed_in(request)))
+
+
+def _change(request: HttpRequest, change: Any) -> HttpResponse:
+    try:
+        change()
+    except ServiceError as error:
+        tell(request, error)
+    else:
+        messages.info(request, "It is changed.")
+    return redirect("organisation")
+
+
+def _organisation(request: HttpRequest, new_project_form: NewProjectForm | None = None) -> HttpResponse:
+    """Everybody sees the projects that they are in; owners see all, and the forms."""
+    found: Organisation = current_project(request).organisation
+    owners = list(selectors.owners_of(found))
+    is_owner = signed_in(request) in owners
+    form = new_project_form or NewProjectForm()
+    mine = [project.pk for project in projects_of(request)]
+    people = [user.username for user in selectors.people_of(found)] if is_owner else []
+    context = {
+        "organisation": found,
+        "owners": owners,
+        "is_owner": is_owner,
+        "rows": selectors.projects_of_organisation(found, shown=None if is_owner else mine),
+        "form": form,
+        "name_form": OrganisationForm(initial={"name": found.name}),
+        "owner_form": OwnerForm(people=people) if people else None,
+        "now": timezone.now(),
+    }
+    return render(request, "teams/organisation.html", context, status=_status(form))

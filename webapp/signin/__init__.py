@@ -1,0 +1,1 @@
+"""Signing in: two-factor, passwords, sessions, rate limits, OpenID Connect."""
