@@ -17,6 +17,7 @@ from webapp.predictions.models import Outcome, Prediction
 from webapp.predictions.scoring import score_run
 from webapp.runs import ingest
 
+LIVE = 20_000  # milliseconds for what arrives without a reload: a poll, on a busy machine
 FULL = 16.0  # device-hours, the budget; runs begin with half of it
 
 
@@ -118,7 +119,7 @@ def test_the_whole_story(new_page, user, grace, half_run):
     expect(colleague.locator("#verdicts")).to_contain_text("changes asked")
 
     # Ada sees both without a reload, answers, and makes a changed claim.
-    expect(ada.locator("#verdicts")).to_contain_text("Too narrow")
+    expect(ada.locator("#verdicts")).to_contain_text("Too narrow", timeout=LIVE)
     expect(ada.locator(".thread .mention")).to_have_text("@ada")
     ada.locator(".thread summary", has_text="Reply").click()
     ada.get_by_label("Reply to thread 1").fill("No: it is within the noise.")
@@ -135,7 +136,7 @@ def test_the_whole_story(new_page, user, grace, half_run):
     ada.get_by_role("button", name="Freeze it").click()
     expect(ada.locator(".diff-claims")).to_contain_text("Interval")
     second = Prediction.objects.get(replaces=first)
-    expect(colleague.locator("#status")).to_contain_text("changed claim")
+    expect(colleague.locator("#status")).to_contain_text("changed claim", timeout=LIVE)
 
     # Grace approves.
     colleague.goto(f"/predictions/{second.pk}")
@@ -246,7 +247,7 @@ def test_two_tabs(page, new_page, user, half_run):
     other.get_by_role("dialog").get_by_role("button", name="Withdraw").click()
     expect(other.locator("#status")).to_contain_text("The data were wrong.")
 
-    expect(page.locator("#status")).to_contain_text("The data were wrong.")  # without a reload
+    expect(page.locator("#status")).to_contain_text("The data were wrong.", timeout=LIVE)  # without a reload
     expect(page.locator("#actions")).to_have_text(re.compile(r"^\s*$"))
     page.get_by_role("dialog").get_by_role("button", name="Withdraw").click()
 

@@ -1,6 +1,7 @@
 """Claims about a run with a curve, made by the services."""
 
 import pytest
+from django.test import Client
 
 from tests.members import member
 from tests.webapp.pages.addresses import make_prediction
@@ -40,3 +41,10 @@ def go_on():
         run.refresh_from_db()
 
     return send
+
+
+@pytest.fixture
+def as_grace(client, grace):
+    browser = Client()
+    browser.force_login(grace)
+    return browser
