@@ -1,6 +1,7 @@
 """Rules fire once for each (rule, run, episode), for each kind of condition."""
 
 import threading
+import time
 from datetime import timedelta
 
 import pytest
@@ -377,3 +378,16 @@ def test_the_default_rules_tell_of_a_failed_run_its_launcher_alone(user, project
 def test_a_rule_is_no_news_to_the_clock(user, project):
     rule = make_rule(user, project, "budget", {"percent": 50}, since=timedelta(0))
     assert abs((timezone.now() - rule.since).total_seconds()) < 5
+
+
+def test_ten_thousand_runs_that_did_not_change_cost_one_quick_query(user, project, make_run):
+    run = make_run(0)
+    base = {name: getattr(run, name) for name in ("project_id", "revision_id", "task", "model", "config")}
+    runs = Run.objects.bulk_create([Run(name=f"run {place}", version=3, **base) for place in range(10_000)])
+    Watch.objects.bulk_create([Watch(run=one, version=3, checked_at=timezone.now()) for one in runs])
+    check(1)
+    Run.objects.filter(pk=runs[17].pk).update(version=4)
+
+    started = time.perf_counter()
+    assert [one.pk for one in firing.changed_runs()] == [runs[17].pk]
+    assert time.perf_counter() - started < 1.0  # a round is every two seconds
