@@ -199,8 +199,10 @@ def test_a_long_report_breaks_over_pages(project, db):
 
 MARKDOWN = st.lists(
     st.one_of(
-        st.sampled_from(["# a\n\n", "- x\n", "  - y\n", "    1. z\n", "> q\n", "> > r\n", "```\ncode\n```\n", "|a|b|\n|-|-|\n|1|\n\n",
-                         "**b *i***", "[l](/x)", "[l](#y)", "---\n\n", "\n\n", "`c`", "a  \nb", "\t", "999999999. n\n", "&amp;"]),
+        st.sampled_from(
+            ["# a\n\n", "- x\n", "  - y\n", "    1. z\n", "> q\n", "> > r\n", "```\ncode\n```\n",
+             "|a|b|\n|-|-|\n|1|\n\n", "**b *i***", "[l](/x)", "[l](#y)", "---\n\n", "\n\n", "`c`", "a  \nb", "\t", "999999999. n\n", "&amp;"]
+        ),
         st.text(max_size=8),
     ),
     max_size=20,
