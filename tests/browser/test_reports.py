@@ -104,7 +104,7 @@ def test_decisions_from_the_run_to_the_log(page, user, project, make_run):
     look(page, "decisions-empty")
     page.goto(f"/runs/{run.pk}?tab=decisions")
     look(page, "run-decisions")
-    page.get_by_text("Switch to another").click()
+    page.get_by_role("radio", name="Switch to another").check()
     page.get_by_label("Switch to", exact=True).select_option(f"run {other.pk}")
     page.get_by_label("Why").fill("It has bent; the wider batch climbs on.")
     page.get_by_role("button", name="Store the decision").click()

@@ -21,7 +21,7 @@ JSON = {"headers": {"Accept": "application/json"}}
 
 @pytest.fixture
 def report(user, project):
-    return create_report(user=user, project=project, title="Where it bends", text="Draft words.")
+    return create_report(user=user, project=project, title="Bent at last", text="Draft words.")
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_an_empty_list_teaches_and_begins_with_an_example(ada, make_run):
 def test_readers_see_what_is_published_and_never_a_draft(ada, vera, user, report):
     assert vera.get(f"/reports/{report.pk}").status_code == 404
     assert vera.get(f"/reports/{report.pk}/edit").status_code == 403
-    assert "Where it bends" not in words(vera.get("/reports"))
+    assert "Bent at last" not in words(vera.get("/reports"))
     publish(report, user=user, base=1)
     save_draft(report, user=user, base=1, title="Later title", text="Later words.")
 

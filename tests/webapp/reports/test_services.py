@@ -79,7 +79,7 @@ def test_a_published_version_never_changes(write, user):
     first = publish(report, user=user, base=1)
     save(report, user, "two", 1)
 
-    for fields in ({"text": "x"}, {"title": "x"}, {"frozen": []}, {"authors": []}, {"number": 9}):
+    for fields in ({"text": "x"}, {"title": "x"}, {"frozen": [{}]}, {"authors": []}, {"number": 9}):
         with pytest.raises(IntegrityError, match="never changes"), transaction.atomic():
             Publication.objects.filter(pk=first.pk).update(**fields)
     assert publish(report, user=user, base=2).number == 2
