@@ -58,6 +58,19 @@ def test_two_who_write_at_once_lose_nothing(write, user, bob):
     assert "Bob's" in set(Draft.objects.values_list("text", flat=True))
 
 
+def test_one_person_in_two_tabs_keeps_both_texts_when_one_goes_over_the_other(write, user):
+    report = write("one")
+    save(report, user, "the other tab's", 1)
+    with pytest.raises(DraftConflict):
+        save(report, user, "this tab's", 1)
+
+    save(report, user, "this tab's", 2)
+
+    assert {"the other tab's", "this tab's"} <= set(
+        Draft.objects.filter(aside=False).values_list("text", flat=True)
+    )
+
+
 def test_what_one_writes_in_a_sitting_is_one_row_of_history(write, user, bob):
     report = write("one")
     save(report, user, "two", 1)
