@@ -84,7 +84,9 @@ urlpatterns = [
     path("reports/<slug:report_id>/report.html", report_files.as_html, name="report-html"),
     path("reports/<slug:report_id>/report.pdf", report_files.as_pdf, name="report-pdf"),
     path("reports/<slug:report_id>/links", report_links.links, name="report-links"),
-    path("reports/<slug:report_id>/links/<int:link_id>/revoke", report_links.revoke, name="revoke-report-link"),
+    path(
+        "reports/<slug:report_id>/links/<int:link_id>/revoke", report_links.revoke, name="revoke-report-link"
+    ),
     path("r/<slug:token>", report_links.shared, name="shared-report"),
     path("palette", shell.palette, name="palette"),
     path("alive", shell.alive, name="alive"),
