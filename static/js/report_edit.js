@@ -155,9 +155,12 @@ picker.addEventListener("submit", async (event) => {
   insert(found.text);
 });
 
-/** A block stands between empty lines, where the text was being written. */
+let placed = false; // whether somebody has been in the text yet
+for (const name of ["keyup", "pointerup", "input"]) text.addEventListener(name, () => { placed = true; });
+
+/** A block stands between empty lines, where the text was being written; at its end before anybody wrote. */
 function insert(block) {
-  const at = text.selectionEnd;
+  const at = placed ? text.selectionEnd : text.value.length;
   const before = text.value.slice(0, at).replace(/\n*$/, "");
   const after = text.value.slice(at).replace(/^\n*/, "");
   text.value = `${before ? `${before}\n\n` : ""}${block}\n\n${after}`;

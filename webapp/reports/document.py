@@ -79,10 +79,14 @@ def read(text: str) -> list[Part]:
 
 
 def _tidy(tokens: Sequence[Token]) -> Sequence[Token]:
-    """Headings one level down (the title is the first), and alignment as a class."""
+    """Headings below the title (h1) without a level left out, and alignment as a class."""
+    levels = [int(token.tag[1]) for token in tokens if token.type == "heading_open"]
+    top, level = min(levels, default=1), 1
     for token in tokens:
+        if token.type == "heading_open":
+            level = min(6, level + 1, int(token.tag[1]) - top + 2)
         if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(6, int(token.tag[1]) + 1)}"
+            token.tag = f"h{level}"
         if token.type in ("th_open", "td_open"):
             right = "right" in str(token.attrs.pop("style", ""))
             if right:

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
@@ -175,7 +176,7 @@ def history(report: Report) -> list[Step]:
              differences(report.text, one.text), one)
         for one in drafts if one.aside
     ]  # fmt: skip
-    for one, before in zip(versions, [*versions[1:], None], strict=True):
+    for one, before in zip_longest(versions, versions[1:]):
         changes = differences(before.text, one.text) if before else []
         steps.append(
             Step("version", one.title, one.published_by.username, one.published_at, one.number, changes, one)
@@ -187,5 +188,5 @@ def _draft_steps(drafts: Sequence[Draft]) -> list[Step]:
     return [
         Step("draft", one.title, one.author.username, one.saved_at, one.number,
              differences(before.text, one.text) if before else [], one)
-        for one, before in zip(drafts, [*drafts[1:], None], strict=True)
+        for one, before in zip_longest(drafts, drafts[1:])
     ]  # fmt: skip

@@ -94,7 +94,8 @@ def _note_draft(report: Report, user: User) -> None:
     fields = {"number": report.draft, "title": report.title, "text": report.text, "saved_at": now}
     if last is not None and last.author_id == user.pk and last.started_at > now - ONE_SITTING:
         published = Publication.objects.filter(report=report, published_at__gte=last.saved_at).exists()
-        if not published:
+        met = Draft.objects.filter(report=report, aside=True, saved_at__gte=last.saved_at).exists()
+        if not published and not met:  # a text that was published, or that another one met, is kept as it was
             Draft.objects.filter(pk=last.pk).update(**fields)
             return
     Draft.objects.create(report=report, author=user, started_at=now, **fields)

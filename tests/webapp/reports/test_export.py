@@ -197,14 +197,11 @@ def test_a_long_report_breaks_over_pages(project, db):
     assert Pdf(pdf_of(long, [], timezone.now(), BASE)).pages > 8
 
 
-MARKDOWN = st.lists(
-    st.one_of(
-        st.sampled_from(["# a\n\n", "- x\n", "  - y\n", "    1. z\n", "> q\n", "> > r\n", "```\ncode\n```\n", "|a|b|\n|-|-|\n|1|\n\n",
-                         "**b *i***", "[l](/x)", "[l](#y)", "---\n\n", "\n\n", "`c`", "a  \nb", "\t", "999999999. n\n", "&amp;"]),
-        st.text(max_size=8),
-    ),
-    max_size=20,
+PIECES = (
+    "# a\n\n", "- x\n", "  - y\n", "    1. z\n", "> q\n", "> > r\n", "```\ncode\n```\n", "|a|b|\n|-|-|\n|1|\n\n",
+    "**b *i***", "[l](/x)", "[l](#y)", "---\n\n", "\n\n", "`c`", "a  \nb", "\t", "999999999. n\n", "&amp;",
 )  # fmt: skip
+MARKDOWN = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8)), max_size=20)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

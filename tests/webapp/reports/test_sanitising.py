@@ -137,6 +137,12 @@ def test_a_link_that_is_allowed_leads_to_http_or_to_us(url):
         assert url[:2] != "//"
 
 
+def test_headings_leave_no_level_out():
+    assert [part for part in rendered("## a\n\n#### b\n\n## c\n\n###### d").split("<") if part[:1] == "h"] == [
+        "h2>a", "h3>b", "h2>c", "h3>d",
+    ]  # fmt: skip
+
+
 def test_what_is_allowed_is_drawn():
     html = rendered(
         '# One\n\n**b** *i* `c` ~~s~~ [out](https://a.example/x "t") [own](/runs)\n\n- a\n\n3. b\n\n> q\n\n---\n\n'

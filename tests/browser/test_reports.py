@@ -1,0 +1,115 @@
+"""Writing a report in a real browser: a chart by the picker, the preview, publishing, a link, files; and two tabs."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.look import look
+from webapp.decisions.services import decide
+from webapp.reports.models import Draft, Report
+
+
+def test_a_report_is_written_published_shared_and_exported(page, new_page, make_run):
+    run = make_run(30, name="ScaleRL")
+    make_run(24, a=0.5, seed=1, name="GRPO")
+    page.goto("/reports")
+    look(page, "reports-empty")
+
+    page.get_by_role("button", name="Begin with an example").click()
+    expect(page.get_by_label("Title")).to_have_value("Where this recipe tops out")
+    page.get_by_label("Title").fill("Where ScaleRL bends")
+    page.get_by_role("button", name="Insert").click()
+    look(page, "report-insert")
+    page.get_by_label("Show").select_option("chart compare")
+    page.get_by_label("Runs", exact=True).select_option([run.pk, *others_of(run)])
+    page.get_by_label("Caption").fill("Both, side by side.")
+    page.get_by_role("dialog").get_by_role("button", name="Insert").click()
+    expect(page.get_by_label("Text", exact=True)).to_have_value(re.compile("chart: compare"))
+    expect(page.locator("#preview figcaption", has_text="Both, side by side.")).to_be_visible()
+    expect(page.locator("#saved")).to_have_text(re.compile("^Saved "))
+    assert Report.objects.get().text.endswith("caption: Both, side by side.\n```\n\n")
+    look(page, "report-edit")
+
+    page.get_by_role("button", name="Publish").click()
+    page.get_by_role("dialog").get_by_role("button", name="Publish").click()
+    expect(page.get_by_role("heading", name="Where ScaleRL bends", level=1)).to_be_visible()
+    page.wait_for_selector(".report-chart .main-svg")
+    look(page, "report")
+    page.goto("/reports")
+    look(page, "reports")
+
+    page.get_by_role("link", name="Where ScaleRL bends").click()
+    page.get_by_role("button", name="More").click()
+    for name, start in (("Download as HTML", b"<!doctype html>"), ("Download as PDF", b"%PDF-")):
+        with page.expect_download() as found:
+            page.get_by_role("link", name=name).click()
+        with open(found.value.path(), "rb") as file:
+            assert file.read(20).startswith(start)
+    page.get_by_role("link", name="Share by link").click()
+    page.get_by_role("button", name="Make a link").click()
+    look(page, "report-links")
+    stranger = new_page()
+    stranger.goto(page.locator(".note.good code").inner_text())
+    stranger.wait_for_selector(".report-chart .main-svg")
+    look(stranger, "report-shared")
+    look(file_page(page, new_page), "report-file")
+
+
+def others_of(run):
+    from webapp.runs.models import Run
+
+    return list(Run.objects.exclude(pk=run.pk).values_list("pk", flat=True))
+
+
+def file_page(page, new_page):
+    """The exported file in a browser that can reach nothing else."""
+    report = Report.objects.get()
+    text = page.request.get(f"/reports/{report.pk}/report.html").text()
+    alone = new_page()
+    alone.route("**/alone.html", lambda route: route.fulfill(content_type="text/html", body=text))
+    alone.goto("/alone.html")
+    return alone
+
+
+def test_two_tabs_keep_both_texts(page, user, project):
+    from webapp.reports.services import create_report
+
+    report = create_report(user=user, project=project, title="Together", text="start")
+    page.watch.expect("409")
+    page.goto(f"/reports/{report.pk}/edit")
+    other = page.context.new_page()
+    other.goto(f"/reports/{report.pk}/edit")
+    other.get_by_label("Text", exact=True).fill("from the other tab")
+    expect(other.locator("#saved")).to_have_text(re.compile("^Saved "))
+
+    page.get_by_label("Text", exact=True).fill("from this tab")
+    expect(page.locator("#conflict")).to_be_visible()
+    expect(page.get_by_label("Their text")).to_have_value("from the other tab")
+    expect(page.get_by_label("Text", exact=True)).to_have_value("from this tab")
+    assert Draft.objects.get(aside=True).text == "from this tab"
+    look(page, "report-conflict")
+
+    page.get_by_role("button", name="Save mine over theirs").click()
+    expect(page.locator("#conflict")).to_be_hidden()
+    expect(page.locator("#saved")).to_have_text(re.compile("^Saved "))
+    assert Report.objects.get().text == "from this tab"
+    page.goto(f"/reports/{report.pk}/history")
+    look(page, "report-history")
+
+
+def test_decisions_from_the_run_to_the_log(page, user, project, make_run):
+    run, other = make_run(16, name="ScaleRL"), make_run(12, to=6.0, a=0.7, seed=1, name="Wide")
+    page.goto("/decisions")
+    look(page, "decisions-empty")
+    page.goto(f"/runs/{run.pk}?tab=decisions")
+    look(page, "run-decisions")
+    page.get_by_role("radio", name="Switch to another").check()
+    page.get_by_label("Switch to", exact=True).select_option(f"run {other.pk}")
+    page.get_by_label("Why").fill("It has bent; the wider batch climbs on.")
+    page.get_by_role("button", name="Store the decision").click()
+    expect(page.get_by_text(re.compile("At 6.00 device-hours Wide, seed 1 has"))).to_be_visible()
+    look(page, "decision")
+    decide(user=user, project=project, kind="continue", runs=[other], reason="Still climbing.")
+    decide(user=user, project=project, kind="stop", runs=[run], reason="Nothing more to gain.")
+    page.goto("/decisions")
+    look(page, "decisions")
