@@ -5,6 +5,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from tests.members import member
+from tests.webapp.pages.addresses import make_prediction
 from tests.webapp.pages.data import curve_records
 from webapp.accounts.models import Role
 from webapp.accounts.services import create_project
@@ -15,7 +16,7 @@ from webapp.decisions import selectors
 from webapp.decisions.models import Decision, Note, Subject
 from webapp.decisions.services import add_note, decide
 from webapp.errors import Conflict, Forbidden, InvalidInput, NotFound
-from webapp.predictions.models import Outcome, Prediction
+from webapp.predictions.models import Outcome
 from webapp.recipes.models import Revision
 from webapp.runs import ingest
 from webapp.runs.models import Run
@@ -130,12 +131,7 @@ def test_a_switch_to_a_recipe_is_judged_by_its_runs_on_the_same_task(choose, mak
 
 def test_the_predictions_outcome_is_said(choose, make_run, user, project):
     run = make_run(16)
-    fit = latest_fits([run.pk])[run.pk]
-    prediction = Prediction.objects.create(
-        project=project, author=user, run=run, revision=run.revision, task=run.task, model=run.model, fit=fit,
-        frozen={}, metric="eval/pass_rate", x="device_hours", cutoff=8.0, data_digest=fit.data_digest,
-        statement="pass_rate", target=12.0, level=0.9, value=0.6, lo=0.58, hi=0.62, reasons="It bends.",
-    )  # fmt: skip
+    prediction = make_prediction(user, run, value=0.6, lo=0.58, hi=0.62)
     decision = choose("continue", run, prediction=prediction)
     assert came(decision)[1].sentence == "The prediction: no run has passed its target yet."
 
@@ -246,7 +242,7 @@ def test_it_is_audited(choose, make_run, user):
     add_note(decision, user=user, text="later")
 
     assert Note.objects.count() == 1
-    assert list(Event.objects.order_by("pk").values_list("verb", "object_id")) == [
+    assert list(Event.objects.filter(object_kind="decision").order_by("pk").values_list("verb", "object_id")) == [
         ("decided", decision.pk), ("noted", decision.pk),
     ]  # fmt: skip
 

@@ -50,7 +50,7 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "audit": lambda it: "/audit",
     "alerts": lambda it: "/alerts",
     "new-alert-rule": lambda it: "/alerts/rules/new?on=metric",
-    "new-alert-channel": lambda it: "/alerts/channels/new?kind=webhook",
+    "new-alert-channel": lambda it: "/alerts/channels/new?kind=mail",
     "alert-preferences": lambda it: "/alerts/preferences",
     "notices": lambda it: "/notices",
     "tokens": lambda it: "/tokens",

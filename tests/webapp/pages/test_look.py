@@ -55,5 +55,7 @@ def test_templates_have_no_inline_script_or_style_and_nothing_from_elsewhere(pat
     text = path.read_text()
 
     assert not re.search(r"<script(?![^>]*\bsrc=)", text)
-    assert not re.search(r"\bon\w+=|\bstyle=|<style", text)
+    if path.name != "file.html":  # a report as one file brings its own rules
+        assert not re.search(r"<style", text)
+    assert not re.search(r"[\s\"'/]on\w+=|\bstyle=", text)
     assert not re.search(r"(src|href)=\"(https?:)?//", text)

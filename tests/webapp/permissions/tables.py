@@ -71,6 +71,8 @@ FOREIGN = {
     "leaderboard-group",
     "leaderboard-evidence",
 }
+# Public, and not there unless the operator has named a provider: tests/webapp/signin.
+ABSENT = {"openid-begin", "openid-callback"}
 # (url name, method) -> who -> what is expected, where it is not what the table of needs says.
 OTHERWISE: dict[tuple[str, str], dict[str, str]] = {
     # Only owners of the organisation; whoever is no owner is refused, whichever project they stand in.

@@ -128,7 +128,7 @@ def test_a_token_of_another_project_finds_nothing_of_this_one(model_folder):
 def test_without_a_living_token_every_endpoint_says_401(model_folder):
     world = made("admin")
     revoked, expired = token_of(world, "launch"), token_of(world, "launch")
-    first, second = ApiToken.objects.order_by("pk")
+    first, second = ApiToken.objects.filter(scope="launch").order_by("pk")
     revoke_token(first)
     ApiToken.objects.filter(pk=second.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     left = make_left(world)

@@ -70,6 +70,10 @@ def things_of(world):
         recipe="tiny-scalerl",
         study=world.study.pk,
         share=world.share_token,
+        prediction=world.prediction.pk,
+        decision=world.decision.pk,
+        report=world.report.pk,
+        report_link=world.report_token,
     )
 
 

@@ -134,7 +134,7 @@ def test_what_is_of_no_project_needs_an_account(model_folder, name):
 def test_what_is_public_asks_for_no_account(model_folder, name):
     world = make_world(SIGNED_OUT)
 
-    assert outcome(Client(), name, "GET", world) == LET_IN
+    assert outcome(Client(), name, "GET", world) == (NOT_THERE if name in tables.ABSENT else LET_IN)
 
 
 def test_the_walk_sees_an_address_that_is_in_no_table(settings, db):

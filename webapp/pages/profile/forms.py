@@ -10,7 +10,7 @@ from webapp.accounts.models import User
 from webapp.signin.passwords import is_own_password
 
 CODE = {"autocomplete": "one-time-code", "spellcheck": "false", "autocapitalize": "none"}
-WRONG_PASSWORD = "This is not your password."
+NOT_YOURS = "This is not your password."
 
 
 def password_field(label: str, autocomplete: str, **more: Any) -> forms.CharField:
@@ -87,7 +87,7 @@ class OwnPasswordForm(forms.Form):
     def clean_password(self) -> str:
         raw = self.cleaned_data["password"]
         if raw and not is_own_password(self.request, self.user, raw):
-            raise forms.ValidationError(WRONG_PASSWORD)
+            raise forms.ValidationError(NOT_YOURS)
         return raw
 
 
