@@ -199,7 +199,7 @@ def test_tabs_come_without_leaving_the_chart(page, make_run):
     open_run(page, run)
     page.evaluate("window.stayed = true")
 
-    page.get_by_role("link", name="Log").click()
+    page.get_by_role("link", name="Log", exact=True).click()
 
     log = page.locator("#log")
     expect(log).to_contain_text("step 499")
