@@ -16,7 +16,9 @@ DEPLOYMENT = {
 
 def run(home, code, **environment):
     """A new process with only this environment of ours."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("HEADROOM_", "DJANGO_"))}
+    ours = {
+        name: value for name, value in os.environ.items() if not name.startswith(("HEADROOM_", "DJANGO_"))
+    }
     settings = {"DJANGO_SETTINGS_MODULE": "webapp.settings", "HEADROOM_HOME": str(home)}
     return subprocess.run(
         [sys.executable, *code],
