@@ -1,12 +1,11 @@
 """Addresses and secrets of channels are stored encrypted: whoever reads the database alone cannot post to them."""
 
-import base64
 from functools import lru_cache
 
 from cryptography.fernet import Fernet, InvalidToken
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
+
+from webapp.keys import fernet
 
 PURPOSE = b"headroom alert channels"
 
@@ -32,5 +31,4 @@ def unseal(sealed: str) -> str:
 
 @lru_cache(maxsize=4)
 def _box(secret: str) -> Fernet:
-    key = HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=PURPOSE).derive(secret.encode())
-    return Fernet(base64.urlsafe_b64encode(key))
+    return fernet(secret, PURPOSE)

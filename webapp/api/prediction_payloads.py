@@ -4,6 +4,7 @@ from typing import Any
 
 from webapp.predictions.models import Comment, Outcome, Prediction
 from webapp.predictions.selectors import status_of
+from webapp.spreadsheets import harmless
 
 Payload = dict[str, Any]
 COLUMNS = (
@@ -68,12 +69,7 @@ def prediction_row(prediction: Prediction) -> list[Any]:
     flat = prediction_payload(prediction)
     primary: Payload = next((outcome for outcome in flat["outcomes"] if outcome["primary"]), {})
     flat = primary | flat | {"outcome_run": primary.get("run"), "outcomes": len(flat["outcomes"])}
-    return [_cell(flat.get(column)) for column in COLUMNS]
-
-
-def _cell(value: Any) -> Any:
-    """Text that a spreadsheet would run as a formula is quoted."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
+    return [harmless(flat.get(column)) for column in COLUMNS]
 
 
 def outcome_payloads(prediction: Prediction) -> list[Payload]:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from webapp.audit.selectors import COLUMNS
-
-FORMULA = "=+-@\t\r\n"  # what a spreadsheet takes for the begin of a formula, or skips before one
+from webapp.spreadsheets import harmless
 
 
 def csv_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -23,13 +22,6 @@ def jsonl_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """An object a line."""
     for row in rows:
         yield json.dumps(row, ensure_ascii=False) + "\n"
-
-
-def harmless(cell: Any) -> Any:
-    """The cell, with an apostrophe before what a spreadsheet would compute."""
-    if not isinstance(cell, str):
-        return cell
-    return f"'{cell}" if cell.lstrip(" ")[:1] in set(FORMULA) else cell
 
 
 def _line(cells: Iterable[Any]) -> str:

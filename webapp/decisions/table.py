@@ -4,20 +4,20 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from webapp.decisions.selectors import Entry
+from webapp.spreadsheets import harmless
 
 COLUMNS = (
     "decision", "decided_at", "decided_by", "kind", "run", "run_name", "recipe", "task", "model", "to", "reason",
     "prediction", "pass_rate", "used_hours", "budget_hours", "ceiling", "ceiling_lo", "ceiling_hi",
     "forecast", "forecast_lo", "forecast_hi", "revises", "revised_by", "came_of_it",
 )  # fmt: skip
-RISKY = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would take such a text for a formula
 
 
 def rows_of(entries: Iterable[Entry]) -> Iterator[list[Any]]:
     """Cells in the order of COLUMNS; a missing value is None."""
     for entry in entries:
         for subject in entry.of:
-            yield [_harmless(cell) for cell in _row(entry, subject)]
+            yield [harmless(cell) for cell in _row(entry, subject)]
 
 
 def _row(entry: Entry, subject: Any) -> list[Any]:
@@ -43,7 +43,3 @@ def revised_by(decision: Any) -> str | None:
     """The decision that revises this one."""
     later = getattr(decision, "revised_by", None)
     return later.pk if later else None
-
-
-def _harmless(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(RISKY) else cell

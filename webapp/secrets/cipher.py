@@ -6,13 +6,12 @@ the installation (SECRET_KEY) serves. Fernet (AES-128-CBC with HMAC-SHA256); its
 (RFC 5869).
 """
 
-import base64
 import json
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.fernet import InvalidToken, MultiFernet
 from django.conf import settings
+
+from webapp.keys import fernet
 
 PURPOSE = b"headroom: secrets of projects, version 1"
 
@@ -40,9 +39,4 @@ def decrypt(project_id: int, name: str, ciphertext: str) -> str:
 
 def _cipher() -> MultiFernet:
     texts = [text.strip() for text in settings.SECRETS_KEY.split(",") if text.strip()]
-    return MultiFernet([Fernet(_key(text)) for text in texts or [settings.SECRET_KEY]])
-
-
-def _key(text: str) -> bytes:
-    derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=PURPOSE).derive(text.encode())
-    return base64.urlsafe_b64encode(derived)
+    return MultiFernet([fernet(text, PURPOSE) for text in texts or [settings.SECRET_KEY]])

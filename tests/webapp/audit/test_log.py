@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.members import member
 from webapp.accounts.services import create_project, default_project
 from webapp.audit.addresses import client_address
-from webapp.audit.exports import csv_lines, harmless, jsonl_lines
+from webapp.audit.exports import csv_lines, jsonl_lines
 from webapp.audit.models import Event
 from webapp.audit.selectors import (
     PAGE_SIZE,
@@ -30,6 +30,7 @@ from webapp.audit.selectors import (
 from webapp.audit.services import record, record_each
 from webapp.audit.words import WORDS, detail_words, words_of
 from webapp.errors import InvalidInput
+from webapp.spreadsheets import harmless
 
 pytestmark = pytest.mark.django_db
 

@@ -1,7 +1,6 @@
 """Predictions: the list in its parts, and the whole of it as CSV."""
 
 import csv
-from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
@@ -21,6 +20,7 @@ from webapp.pages.prediction.listing import (
 )
 from webapp.predictions import selectors
 from webapp.predictions.status import REVIEW_WORDS
+from webapp.spreadsheets import harmless
 
 PAGE_SIZE = 25
 
@@ -55,10 +55,5 @@ def predictions_csv(request: HttpRequest) -> HttpResponse:
     writer = csv.writer(response, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     found = selectors.predictions_of(current_project(request))
-    writer.writerows([_harmless(cell) for cell in row] for row in csv_rows(found))
+    writer.writerows([harmless(cell) for cell in row] for row in csv_rows(found))
     return response
-
-
-def _harmless(cell: Any) -> Any:
-    """No text becomes a formula in a spreadsheet."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" and cell else cell

@@ -20,6 +20,7 @@ from webapp.pages.study.forms import numbers_in
 from webapp.runs.models import Run
 from webapp.runs.selectors import is_pass_rate
 from webapp.runs.states import ENDED
+from webapp.spreadsheets import harmless
 from webapp.studies import selectors, services
 from webapp.studies.models import Study
 from webapp.studies.results import CSV_COLUMNS, csv_rows, progress_sentence, results, stored_headline
@@ -115,13 +116,8 @@ def results_csv(request: HttpRequest, study_id: str) -> HttpResponse:
     response["Content-Disposition"] = f'attachment; filename="study-{found.pk}.csv"'
     writer = csv.writer(response, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
-    writer.writerows([[_harmless(cell) for cell in row] for row in csv_rows(payload)])
+    writer.writerows([[harmless(cell) for cell in row] for row in csv_rows(payload)])
     return response
-
-
-def _harmless(cell: Any) -> Any:
-    """No text becomes a formula in a spreadsheet."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" and cell else cell
 
 
 def _get(request: HttpRequest, study_id: str) -> Study:

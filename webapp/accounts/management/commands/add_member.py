@@ -4,8 +4,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from webapp.accounts.management.named import project_named, user_named
 from webapp.accounts.members import put_member
-from webapp.accounts.models import Project, Role, User
+from webapp.accounts.models import Role
 from webapp.errors import ServiceError
 
 
@@ -18,12 +19,7 @@ class Command(BaseCommand):
         parser.add_argument("role", metavar="ROLE", choices=Role.values, help=", ".join(Role.values))
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=options["user"]).first()
-        if user is None:
-            raise CommandError(f"there is no user {options['user']!r}")
-        project = Project.objects.filter(slug=options["project"]).first()
-        if project is None:
-            raise CommandError(f"there is no project {options['project']!r}")
+        user, project = user_named(options["user"]), project_named(options["project"])
         try:
             changed = put_member(project, user, options["role"])
         except ServiceError as error:

@@ -4,7 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from webapp.accounts.models import Project, Scope, User
+from webapp.accounts.management.named import project_named, user_named
+from webapp.accounts.models import Scope
 from webapp.accounts.services import DEFAULT_PROJECT, create_token
 from webapp.errors import InvalidInput
 
@@ -22,12 +23,7 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="", help="what it is for")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=options["user"]).first()
-        if user is None:
-            raise CommandError(f"there is no user {options['user']!r}")
-        project = Project.objects.filter(slug=options["project"]).first()
-        if project is None:
-            raise CommandError(f"there is no project {options['project']!r}")
+        user, project = user_named(options["user"]), project_named(options["project"])
         try:
             token = create_token(
                 user=user,

@@ -1,0 +1,21 @@
+"""What the arguments of commands name."""
+
+from django.core.management.base import CommandError
+
+from webapp.accounts.models import Project, User
+
+
+def user_named(username: str) -> User:
+    """Raises CommandError where there is none."""
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        raise CommandError(f"there is no user {username!r}")
+    return user
+
+
+def project_named(slug: str) -> Project:
+    """Raises CommandError where there is none."""
+    project = Project.objects.filter(slug=slug).first()
+    if project is None:
+        raise CommandError(f"there is no project {slug!r}")
+    return project
