@@ -97,11 +97,15 @@ class Scope(models.TextChoices):
 
 
 class ApiToken(models.Model):
-    """A bearer token, stored as its SHA-256 only. With `run` set it may write that one run's records, nothing else."""
+    """A bearer token, stored as its SHA-256 only. With `run` set it may write that one run's records, nothing else.
+
+    A job's token is that of one `attempt`: it dies with it, not with the run, which a later attempt may go on with.
+    """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens", null=True)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tokens")
     run = models.ForeignKey("runs.Run", on_delete=models.CASCADE, related_name="tokens", null=True)
+    attempt = models.PositiveIntegerField(null=True)  # of the run: never more than this one's records
     name = models.CharField(max_length=80, blank=True)  # what it is for, in its owner's words
     scope = models.CharField(max_length=10, choices=Scope.choices)
     expires_at = models.DateTimeField(null=True)  # None: never

@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -14,7 +14,7 @@ from webapp.accounts.permissions import Permission, grants, refusal, require, ro
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.recipes.services import sync_shipped_recipes
-from webapp.runs.models import Run, State
+from webapp.runs.models import Attempt, Run, State
 from webapp.runs.states import ENDED
 
 PERMISSION_OF_SCOPE = {
@@ -27,7 +27,7 @@ DEFAULT_PROJECT = "default"
 TOKEN_PREFIX = "hr_"
 MAX_TOKEN_NAME = 80
 MAX_TOKEN_DAYS = 3650
-RUN_TOKEN_GRACE = timedelta(hours=1)  # after its run's end, for what the trainer's journal still holds
+RUN_TOKEN_GRACE = timedelta(hours=1)  # after its attempt's end, for what the trainer's journal still holds
 LAST_USED_RESOLUTION = timedelta(minutes=1)  # so that a busy trainer does not cost a write a request
 
 
@@ -87,14 +87,17 @@ def create_token(
     project: Project,
     scope: str,
     run: Run | None = None,
+    attempt: int | None = None,
     name: str = "",
     days: int | None = None,
 ) -> str:
     """A new API token. The raw token is returned here and never again: only its SHA-256 is stored.
 
     It opens its project for `days` days, or until it is revoked. With `run` it may report that one run and nothing
-    else, and dies with it. Raises InvalidInput (name, days, scope, user) for what cannot be used, a scope that the
-    user's role does not reach, and a user who is no member of the project.
+    else, up to `attempt` (None: the run's current one), and dies with that attempt.
+
+    Raises InvalidInput (name, days, scope, user) for what cannot be used, a scope that the user's role does not reach,
+    and a user who is no member of the project.
     """
     name = _token_name(name)
     if days is not None and not 1 <= days <= MAX_TOKEN_DAYS:
@@ -109,9 +112,12 @@ def create_token(
             raise InvalidInput("scope", refusal(role, wanted))
     raw = TOKEN_PREFIX + secrets.token_urlsafe(32)
     expires_at = None if days is None else timezone.now() + timedelta(days=days)
+    if run is not None and attempt is None:
+        attempt = run.attempt_number
     token = ApiToken.objects.create(
-        user=user, project=project, run=run, scope=scope, name=name, expires_at=expires_at, digest=digest(raw)
-    )
+        user=user, project=project, run=run, attempt=attempt, scope=scope, name=name, expires_at=expires_at,
+        digest=digest(raw),
+    )  # fmt: skip
     if user is not None:  # a job's own token is part of its launch
         until = expires_at.isoformat() if expires_at else None
         _record("token.created", token, actor=user, scope=scope, expires_at=until)
@@ -149,13 +155,14 @@ def authenticate(raw: str) -> ApiToken | None:
 
 
 def find_token(raw: str) -> ApiToken | None:
-    """The token of this text, dead or alive, with its project, user, `role`, and how its run stands. One query."""
+    """The token of this text, dead or alive, with its project, user, `role`, and how its attempt stands. One query."""
     owns = Organisation.objects.filter(pk=OuterRef("project__organisation"), owners=OuterRef("user"))
     role = Membership.objects.filter(project=OuterRef("project"), user=OuterRef("user")).values("role")[:1]
+    attempt = Attempt.objects.filter(run=OuterRef("run"), number=OuterRef("attempt"))
     token = (
         ApiToken.objects.annotate(
-            owned=Exists(owns), member_role=Subquery(role),
-            run_state=F("run__state"), run_ended_at=F("run__ended_at"),
+            owned=Exists(owns), member_role=Subquery(role), newest_attempt=F("run__attempt_number"),
+            attempt_state=Subquery(attempt.values("state")), attempt_ended_at=Subquery(attempt.values("ended_at")),
         )
         .filter(digest=digest(raw))
         .select_related("project", "user")
@@ -169,7 +176,8 @@ def find_token(raw: str) -> ApiToken | None:
 def why_dead(token: ApiToken) -> str:
     """Why a token of `find_token` opens nothing any more, in a sentence; empty where it does.
 
-    A run's own token ends an hour after its run, so that a late journal still arrives; a lost run may come back.
+    A job's own token ends an hour after its attempt, so that a late journal still arrives; the newest attempt may come
+    back from being lost, one that a later attempt has followed may not.
     """
     now = timezone.now()
     if token.revoked_at is not None:
@@ -178,10 +186,17 @@ def why_dead(token: ApiToken) -> str:
         return f"This token expired on {token.expires_at:%-d %B %Y, %H:%M} UTC."
     if token.user is not None and (not token.user.is_active or token.role is None):
         return "The owner of this token is no member of its project any more."
-    state, ended_at = getattr(token, "run_state", None), getattr(token, "run_ended_at", None)
-    if state in ENDED - {State.LOST} and (ended_at is None or ended_at + RUN_TOKEN_GRACE <= now):
-        return f"This token could only report run {token.run_id}, which has ended."
+    if token.run_id is not None and _attempt_is_over(token, now):
+        return f"This token could only report attempt {token.attempt} of run {token.run_id}, which has ended."
     return ""
+
+
+def _attempt_is_over(token: ApiToken, now: datetime) -> bool:
+    """Whether the attempt of a token of `find_token` ended, and the hour for what its journal still held has passed."""
+    state, ended_at = getattr(token, "attempt_state", None), getattr(token, "attempt_ended_at", None)
+    if state == State.LOST and token.attempt == getattr(token, "newest_attempt", None):
+        return False
+    return state in ENDED and (ended_at is None or ended_at + RUN_TOKEN_GRACE <= now)
 
 
 def note_use(token: ApiToken) -> None:

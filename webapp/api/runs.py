@@ -16,6 +16,7 @@ from webapp.api.auth import (
     WRITE,
     WRITE_RUN,
     ApiRequest,
+    check_attempt,
     check_scope,
     project_of,
     run_of,
@@ -104,6 +105,7 @@ def resume_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
 @router.post("/{run_id}/start", auth=WRITE_RUN, response=RUN, summary="The trainer is up")
 def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
     run = run_of(request, run_id)
+    check_attempt(request, [body.attempt])
     lifecycle.report_started(run, **body.model_dump())
     return run_payload(run)
 
@@ -111,6 +113,7 @@ def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
 @router.post("/{run_id}/finish", auth=WRITE_RUN, response=RUN, summary="How the trainer ended")
 def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any]:
     run = run_of(request, run_id)
+    check_attempt(request, [body.attempt])
     lifecycle.report_finished(run, **body.model_dump())
     return run_payload(run)
 
@@ -127,6 +130,7 @@ def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any
 def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     run: Run = run_of(request, run_id)
     records: list[Record] = parse_batch(request.body)
+    check_attempt(request, (record.attempt for record in records))
     return vars(ingest.store_records(run, records))
 
 

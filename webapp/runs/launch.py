@@ -215,7 +215,7 @@ def resolved_config(
 
 
 def job_spec(dispatch: Dispatch) -> JobSpec:
-    """What to submit for a claimed dispatch row, with a new token that can report this run and nothing else.
+    """What to submit for a claimed dispatch row, with a new token that can report this attempt and nothing else.
 
     Raises RuntimeError where nobody has said under which address the cluster reaches this server, or where a secret
     of the project cannot be opened.
@@ -240,7 +240,9 @@ def job_spec(dispatch: Dispatch) -> JobSpec:
                 "OMP_NUM_THREADS": CLUSTER_THREADS,
             },
             resume=dispatch.attempt > 1,
-            token=create_token(user=None, project=run.project, scope=Scope.WRITE, run=run),
+            token=create_token(
+                user=None, project=run.project, scope=Scope.WRITE, run=run, attempt=dispatch.attempt
+            ),
             secrets=hand_to_job(run.project),
         )
     )

@@ -74,7 +74,9 @@ def test_after_the_hour_records_stay_in_the_journal_and_the_log_says_why(run, re
     assert not Record.objects.exists()
     assert '"step":3' in (tmp_path / "metrics.jsonl").read_text().replace(" ", "")
     assert not (tmp_path / "metrics.jsonl.rejected").exists()
-    assert f"This token could only report run {run.pk}, which has ended. (HTTP 401)" in caplog.text
+    assert (
+        f"This token could only report attempt 1 of run {run.pk}, which has ended. (HTTP 401)" in caplog.text
+    )
     assert "records wait in" in caplog.text
 
     ended(
