@@ -11,8 +11,8 @@ from statistics import NormalDist
 import numpy as np
 
 from webapp.curves import estimates, words
-from webapp.decisions import claims
 from webapp.decisions.models import Decision, Kind, Subject
+from webapp.predictions import claims
 from webapp.runs.models import Point, Run
 from webapp.runs.states import ACTIVE
 
@@ -58,8 +58,8 @@ def came_of(decision: Decision, now: Now) -> list[Came]:
         found.append(Came(f"{subject.name}: {came.sentence}" if several else came.sentence, came.held))
     if decision.prediction is not None:
         outcomes = list(decision.prediction.outcomes.all())
-        said = claims.outcome_words(decision.prediction, outcomes)
-        found.append(Came(f"The prediction: {said}.", claims.held(outcomes)))
+        said = claims.what_came(decision.prediction, outcomes)
+        found.append(Came(f"The prediction: {said}.", claims.all_held(outcomes)))
     return found
 
 

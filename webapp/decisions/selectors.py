@@ -44,12 +44,12 @@ def decisions_of(project: Project, *, person: str = "", run: str = "", kind: str
     subjects = Prefetch("subjects", Subject.objects.select_related("run", "fit").defer("run__config"))
     rows = rows.select_related(
         "decided_by",
-        "prediction__rival",
+        "prediction__rival__revision__recipe",
         "prediction__author",
         "to_revision__recipe",
         "revises",
         "revised_by",
-    ).defer("to_revision__config", "prediction__rival__config")
+    ).defer("to_revision__config", "prediction__rival__config", "prediction__rival__revision__config")
     rows = rows.annotate(num_notes=Count("notes"))
     return rows.prefetch_related(subjects, "prediction__outcomes").order_by("-decided_at", "id")
 

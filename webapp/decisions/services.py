@@ -52,7 +52,7 @@ def decide(
             )  # fmt: skip
             _store_subjects(made, runs, to_run)
             record(
-                "decided", actor=user, project=project, kind="decision", key=made.pk, name=kind,
+                "decision.made", actor=user, project=project, kind="decision", key=made.pk, name=kind,
                 runs=[run.pk for run in runs], revises=revises.pk if revises else None,
             )  # fmt: skip
     except IntegrityError:
@@ -143,7 +143,12 @@ def add_note(decision: Decision, *, user: User, text: str) -> Note:
         return last
     note = Note.objects.create(decision=decision, author=user, text=text)
     record(
-        "noted", actor=user, project=decision.project, kind="decision", key=decision.pk, name=decision.kind
+        "decision.noted",
+        actor=user,
+        project=decision.project,
+        kind="decision",
+        key=decision.pk,
+        name=decision.kind,
     )
     return note
 

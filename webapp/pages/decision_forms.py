@@ -8,9 +8,9 @@ from django.db.models import Q
 
 from webapp.accounts.models import Project
 from webapp.curves.comparison.compare import label_of
-from webapp.decisions.claims import claim_words
 from webapp.decisions.models import Decision, Kind
 from webapp.pages.forms import new_key
+from webapp.predictions.claims import in_a_line
 from webapp.predictions.models import Prediction
 from webapp.recipes.models import Revision
 from webapp.runs.models import Run
@@ -65,8 +65,10 @@ class DecisionForm(forms.Form):
         revisions = {run.revision_id for run in self.runs if run.revision_id}
         about = Q(run__in=self.runs) | Q(revision__in=revisions) | Q(rival__in=self.runs)
         found = Prediction.objects.filter(about, project=self.project, withdrawn_at=None)
-        rows = found.select_related("rival", "author").order_by("-created_at")[:OFFERED_PREDICTIONS]
-        return [("", "none")] + [(one.pk, f"{claim_words(one)}, by {one.author.username}") for one in rows]
+        rows = found.select_related("rival__revision__recipe", "author").order_by("-created_at")[
+            :OFFERED_PREDICTIONS
+        ]
+        return [("", "none")] + [(one.pk, f"{in_a_line(one)}, by {one.author.username}") for one in rows]
 
     def asked(self) -> dict[str, Any]:
         """The fields as `services.decide` takes them."""

@@ -67,10 +67,10 @@ def _of_status(rows: QuerySet[Any], status: str) -> QuerySet[Any]:
 
 
 def _for_lists(rows: QuerySet[Prediction]) -> QuerySet[Prediction]:
-    related = ("author", "run", "rival", "revision__recipe", "replaces", "replaced_by")
+    related = ("author", "run", "rival__revision__recipe", "revision__recipe", "replaces", "replaced_by")
     heavy = (
         "run__config", "rival__config", "revision__config", "revision__recipe__description", "replaces__frozen",
-        "replaced_by__frozen",
+        "replaced_by__frozen", "rival__revision__config", "rival__revision__recipe__description",
     )  # fmt: skip
     outcomes = Prefetch("outcomes", Outcome.objects.order_by("id"))
     pendings = Prefetch("pendings", Pending.objects.order_by("id"))

@@ -18,9 +18,10 @@ from webapp.accounts.models import Project
 from webapp.curves import words
 from webapp.curves.comparison.compare import comparison, label_of
 from webapp.curves.ranking.leaderboard import leaderboard
-from webapp.decisions import claims, selectors
+from webapp.decisions import selectors
 from webapp.decisions.moment import standing
 from webapp.errors import InvalidInput, NotFound, ServiceError
+from webapp.predictions import claims
 from webapp.predictions.models import Prediction
 from webapp.reports.blocks import Ask, Problem
 from webapp.runs.models import Run
@@ -196,14 +197,16 @@ NUMBERS: dict[str, Callable[[Payload], tuple[str, str, str]]] = {
 
 def _prediction(project: Project, ask: Ask) -> Payload:
     rows = Prediction.objects.filter(project=project, pk=ask.which.replace("\0", ""))
-    found = rows.select_related("author", "rival", "run").prefetch_related("outcomes").first()
+    found = (
+        rows.select_related("author", "rival__revision__recipe", "run").prefetch_related("outcomes").first()
+    )
     if found is None:
         raise NotFound(f"there is no prediction {ask.which[:40]} in this project.", field="prediction")
     facts = [
-        ["Claim", claims.claim_words(found)],
-        ["Made", f"{found.created_at:%-d %B %Y}, from {label_of(found.run)} at {words.amount(found.cutoff)}"],
+        ["Claim", claims.in_a_line(found)],
+        ["Made", f"{found.created_at:%-d %B %Y}, from {label_of(found.run)}, {claims.fitted_up_to(found)}"],
         ["Reasons", found.reasons],
-        ["What came", claims.outcome_words(found, list(found.outcomes.all()))],
+        ["What came", claims.what_came(found, list(found.outcomes.all()))],
     ]
     return {"kind": "facts", "title": f"Prediction of {found.author.username}", "facts": facts}
 

@@ -243,7 +243,7 @@ def test_it_is_audited(choose, make_run, user):
 
     assert Note.objects.count() == 1
     assert list(Event.objects.filter(object_kind="decision").order_by("pk").values_list("verb", "object_id")) == [
-        ("decided", decision.pk), ("noted", decision.pk),
+        ("decision.made", decision.pk), ("decision.noted", decision.pk),
     ]  # fmt: skip
 
 

@@ -14,8 +14,8 @@ from webapp.accounts.models import User
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.pages.forms import new_key
-from webapp.pages.prediction.claims import STATEMENTS, Claim, Statement, name_of
 from webapp.pages.run.questions import BadQuestion, question_of
+from webapp.predictions.claims import STATEMENTS, Claim, Statement, name_of
 from webapp.predictions.models import Prediction
 from webapp.runs.models import Run
 

@@ -10,11 +10,12 @@ from django.db.models import Count, Max, Model, OuterRef, Subquery
 from webapp.accounts.models import User
 from webapp.accounts.permissions import Permission
 from webapp.curves.fitting import curve_of
-from webapp.pages.prediction import claims, talk
 from webapp.pages.prediction import form as forms
-from webapp.pages.prediction.figure import outcome_words, parameter_rows, prediction_figure
+from webapp.pages.prediction import talk
+from webapp.pages.prediction.differences import differences
 from webapp.pages.prediction.preview import reviewers_of
-from webapp.predictions import selectors
+from webapp.predictions import claims, selectors
+from webapp.predictions.figure import parameter_rows, prediction_figure
 from webapp.predictions.models import Comment, Outcome, Pending, Prediction, Review, ReviewRequest
 from webapp.runs.states import ENDED
 
@@ -71,13 +72,13 @@ def page_context(prediction: Prediction, reader: User, may: Collection[Permissio
         "sentence": claims.sentence(prediction),
         "status": status,
         "figure": figure,
-        "outcomes": [(outcome, outcome_words(outcome)) for outcome in outcomes],
+        "outcomes": [(outcome, claims.outcome_words(outcome)) for outcome in outcomes],
         "parameters": parameter_rows(prediction),
         "threads": threads,
         "people": talk.people_of(prediction),
         "history": selectors.history_of(prediction),
         "replacement": getattr(prediction, "replaced_by", None),
-        "differences": claims.differences(prediction.replaces, prediction) if prediction.replaces else [],
+        "differences": differences(prediction.replaces, prediction) if prediction.replaces else [],
         "verdicts": VERDICTS.items(),
         "review_refusal": review_refusal(prediction, reader, may, is_closed),
         "can_withdraw": (is_author or Permission.ADMIN in may)

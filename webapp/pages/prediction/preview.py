@@ -13,10 +13,10 @@ from webapp.curves.axes import AXES
 from webapp.curves.fitting import Curve, Question
 from webapp.curves.run.figure import end_of_budget, fit_payload
 from webapp.errors import InvalidInput
-from webapp.pages.prediction.claims import Claim, Statement
-from webapp.pages.prediction.figure import axis_payload, claim_payload, points_of, reach
 from webapp.pages.prediction.form import FIELD_OF, Asked, Draft, beside
 from webapp.predictions.checks import FARTHEST, claim_from
+from webapp.predictions.claims import Claim, Statement
+from webapp.predictions.figure import axis_payload, claim_payload, points_of, reach
 from webapp.predictions.known import Known
 from webapp.runs.models import Run
 

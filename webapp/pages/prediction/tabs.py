@@ -8,9 +8,9 @@ from webapp.curves.axes import AXES
 from webapp.curves.fitting import curve_of
 from webapp.curves.run.forms_table import forms_payload
 from webapp.curves.run.window_table import window_payload
-from webapp.pages.prediction.frozen import known_of
 from webapp.pages.prediction.records import record_rows
 from webapp.pages.run_list.rows import shared_scale
+from webapp.predictions.frozen_curve import known_of
 from webapp.predictions.models import Prediction
 
 Context = dict[str, Any]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from webapp.accounts.models import User
 from webapp.curves import words
 from webapp.curves.axes import AXES
-from webapp.pages.prediction.figure import Anchor
+from webapp.predictions.figure import Anchor
 from webapp.predictions.models import Comment, Prediction
 
 

@@ -7,9 +7,9 @@ from django.db.models import Prefetch
 
 from webapp.accounts.models import Project
 from webapp.curves.comparison.compare import label_of
-from webapp.decisions.claims import claim_words
 from webapp.decisions.models import Decision, Subject
 from webapp.errors import InvalidInput
+from webapp.predictions.claims import in_a_line
 from webapp.predictions.models import Prediction
 from webapp.recipes.models import Revision
 from webapp.reports import resolve
@@ -41,7 +41,9 @@ def offered(project: Project) -> dict[str, Any]:
         "recipe_id", "-number"
     )
     revisions = newest.distinct("recipe_id", "number").defer("config").select_related("recipe")[:OFFERED]
-    predictions = Prediction.objects.filter(project=project).select_related("rival", "author")
+    predictions = Prediction.objects.filter(project=project).select_related(
+        "rival__revision__recipe", "author"
+    )
     subjects = Prefetch("subjects", Subject.objects.only("decision_id", "name", "part"))
     decisions = (
         Decision.objects.filter(project=project).select_related("decided_by").prefetch_related(subjects)
@@ -51,7 +53,7 @@ def offered(project: Project) -> dict[str, Any]:
         "of_one": " ".join(name.replace(" ", "-") for name in OF_ONE_RUN),
         "runs": [(run.pk, label_of(run), run.task) for run in runs.order_by("-created_at", "id")[:OFFERED]],
         "recipes": [(f"{one.recipe.slug}@{one.number}", str(one)) for one in revisions],
-        "predictions": [(one.pk, f"{claim_words(one)}, by {one.author.username}")
+        "predictions": [(one.pk, f"{in_a_line(one)}, by {one.author.username}")
                         for one in predictions.order_by("-created_at")[:OFFERED]],
         "decisions": [(one.pk, _decision_words(one)) for one in decisions[:OFFERED]],
     }  # fmt: skip

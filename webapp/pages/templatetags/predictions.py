@@ -7,8 +7,8 @@ from django.utils.safestring import SafeString, mark_safe
 from webapp.curves import words
 from webapp.curves.axes import AXES
 from webapp.pages.prediction import calibration as shares
-from webapp.pages.prediction import claims
-from webapp.pages.prediction.figure import outcome_words
+from webapp.predictions import claims
+from webapp.predictions.claims import outcome_words
 from webapp.predictions.comments import MENTION
 from webapp.predictions.models import Comment, Outcome, Prediction
 from webapp.predictions.status import Status

@@ -2,7 +2,7 @@
 
 from django import template
 
-from webapp.decisions.claims import claim_words
+from webapp.predictions.claims import in_a_line
 
 register = template.Library()
-register.filter("claim", claim_words)
+register.filter("claim", in_a_line)

@@ -1,28 +1,9 @@
-"""Claims in words."""
-
-import pytest
+"""Claims in words, and what a form says of them."""
 
 from tests.webapp.pages.addresses import make_prediction
-from webapp.pages.prediction import claims
-from webapp.pages.prediction.claims import Claim
+from webapp.pages.prediction.differences import differences
 from webapp.pages.prediction.form import Asked, beside
-
-
-@pytest.mark.parametrize(
-    ("claim", "words"),
-    [
-        (Claim("pass_rate", 3600.0, 0.9, 0.583, 0.56, 0.61),
-         "pass rate 0.583 at 3,600 device-hours, 90 % between 0.560 and 0.610"),
-        (Claim("ceiling", 3600.0, 0.5, 0.61, 0.6, 0.62),
-         "ceiling 0.610, 50 % between 0.600 and 0.620, judged at 3,600 device-hours"),
-        (Claim("passes", 10.0, 0.9, rival="GRPO rev 1", probability=0.8),
-         "passes GRPO rev 1 by 10.0 device-hours, with probability 0.8"),
-        (Claim("pass_rate", 5e9, 0.9, 0.5, 0.4, 0.6, x="tokens", metric="eval/code/pass_rate"),
-         "pass rate on code 0.50 at 5.00e9 tokens, 90 % between 0.40 and 0.60"),
-    ],
-)  # fmt: skip
-def test_a_statement_says_all_of_it(claim, words):
-    assert claims.statement_words(claim) == words
+from webapp.predictions import claims
 
 
 def test_the_sentence_names_recipe_task_and_model(claim):
@@ -34,7 +15,7 @@ def test_the_sentence_names_recipe_task_and_model(claim):
 def test_a_changed_claim_says_what_changed_and_nothing_else(user, half_run, claim):
     changed = make_prediction(user, half_run, value=0.6, lo=0.5, hi=0.7, replaces=claim)
 
-    found = {one.what: one.now for one in claims.differences(claim, changed)}
+    found = {one.what: one.now for one in differences(claim, changed)}
 
     assert set(found) == {"Claimed", "Interval"}
     assert found["Interval"] == "90 % between 0.50 and 0.70"

@@ -1,7 +1,5 @@
 """The figure of a prediction against numbers that `scaling` gives for the same points."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,15 +9,14 @@ import scaling
 from tests.webapp.pages.addresses import make_prediction
 from tests.webapp.pages.data import record
 from webapp.curves.fitting import curve_of
-from webapp.pages.prediction.figure import (
+from webapp.predictions import selectors
+from webapp.predictions.figure import (
     after_sentence,
-    outcome_words,
     parameter_rows,
     prediction_figure,
     roles,
 )
-from webapp.pages.prediction.frozen import Frozen, known_of
-from webapp.predictions import selectors
+from webapp.predictions.frozen_curve import Frozen, known_of
 from webapp.runs import ingest, lifecycle
 
 
@@ -173,30 +170,3 @@ def test_the_sentence_counts_what_lies_inside():
     assert after_sentence(residuals, 0.9) == (
         "2 evaluations since it was frozen, 1 inside the 90 % band; mean error +0.030."
     )
-
-
-@pytest.mark.parametrize(
-    ("outcome", "words"),
-    [
-        ({"actual": 0.61, "actual_lo": 0.6, "actual_hi": 0.62, "inside": True, "error": 0.01, "interval_score": 0.05},
-         "came at 0.610 (0.600 to 0.620), inside the interval; error +0.010, interval score 0.050"),
-        ({"actual": 0.5, "inside": False, "error": -0.1, "interval_score": 2.0},
-         "came at 0.500, outside the interval; error −0.100, interval score 2.000"),
-        ({"happened": False, "probability_score": 0.64}, "it did not pass; Brier score 0.640"),
-    ],
-)  # fmt: skip
-def test_outcomes_in_words(outcome, words):
-    empty = dict.fromkeys(
-        (
-            "actual",
-            "actual_lo",
-            "actual_hi",
-            "inside",
-            "error",
-            "interval_score",
-            "happened",
-            "probability_score",
-        )
-    )
-
-    assert outcome_words(SimpleNamespace(**empty | outcome)) == words

@@ -1,12 +1,14 @@
-"""What a prediction claims, in words that say all of it: of which recipe, where, what, and how sure."""
+"""A prediction in words, the one place for pages, reports and the decision log: what it claims of which recipe, where
+and how sure, and what came of it.
+"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from webapp.curves import words
 from webapp.curves.answers import UNITS
 from webapp.curves.comparison.compare import label_of
-from webapp.predictions.models import Prediction
+from webapp.predictions.models import Outcome, Prediction
 from webapp.runs.models import Run
 from webapp.runs.selectors import part_of
 
@@ -87,10 +89,19 @@ def sentence(prediction: Prediction) -> str:
     return f"{subject(prediction)}: {statement_words(claim_of(prediction))}"
 
 
+def in_a_line(prediction: Prediction) -> str:
+    """ "Pass rate 0.58 at 3,600 device-hours, 90 % between 0.56 and 0.61": without the recipe, for tables and lists."""
+    return capitalised(statement_words(claim_of(prediction)))
+
+
 def claim_words(claim: Claim) -> str:
     """As a sentence of its own."""
-    said = statement_words(claim)
-    return f"{said[0].upper()}{said[1:]}."
+    return f"{capitalised(statement_words(claim))}."
+
+
+def capitalised(text: str) -> str:
+    """With a capital in front; names within stay as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def made_from(prediction: Prediction) -> str:
@@ -99,39 +110,51 @@ def made_from(prediction: Prediction) -> str:
     return f"from {words.amount(prediction.known_until)} {UNITS[prediction.x]}, {times:.2g} times as far"
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One thing that a prediction says otherwise than the one it replaces."""
-
-    what: str
-    before: str
-    now: str
+def fitted_up_to(prediction: Prediction) -> str:
+    """ "fitted up to 8.00 device-hours": the last point that its fit used."""
+    return f"fitted up to {words.amount(prediction.cutoff)} {UNITS[prediction.x]}"
 
 
-def differences(old: Prediction, new: Prediction) -> list[Difference]:
-    """What changed from a prediction to the one that replaces it; what stayed is left out."""
-    return [
-        Difference(what, before, now)
-        for (what, before), (_, now) in zip(_facts(old), _facts(new), strict=True)
-        if before != now
-    ]
+def outcome_words(outcome: Outcome) -> str:
+    """ "came at 0.571 (0.566 to 0.576), inside the interval; error +0.004, interval score 0.050"."""
+    if outcome.happened is not None:
+        verb = "it passed" if outcome.happened else "it did not pass"
+        score = outcome.probability_score
+        return verb if score is None else f"{verb}; Brier score {score:.3f}"
+    if outcome.actual is None:
+        return "no value"
+    ends = (outcome.actual_lo, outcome.actual_hi)
+    said = f"came at {words.rate(outcome.actual, ends)}"
+    if None not in ends:
+        said += f" ({words.rate(ends[0], ends)} to {words.rate(ends[1], ends)})"
+    if outcome.inside is not None:
+        said += f", {'inside' if outcome.inside else 'outside'} the interval"
+    if outcome.error is not None:
+        said += f"; error {words.signed(outcome.error)}"
+    return said if outcome.interval_score is None else f"{said}, interval score {outcome.interval_score:.3f}"
 
 
-def _facts(prediction: Prediction) -> list[tuple[str, str]]:
-    claim = claim_of(prediction)
-    start = "the start" if prediction.window_lo is None else words.amount(prediction.window_lo)
-    frozen: dict[str, Any] = prediction.frozen
-    return [
-        ("Statement", str(STATEMENTS[Statement(prediction.statement)])),
-        ("Target", claim.at),
-        ("Claimed", claim.number),
-        ("Interval", claim.interval),
-        ("Rival", claim.rival or "–"),
-        ("Known up to", f"{words.amount(prediction.known_until)} {UNITS[prediction.x]}"),
-        ("Fitted up to", f"{words.amount(prediction.cutoff)} {UNITS[prediction.x]}"),
-        ("Window starts at", start),
-        ("Form", str(frozen.get("form", "–"))),
-        ("Curve", prediction.metric),
-        ("Data digest", prediction.data_digest[:10]),
-        ("Reasons", prediction.reasons),
-    ]
+def what_came(prediction: Prediction, outcomes: Sequence[Outcome]) -> str:
+    """By all runs that passed its target: "inside its interval for 2 of 3 runs"; or that nothing came yet."""
+    if prediction.withdrawn_at is not None:
+        return f"withdrawn: {prediction.withdrawn_reason}"
+    if not outcomes:
+        return "no run has passed its target yet"
+    if prediction.statement == Statement.PASSES:
+        held = sum(bool(one.happened) for one in outcomes)
+        return f"it happened for {held} of {words.count(len(outcomes), 'run')}"
+    judged = [one for one in outcomes if one.inside is not None]
+    if not judged:
+        return "what came cannot be told from it yet"
+    if len(judged) == 1:
+        actual = words.rate(judged[0].actual, (prediction.lo, prediction.hi))
+        return f"{actual} came: {'inside' if judged[0].inside else 'outside'} its interval"
+    held = sum(bool(one.inside) for one in judged)
+    return f"inside its interval for {held} of {len(judged)} runs"
+
+
+def all_held(outcomes: Sequence[Outcome]) -> bool | None:
+    """Whether every outcome agrees with the claim; None without any that can be told."""
+    judged = [one.inside if one.inside is not None else one.happened for one in outcomes]
+    known = [one for one in judged if one is not None]
+    return all(known) if known else None

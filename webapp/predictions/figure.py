@@ -12,8 +12,8 @@ import numpy as np
 from webapp.curves import answers, words
 from webapp.curves.axes import AXES, Axis
 from webapp.curves.fitting import Curve
-from webapp.pages.prediction.claims import Claim, Statement, claim_of
-from webapp.pages.prediction.frozen import Frozen, Known, known_of, nullable
+from webapp.predictions.claims import Claim, Statement, claim_of, outcome_words
+from webapp.predictions.frozen_curve import Frozen, Known, known_of, nullable
 from webapp.predictions.models import Outcome, Prediction
 
 Payload = dict[str, Any]
@@ -112,25 +112,6 @@ def outcome_payload(outcome: Outcome) -> Payload:
         "good": outcome.happened if outcome.inside is None else outcome.inside,
         "text": outcome_words(outcome),
     }
-
-
-def outcome_words(outcome: Outcome) -> str:
-    """ "came at 0.571 (0.566 to 0.576), inside the interval; error +0.004, interval score 0.050"."""
-    if outcome.happened is not None:
-        verb = "it passed" if outcome.happened else "it did not pass"
-        score = outcome.probability_score
-        return verb if score is None else f"{verb}; Brier score {score:.3f}"
-    if outcome.actual is None:
-        return "no value"
-    ends = (outcome.actual_lo, outcome.actual_hi)
-    said = f"came at {words.rate(outcome.actual, ends)}"
-    if None not in ends:
-        said += f" ({words.rate(ends[0], ends)} to {words.rate(ends[1], ends)})"
-    if outcome.inside is not None:
-        said += f", {'inside' if outcome.inside else 'outside'} the interval"
-    if outcome.error is not None:
-        said += f"; error {words.signed(outcome.error)}"
-    return said if outcome.interval_score is None else f"{said}, interval score {outcome.interval_score:.3f}"
 
 
 def residuals_of(prediction: Prediction, curve: Curve, frozen: Frozen, known: Known) -> Payload | None:
