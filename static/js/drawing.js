@@ -9,7 +9,22 @@ const inkOf = (series, colour) => colour[`c${(series % 6) + 1}`];
 function traces(drawing, colour) {
   const bands = drawing.bands.flatMap((each) => band(each.x, each.lo, each.hi, faded(inkOf(each.series, colour), 0.14)));
   const lines = drawing.lines.map((each) => line(each.x, each.y, inkOf(each.series, colour), DASHES[each.style]));
-  return [...bands, ...lines, ...drawing.points.map((each) => pointTrace(each, drawing, colour))];
+  const points = drawing.points.map((each) => pointTrace(each, drawing, colour));
+  return [...bands, ...lines, ...points, ...(drawing.target ? targetTraces(drawing.target, colour) : [])];
+}
+
+/** A claim with its interval at its target, and what came there. */
+function targetTraces({ x, value, lo, hi, words, came }, colour) {
+  const whisker = lo === null || hi === null ? {} : { type: "data", symmetric: false, array: [hi - value], arrayminus: [value - lo], color: colour.accent, thickness: 2, width: 6 };
+  const claim = {
+    name: "claim", x: [x], y: [value], mode: "markers", cliponaxis: false, error_y: whisker,
+    marker: { symbol: "diamond", size: 10, color: colour.accent }, text: [words], hovertemplate: "<b>%{text}</b><extra></extra>",
+  };
+  const outcomes = {
+    name: "came", x: came.map(() => x), y: came, mode: "markers", cliponaxis: false,
+    marker: { symbol: "square", size: 9, color: colour.c2 }, hovertemplate: "came at <b>%{y:.3f}</b><extra></extra>",
+  };
+  return [...(value === null ? [] : [claim]), ...(came.length ? [outcomes] : [])];
 }
 
 function pointTrace({ x, y, series, role, label }, drawing, colour) {
@@ -42,7 +57,8 @@ function shapes(drawing, colour) {
     const [x0, x1] = drawing.window;
     found.push({ type: "rect", yref: "y domain", x0, x1, y0: 0, y1: 1, line: { width: 0 }, fillcolor: faded(colour.accent, 0.05), layer: "below" });
   }
-  const { ceiling } = drawing;
+  const { ceiling, target } = drawing;
+  if (target) found.push({ type: "line", yref: "y domain", x0: target.x, x1: target.x, y0: 0, y1: 1, line: { color: colour.accent, width: 1, dash: "2px,4px" } });
   if (ceiling && ceiling.height !== null) {
     const ink = ceiling.identified ? colour.accent : colour.mark;
     found.push({ type: "line", xref: "x domain", x0: 0, x1: 1, y0: ceiling.height, y1: ceiling.height, line: { color: ink, width: 1, dash: "2px,4px" } });

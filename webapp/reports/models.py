@@ -1,9 +1,7 @@
-"""Reports: what people write, its drafts, its published versions, and links to it.
+"""Reports: what people write, its drafts, and its published versions. Links to it are `webapp.shares`.
 
 A published version never changes (a trigger refuses it) except that it can be withdrawn once.
 """
-
-from datetime import datetime
 
 from django.conf import settings
 from django.db import models
@@ -77,26 +75,3 @@ class Publication(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["report", "number"], name="publication_number_unique")]
         ordering = ["-number"]
-
-
-class ReportLink(models.Model):
-    """A read-only link to a report's newest published version. The link itself is stored as its SHA-256 only."""
-
-    report = models.ForeignKey(Report, on_delete=models.CASCADE, related_name="links")
-    created_by = models.ForeignKey(USER, on_delete=models.SET_NULL, null=True, related_name="+")
-    digest = models.CharField(max_length=64, unique=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    expires_at = models.DateTimeField(null=True)  # None: until it is revoked
-    revoked_at = models.DateTimeField(null=True)
-    last_seen_at = models.DateTimeField(null=True)
-
-    class Meta:
-        ordering = ["-created_at", "-pk"]
-
-    def state_at(self, moment: datetime) -> str:
-        """ "open", "revoked" or "expired"."""
-        if self.revoked_at is not None:
-            return "revoked"
-        if self.expires_at is not None and self.expires_at <= moment:
-            return "expired"
-        return "open"

@@ -9,11 +9,12 @@ from typing import Any
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from webapp.accounts.models import Project, User
-from webapp.accounts.services import digest
 from webapp.errors import NotFound
 from webapp.reports import document, resolve
 from webapp.reports.blocks import Ask
-from webapp.reports.models import Draft, Publication, Report, ReportLink
+from webapp.reports.models import Draft, Publication, Report
+from webapp.shares.models import Share
+from webapp.shares.selectors import shares_of
 
 Payload = dict[str, Any]
 CONTEXT_LINES = 3
@@ -124,10 +125,15 @@ def publication_of(report: Report, number: int | None = None) -> Publication | N
     return rows.filter(number=number).first() if number is not None else rows.first()
 
 
-def link_by_token(token: str) -> ReportLink | None:
-    """The link with this token, also when it was revoked or has expired. One query."""
-    rows = ReportLink.objects.select_related("report__project")
-    return rows.filter(digest=digest(token)).first()
+def report_of_link(share: Share) -> Report | None:
+    """The report that a link shows; None where it was deleted."""
+    rows = Report.objects.select_related("project")
+    return rows.filter(project=share.project_id, pk=share.question["report"]).first()
+
+
+def links_of(report: Report) -> QuerySet[Share]:
+    """Every link to a report, the newest first."""
+    return shares_of(report.project).filter(kind=Share.Kind.REPORT, question__report=report.pk)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Every write to reports. A save says which draft it was made from; one that comes too late is kept aside, and said."""
 
-import secrets
 from datetime import timedelta
 
 from django.db import IntegrityError, transaction
@@ -8,18 +7,16 @@ from django.utils import timezone
 
 from webapp.accounts.models import Project, User
 from webapp.accounts.permissions import Permission, grants, require
-from webapp.accounts.services import digest
 from webapp.audit.services import record
 from webapp.errors import Conflict, Forbidden, InvalidInput
 from webapp.reports import document, resolve
-from webapp.reports.models import Draft, Publication, Report, ReportLink
+from webapp.reports.models import Draft, Publication, Report
+from webapp.shares.models import Share
+from webapp.shares.services import create_share
 
 MOST_CHARACTERS = 100_000
 LONGEST_TITLE = 160
-TOKEN_BYTES = 24  # 192 random bits: a plain hash of it cannot be searched
-MAX_DAYS = 3650
 ONE_SITTING = timedelta(minutes=5)  # saves of one person within this are one row of the history
-SEEN_RESOLUTION = timedelta(minutes=5)
 
 
 class DraftConflict(Conflict):
@@ -50,7 +47,7 @@ def create_report(
                 key=(key or "")[:64] or None,
             )
             _note_draft(made, user)
-            record("created", actor=user, project=project, kind="report", key=made.pk, name=title)
+            record("report.created", actor=user, project=project, kind="report", key=made.pk, name=title)
     except IntegrityError:
         return Report.objects.get(project=project, key=(key or "")[:64])
     return made
@@ -139,7 +136,7 @@ def publish(report: Report, *, user: User, base: int, is_live: bool = True) -> P
             authors=_authors(here), is_live=is_live, frozen=frozen, published_by=user,
         )  # fmt: skip
         record(
-            "published", actor=user, project=here.project, kind="report", key=here.pk, name=here.title,
+            "report.published", actor=user, project=here.project, kind="report", key=here.pk, name=here.title,
             version=made.number,
         )  # fmt: skip
     return made
@@ -183,7 +180,12 @@ def unpublish(report: Report, *, user: User) -> int:
     count = open_ones.update(withdrawn_at=timezone.now(), withdrawn_by=user)
     if count:
         record(
-            "unpublished", actor=user, project=report.project, kind="report", key=report.pk, name=report.title
+            "report.unpublished",
+            actor=user,
+            project=report.project,
+            kind="report",
+            key=report.pk,
+            name=report.title,
         )
     return count
 
@@ -194,7 +196,7 @@ def archive(report: Report, *, user: User, archived: bool = True) -> None:
     require_owner(report, user)
     rows = Report.objects.filter(pk=report.pk, archived_at__isnull=archived)
     if rows.update(archived_at=timezone.now() if archived else None):
-        verb = "archived" if archived else "unarchived"
+        verb = "report.archived" if archived else "report.unarchived"
         record(verb, actor=user, project=report.project, kind="report", key=report.pk, name=report.title)
 
 
@@ -204,49 +206,12 @@ def create_link(report: Report, *, user: User, days: int | None) -> str:
     Raises InvalidInput (days), and Conflict where nothing is published.
     """
     require(user, report.project, Permission.CONTRIBUTE)
-    if days is not None and not 1 <= days <= MAX_DAYS:
-        raise InvalidInput("days", f"The number of days must be between 1 and {MAX_DAYS:,}.")
     if report.archived_at is not None or not report.publications.filter(withdrawn_at=None).exists():
         raise Conflict("Publish the report first: a link shows its newest published version.")
-    token = secrets.token_urlsafe(TOKEN_BYTES)
-    with transaction.atomic():
-        ReportLink.objects.create(
-            report=report, created_by=user, digest=digest(token),
-            expires_at=None if days is None else timezone.now() + timedelta(days=days),
-        )  # fmt: skip
-        record(
-            "shared",
-            actor=user,
-            project=report.project,
-            kind="report",
-            key=report.pk,
-            name=report.title,
-            days=days,
-        )
-    return token
-
-
-@transaction.atomic
-def revoke_link(link: ReportLink, *, user: User) -> None:
-    """From now on the link shows nothing. Safe to repeat."""
-    require(user, link.report.project, Permission.CONTRIBUTE)
-    if ReportLink.objects.filter(pk=link.pk, revoked_at=None).update(revoked_at=timezone.now()):
-        report = link.report
-        record(
-            "revoked link",
-            actor=user,
-            project=report.project,
-            kind="report",
-            key=report.pk,
-            name=report.title,
-        )
-
-
-def note_visit(link: ReportLink) -> None:
-    """Remember that somebody looked, at most every five minutes."""
-    now = timezone.now()
-    if link.last_seen_at is None or link.last_seen_at < now - SEEN_RESOLUTION:
-        ReportLink.objects.filter(pk=link.pk).update(last_seen_at=now)
+    return create_share(
+        user=user, project=report.project, kind=Share.Kind.REPORT, title=report.title,
+        question={"report": report.pk}, days=days,
+    )  # fmt: skip
 
 
 def _title(title: str) -> str:

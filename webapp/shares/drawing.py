@@ -58,6 +58,18 @@ class Ceiling:
 
 
 @dataclass(frozen=True)
+class Target:
+    """A claim where it is judged, with its interval (None: a claim without a value), and what came there by run."""
+
+    x: float
+    value: float | None
+    lo: float | None
+    hi: float | None
+    words: str
+    came: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class Key:
     """A curve in the legend with its ceiling in words."""
 
@@ -84,6 +96,7 @@ class Drawing:
     window: tuple[float, float] | None
     legend: tuple[Key, ...]
     sentences: tuple[str, ...]
+    target: Target | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -105,7 +118,7 @@ def run_drawing(run: Run, figure: Payload, scale: str) -> Drawing:
     fit = figure["fit"] if figure["fit"] and figure["fit"].get("solid") else None
     bands = (Band(fit["band"]["x"], fit["band"]["lo"], fit["band"]["hi"], 0),) if fit else ()
     lines = _run_lines(fit) if fit else ()
-    points = tuple(_points_of(figure["points"], role) for role in ROLES)
+    points = tuple(points_of(figure["points"], role) for role in ROLES)
     ceiling = ceiling_of(figure["ceiling"], has_fit=fit is not None)
     recipe = f", {run.revision}" if run.revision else ""
     return Drawing(
@@ -132,7 +145,8 @@ def _run_lines(fit: Payload) -> tuple[Line, ...]:
     )
 
 
-def _points_of(points: Payload, role: str) -> Points:
+def points_of(points: Payload, role: str) -> Points:
+    """The points of a payload that have this role."""
     chosen = [index for index, each in enumerate(points["role"]) if each == role]
     x, y = ([points[name][index] for index in chosen] for name in ("x", "y"))
     return Points(x, y, 1 if role == "after" else 0, role, role)

@@ -1,4 +1,4 @@
-"""Links that show one chart to whoever has them, without an account."""
+"""Links that show one thing to whoever has them, without an account: a chart, a prediction, a published report."""
 
 from datetime import datetime
 
@@ -9,11 +9,13 @@ from webapp.accounts.models import Project
 
 
 class Share(models.Model):
-    """A read-only link to one chart. The link itself is stored as its SHA-256 only."""
+    """A read-only link to one thing. The link itself is stored as its SHA-256 only."""
 
     class Kind(models.TextChoices):
         RUN = "run", "Run"
         COMPARISON = "comparison", "Comparison"
+        PREDICTION = "prediction", "Prediction"
+        REPORT = "report", "Report"
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="shares")
     created_by = models.ForeignKey(
@@ -21,7 +23,7 @@ class Share(models.Model):
     )
     kind = models.CharField(max_length=12, choices=Kind.choices)
     title = models.CharField(max_length=160)
-    question = models.JSONField()  # which runs, and how they are looked at: see webapp.shares.questions
+    question = models.JSONField()  # of what, and how it is looked at: see webapp.shares.questions
     digest = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True)  # None: until it is revoked

@@ -96,6 +96,7 @@ class _Page:
         self.image.paste(outside)
         self.image.paste(inside, self._frame_box()[:2])
         self._draw_ceiling()
+        self._draw_target()
 
     def _frame_box(self) -> tuple[int, int, int, int]:
         return (LEFT * SCALE, int(self.frame.top) * SCALE, (RIGHT + 8) * SCALE, BOTTOM * SCALE)
@@ -148,6 +149,24 @@ class _Page:
         words_ink = ink if ceiling.identified else self.colours["ink-2"]
         arrow = "" if ceiling.identified else "at or above this line: "
         self.letters.write((LEFT + 10, y - 32), f"{arrow}{ceiling.words}", 21, words_ink)
+
+    def _draw_target(self) -> None:
+        """The claim's whisker at its target; squares are what came."""
+        target = self.drawing.target
+        if target is None:
+            return
+        pen, ink, x = ImageDraw.Draw(self.image), self.colours["accent"], self.frame.x(target.x)
+        for piece in dashes([(x, self.frame.top), (x, BOTTOM)], (3, 7)):
+            pen.line(self._scaled(piece), fill=ink, width=2 * SCALE)
+        for lo, hi in [(target.lo, target.hi)] if target.lo is not None and target.hi is not None else []:
+            low, high = self.frame.y(lo), self.frame.y(hi)
+            pen.line(self._scaled([(x, low), (x, high)]), fill=ink, width=LINE_WIDTH * SCALE)
+            for end in (low, high):
+                pen.line(self._scaled([(x - 8, end), (x + 8, end)]), fill=ink, width=LINE_WIDTH * SCALE)
+        if target.value is not None:
+            self._mark((x, self.frame.y(target.value)), 3, ink=ink)
+        for came in target.came:
+            self._mark((x, self.frame.y(came)), 1, ink=self.colours["c2"])
 
     def _scaled(self, path: Sequence[XY]) -> list[XY]:
         return [(x * SCALE, y * SCALE) for x, y in path]

@@ -10,6 +10,7 @@ from webapp.accounts.models import Project
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.models import ReferenceFit
 from webapp.errors import InvalidInput, NotFound
+from webapp.predictions.models import Prediction
 from webapp.runs.models import Run
 from webapp.runs.selectors import is_pass_rate
 from webapp.shares.models import Share
@@ -18,13 +19,20 @@ MOST_CURVES, MOST_RUNS = 12, 36  # on one chart; runs that are grouped by recipe
 SCALES = ("log", "linear")
 VIEWS = ("rate", "share", "slope")
 BY = ("run", "recipe")
+KINDS = (
+    Share.Kind.RUN.value,
+    Share.Kind.COMPARISON.value,
+    Share.Kind.PREDICTION.value,
+)  # reports: their own page
 Question = dict[str, Any]
 
 
 def question_of(project: Project, kind: str, query: QueryDict) -> Question:
-    """The stored form of an address of the run page or of the comparison. Raises InvalidInput and NotFound."""
-    if kind not in Share.Kind.values:
-        raise InvalidInput("kind", f"kind must be one of {', '.join(Share.Kind.values)}.")
+    """The stored form of an address of a run page, a comparison or a prediction. Raises InvalidInput, NotFound."""
+    if kind not in KINDS:
+        raise InvalidInput("kind", f"kind must be one of {', '.join(KINDS)}.")
+    if kind == Share.Kind.PREDICTION:  # it has an axis of its own
+        return _prediction(project, query)
     shared = {"x": _one_of(query, "x", AXES, DEFAULT_AXIS), "scale": _one_of(query, "scale", SCALES, "log")}
     return shared | (_run(project, query) if kind == Share.Kind.RUN else _comparison(project, query))
 
@@ -46,6 +54,13 @@ def _run(project: Project, query: QueryDict) -> Question:
     window = {name: _amount(query, name) for name in ("cutoff", "lo")}
     robust = _one_of(query, "robust", ("0", "1"), "0") == "1"  # without outliers
     return {"run": wanted, "metric": metric, "robust": robust} | window
+
+
+def _prediction(project: Project, query: QueryDict) -> Question:
+    wanted = query.get("prediction", "").replace("\0", "")
+    if not Prediction.objects.filter(project=project, pk=wanted).exists():
+        raise NotFound(f"There is no prediction {wanted} in this project.", field="prediction")
+    return {"prediction": wanted, "scale": _one_of(query, "scale", SCALES, "log")}
 
 
 def _amount(query: Mapping[str, str], field: str) -> float | None:

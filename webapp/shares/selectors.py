@@ -1,18 +1,23 @@
 """Reading shares."""
 
+from collections.abc import Callable
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from webapp.accounts.models import Project
 from webapp.accounts.services import digest
 from webapp.curves.comparison.compare import comparison
+from webapp.curves.fitting import curve_of
 from webapp.curves.models import ReferenceFit
 from webapp.curves.run.figure import run_figure
 from webapp.errors import NotFound
+from webapp.predictions.figure import prediction_figure
+from webapp.predictions.selectors import prediction_by_id
 from webapp.runs.models import Run
 from webapp.shares.drawing import Drawing, comparison_drawing, run_drawing
 from webapp.shares.models import Share
+from webapp.shares.prediction import prediction_drawing
 
 GONE = "What this link showed has been deleted."
 
@@ -22,14 +27,19 @@ def shares_of(project: Project) -> QuerySet[Share]:
     return Share.objects.filter(project=project).select_related("created_by")
 
 
-def share_by_token(token: str) -> Share | None:
-    """The share with this token, also when it was revoked or has expired; None where there is none. One query."""
-    return Share.objects.filter(digest=digest(token)).first()
+def share_by_token(token: str, *, of_report: bool = False) -> Share | None:
+    """The share with this token, also when it was revoked or has expired; None where there is none. One query.
+
+    A report is read at an address of its own: `of_report` finds the links to reports, without it all others.
+    """
+    found = Share.objects.filter(digest=digest(token))
+    is_report = Q(kind=Share.Kind.REPORT)
+    return found.filter(is_report if of_report else ~is_report).first()
 
 
 def drawing_of(share: Share) -> Drawing:
     """The chart as it is now. Only runs of the share's own project are drawn. Raises NotFound where none is left."""
-    return _run(share) if share.kind == Share.Kind.RUN else _comparison(share)
+    return _DRAWINGS[share.kind](share)
 
 
 def _run(share: Share) -> Drawing:
@@ -55,3 +65,21 @@ def _comparison(share: Share) -> Drawing:
     by = asked.get("by", "run")
     payload = comparison(runs, references, x=asked["x"], view=asked["view"], by=by)
     return comparison_drawing(payload, asked["scale"])
+
+
+def _prediction(share: Share) -> Drawing:
+    try:
+        found = prediction_by_id(share.project, share.question["prediction"])
+    except NotFound:
+        raise NotFound(GONE) from None
+    outcomes = list(found.outcomes.select_related("run"))
+    curve = curve_of(found.run, x=found.x, metric=found.metric)
+    figure = prediction_figure(found, curve, outcomes)
+    return prediction_drawing(found, outcomes, figure, share.question["scale"])
+
+
+_DRAWINGS: dict[str, Callable[[Share], Drawing]] = {
+    Share.Kind.RUN: _run,
+    Share.Kind.COMPARISON: _comparison,
+    Share.Kind.PREDICTION: _prediction,
+}

@@ -1,6 +1,8 @@
 """What a share is called unless its author says otherwise."""
 
 from webapp.curves.comparison.compare import label_of
+from webapp.predictions import claims
+from webapp.predictions.models import Prediction
 from webapp.runs.models import Run
 from webapp.shares.models import Share
 from webapp.shares.questions import Question
@@ -9,7 +11,9 @@ LONGEST = 160
 
 
 def title_of(kind: str, question: Question) -> str:
-    """The run's name, or "A against B"; one query at most."""
+    """The run's name, "A against B", or the claim; one query at most."""
+    if kind == Share.Kind.PREDICTION:
+        return _of_prediction(question["prediction"])
     wanted = [question["run"]] if kind == Share.Kind.RUN else question["runs"]
     found = Run.objects.filter(pk__in=wanted).only("name", "seed").in_bulk() if wanted else {}
     labels = [label_of(found[pk]) for pk in wanted if pk in found]
@@ -18,3 +22,8 @@ def title_of(kind: str, question: Question) -> str:
     if len(labels) > 3:
         return f"{len(labels)} curves"
     return " against ".join(labels)[:LONGEST]
+
+
+def _of_prediction(key: str) -> str:
+    found = Prediction.objects.select_related("rival__revision__recipe").get(pk=key)
+    return claims.in_a_line(found)[:LONGEST]

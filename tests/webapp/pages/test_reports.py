@@ -12,8 +12,9 @@ from django.utils import timezone
 from tests.members import member
 from webapp.accounts.models import Role
 from webapp.accounts.services import create_project
-from webapp.reports.models import Report, ReportLink
+from webapp.reports.models import Report
 from webapp.reports.services import create_report, publish, save_draft, unpublish
+from webapp.shares.models import Share
 
 LINK = re.compile(r'data-copy="http://testserver(/r/[\w-]+)"')
 JSON = {"headers": {"Accept": "application/json"}}
@@ -133,9 +134,9 @@ def test_a_link_shows_the_published_version_to_a_stranger(client, link):
 @pytest.mark.parametrize("why", ["revoked", "expired", "withdrawn", "archived"])
 def test_a_link_that_is_closed_shows_nothing(ada, client, link, user, report, why):
     if why == "revoked":
-        ada.post(f"/reports/{report.pk}/links/{ReportLink.objects.get().pk}/revoke")
+        ada.post(f"/reports/{report.pk}/links/{Share.objects.get().pk}/revoke")
     elif why == "expired":
-        ReportLink.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+        Share.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     elif why == "withdrawn":
         unpublish(report, user=user)
     else:

@@ -105,7 +105,7 @@ class World:
     @cached_property
     def share(self) -> Share:
         assert self.share_token
-        return Share.objects.get(project=self.project)
+        return Share.objects.get(project=self.project, kind=Share.Kind.RUN)
 
     @cached_property
     def view(self) -> SavedView:
@@ -154,7 +154,7 @@ class World:
     @cached_property
     def report_link(self) -> Any:
         assert self.report_token
-        return self.report.links.get()
+        return Share.objects.get(project=self.project, kind=Share.Kind.REPORT)
 
     @cached_property
     def rule(self) -> Any:

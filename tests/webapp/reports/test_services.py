@@ -15,19 +15,21 @@ from webapp.audit.models import Event
 from webapp.curves.services import refit
 from webapp.errors import Conflict, Forbidden, InvalidInput, NotFound
 from webapp.reports import selectors
-from webapp.reports.models import Draft, Publication, Report, ReportLink
+from webapp.reports.models import Draft, Publication, Report
 from webapp.reports.services import (
     DraftConflict,
     archive,
     create_link,
     create_report,
     publish,
-    revoke_link,
     save_draft,
     unpublish,
 )
 from webapp.runs import ingest
 from webapp.runs.models import Run
+from webapp.shares.models import Share
+from webapp.shares.selectors import share_by_token
+from webapp.shares.services import revoke_share
 
 
 def save(report, user, text, base, title="Where it bends"):
@@ -193,13 +195,15 @@ def test_a_link_is_stored_as_its_digest(write, user):
 
     token = create_link(report, user=user, days=7)
 
-    link = selectors.link_by_token(token)
-    assert token not in str(ReportLink.objects.values())
+    link = share_by_token(token, of_report=True)
+    assert token not in str(Share.objects.values())
+    assert share_by_token(token) is None
+    assert list(selectors.links_of(report)) == [link]
     assert link.state_at(timezone.now()) == "open"
     assert link.state_at(timezone.now() + timedelta(days=8)) == "expired"
-    revoke_link(link, user=user)
-    revoke_link(link, user=user)
-    assert selectors.link_by_token(token).state_at(timezone.now()) == "revoked"
+    revoke_share(link, user=user)
+    revoke_share(link, user=user)
+    assert share_by_token(token, of_report=True).state_at(timezone.now()) == "revoked"
 
 
 def test_who_may_not_write_writes_nothing(write, project, bob):
@@ -241,4 +245,4 @@ def test_it_is_audited(write, user):
     unpublish(report, user=user)
 
     verbs = list(Event.objects.order_by("pk").values_list("verb", flat=True))
-    assert verbs == ["created", "published", "shared", "unpublished"]
+    assert verbs == ["report.created", "report.published", "share.made", "report.unpublished"]

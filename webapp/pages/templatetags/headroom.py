@@ -93,6 +93,7 @@ def with_query(context: template.Context, **changes: object) -> str:
 
 
 SHARED_CHART = "chart"  # the id of the chart of a page that can be shared
+SHAREABLE = {"run": "run", "compare": "comparison", "prediction": "prediction"}  # url name -> kind of share
 
 
 @register.simple_tag(takes_context=True)
@@ -100,12 +101,14 @@ def shareable(context: template.Context, chart: str) -> str:
     """Where a link to this chart is made, with the page's question; "" on pages whose chart cannot be shared."""
     request: HttpRequest | None = context.get("request")
     match = request.resolver_match if request else None
-    if request is None or match is None or chart != SHARED_CHART or match.url_name not in ("run", "compare"):
+    if request is None or match is None or chart != SHARED_CHART or match.url_name not in SHAREABLE:
         return ""
     query = request.GET.copy()
-    query["kind"] = "run" if match.url_name == "run" else "comparison"
+    query["kind"] = SHAREABLE[match.url_name]
     if match.url_name == "run":
         query["run"] = match.kwargs["run_id"]
+    elif match.url_name == "prediction":
+        query["prediction"] = match.kwargs["prediction_id"]
     elif not query.getlist("run") and not query.getlist("ref"):
         return ""
     return f"{reverse('new-share')}?{query.urlencode()}"

@@ -1,12 +1,10 @@
 """Links that show one chart without an account: making and revoking them, and what they show."""
 
-from http import HTTPStatus
 from typing import Any
 
 from csp.decorators import csp_replace
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
@@ -19,6 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from webapp.errors import InvalidInput, NotFound
 from webapp.pages.access import current_project, signed_in
 from webapp.pages.forms import ShareForm
+from webapp.pages.links import WORDS, gone, status_of, unlisted
 from webapp.shares import services
 from webapp.shares.drawing import Drawing
 from webapp.shares.models import Share
@@ -28,15 +27,8 @@ from webapp.shares.selectors import drawing_of, share_by_token, shares_of
 from webapp.shares.titles import title_of
 
 DESCRIPTION_LENGTH = 200  # what previews of links show
-WORDS = {
-    "unknown": ("There is no such link", "It may have been cut short when it was copied: ask for it again."),
-    "revoked": ("This link was closed", "Whoever shared it has closed it. Ask for a new one."),
-    "expired": ("This link has expired", "It was open until {until}. Ask for a new one."),
-    "deleted": ("Nothing is left to show", "What this link showed has been deleted."),
-}
 
 
-@login_required
 @never_cache
 @require_GET
 def shares(request: HttpRequest) -> HttpResponse:
@@ -46,7 +38,6 @@ def shares(request: HttpRequest) -> HttpResponse:
     return render(request, "shares/list.html", {"rows": rows})
 
 
-@login_required
 @never_cache
 @require_http_methods(["GET", "POST"])
 def new_share(request: HttpRequest) -> HttpResponse:
@@ -84,7 +75,6 @@ def _addresses(request: HttpRequest, token: str) -> dict[str, Any]:
     return found | {"width": WIDTH, "height": HEIGHT}
 
 
-@login_required
 @require_POST
 def revoke(request: HttpRequest, share_id: int) -> HttpResponse:
     """Close a link of the current project; closing it again changes nothing."""
@@ -113,14 +103,14 @@ def picture(request: HttpRequest, token: str) -> HttpResponse:
     """The chart as PNG, for previews of the link."""
     share, drawing, why = _find(token)
     if share is None or drawing is None:
-        return _unlisted(HttpResponse(WORDS[why][0], status=_status(why), content_type="text/plain"))
+        return unlisted(HttpResponse(WORDS[why][0], status=status_of(why), content_type="text/plain"))
     response = HttpResponse(png_of(drawing, share.title), content_type="image/png")
     response["Cache-Control"] = "public, max-age=60"
-    return _unlisted(response)
+    return unlisted(response)
 
 
 def _find(token: str) -> tuple[Share | None, Drawing | None, str]:
-    """The share with its chart, or why there is nothing to show: a key of WORDS."""
+    """The share with its chart, or why there is nothing to show: a key of `webapp.pages.links.WORDS`."""
     share = share_by_token(token)
     if share is None:
         return None, None, "unknown"
@@ -137,7 +127,7 @@ def _show(request: HttpRequest, token: str, template: str) -> HttpResponse:
     """Without the request in the context: what is shown is the same for everybody, signed in or not."""
     share, drawing, why = _find(token)
     if share is None or drawing is None:
-        return _gone(share, why)
+        return gone(share, why)
     services.note_visit(share)
     context = {
         "share": share,
@@ -147,28 +137,10 @@ def _show(request: HttpRequest, token: str, template: str) -> HttpResponse:
         "addresses": _addresses(request, token),
         "now": timezone.now(),
     }
-    return _unlisted(HttpResponse(render_to_string(template, context)))
+    return unlisted(HttpResponse(render_to_string(template, context)))
 
 
 def description_of(drawing: Drawing) -> str:
     """What a preview says below the title: the heading, then the sentences, as much as is shown."""
     words = f"{drawing.heading}. {' '.join(drawing.sentences)}"
     return words if len(words) <= DESCRIPTION_LENGTH else f"{words[: DESCRIPTION_LENGTH - 1].rstrip()}…"
-
-
-def _gone(share: Share | None, why: str) -> HttpResponse:
-    title, sentence = WORDS[why]
-    until = f"{share.expires_at:%-d %B %Y, %H:%M} UTC" if share and share.expires_at else ""
-    page = render_to_string("shares/gone.html", {"title": title, "sentence": sentence.format(until=until)})
-    return _unlisted(HttpResponse(page, status=_status(why)))
-
-
-def _status(why: str) -> int:
-    return HTTPStatus.NOT_FOUND if why == "unknown" else HTTPStatus.GONE
-
-
-def _unlisted(response: HttpResponse) -> HttpResponse:
-    """For no search engine; and pages are asked for anew each time, since a link can be closed."""
-    response["X-Robots-Tag"] = "noindex"
-    response.headers.setdefault("Cache-Control", "private, no-cache")
-    return response
