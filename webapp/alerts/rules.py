@@ -40,7 +40,9 @@ def visible_rules(user: User, project: Project) -> QuerySet[AlertRule]:
 
 
 @transaction.atomic
-def create_rule(*, user: User, project: Project, wanted: Wanted, shared: bool = False) -> AlertRule:
+def create_rule(
+    *, user: User, project: Project, wanted: Wanted, shared: bool = False, enabled: bool = True
+) -> AlertRule:
     """A new rule: the user's own, or (`shared`) the project's, which only an admin makes. It watches from now on.
 
     Raises InvalidInput (name, a field of the condition, runs, channels, cooldown_minutes), Conflict, Forbidden.
@@ -54,7 +56,9 @@ def create_rule(*, user: User, project: Project, wanted: Wanted, shared: bool = 
         raise InvalidInput(None, f"There are {MAX_RULES} rules already; delete one first.")
     try:
         with transaction.atomic():
-            rule = AlertRule.objects.create(project=project, owner=owner, since=timezone.now(), **fields)
+            rule = AlertRule.objects.create(
+                project=project, owner=owner, since=timezone.now(), enabled=enabled, **fields
+            )
     except IntegrityError:
         raise _taken(fields["name"]) from None
     rule.channels.set(channels)
@@ -71,16 +75,25 @@ def create_rule(*, user: User, project: Project, wanted: Wanted, shared: bool = 
 
 
 @transaction.atomic
-def change_rule(rule_id: int, *, user: User, project: Project, version: int, wanted: Wanted) -> AlertRule:
-    """Watch for something else, or tell others. Where the condition or the runs change it watches anew from now on.
+def change_rule(
+    rule_id: int, *, user: User, project: Project, version: int, wanted: Wanted, enabled: bool | None = None
+) -> AlertRule:
+    """Watch for something else, or tell others. Where the condition or the runs change, or the rule is turned on, it
+    watches anew from now on. enabled None: as it was.
 
-    Raises as `create_rule`, NotFound, and Conflict for an old version. The kind of a rule cannot change.
+    Raises as `create_rule`, NotFound, and Conflict for an old version. The kind of a rule cannot change, nor what a
+    rule on predictions is about.
     """
     rule = _writable(rule_id, user, project, version)
     if wanted.on != rule.on:
         raise InvalidInput("on", "on: what a rule is about cannot change; make another rule.")
     fields, channels = _checked(wanted, user, project, rule.owner)
-    if (fields["condition"], fields["runs"]) != (rule.condition, rule.runs):
+    is_other = (fields["condition"], fields["runs"]) != (rule.condition, rule.runs)
+    if is_other and rule.on == AlertRule.On.PREDICTION:
+        raise InvalidInput("condition", "condition: what this rule is about cannot change; only who is told.")
+    if enabled is not None:
+        fields["enabled"] = enabled
+    if is_other or (enabled and not rule.enabled):
         fields["since"] = timezone.now()
     try:
         with transaction.atomic():
@@ -119,6 +132,15 @@ def delete_rule(rule_id: int, *, user: User, project: Project) -> bool:
     rule.delete()
     record("alert_rule.deleted", actor=user, project=project, kind="alert_rule", key=rule_id, name=rule.name)
     return True
+
+
+def writable_rule(rule_id: int, *, user: User, project: Project) -> AlertRule:
+    """A rule that this person may change, with its channels. Raises NotFound, Forbidden."""
+    rule = visible_rules(user, project).prefetch_related("channels").filter(pk=rule_id).first()
+    if rule is None:
+        raise NotFound("This rule does not exist any more.")
+    require(user, project, Permission.ADMIN if rule.owner_id is None else Permission.VIEW)
+    return rule
 
 
 def _writable(rule_id: int, user: User, project: Project, version: int | None = None) -> AlertRule:
@@ -186,7 +208,7 @@ def _channels(ids: Sequence[int], project: Project, owner: User | None) -> list[
     allowed = (
         Channel.objects.filter(owner=owner) if owner is not None else Channel.objects.filter(project=project)
     )
-    found = list(allowed.filter(pk__in=ids))
+    found = list(allowed.filter(pk__in=[pk for pk in ids if 0 < pk < 2**63]))
     if len(found) != len(set(ids)):
         raise InvalidInput(
             "channels", "channels: one of these does not exist any more, or belongs to somebody else."

@@ -13,10 +13,11 @@ from webapp.alerts import messages
 from webapp.alerts.messages import Message
 from webapp.alerts.models import Channel
 from webapp.alerts.sealing import Unreadable, unseal
+from webapp.mail import NONE
 
 TIMEOUT_S = 10.0
 TRY_AGAIN = {408, 425, 429}  # statuses of the caller's fault that may get better by waiting
-NO_SERVER = "This server has no mail server: its operator sets HEADROOM_SMTP_HOST."
+NO_SERVER = "This server has no mail server: its operator sets HEADROOM_EMAIL_URL or HEADROOM_SMTP_HOST."
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ def send(channel: Channel, message: Message) -> Outcome:
 
 
 def can_mail() -> bool:
-    """Whether this server can send mail."""
+    """Whether this server can send mail: not where it was told of none, and mail is swallowed unsaid."""
+    if settings.EMAIL_BACKEND == NONE:
+        return False
     return bool(settings.EMAIL_HOST) or not settings.EMAIL_BACKEND.endswith("smtp.EmailBackend")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, path, re_path
 from ninja import NinjaAPI
 
-from webapp.api import alerts, curves, predictions, problems, recipes, runs, studies
+from webapp.api import alert_rules, alerts, curves, predictions, problems, recipes, runs, studies
 from webapp.api import decisions as decision_log
 from webapp.api.auth import NOBODY
 from webapp.api.health import healthz
@@ -51,6 +51,7 @@ api.add_router("/runs", runs.router)
 api.add_router("/studies", studies.router)
 api.add_router("/predictions", predictions.router)
 api.add_router("/alerts", alerts.router)
+api.add_router("/alerts", alert_rules.router)
 api.add_router("/decisions", decision_log.router)
 api.add_router("", curves.router)
 

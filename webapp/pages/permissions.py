@@ -91,6 +91,7 @@ NEEDS: dict[str, Need] = {
     "alert-check": Need(VIEW),
     "alert-rule": Need(VIEW, VIEW),
     "alert-turn-rule": Need(write=VIEW),
+    "alert-test-rule": Need(write=VIEW),
     "alert-delete-rule": Need(write=VIEW),
     "new-alert-channel": Need(VIEW, VIEW),  # hooks ask for CONTRIBUTE
     "alert-channel": Need(VIEW, VIEW),

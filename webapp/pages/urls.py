@@ -98,6 +98,7 @@ urlpatterns = [
     path("alerts/rules/new", alerts.new_rule, name="new-alert-rule"),
     path("alerts/rules/check", alerts.check, name="alert-check"),
     path("alerts/rules/<int:rule_id>", alerts.rule, name="alert-rule"),
+    path("alerts/rules/<int:rule_id>/test", alerts.test_rule, name="alert-test-rule"),
     path("alerts/rules/<int:rule_id>/turn", alerts.turn_rule, name="alert-turn-rule"),
     path("alerts/rules/<int:rule_id>/delete", alerts.delete_rule, name="alert-delete-rule"),
     path("alerts/channels/new", alerts.new_channel, name="new-alert-channel"),

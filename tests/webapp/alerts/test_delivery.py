@@ -20,6 +20,7 @@ from webapp.alerts.models import AlertRule, Channel, Delivery, Firing, Notice
 from webapp.alerts.notices import notify
 from webapp.alerts.sealing import Unreadable, seal, unseal
 from webapp.errors import Conflict, Forbidden, InvalidInput, NotFound
+from webapp.mail import mail_settings
 
 pytestmark = pytest.mark.django_db
 
@@ -412,3 +413,15 @@ def test_a_notice_goes_where_the_persons_rule_says(user, project, webhook, recei
     assert tell() is None
     assert Notice.objects.count() == 2 and Delivery.objects.count() == 2
     assert notify(user, project=project, kind="something_else", text="x", url="/") is not None
+
+
+def test_where_no_mail_is_set_up_a_test_says_so(user, project, settings):
+    settings.EMAIL_BACKEND, settings.EMAIL_HOST = mail_settings({}).backend, mail_settings({}).host
+    user.email = "ada@example.com"
+    user.save()
+    channel, _ = channels.create_channel(user=user, project=project, kind="mail", name="mine")
+
+    outcome = channels.send_test(channel.pk, user=user, project=project)
+
+    assert not outcome.ok and "HEADROOM_EMAIL_URL" in outcome.error
+    assert Channel.objects.get().sent_at is None

@@ -26,8 +26,9 @@ class ApiClient:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return self._client.post(f"/api/v1/{path}", raw, content_type="application/json", headers=named)
 
-    def request(self, method, path):
-        return self._client.generic(method, f"/api/v1/{path}")
+    def request(self, method, path, body=None):
+        raw = "" if body is None else json.dumps(body)
+        return self._client.generic(method, f"/api/v1/{path}", raw, content_type="application/json")
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ NOT_PAGES |= {
 }  # fmt: skip
 NOT_PAGES |= {  # alerts; a rule's and a channel's pages have tests of their own
     "alert-check", "alert-rule", "alert-turn-rule", "alert-delete-rule", "alert-channel", "alert-test-channel",
-    "alert-resume-channel", "alert-delete-channel", "notices-bell", "notices-unread", "notices-read",
+    "alert-test-rule", "alert-resume-channel", "alert-delete-channel", "notices-bell", "notices-unread", "notices-read",
 }  # fmt: skip
 NOT_PAGES |= {
     "decisions-csv", "decision-note", "new-report", "report-block", "save-report", "preview-report",

@@ -127,6 +127,13 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("POST", "/decisions"): (WRITE,),
     ("GET", "/decisions/{decision_id}"): (READ,),
     ("GET", "/alerts"): (READ,),
+    ("GET", "/alerts/rules"): (READ,),
+    ("POST", "/alerts/rules"): (WRITE,),  # a rule of the project needs the role admin: tests/webapp/api
+    ("GET", "/alerts/rules/{rule_id}"): (READ,),
+    ("PUT", "/alerts/rules/{rule_id}"): (WRITE,),
+    ("DELETE", "/alerts/rules/{rule_id}"): (WRITE,),
+    ("POST", "/alerts/rules/{rule_id}/test"): (WRITE,),
+    ("GET", "/alerts/channels"): (READ,),
 }
 # Endpoints that ask for more than their scope: the least role that is let in to a thing of somebody else.
 API_ROLES: dict[tuple[str, str], str] = {
@@ -143,6 +150,13 @@ API_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/predictions/{prediction_id}/reviews"): {"verdict": "approved"},
     ("POST", "/predictions/{prediction_id}/reviewers"): {"reviewers": ["colleague"]},
     ("POST", "/predictions/{prediction_id}/comments"): {"text": "Why so sure?"},
+    ("POST", "/alerts/rules"): {"name": "spent", "on": "budget", "condition": {"percent": 80}},
+    ("PUT", "/alerts/rules/{rule_id}"): {
+        "name": "spent",
+        "on": "metric",
+        "version": 1,
+        "condition": {"metric": "train/entropy", "comparison": "<", "threshold": 0.2},
+    },
 }
 API_QUERIES: dict[tuple[str, str], Maker] = {
     ("GET", "/runs/{run_id}/series"): lambda world: "?metric=eval/pass_rate",

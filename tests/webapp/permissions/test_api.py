@@ -52,7 +52,7 @@ def ask(endpoint, world, token):
     method, path = endpoint
     filled = re.sub(r"{(\w+)}", lambda match: str(tables.OBJECTS[match[1]](world)), path)
     query = tables.API_QUERIES[endpoint](world) if endpoint in tables.API_QUERIES else ""
-    body = json.dumps(tables.API_BODIES.get(endpoint, {})) if method == "POST" else ""
+    body = json.dumps(tables.API_BODIES.get(endpoint, {})) if method in ("POST", "PUT") else ""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     with transaction.atomic():
         answer = Client(headers=headers).generic(
@@ -180,6 +180,7 @@ def test_a_lost_runs_token_lives_on(model_folder):
 
 def ended(world, state, ago):
     Run.objects.filter(pk=world.run.pk).update(state=state, ended_at=timezone.now() - ago)
+    world.run.attempts.update(state=state, ended_at=timezone.now() - ago)
 
 
 @pytest.mark.django_db
@@ -223,7 +224,10 @@ def test_what_a_dead_token_is_told(model_folder):
     assert told(make_left(world)) == (401, "The owner of this token is no member of its project any more.")
     job = create_token(user=None, project=world.project, scope="write", run=world.run)
     ended(world, State.FAILED, timedelta(hours=2))
-    assert told(job) == (401, f"This token could only report run {world.run.pk}, which has ended.")
+    assert told(job) == (
+        401,
+        f"This token could only report attempt 1 of run {world.run.pk}, which has ended.",
+    )
 
 
 @pytest.mark.django_db

@@ -3,14 +3,13 @@
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.accounts.permissions import Permission
-from webapp.alerts import channels, conditions, preview, rules, selectors, senders
+from webapp.alerts import channels, conditions, preview, rules, selectors, senders, trial
 from webapp.alerts.defaults import ensure_defaults
 from webapp.alerts.models import AlertRule, Channel
 from webapp.errors import Forbidden, InvalidInput, NotFound, ServiceError
@@ -28,7 +27,6 @@ KINDS = {
 NEWEST = 30
 
 
-@login_required
 @never_cache
 @require_GET
 def alerts(request: HttpRequest) -> HttpResponse:
@@ -55,7 +53,6 @@ def alerts(request: HttpRequest) -> HttpResponse:
     return render(request, "alerts/page.html", context)
 
 
-@login_required
 @never_cache
 @require_http_methods(["GET", "POST"])
 def new_rule(request: HttpRequest) -> HttpResponse:
@@ -81,7 +78,6 @@ def new_rule(request: HttpRequest) -> HttpResponse:
     return render(request, "alerts/rule.html", context, status=422 if form.errors else 200)
 
 
-@login_required
 @never_cache
 @require_http_methods(["GET", "POST"])
 def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
@@ -116,7 +112,6 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     return render(request, "alerts/rule.html", context, status=422 if form.errors else 200)
 
 
-@login_required
 @never_cache
 @require_GET
 def check(request: HttpRequest) -> HttpResponse:
@@ -146,7 +141,25 @@ def check(request: HttpRequest) -> HttpResponse:
     return render(request, "alerts/_check.html", context)
 
 
-@login_required
+@require_POST
+def test_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """A test each way that the rule tells by, and what came of each."""
+    project = current_project(request)
+    try:
+        tried = trial.try_rule(rule_id, user=signed_in(request), project=project)
+    except NotFound as error:
+        raise Http404(error.message) from None
+    except Forbidden:
+        allow(request, project, Permission.ADMIN)
+        raise
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "alerts/_tried.html", {"tried": tried})
+    for one in tried:
+        tell = messages.info if one.ok else messages.error
+        tell(request, f"{one.way}: {'the test went through.' if one.ok else one.error}")
+    return redirect("alert-rule", rule_id)
+
+
 @require_POST
 def turn_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """On or off; a repeated request changes nothing."""
@@ -155,7 +168,6 @@ def turn_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     return redirect("alerts")
 
 
-@login_required
 @require_POST
 def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Gone for good; what it found stays in the history."""
@@ -164,7 +176,6 @@ def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     return redirect("alerts")
 
 
-@login_required
 @never_cache
 @require_http_methods(["GET", "POST"])
 def new_channel(request: HttpRequest) -> HttpResponse:
@@ -196,7 +207,6 @@ def new_channel(request: HttpRequest) -> HttpResponse:
     return render(request, "alerts/new_channel.html", context, status=422 if form.errors else 200)
 
 
-@login_required
 @never_cache
 @require_http_methods(["GET", "POST"])
 def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
@@ -228,7 +238,6 @@ def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     return render(request, "alerts/channel.html", context, status=422 if form.errors else 200)
 
 
-@login_required
 @require_POST
 def test_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Send a test for real; the answer is the outcome, for htmx or as a page's message."""
@@ -244,7 +253,6 @@ def test_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     return render(request, "alerts/_tested.html", {"outcome": outcome, "problem": problem})
 
 
-@login_required
 @require_POST
 def resume_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """A paused channel is tried again."""
@@ -255,7 +263,6 @@ def resume_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     return redirect("alerts")
 
 
-@login_required
 @require_POST
 def delete_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Gone; a rule that had no other way to anybody goes to the page."""
@@ -266,7 +273,6 @@ def delete_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     return redirect("alerts")
 
 
-@login_required
 @never_cache
 @require_http_methods(["GET", "POST"])
 def preferences(request: HttpRequest) -> HttpResponse:
