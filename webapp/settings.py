@@ -61,6 +61,7 @@ MIDDLEWARE = [
     "webapp.pages.middleware.SignedOut",
     "webapp.signin.middleware.SignedInRules",
     "webapp.pages.doors.Doors",
+    "webapp.pages.limits.Limits",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "webapp.urls"
@@ -135,6 +136,23 @@ WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 CELERY_BROKER_URL = _services.redis_url
 RAY_ADDRESS = _services.ray_address
+# Where requests are counted (`webapp.limits`): in Redis, together; without one each process for itself.
+_OF_A_PROCESS = {
+    "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+    "OPTIONS": {"MAX_ENTRIES": 20_000},
+}
+CACHES = {
+    "default": _OF_A_PROCESS,
+    "limits-of-this-process": _OF_A_PROCESS | {"LOCATION": "limits"},
+    "limits": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": _services.redis_url,
+        "KEY_PREFIX": "headroom-limits",
+        "OPTIONS": {"socket_connect_timeout": 0.2, "socket_timeout": 0.2},
+    }
+    if _services.redis_url
+    else _OF_A_PROCESS | {"LOCATION": "limits"},
+}
 HEADROOM_URL = _services.web_url
 # Hosts (`host` or `host:port`) that webhooks and OpenID may reach although they are not on the public internet.
 ALLOW_PRIVATE_HOSTS = [

@@ -4,6 +4,7 @@ from importlib import import_module
 
 import pytest
 from django.apps import apps
+from django.core.cache import caches
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +20,10 @@ def _published_curves(request: pytest.FixtureRequest) -> None:
 
     if not ReferenceFit.objects.exists():
         import_module("webapp.curves.migrations.0002_published_curves").add(apps, None)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_counted() -> None:
+    """Requests of one test do not use up the limits of the next."""
+    caches["limits"].clear()
+    caches["limits-of-this-process"].clear()

@@ -1,5 +1,6 @@
 """Bearer tokens: the only place that finds who asks, for which project, and whether they may."""
 
+from collections.abc import Iterable
 from typing import cast
 
 from django.http import HttpRequest
@@ -9,9 +10,15 @@ from webapp.accounts.models import ApiToken, Project, Scope
 from webapp.accounts.permissions import grants, refusal
 from webapp.accounts.services import PERMISSION_OF_SCOPE, find_token, note_use, why_dead
 from webapp.errors import Forbidden, InvalidInput, NotFound, Unauthorized
+from webapp.limits import Limit, spend
 from webapp.runs.models import Run
 from webapp.runs.selectors import run_by_id
 
+MOST_HEAVY = Limit(600, 60)  # of one token at one endpoint; what trainers report is never limited
+HEAVY = {
+    "list_runs", "get_comparison", "get_leaderboard", "get_figure", "get_calibration", "get_forecasters", "list_fits",
+    "get_study", "test_rule",
+}  # fmt: skip
 LEVELS = {Scope.READ: 0, Scope.WRITE: 1, Scope.LAUNCH: 2}
 
 
@@ -38,6 +45,7 @@ class BearerToken(HttpBearer):
         if found.run_id is not None and not self.run_token:
             raise Forbidden(f"This token can only report run {found.run_id}.")
         check_scope(found, self.scope)
+        _check_limit(request, found)
         refuse_nul(request)
         return found
 
@@ -49,6 +57,14 @@ def check_scope(token: ApiToken, scope: Scope) -> None:
     wanted = PERMISSION_OF_SCOPE[scope]
     if token.role is not None and not grants(token.role, wanted):
         raise Forbidden(refusal(token.role, wanted))
+
+
+def _check_limit(request: HttpRequest, token: ApiToken) -> None:
+    """Raises TooMany (429) for a program that asks for what costs much without a pause."""
+    match = request.resolver_match
+    name = match.url_name if match else None
+    if name in HEAVY:
+        spend(f"api-{name}", f"token-{token.pk}", MOST_HEAVY)
 
 
 class Unstated(HttpBearer):
@@ -86,3 +102,16 @@ def run_of(request: HttpRequest, run_id: str) -> Run:
     if token.run_id is not None and token.run_id != run_id:
         raise NotFound(f"There is no run {run_id}.")
     return run_by_id(token.project, run_id)
+
+
+def check_attempt(request: HttpRequest, attempts: Iterable[int]) -> None:
+    """A job's own token reports its own attempt, and earlier ones whose journal it found; never a later one's.
+
+    Raises Forbidden.
+    """
+    token = cast(ApiRequest, request).auth
+    last = max(attempts, default=0)
+    if token.run_id is not None and token.attempt is not None and last > token.attempt:
+        raise Forbidden(
+            f"This token can only report attempt {token.attempt} of run {token.run_id}, not {last}."
+        )

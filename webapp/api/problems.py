@@ -12,6 +12,7 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
 from webapp.errors import InvalidInput, ServiceError
+from webapp.limits import TooMany
 
 log = logging.getLogger(__name__)
 NO_TOKEN = "Send a token: Authorization: Bearer TOKEN."
@@ -37,7 +38,10 @@ def problem(status: int, code: str, message: str, field: str | None = None) -> J
 
 
 def of_service_error(error: ServiceError) -> JsonResponse:
-    return problem(error.status, error.code, error.message, error.field)
+    response = problem(error.status, error.code, error.message, error.field)
+    if isinstance(error, TooMany):
+        response["Retry-After"] = str(error.wait)
+    return response
 
 
 def install(api: NinjaAPI) -> None:
