@@ -77,7 +77,13 @@ def _of_object(events: QuerySet[Event], text: str) -> QuerySet[Event]:
 
 
 def _of_verb(verb: str) -> Q:
-    return Q(verb=verb) if "." in verb.rstrip(".") else Q(verb__startswith=f"{verb.rstrip('.')}.")
+    """One verb, or with a thing's kind alone all that happened to things of this kind."""
+    kind = verb.rstrip(".")
+    if "." in kind:
+        return Q(verb=verb)
+    return Q(verb__startswith=f"{kind}.") | Q(
+        object_kind=kind
+    )  # early events of reports have verbs without a kind
 
 
 def _midnight(day: date) -> datetime:
