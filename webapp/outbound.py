@@ -152,7 +152,7 @@ class Client:
         if not found:
             raise Failed(f"No address is known for {target.host}.")
         if not target.allowed and not all(is_public(address) for address in found):
-            raise Refused(f"{target.host} is not on the public internet.")
+            raise Refused(f"The host {target.host} is not on the public internet.")
         return found
 
     def _exchange(
@@ -203,7 +203,7 @@ def _target(url: str) -> Target:
     try:
         parsed = httpx.URL(url)
         host = parsed.raw_host.decode("ascii").lower().rstrip(".")
-        port = parsed.port or {"https": 443, "http": 80}.get(parsed.scheme, 0)
+        port = {"https": 443, "http": 80}.get(parsed.scheme, 0) if parsed.port is None else parsed.port
     except (httpx.InvalidURL, UnicodeError, ValueError, TypeError) as error:
         raise Refused("This is not an address of the web.") from error
     if parsed.scheme not in ("https", "http") or not host or port not in range(1, 65536):
@@ -224,9 +224,9 @@ def _check_host(host: str) -> None:
         if looks_numeric(host) or ":" in host or "%" in host:
             raise Refused("Write an IP address as four decimal numbers.")
         if "." not in host or any(host == name or host.endswith(f".{name}") for name in NEVER_PUBLIC):
-            raise Refused(f"{host} is not on the public internet.")
+            raise Refused(f"The host {host} is not on the public internet.")
     elif not is_public(str(literal)):
-        raise Refused(f"{host} is not on the public internet.")
+        raise Refused(f"The host {host} is not on the public internet.")
 
 
 @dataclass
