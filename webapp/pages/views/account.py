@@ -5,7 +5,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth import views as auth_views
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -55,7 +54,6 @@ def locked_out(request: HttpRequest, credentials: dict[str, Any] | None) -> Http
     return render(request, "sign_in.html", context, status=429)
 
 
-@login_required
 @require_POST
 def choose_project(request: HttpRequest) -> HttpResponse:
     """Work in another of the user's projects from now on."""
@@ -68,7 +66,6 @@ def choose_project(request: HttpRequest) -> HttpResponse:
     return redirect("runs")
 
 
-@login_required
 @never_cache
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
@@ -123,7 +120,6 @@ def _base(request: HttpRequest) -> str:
     return request.build_absolute_uri("/").rstrip("/")
 
 
-@login_required
 @require_POST
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
     """Revoke a token of one's own, or as an admin of its project; revoking it again changes nothing."""

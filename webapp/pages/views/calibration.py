@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -15,7 +14,6 @@ from webapp.pages.ties import tie_stripes
 from webapp.predictions.calibration import HORIZONS, Forecaster, calibration, forecasters
 
 
-@login_required
 @require_GET
 def calibration_page(request: HttpRequest) -> HttpResponse:
     """Claimed against observed, of all or of one author, recipe or horizon."""

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -28,7 +27,6 @@ FOUND_RUNS, FOUND_RECIPES, FOUND_CURVES = 12, 6, 4
 LONGEST_SEARCH = 200
 
 
-@login_required
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
     """Overlay, table and sentences for `run`, `recipe` and `ref` of the query; without any, how to choose."""
@@ -57,7 +55,6 @@ def compare(request: HttpRequest) -> HttpResponse:
     return render(request, "compare.html", context | _odds(entries, asked["x"], budget, chances=False))
 
 
-@login_required
 @require_GET
 def compare_odds(request: HttpRequest) -> HttpResponse:
     """The part of the page that a budget changes, with how likely each is the highest.
@@ -74,7 +71,6 @@ def compare_odds(request: HttpRequest) -> HttpResponse:
     return render(request, "compare/_odds.html", context | {"problem": problem})
 
 
-@login_required
 @require_GET
 def compare_crossings(request: HttpRequest) -> HttpResponse:
     """Where the curves cross: asked for once the page is there, because it is drawn thousands of times."""
@@ -84,7 +80,6 @@ def compare_crossings(request: HttpRequest) -> HttpResponse:
     return render(request, "compare/_crossings.html", {"crossings": found})
 
 
-@login_required
 @require_GET
 def compare_search(request: HttpRequest) -> HttpResponse:
     """Runs, recipes and published curves that match `q`, each with the address that adds it to the choice."""

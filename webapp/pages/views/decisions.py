@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
@@ -24,7 +23,6 @@ MOST_ROWS = 5000  # of a CSV file
 FILTERS = ("person", "run", "kind")
 
 
-@login_required
 @require_GET
 def decisions(request: HttpRequest) -> HttpResponse:
     """The log, newest first, filtered by person, run and kind, with what came of each."""
@@ -51,7 +49,6 @@ def _asked(request: HttpRequest) -> tuple[dict[str, str], str]:
     return asked, ""
 
 
-@login_required
 @require_GET
 def decisions_csv(request: HttpRequest) -> HttpResponse:
     """The same rows, with their numbers, as CSV."""
@@ -62,7 +59,6 @@ def decisions_csv(request: HttpRequest) -> HttpResponse:
     return table("decisions", COLUMNS, rows_of(selectors.entries(found)))
 
 
-@login_required
 @require_GET
 def decision(request: HttpRequest, decision_id: str) -> HttpResponse:
     """One decision: how things stood, why, what came of it, and its notes."""
@@ -76,7 +72,6 @@ def _detail(entry: selectors.Entry) -> dict[str, Any]:
     return {"entry": entry, "decision": entry.decision, "notes": list(notes), "longest": services.LONGEST}
 
 
-@login_required
 @require_http_methods(["GET", "POST"])
 def new_decision(request: HttpRequest) -> HttpResponse:
     """The form for the runs in the query, and storing what it says."""
@@ -113,7 +108,6 @@ def _try_decide(
     return redirect("decision", made.pk)
 
 
-@login_required
 @require_POST
 def add_note(request: HttpRequest, decision_id: str) -> HttpResponse:
     """A note below a decision."""

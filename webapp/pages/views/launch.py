@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -51,7 +50,6 @@ class Choice:
     refusal: str = ""  # why the run could not be taken as a start
 
 
-@login_required
 @require_http_methods(["GET", "POST"])
 def launch(request: HttpRequest) -> HttpResponse:
     """The form; asked by htmx (another recipe or revision was chosen), the form alone with its defaults."""
@@ -75,7 +73,6 @@ def launch(request: HttpRequest) -> HttpResponse:
     return page_or_fragment(request, "runs/launch.html", "runs/_launch_form.html", context, status)
 
 
-@login_required
 @require_POST
 def launch_check(request: HttpRequest) -> HttpResponse:
     """What is wrong, what differs, what it costs and how long it waits; nothing is stored."""

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -17,7 +16,6 @@ from webapp.errors import NotFound, ServiceError
 from webapp.pages.access import get_run, signed_in
 from webapp.pages.prediction import form as forms
 from webapp.pages.prediction import preview
-from webapp.pages.prediction.claims import Statement, claim_of
 from webapp.pages.prediction.form import (
     Asked,
     ClaimForm,
@@ -29,6 +27,7 @@ from webapp.pages.prediction.form import (
 )
 from webapp.pages.run.questions import BadQuestion
 from webapp.predictions import selectors, services
+from webapp.predictions.claims import Statement, claim_of
 from webapp.predictions.known import known_of, passed_already
 from webapp.predictions.models import Prediction
 from webapp.runs.models import Run
@@ -62,7 +61,6 @@ def subject_of(request: HttpRequest, query: QueryDict) -> Subject:
     )  # fmt: skip
 
 
-@login_required
 @never_cache
 @require_http_methods(["GET", "POST"])
 def new_prediction(request: HttpRequest) -> HttpResponse:
@@ -143,7 +141,6 @@ def _show(
     return render(request, "predictions/new.html", context, status=422 if form.errors else 200)
 
 
-@login_required
 @never_cache
 @require_GET
 def proposal(request: HttpRequest) -> HttpResponse:

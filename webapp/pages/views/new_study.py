@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
@@ -25,7 +24,6 @@ from webapp.studies.models import Kind, Study
 from webapp.studies.planning import plan
 
 
-@login_required
 @require_http_methods(["GET", "POST"])
 def new_study(request: HttpRequest) -> HttpResponse:
     """The form; asked by htmx (another base was chosen), the form alone with its defaults."""
@@ -43,7 +41,6 @@ def new_study(request: HttpRequest) -> HttpResponse:
     return page_or_fragment(request, "studies/new.html", "studies/_form.html", context, status)
 
 
-@login_required
 @require_GET
 def preview(request: HttpRequest) -> HttpResponse:
     """Each run with its one difference, and what all of them cost; a mistake is said instead. Nothing is stored."""

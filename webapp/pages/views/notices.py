@@ -1,6 +1,5 @@
 """The bell: how many notices are unread, the newest of them, the page of all, and marking them as read."""
 
-from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -16,7 +15,6 @@ UNDER_THE_BELL = 8
 A_PAGE = 50
 
 
-@login_required
 @never_cache
 @require_GET
 def notices(request: HttpRequest) -> HttpResponse:
@@ -28,7 +26,6 @@ def notices(request: HttpRequest) -> HttpResponse:
     return render(request, "alerts/notices.html", {"page": page, "newest": newest, "unread": unread})
 
 
-@login_required
 @never_cache
 @require_GET
 def bell(request: HttpRequest) -> HttpResponse:
@@ -38,7 +35,6 @@ def bell(request: HttpRequest) -> HttpResponse:
     return render(request, "alerts/_bell.html", {"rows": rows, "unread": unread_count(user)})
 
 
-@login_required
 @never_cache
 @require_GET
 def unread(request: HttpRequest) -> JsonResponse:
@@ -46,7 +42,6 @@ def unread(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"unread": unread_count(signed_in(request))})
 
 
-@login_required
 @require_POST
 def read(request: HttpRequest) -> HttpResponse:
     """Mark one (`notice`) or all up to one (`up_to`) as read; with `next` go on to what it is about. Safe to repeat."""

@@ -3,7 +3,6 @@
 from hashlib import sha256
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -23,7 +22,6 @@ from webapp.predictions.selectors import awaiting_review
 DIGEST_CHARACTERS = 8
 
 
-@login_required
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
     """The page; for htmx the parts whose digest is not in `seen`, or 204 where there are none.

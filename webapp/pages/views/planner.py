@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.db.models import Max
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
@@ -51,7 +50,6 @@ class Questions:
         return value
 
 
-@login_required
 @require_GET
 def planner(request: HttpRequest) -> HttpResponse:
     """Answers to four questions for one task and model; 422 where a number of the address is none."""

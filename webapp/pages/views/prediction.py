@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
@@ -40,7 +39,6 @@ def get_prediction(
     raise Http404("no such prediction")
 
 
-@login_required
 @require_GET
 def prediction(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """The whole page; asked by htmx, the panel of one tab."""
@@ -73,7 +71,6 @@ def _context(request: HttpRequest, found: Prediction) -> Context:
     return page_context(found, signed_in(request), granted(request))
 
 
-@login_required
 @require_GET
 def figure(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """The figure and the regions that changed, as JSON; 204 where nothing did since `since`."""
@@ -105,7 +102,6 @@ def _done(
     return redirect("prediction", found.pk)
 
 
-@login_required
 @require_POST
 def review(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """A verdict."""
@@ -115,7 +111,6 @@ def review(request: HttpRequest, prediction_id: str) -> HttpResponse:
     return _done(request, found, act, "Your verdict is kept.", of="review", **typed)
 
 
-@login_required
 @require_POST
 def ask_review(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """Ask people for their verdict."""
@@ -131,7 +126,6 @@ def ask_review(request: HttpRequest, prediction_id: str) -> HttpResponse:
     return _done(request, found, act, f"Asked {', '.join(user.username for user in chosen)}.")
 
 
-@login_required
 @require_POST
 def withdraw(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """Withdraw it, visibly and for good."""
@@ -144,7 +138,6 @@ def withdraw(request: HttpRequest, prediction_id: str) -> HttpResponse:
 # --- comments ---------------------------------------------------------------------------------------------------
 
 
-@login_required
 @require_POST
 def comment(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """A new comment, of its own or in a thread."""
@@ -170,7 +163,6 @@ def anchor_of(text: str) -> tuple[float, float] | None:
     return (x, y) if math.isfinite(x) and math.isfinite(y) else None
 
 
-@login_required
 @require_POST
 def change_comment(request: HttpRequest, prediction_id: str, comment_id: int) -> HttpResponse:
     """Edit a comment, or resolve its thread, or open it again."""

@@ -2,7 +2,6 @@
 
 import csv
 
-from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -25,7 +24,6 @@ from webapp.spreadsheets import harmless
 PAGE_SIZE = 25
 
 
-@login_required
 @require_GET
 def predictions(request: HttpRequest) -> HttpResponse:
     """One part of the list. The number of queries does not grow with it."""
@@ -46,7 +44,6 @@ def predictions(request: HttpRequest) -> HttpResponse:
     return render(request, "predictions/list.html", context)
 
 
-@login_required
 @require_GET
 def predictions_csv(request: HttpRequest) -> HttpResponse:
     """Every prediction of the project, with what came of it."""

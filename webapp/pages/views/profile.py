@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -38,7 +37,6 @@ def _render(
     return render(request, f"profile/{template}.html", context, status=422 if wrong else 200)
 
 
-@login_required
 @never_cache
 @sensitive_post_parameters()
 @require_http_methods(["GET", "POST"])
@@ -72,7 +70,6 @@ def _session_rows(request: HttpRequest, user: User) -> list[dict[str, Any]]:
     ]
 
 
-@login_required
 @require_POST
 def end_other_sessions(request: HttpRequest) -> HttpResponse:
     """Sign out everywhere but here."""
@@ -81,7 +78,6 @@ def end_other_sessions(request: HttpRequest) -> HttpResponse:
     return redirect("profile")
 
 
-@login_required
 @require_POST
 def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
     """Sign out one device; one that is signed out already stays so."""
@@ -91,7 +87,6 @@ def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
     return redirect("profile")
 
 
-@login_required
 @never_cache
 @sensitive_post_parameters()
 @require_http_methods(["GET", "POST"])
@@ -108,7 +103,6 @@ def change_password(request: HttpRequest) -> HttpResponse:
     return _render(request, "password", {"form": form}, wrong=request.method == "POST")
 
 
-@login_required
 @never_cache
 @sensitive_post_parameters()
 @require_http_methods(["GET", "POST"])
@@ -154,7 +148,6 @@ def _both_factors(request: HttpRequest, user: User) -> SecondFactorForm | None:
     return form
 
 
-@login_required
 @never_cache
 @sensitive_post_parameters()
 @require_http_methods(["GET", "POST"])
@@ -173,7 +166,6 @@ def two_factor_off(request: HttpRequest) -> HttpResponse:
     return _render(request, "two_factor_off", {"form": form}, wrong=request.method == "POST")
 
 
-@login_required
 @never_cache
 @sensitive_post_parameters()
 @require_http_methods(["GET", "POST"])
@@ -189,7 +181,6 @@ def recovery_codes(request: HttpRequest) -> HttpResponse:
     return _render(request, "new_codes", {"form": form}, wrong=request.method == "POST")
 
 
-@login_required
 @never_cache
 @sensitive_post_parameters()
 @require_http_methods(["GET", "POST"])
@@ -206,7 +197,6 @@ def link_identity(request: HttpRequest) -> HttpResponse:
     return _render(request, "link", {"openid": openid.name, "form": form}, wrong=request.method == "POST")
 
 
-@login_required
 @require_POST
 def unlink_identity(request: HttpRequest, identity_id: int) -> HttpResponse:
     """The identity signs in no more."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import yaml
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -27,7 +26,6 @@ from webapp.runs.models import Run
 RUNS_SHOWN = 10
 
 
-@login_required
 @require_GET
 def recipes(request: HttpRequest) -> HttpResponse:
     """All recipes of the project; asked by htmx (search, order), the table alone."""
@@ -39,7 +37,6 @@ def recipes(request: HttpRequest) -> HttpResponse:
     return page_or_fragment(request, "recipes/list.html", "recipes/_table.html", context)
 
 
-@login_required
 @require_GET
 def recipe(request: HttpRequest, slug: str) -> HttpResponse:
     """A recipe: its newest configuration, and its revisions with what each changed and its newest runs."""
@@ -76,7 +73,6 @@ def _history(revisions: list[Revision]) -> list[dict[str, Any]]:
     ]
 
 
-@login_required
 @require_http_methods(["GET", "POST"])
 def new_revision(request: HttpRequest, slug: str) -> HttpResponse:
     """The next revision, starting from the newest; a wrong setting is named beside the text."""
@@ -94,7 +90,6 @@ def new_revision(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "recipes/new.html", context, status=status)
 
 
-@login_required
 @require_POST
 def revision_hints(request: HttpRequest, slug: str) -> HttpResponse:
     """Hints on the text that is being written; nothing is stored."""

@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -20,7 +19,6 @@ from webapp.reports.models import Report
 PAGE_SIZE, MOST_DRAFTS = 30, 50
 
 
-@login_required
 @require_GET
 def reports(request: HttpRequest) -> HttpResponse:
     """Published reports, and for those who write drafts of theirs and of others; ?archived=1: those put away."""
@@ -45,7 +43,6 @@ def _drafts(request: HttpRequest, rows: Any) -> tuple[list[Report], list[Report]
     return own[:MOST_DRAFTS], [one for one in drafts[: 2 * MOST_DRAFTS] if one.pk not in wrote][:MOST_DRAFTS]
 
 
-@login_required
 @require_POST
 def new_report(request: HttpRequest) -> HttpResponse:
     """A new draft, empty or with the example, opened for writing."""
@@ -59,7 +56,6 @@ def new_report(request: HttpRequest) -> HttpResponse:
     return redirect("edit-report", made.pk)
 
 
-@login_required
 @require_GET
 def report(request: HttpRequest, report_id: str) -> HttpResponse:
     """A published version; who may write is sent to the draft where nothing is published, others find nothing."""
@@ -95,7 +91,6 @@ def _is_owner(request: HttpRequest, found: Report) -> bool:
     return True
 
 
-@login_required
 @require_GET
 def edit(request: HttpRequest, report_id: str) -> HttpResponse:
     """The text beside its preview."""
@@ -118,7 +113,6 @@ def _editor(request: HttpRequest, found: Report, **more: Any) -> dict[str, Any]:
     } | more
 
 
-@login_required
 @require_POST
 def save(request: HttpRequest, report_id: str) -> HttpResponse:
     """Store the draft: asked by the page's script (JSON), or by a plain form."""
@@ -156,7 +150,6 @@ def _base(request: HttpRequest) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
 
 
-@login_required
 @require_POST
 def preview(request: HttpRequest, report_id: str) -> HttpResponse:
     """The text as it would be read, as a region; nothing is stored."""
@@ -168,7 +161,6 @@ def preview(request: HttpRequest, report_id: str) -> HttpResponse:
     return render(request, "reports/_preview.html", {"version": version, "rows": reading.rows_of(version)})
 
 
-@login_required
 @require_GET
 def block(request: HttpRequest) -> HttpResponse:
     """The text of a block out of the picker's fields, or why it cannot be shown."""
@@ -179,7 +171,6 @@ def block(request: HttpRequest) -> HttpResponse:
         return JsonResponse(body, status=error.status)
 
 
-@login_required
 @require_POST
 def publish(request: HttpRequest, report_id: str) -> HttpResponse:
     """The draft as the next version."""
@@ -194,7 +185,6 @@ def publish(request: HttpRequest, report_id: str) -> HttpResponse:
     return redirect("report", found.pk)
 
 
-@login_required
 @require_POST
 def unpublish(request: HttpRequest, report_id: str) -> HttpResponse:
     """Withdraw all published versions."""
@@ -203,7 +193,6 @@ def unpublish(request: HttpRequest, report_id: str) -> HttpResponse:
                      "It is withdrawn: readers and links see it no more. The draft is as it was.")  # fmt: skip
 
 
-@login_required
 @require_POST
 def archive(request: HttpRequest, report_id: str) -> HttpResponse:
     """Put a report away, or (`archived` 0) take it back."""
@@ -225,7 +214,6 @@ def _as_owner(request: HttpRequest, found: Report, service: Any, there: str, sai
     return redirect(there, found.pk) if there == "edit-report" else redirect(there)
 
 
-@login_required
 @require_GET
 def history(request: HttpRequest, report_id: str) -> HttpResponse:
     """Versions, drafts, and texts that came too late, each with what it changed."""

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
@@ -65,7 +64,6 @@ def may_resume(run: Run) -> bool:
     return run.origin == Run.Origin.LAUNCHED and run.state in ENDED - {State.SUCCEEDED}
 
 
-@login_required
 @require_GET
 def page(request: HttpRequest, run_id: str) -> HttpResponse:
     """The whole page, or, asked by htmx, the panel of one tab. What cannot be read in the address is said.
@@ -93,7 +91,6 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
     return page_or_fragment(request, "run/page.html", "run/_tabs.html", context)
 
 
-@login_required
 @require_GET
 def figure(request: HttpRequest, run_id: str) -> HttpResponse:
     """The figure as JSON; 204 when nothing changed since version `since`; 400 names the parameter at fault."""
@@ -107,7 +104,6 @@ def figure(request: HttpRequest, run_id: str) -> HttpResponse:
         return JsonResponse(body, status=400)
 
 
-@login_required
 @require_GET
 def log(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
     """What is kept of an attempt's log, as a text file to save."""
@@ -119,7 +115,6 @@ def log(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
     return HttpResponse(found.log_tail, content_type="text/plain; charset=utf-8", headers=headers)
 
 
-@login_required
 @require_POST
 def stop(request: HttpRequest, run_id: str) -> HttpResponse:
     """Ask the run to stop."""
@@ -127,7 +122,6 @@ def stop(request: HttpRequest, run_id: str) -> HttpResponse:
     return _change(request, run, lambda: lifecycle.cancel_run(run, user=signed_in(request)), "Stopping")
 
 
-@login_required
 @require_POST
 def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Launch the run's next attempt from its last checkpoint."""

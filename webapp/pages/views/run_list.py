@@ -5,7 +5,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -30,7 +29,6 @@ MOST_COMPARED = 100
 SHOWN = 12  # runs that a confirmation names
 
 
-@login_required
 @require_GET
 def complete(request: HttpRequest) -> HttpResponse:
     """What could stand at place `at` of the filter `text`, as JSON."""
@@ -39,7 +37,6 @@ def complete(request: HttpRequest) -> HttpResponse:
     return JsonResponse(completions(current_project(request), signed_in(request), text, place))
 
 
-@login_required
 @require_http_methods(["GET", "POST"])
 def act(request: HttpRequest) -> HttpResponse:
     """GET asks what an action on the chosen runs will do; POST does it, once, and goes back to the list."""
@@ -127,7 +124,6 @@ def _refused(request: HttpRequest, asked: QueryDict, error: ServiceError) -> Htt
     return list_page(request, problem=error.message, status=error.status)
 
 
-@login_required
 @require_POST
 def save_view(request: HttpRequest) -> HttpResponse:
     """A new saved view of what the list shows now."""
@@ -152,7 +148,6 @@ def save_view(request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('runs')}?view={view.pk}")
 
 
-@login_required
 @require_POST
 def change_view(request: HttpRequest, view_id: int) -> HttpResponse:
     """Overwrite, rename, share, unshare or delete a saved view, or make it the one that the list opens with."""

@@ -1,6 +1,5 @@
 """What every page uses: the search of the command palette, a sign of life, and the page of all components."""
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
@@ -11,7 +10,6 @@ from webapp.pages.access import current_project
 from webapp.pages.search import search
 
 
-@login_required
 @never_cache
 @require_GET
 def palette(request: HttpRequest) -> JsonResponse:
@@ -19,7 +17,6 @@ def palette(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"items": search(current_project(request), request.GET.get("q", ""))})
 
 
-@login_required
 @never_cache
 @require_GET
 def alive(request: HttpRequest) -> HttpResponse:
@@ -27,7 +24,6 @@ def alive(request: HttpRequest) -> HttpResponse:
     return HttpResponse(status=204)
 
 
-@login_required
 @require_GET
 def component_page(request: HttpRequest) -> HttpResponse:
     """Every component as the pages use it, drawn by the real templates and marks; its figures are examples."""

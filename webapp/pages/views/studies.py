@@ -4,7 +4,6 @@ import csv
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.cache import cache
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -31,7 +30,6 @@ CACHE_SECONDS = 300
 COMPARED = 100  # most runs that a link to the comparison names
 
 
-@login_required
 @require_GET
 def studies(request: HttpRequest) -> HttpResponse:
     """All studies, newest first, each with how far it is and what it says."""
@@ -66,7 +64,6 @@ def _state(progress: selectors.Progress) -> str:
 # --- one study ------------------------------------------------------------------------------------------------
 
 
-@login_required
 @require_GET
 def study(request: HttpRequest, study_id: str) -> HttpResponse:
     """The page of a study; its results come with it and are kept fresh by `state`."""
@@ -85,7 +82,6 @@ def study(request: HttpRequest, study_id: str) -> HttpResponse:
     return render(request, "studies/study.html", context)
 
 
-@login_required
 @require_GET
 def state(request: HttpRequest, study_id: str) -> HttpResponse:
     """What changes, as JSON with the regions as HTML; 204 where nothing did since `since`."""
@@ -106,7 +102,6 @@ REGIONS = {
 }
 
 
-@login_required
 @require_GET
 def results_csv(request: HttpRequest, study_id: str) -> HttpResponse:
     """A row for each run, with what its variant says."""
@@ -172,7 +167,6 @@ def _results(found: Study, version: str, metric: str, index: int) -> dict[str, A
 # --- what people do with it -----------------------------------------------------------------------------------
 
 
-@login_required
 @require_POST
 def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
     """Put a run of the project into the study."""
@@ -192,7 +186,6 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
     return redirect("study", found.pk)
 
 
-@login_required
 @require_POST
 def remove_run(request: HttpRequest, study_id: str, run_id: str) -> HttpResponse:
     """Take a run out of the study; the run stays."""
@@ -204,7 +197,6 @@ def remove_run(request: HttpRequest, study_id: str, run_id: str) -> HttpResponse
     return redirect("study", found.pk)
 
 
-@login_required
 @require_POST
 def launch_seeds(request: HttpRequest, study_id: str) -> HttpResponse:
     """Launch every variant with further seeds."""
@@ -221,7 +213,6 @@ def launch_seeds(request: HttpRequest, study_id: str) -> HttpResponse:
     return redirect("study", found.pk)
 
 
-@login_required
 @require_POST
 def stop(request: HttpRequest, study_id: str) -> HttpResponse:
     """Ask every run that has not ended to stop."""

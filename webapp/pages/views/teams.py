@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse
@@ -48,7 +47,6 @@ def _status(*forms: Form) -> int:
 # --- members --------------------------------------------------------------------------------------------------
 
 
-@login_required
 @never_cache
 @require_http_methods(["GET", "POST"])
 def members_page(request: HttpRequest) -> HttpResponse:
@@ -85,7 +83,6 @@ def _try_invite(request: HttpRequest, form: InviteForm) -> dict[str, Any] | None
     return {"url": url, "invitation": invitation, "mailed": send_invitation(invitation, url)}
 
 
-@login_required
 @require_POST
 def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
     """Give a member another role."""
@@ -102,7 +99,6 @@ def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
     return redirect("members")
 
 
-@login_required
 @require_POST
 def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
     """Take somebody out of the project."""
@@ -118,7 +114,6 @@ def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
     return redirect("members")
 
 
-@login_required
 @require_POST
 def leave_project(request: HttpRequest) -> HttpResponse:
     """The reader leaves the project. An owner who is no member has nothing to leave, and is told so."""
@@ -132,7 +127,6 @@ def leave_project(request: HttpRequest) -> HttpResponse:
     return redirect("overview")
 
 
-@login_required
 @require_POST
 def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
     """Take an invitation back; doing so again changes nothing."""
@@ -149,7 +143,6 @@ def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
 # --- the project ----------------------------------------------------------------------------------------------
 
 
-@login_required
 @never_cache
 @require_http_methods(["GET", "POST"])
 def project_settings(request: HttpRequest) -> HttpResponse:
@@ -168,7 +161,6 @@ def project_settings(request: HttpRequest) -> HttpResponse:
     return _settings(request, form, SecretForm())
 
 
-@login_required
 @never_cache
 @require_POST
 def set_secret(request: HttpRequest) -> HttpResponse:
@@ -188,7 +180,6 @@ def set_secret(request: HttpRequest) -> HttpResponse:
     return _settings(request, ProjectForm(initial=initial), form)
 
 
-@login_required
 @require_POST
 def delete_secret(request: HttpRequest, name: str) -> HttpResponse:
     """Jobs that start from now on do without it."""
@@ -214,7 +205,6 @@ def _settings(request: HttpRequest, form: ProjectForm, secret_form: SecretForm) 
 # --- the organisation -----------------------------------------------------------------------------------------
 
 
-@login_required
 @never_cache
 @require_GET
 def organisation(request: HttpRequest) -> HttpResponse:
@@ -222,7 +212,6 @@ def organisation(request: HttpRequest) -> HttpResponse:
     return _organisation(request)
 
 
-@login_required
 @require_POST
 def new_project(request: HttpRequest) -> HttpResponse:
     """Make a project and go there."""
@@ -243,7 +232,6 @@ def new_project(request: HttpRequest) -> HttpResponse:
     return _organisation(request, new_project_form=form)
 
 
-@login_required
 @require_POST
 def rename_organisation(request: HttpRequest) -> HttpResponse:
     """Give the organisation another name."""
@@ -254,7 +242,6 @@ def rename_organisation(request: HttpRequest) -> HttpResponse:
     )
 
 
-@login_required
 @require_POST
 def add_owner(request: HttpRequest) -> HttpResponse:
     """Make somebody of its projects an owner."""
@@ -263,7 +250,6 @@ def add_owner(request: HttpRequest) -> HttpResponse:
     return _change(request, lambda: organisations.add_owner(found, username=name, actor=signed_in(request)))
 
 
-@login_required
 @require_POST
 def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
     """End somebody's ownership."""
