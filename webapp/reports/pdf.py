@@ -15,6 +15,7 @@ from webapp.reports.scene import Scene, drawing_of, scene_of
 from webapp.reports.selectors import Shown, Version
 
 MARGIN, LINE, SIZE = 20.0, 5.2, 10.0  # mm, mm, points
+CELL_ROOM = 4  # letters: the padding of a cell, and bold words of the head
 HEADINGS = {"h2": 15.0, "h3": 12.5, "h4": 11.0, "h5": 10.0, "h6": 10.0}
 INDENT, MOST_INDENT = 6.0, 48.0
 
@@ -235,8 +236,10 @@ def _table(paper: _Paper, rows: Sequence[Sequence[str]], right: set[int]) -> Non
     paper.set_font(BODY, "", 8.5)
     paper.ink("ink")
     paper.set_draw_color(paper.colours["line"])
+    paper.set_fill_color(paper.colours["card"])  # else cells take the colour of what was drawn last
     longest = [
-        max(4, *(min(30, len(row[at])) for row in rows if at < len(row))) for at in range(len(rows[0]))
+        max(4, *(min(30, len(row[at])) for row in rows if at < len(row))) + CELL_ROOM
+        for at in range(len(rows[0]))
     ]
     head = FontFace(emphasis="BOLD", color=paper.colours["ink-2"])
     align = tuple("RIGHT" if at in right else "LEFT" for at in range(len(rows[0])))

@@ -12,6 +12,7 @@ from webapp.runs.models import Run
 Payload = dict[str, Any]
 Values = Sequence[float]
 Y_LABELS = {"rate": "Held-out pass rate", "share": "Share of the gain A − R0"}
+RIVAL = 2  # the series of a rival's curve
 ROLES = ("excluded", "outlier", "fitted", "after")  # in the order in which they are drawn
 
 
@@ -67,6 +68,7 @@ class Target:
     hi: float | None
     words: str
     came: tuple[float, ...] = ()
+    rival: str = ""  # whose frozen curve is drawn as series RIVAL, of a claim about two
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,9 @@ class Drawing:
         return {each.role for each in self.points if len(each.x)}
 
     def as_json(self) -> Payload:
-        """For the page's script."""
-        return asdict(self) | {"is_empty": self.is_empty}
+        """For the page's script. Without a claim nothing is said of one: published reports are compared with it."""
+        said = asdict(self) | {"is_empty": self.is_empty}
+        return said if self.target else {name: value for name, value in said.items() if name != "target"}
 
 
 def run_drawing(run: Run, figure: Payload, scale: str) -> Drawing:

@@ -6,6 +6,7 @@ from webapp.predictions import claims
 from webapp.predictions.models import Outcome, Prediction
 from webapp.predictions.selectors import status_of
 from webapp.shares.drawing import (
+    RIVAL,
     ROLES,
     Band,
     Drawing,
@@ -26,8 +27,8 @@ def prediction_drawing(
     fit = figure["fit"] if figure["fit"].get("solid") else None
     lines, bands = (_lines(fit, 0), _bands(fit, 0)) if fit else ((), ())
     if figure["rival"] and figure["rival"].get("solid"):
-        lines += _lines(figure["rival"], 2)
-        bands += _bands(figure["rival"], 2)
+        lines += _lines(figure["rival"], RIVAL)
+        bands += _bands(figure["rival"], RIVAL)
     points = tuple(points_of(figure["points"], role) for role in ROLES)
     target = target_of(figure)
     marks = (*points, _marks(target))
@@ -53,7 +54,10 @@ def target_of(figure: Payload) -> Target:
     """The claim's mark, and what came of it."""
     claim = figure["claim"]
     came = tuple(one["actual"] for one in figure["outcomes"] if one["actual"] is not None)
-    return Target(claim["x"], claim["value"], claim["lo"], claim["hi"], f"target: {claim['text']}", came)
+    rival = figure["rival"]["label"] if figure["rival"] else ""
+    return Target(
+        claim["x"], claim["value"], claim["lo"], claim["hi"], f"target: {claim['text']}", came, rival
+    )
 
 
 def sentences_of(prediction: Prediction, outcomes: Sequence[Outcome], figure: Payload) -> tuple[str, ...]:

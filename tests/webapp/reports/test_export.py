@@ -16,6 +16,7 @@ from webapp.reports.export import html_of
 from webapp.reports.fonts import Faces
 from webapp.reports.pdf import pdf_of
 from webapp.reports.selectors import draft_version
+from webapp.tokens import colours
 
 BASE = "https://headroom.example"
 TEXT = """## What bends
@@ -211,3 +212,27 @@ def test_any_markdown_makes_a_pdf_and_a_file(project, pieces):
 
     assert Pdf(pdf_of(version, [], timezone.now(), BASE)).pages >= 1
     assert References(html_of(version, [], timezone.now(), BASE)).found == []
+
+
+def test_the_cells_of_a_table_below_a_chart_are_not_filled_with_its_colours(version):
+    pdf = Pdf(pdf_of(version, ["A draft."], timezone.now(), BASE))
+
+    inks, colour = set(), ""
+    for token in re.finditer(
+        rb"([\d.]+(?: [\d.]+ [\d.]+)?) (rg|g)\b|\bre (?:f|B)\b", b"\n".join(pdf.contents)
+    ):
+        if token[1]:
+            colour = token[1].decode()
+        else:
+            inks.add(colour)
+
+    white = {"1", "1 1 1"}
+    assert inks and inks <= white | _grounds(), inks
+
+
+def _grounds():
+    """The light token of sunken grounds as a PDF writes it."""
+    sunk = colours("light")["sunk"]
+    return {
+        " ".join(f"{int(sunk[at : at + 2], 16) / 255:.{digits}f}" for at in (1, 3, 5)) for digits in (2, 3, 4)
+    }

@@ -9,7 +9,7 @@ from tests.webapp.pages.conftest import make_run, model_folder, project, user  #
 from webapp.curves.comparison.compare import comparison
 from webapp.curves.models import ReferenceFit
 from webapp.curves.run.figure import run_figure
-from webapp.shares.drawing import comparison_drawing, run_drawing, x_range, y_range
+from webapp.shares.drawing import Target, comparison_drawing, run_drawing, x_range, y_range
 
 pytestmark = pytest.mark.django_db
 
@@ -103,3 +103,12 @@ def test_values_that_a_view_cannot_show_are_left_open(make_run):  # noqa: F811
     drawing = comparison_drawing(payload, "log")
 
     assert all(end == end for end in drawing.y_range)
+
+
+def test_a_chart_without_a_claim_says_nothing_of_one(make_run):  # noqa: F811
+    """What a report said when it was published is compared with this."""
+    _, drawing = drawn(make_run(30))
+    claimed = dataclasses.replace(drawing, target=Target(1.0, 0.5, 0.4, 0.6, "target"))
+
+    assert "target" not in drawing.as_json()
+    assert claimed.as_json()["target"]["came"] == ()

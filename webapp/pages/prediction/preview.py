@@ -19,6 +19,7 @@ from webapp.predictions.claims import Claim, Statement
 from webapp.predictions.figure import axis_payload, claim_payload, points_of, reach
 from webapp.predictions.known import Known
 from webapp.runs.models import Run
+from webapp.runs.states import ENDED
 
 Payload = dict[str, Any]
 MOST_RIVALS = 100
@@ -104,11 +105,13 @@ def reach_words(run: Run, curve: Curve, asked: Asked) -> str:
     if not len(curve.x):
         return "The run has no evaluation yet."
     now = f"It has reached {words.amount(_last(curve))} {unit}"
+    projection = "A target that no run of the recipe reaches is a projection: kept, but never scored."
+    if run.state in ENDED:
+        return f"{now} and has ended. {projection}"
     end = end_of_budget(run, curve)
     if end is None:
-        return f"{now}; it has no budget, so nobody can say how far it will go. Beyond that: a projection."
-    budget = f"its budget ends at {words.amount(end)}"
-    return f"{now}; {budget}. A target that no run of the recipe reaches is a projection: kept, but never scored."
+        return f"{now}; it has no budget, so a claim stays open for as long as it runs. {projection}"
+    return f"{now}; its budget ends at {words.amount(end)}. {projection}"
 
 
 def rivals_of(run: Run) -> Sequence[Run]:

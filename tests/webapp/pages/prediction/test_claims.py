@@ -1,8 +1,12 @@
 """Claims in words, and what a form says of them."""
 
+from django.http import QueryDict
+
 from tests.webapp.pages.addresses import make_prediction
+from webapp.curves.fitting import curve_of
 from webapp.pages.prediction.differences import differences
 from webapp.pages.prediction.form import Asked, beside
+from webapp.pages.prediction.preview import reach_words
 from webapp.predictions import claims
 
 
@@ -28,8 +32,6 @@ def test_how_far_is_measured_from_what_was_known(user, half_run):
 
 
 def test_the_question_of_the_run_page_goes_through_the_form():
-    from django.http import QueryDict
-
     asked = Asked.of(QueryDict("x=tokens&lo=0.3&cutoff=8.123456789&robust=1&target=0.6&of=rate&form=power"))
 
     assert (asked.x, asked.window_lo, asked.cutoff, asked.robust, asked.form) == (
@@ -47,3 +49,14 @@ def test_the_question_of_the_run_page_goes_through_the_form():
 def test_messages_stand_beside_their_field_without_its_name():
     assert beside("target", "target: this run has been there.") == "This run has been there."
     assert beside(None, "Nothing.") == "Nothing."
+
+
+def test_the_form_says_when_a_target_is_a_projection(half_run):
+    def said(**changes):
+        for name, value in changes.items():
+            setattr(half_run, name, value)
+        return reach_words(half_run, curve_of(half_run), Asked.of(QueryDict("")))
+
+    assert "its budget ends at 16.0. A target that no run" in said()
+    assert "no budget, so a claim stays open for as long as it runs" in said(budget_hours=None)
+    assert said(state="succeeded").startswith("It has reached 8.00 device-hours and has ended. A target")
