@@ -130,6 +130,22 @@ def test_what_is_of_no_project_needs_an_account(model_folder, name):
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_signed_out_no_method_gets_past_the_doors(model_folder, method):
+    """No view asks for the sign-in itself."""
+    world = make_world(SIGNED_OUT)
+    world.make_everything()
+    answers = {name: Client().generic(method, address(name, world)) for name in {*NEEDS, *ACCOUNT}}
+
+    away = {
+        name
+        for name, one in answers.items()
+        if one.status_code == 302 and one.url.startswith("/sign-in?next=")
+    }
+    assert set(answers) - away == set()
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("name", sorted(PUBLIC - {"healthz"}))
 def test_what_is_public_asks_for_no_account(model_folder, name):
     world = make_world(SIGNED_OUT)
