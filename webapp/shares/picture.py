@@ -167,10 +167,10 @@ class _Page:
             self._mark((x, self.frame.y(target.value)), 3, ink=ink)
         for came in target.came:
             self._mark((x, self.frame.y(came)), 1, ink=self.colours["c2"])
-        if target.rival and (rival := [line for line in self.drawing.lines if line.series == RIVAL]):
-            end = self.frame.path(rival[-1].x, rival[-1].y)[-1]
-            place = (RIGHT - 8, end[1] + 12)
-            self.letters.write(place, target.rival, 21, self.ink(RIVAL), align="right")
+        paths = [self.frame.path(line.x, line.y) for line in self.drawing.lines if line.series == RIVAL]
+        if target.rival and paths and paths[-1]:
+            _, below = paths[-1][-1]
+            self.letters.write((RIGHT - 8, below + 12), target.rival, 21, self.ink(RIVAL), align="right")
 
     def _scaled(self, path: Sequence[XY]) -> list[XY]:
         return [(x * SCALE, y * SCALE) for x, y in path]

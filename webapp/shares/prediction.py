@@ -91,7 +91,10 @@ def _bands(fit: Payload, series: int) -> tuple[Band, ...]:
         for at in zip(fit["band"]["x"], fit["band"]["lo"], fit["band"]["hi"], strict=True)
         if None not in at
     ]
-    return (Band(*zip(*kept, strict=True), series),) if kept else ()
+    if not kept:
+        return ()
+    x, lo, hi = ([at[place] for at in kept] for place in range(3))
+    return (Band(x, lo, hi, series),)
 
 
 def _marks(target: Target) -> Points:
