@@ -22,7 +22,7 @@ find_python() {
             return
         fi
     done
-    fail "Headroom needs Python 3.11 or newer; ${PYTHON:-python3} is $(${PYTHON:-python3} --version 2>&1 || echo missing). Set PYTHON=/path/to/python3.11"
+    fail "Headroom needs Python 3.11 or newer; ${PYTHON:-python3} is $( (${PYTHON:-python3} --version) 2>/dev/null || echo missing). Set PYTHON=/path/to/python3.11"
 }
 
 make_venv() {

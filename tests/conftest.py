@@ -5,15 +5,18 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import django
 import hypothesis
 import pytest
 
 # Where CI runs, the examples of property tests are the same each time: what one change brings is told apart from luck.
-hypothesis.settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI") or os.environ.get("REQUIRE_BROWSER") == "1":
-    hypothesis.settings.load_profile("ci")
+# No example has a deadline anywhere: a busy machine would miss it.
+hypothesis.settings.register_profile("here", deadline=None)
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+is_ci = os.environ.get("CI") or os.environ.get("REQUIRE_BROWSER") == "1"
+hypothesis.settings.load_profile("ci" if is_ci else "here")
 
 # Before Django reads its settings: everything the tests write goes into a folder of their own.
 _HOME = Path(tempfile.mkdtemp(prefix="headroom-test-"))
@@ -49,6 +52,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 from tests.running_stack import stack, stack_with_model  # noqa: E402, F401 - fixtures for every folder
+from tests.scheduling import InUnits, turn  # noqa: E402
 
 
 @pytest.fixture
@@ -59,5 +63,9 @@ def headroom_home() -> Path:
 
 @pytest.hookimpl(trylast=True)  # after pytest-django's own order
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests last: Playwright keeps an event loop running, in which no other test could start its own."""
-    items.sort(key=lambda item: "browser" in item.path.parts)
+    items.sort(key=lambda item: turn(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InUnits | None:
+    return InUnits(config, log) if config.getoption("dist") == "loadfile" else None

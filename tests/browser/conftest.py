@@ -7,6 +7,7 @@ console, or a request that leaves the server, fails the test.
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from urllib.parse import urlsplit
 
@@ -16,10 +17,6 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, JSHandle, Page, sync_playwright
 
 from tests.webapp.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
-
-os.environ.setdefault(
-    "DJANGO_ALLOW_ASYNC_UNSAFE", "1"
-)  # playwright's sync API runs an event loop in this thread
 
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -35,18 +32,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests; each test has a context of its own."""
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """A browser. Meanwhile playwright runs an event loop in this thread, which Django has to be told is all right."""
     path = shutil.which("chromium")
     if path is None:
         if os.environ.get("REQUIRE_BROWSER") == "1":
             pytest.fail("REQUIRE_BROWSER=1, but there is no chromium on the PATH")
         pytest.skip("no chromium on the PATH")
-    with sync_playwright() as playwright:
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests; each test has a context of its own."""
+    with launched() as browser:
+        yield browser
 
 
 class Watch:
