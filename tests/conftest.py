@@ -9,6 +9,7 @@ from typing import Any
 
 import django
 import hypothesis
+import psycopg
 import pytest
 
 # Where CI runs, the examples of property tests are the same each time: what one change brings is told apart from luck.
@@ -25,12 +26,22 @@ for _name in ("REDIS_URL", "RAY_ADDRESS", "HEADROOM_URL", "HEADROOM_TOKEN", "HEA
     os.environ.pop(_name, None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+
+def without_durability(url: str) -> None:
+    """What is stored need not survive this machine's loss of power: emptying the tables then waits for no disk."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
+
+
 _postgres = None
 if not os.environ.get("DATABASE_URL"):
     from stack.postgres import start_postgres
 
     _postgres = start_postgres(_HOME / "postgres")
     os.environ["DATABASE_URL"] = _postgres.url
+    without_durability(_postgres.url)
 
 # Here rather than in pyproject.toml: pytest-django would read the settings before this file is loaded.
 os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"

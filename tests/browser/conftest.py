@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.apps import apps
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, JSHandle, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, JSHandle, Page, expect, sync_playwright
 
 from tests.webapp.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
 
@@ -22,6 +22,8 @@ FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+PATIENCE_MS = 30_000  # a busy machine answers late; what never comes fails all the same
+expect.set_options(timeout=PATIENCE_MS)
 WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 390, "height": 844}
 
@@ -95,7 +97,7 @@ def open_context(chromium) -> Iterator[Callable[..., Page]]:
 
     def make(url: str, **options) -> Page:
         context = chromium.new_context(base_url=url, **({"viewport": WIDE} | options))
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE_MS)
         opened.append((context, Watch(context, urlsplit(url).netloc)))
         page = context.new_page()
         page.wait_for_function = under_a_strict_policy(page)  # type: ignore[method-assign]

@@ -55,7 +55,7 @@ def test_a_launched_run_is_watched_until_its_fit(stack_with_model, open_context)
     assert page.locator("#state").inner_text() == "running, attempt 1", "the points came only after the end"
 
     expect(page.locator("#state")).to_have_text("succeeded, attempt 1", timeout=TRAINING_MS)
-    wait_for_evaluations(page, 8, 10_000)
+    wait_for_evaluations(page, 8, 60_000)
     drawn = page.evaluate("document.getElementById('chart').data.filter(t => t.line?.dash).length")
     assert drawn >= 2, "the fitted curve and its extrapolation"
     ceiling = page.locator("[data-text='ceiling.text']").inner_text()
