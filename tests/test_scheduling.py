@@ -1,32 +1,36 @@
 """What fills the machine is in one unit, whoever marks a new test."""
 
 import pytest
-from django.conf import settings
 
-from tests.scheduling import WHOLE_MACHINE, fills_the_machine, turn
-
-
-@pytest.mark.parametrize("path", WHOLE_MACHINE)
-def test_every_place_is_there(path):
-    assert (settings.BASE_DIR / path).exists()
+from tests.scheduling import MARKS, file_of, fills_the_machine, turn
 
 
-def test_what_starts_a_stack_or_vllm_fills_the_machine(request):
-    """Of the tests of this session: all of them where the whole suite runs."""
-    marked = [
-        i.nodeid
-        for i in request.session.items
-        if i.get_closest_marker("stack") or i.get_closest_marker("vllm")
-    ]
+def needs_it_whole(item):
+    return any(map(item.get_closest_marker, MARKS)) or {"stack", "stack_with_model"} & set(item.fixturenames)
 
-    assert [test for test in marked if not fills_the_machine(test)] == []
+
+def test_what_needs_the_whole_machine_is_in_one_unit(request):
+    """Of the tests of this run: all of them where the whole suite runs."""
+    needed = {file_of(item.nodeid) for item in request.session.items if needs_it_whole(item)}
+
+    assert {file for file in needed if not fills_the_machine(file)} == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "fills"),
+    [
+        ("tests/e2e/test_story.py", True),
+        ("tests/browser/test_training.py", True),
+        ("tests/training/cluster/test_kill.py", True),
+        ("tests/browser/test_shell.py", False),
+        ("tests/training/test_losses.py", False),
+    ],
+)
+def test_a_mark_in_a_file_decides(file, fills):
+    assert fills_the_machine(file) == fills
 
 
 def test_the_machine_first_and_browsers_last():
-    tests = [
-        "tests/browser/test_shell.py::test_a",
-        "tests/scaling/test_cli.py::test_b",
-        "tests/e2e/test_story.py::test_c",
-    ]
+    files = ["tests/browser/test_shell.py", "tests/scaling/test_cli.py", "tests/e2e/test_story.py"]
 
-    assert sorted(tests, key=turn) == tests[::-1]
+    assert sorted(files, key=turn) == files[::-1]

@@ -12,6 +12,8 @@ import pytest
 
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.ray
+
 TWO_OF_EACH = [
     "resources.generators=2",
     "resources.generator_cpus=2",
