@@ -24,8 +24,9 @@ demo: setup
 up: setup
 	@exec $(VENV_PYTHON) manage.py up $(ARGS)
 
+# Side by side on the cores there are; tests/scheduling.py says what never runs twice at a time.
 test: setup
-	@exec $(VENV_PYTHON) scripts/run_tests.py $(ARGS)
+	@exec $(VENV_PYTHON) -m pytest $(or $(ARGS),-n logical --maxprocesses 4 --dist loadfile)
 
 check: setup
 	$(VENV_PYTHON) -m ruff check .

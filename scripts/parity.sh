@@ -5,57 +5,16 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-TORCH=torch==2.13.0 # as in scripts/setup.sh
-UV=uv==0.13.8
-TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
+NAME=parity
 VENV=.venv-parity
+source scripts/environment.sh
 
-fail() {
-    echo "parity: $1" >&2
-    exit 1
-}
-
-# The registry's Linux builds of torch bring gigabytes of CUDA libraries; ask before downloading anything.
-brings_cuda() {
-    local plan
-    plan=$("$VENV/bin/python" -m pip install --quiet --dry-run --ignore-installed --report - "$TORCH") || return 0
-    grep -qE '"name": *"(nvidia|cuda|triton)' <<<"$plan"
-}
-
-install_torch() {
-    local from=()
-    if brings_cuda; then
-        from=(--index-url "$TORCH_CPU_INDEX")
-    fi
-    "$VENV/bin/python" -m pip install --quiet --no-deps "${from[@]}" "$TORCH"
-}
-
-find_python() {
-    local candidate
-    for candidate in ${PYTHON:-python3 python3.11 python3.12 python3.13}; do
-        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-            echo "$candidate"
-            return
-        fi
-    done
-    fail "needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"
-}
-
-make_environment() {
-    local python
-    python=$(find_python)
-    echo "parity: making $VENV with $python"
-    "$python" -m venv --clear "$VENV"
-    echo "parity: installing $TORCH (CPU)"
+stamp=$(stamp_of requirements/parity.txt scripts/parity.sh)
+if ! is_made "$stamp"; then
+    make_venv
     install_torch
     echo "parity: installing $(grep -c '==' requirements/parity.txt) pinned packages"
-    "$VENV/bin/python" -m pip install --quiet "$UV"
-    "$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python" --no-deps -r requirements/parity.txt
-}
-
-stamp=$(cat requirements/parity.txt scripts/parity.sh | sha256sum | cut -d' ' -f1)
-if [[ "$(cat "$VENV/setup-stamp" 2>/dev/null || true)" != "$stamp" ]]; then
-    make_environment
+    install_pinned -r requirements/parity.txt
     echo "$stamp" >"$VENV/setup-stamp"
 fi
 

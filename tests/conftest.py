@@ -5,15 +5,19 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import django
 import hypothesis
+import psycopg
 import pytest
 
 # Where CI runs, the examples of property tests are the same each time: what one change brings is told apart from luck.
-hypothesis.settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI") or os.environ.get("REQUIRE_BROWSER") == "1":
-    hypothesis.settings.load_profile("ci")
+# No example has a deadline anywhere: a busy machine would miss it.
+hypothesis.settings.register_profile("here", deadline=None)
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+is_ci = os.environ.get("CI") or os.environ.get("REQUIRE_BROWSER") == "1"
+hypothesis.settings.load_profile("ci" if is_ci else "here")
 
 # Before Django reads its settings: everything the tests write goes into a folder of their own.
 _HOME = Path(tempfile.mkdtemp(prefix="headroom-test-"))
@@ -22,12 +26,22 @@ for _name in ("REDIS_URL", "RAY_ADDRESS", "HEADROOM_URL", "HEADROOM_TOKEN", "HEA
     os.environ.pop(_name, None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+
+def without_durability(url: str) -> None:
+    """What is stored need not survive this machine's loss of power: emptying the tables then waits for no disk."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
+
+
 _postgres = None
 if not os.environ.get("DATABASE_URL"):
     from stack.postgres import start_postgres
 
     _postgres = start_postgres(_HOME / "postgres")
     os.environ["DATABASE_URL"] = _postgres.url
+    without_durability(_postgres.url)
 
 # Here rather than in pyproject.toml: pytest-django would read the settings before this file is loaded.
 os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
@@ -49,6 +63,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 from tests.running_stack import stack, stack_with_model  # noqa: E402, F401 - fixtures for every folder
+from tests.scheduling import InUnits, turn  # noqa: E402
 
 
 @pytest.fixture
@@ -59,5 +74,9 @@ def headroom_home() -> Path:
 
 @pytest.hookimpl(trylast=True)  # after pytest-django's own order
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests last: Playwright keeps an event loop running, in which no other test could start its own."""
-    items.sort(key=lambda item: "browser" in item.path.parts)
+    items.sort(key=lambda item: turn(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InUnits | None:
+    return InUnits(config, log) if config.getoption("dist") == "loadfile" else None

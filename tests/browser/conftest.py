@@ -7,24 +7,23 @@ console, or a request that leaves the server, fails the test.
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from urllib.parse import urlsplit
 
 import pytest
 from django.apps import apps
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, JSHandle, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, JSHandle, Page, expect, sync_playwright
 
 from tests.webapp.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
-
-os.environ.setdefault(
-    "DJANGO_ALLOW_ASYNC_UNSAFE", "1"
-)  # playwright's sync API runs an event loop in this thread
 
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+PATIENCE_MS = 30_000  # a busy machine answers late; what never comes fails all the same
+expect.set_options(timeout=PATIENCE_MS)
 WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 390, "height": 844}
 
@@ -35,18 +34,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests; each test has a context of its own."""
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """A browser. Meanwhile playwright runs an event loop in this thread, which Django has to be told is all right."""
     path = shutil.which("chromium")
     if path is None:
         if os.environ.get("REQUIRE_BROWSER") == "1":
             pytest.fail("REQUIRE_BROWSER=1, but there is no chromium on the PATH")
         pytest.skip("no chromium on the PATH")
-    with sync_playwright() as playwright:
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests; each test has a context of its own."""
+    with launched() as browser:
+        yield browser
 
 
 class Watch:
@@ -90,7 +97,7 @@ def open_context(chromium) -> Iterator[Callable[..., Page]]:
 
     def make(url: str, **options) -> Page:
         context = chromium.new_context(base_url=url, **({"viewport": WIDE} | options))
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE_MS)
         opened.append((context, Watch(context, urlsplit(url).netloc)))
         page = context.new_page()
         page.wait_for_function = under_a_strict_policy(page)  # type: ignore[method-assign]

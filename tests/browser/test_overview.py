@@ -47,7 +47,7 @@ def test_the_overview_lives(page: Page, make_run):
         state="failed", ended_at=timezone.now(), state_reason="node lost"
     )
 
-    expect(page.locator("#o-ended")).to_contain_text("node lost", timeout=15_000)
+    expect(page.locator("#o-ended")).to_contain_text("node lost")
     expect(page.locator("#o-running tbody tr")).to_have_count(1)
     assert page.evaluate("window.stayed.isConnected"), "what did not change was not touched"
 

@@ -170,7 +170,7 @@ def test_by_keyboard_alone_and_the_page_says_when_the_server_is_away(page, make_
     page.context.set_offline(True)
     expect(page.locator("#banner")).to_contain_text("The server does not answer")
     page.context.set_offline(False)
-    expect(page.locator("#banner")).to_be_hidden(timeout=20_000)
+    expect(page.locator("#banner")).to_be_hidden()
 
 
 def test_empty_and_narrow(new_page, user, make_run):

@@ -4,15 +4,25 @@ The whole stack is under it, as `make up` starts it: web server, Celery, Ray, vL
 """
 
 import re
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import launched
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.timeout(600)]
 
 START_MS = 150_000  # the first job of a cold machine
 TRAINING_MS = 240_000
 BUDGET_HOURS = "0.012"  # about twenty seconds of training
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One for this test, which ends with it: tests of other files come after it."""
+    with launched() as browser:
+        yield browser
 
 
 # Evaluations on the chart that the fit uses.
@@ -45,7 +55,7 @@ def test_a_launched_run_is_watched_until_its_fit(stack_with_model, open_context)
     assert page.locator("#state").inner_text() == "running, attempt 1", "the points came only after the end"
 
     expect(page.locator("#state")).to_have_text("succeeded, attempt 1", timeout=TRAINING_MS)
-    wait_for_evaluations(page, 8, 10_000)
+    wait_for_evaluations(page, 8, 60_000)
     drawn = page.evaluate("document.getElementById('chart').data.filter(t => t.line?.dash).length")
     assert drawn >= 2, "the fitted curve and its extrapolation"
     ceiling = page.locator("[data-text='ceiling.text']").inner_text()

@@ -60,6 +60,7 @@ def test_gpus_are_refused_where_there_are_none(
     assert "resources.trainer_gpus: asks for 2 GPUs; this machine has none" in capsys.readouterr().err
 
 
+@pytest.mark.ray
 @pytest.mark.timeout(240)
 def test_run_and_resume_end_to_end(tmp_path: Path, toy_model: Path) -> None:
     """The command itself: local Ray, generator and trainer actors, journal, summary, checkpoint, resume."""

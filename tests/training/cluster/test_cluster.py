@@ -24,6 +24,8 @@ from training.recipe import apply_overrides, load_recipe
 from training.rollouts import Request
 from training.waiting import Stopped, Switchboard, WaitTimeout
 
+pytestmark = pytest.mark.ray
+
 TWO_NODES = """
 import sys
 from ray.cluster_utils import Cluster

@@ -12,6 +12,8 @@ import pytest
 
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.ray
+
 TWO_OF_EACH = [
     "resources.generators=2",
     "resources.generator_cpus=2",
@@ -85,10 +87,9 @@ def test_two_engines_and_two_ranks_train_as_one_of_each(
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("number", "name"), [(1, "generator 1"), (2, "trainer rank 0")])
-def test_part_that_is_killed_ends_the_run_by_its_name(
-    tmp_path: Path, schooled_model: Path, number: int, name: str
-) -> None:
+def test_one_of_several_that_is_killed_ends_the_run_by_its_name(tmp_path: Path, schooled_model: Path) -> None:
+    """One of each that is killed: test_kill.py."""
+    number, name = 1, "generator 1"
     words = command(
         tmp_path, schooled_model, "resources.generators=2", "resources.generator_cpus=2", steps=100_000
     )

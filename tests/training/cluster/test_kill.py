@@ -15,6 +15,8 @@ import pytest
 from tests.waiting import wait_until
 from training.checkpoints import newest_checkpoint
 
+pytestmark = pytest.mark.ray
+
 EVERY = 4  # steps between evaluations
 PROMPTS = 2048
 SECONDS = 90.0  # on a busy machine; about 15 on a quiet one
