@@ -137,7 +137,7 @@ def show_parts(parts: Sequence[UpdateSeconds]) -> None:
     middle = {name: statistics.median(vars(part)[name] * 1e3 for part in parts) for name in vars(parts[0])}
     print(
         "of keep: {waiting:.1f} ms waiting for the step under way, messages included, {loading:.1f} ms loading in the "
-        "worker, {resuming:.1f} ms resuming".format(**middle)
+        "worker".format(**middle)
     )
 
 

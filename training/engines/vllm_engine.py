@@ -40,11 +40,10 @@ class EngineDied(RuntimeError):
 
 @dataclass(frozen=True)
 class UpdateSeconds:
-    """Where an update's time went: the step under way and messages, the load in the worker, the way back to work."""
+    """Where an update's time went: the step under way and messages, and the load in the worker."""
 
     waiting: float
     loading: float
-    resuming: float
 
 
 class VllmEngine:
@@ -66,6 +65,7 @@ class VllmEngine:
         self._is_repeatable = recipe.offpolicy.alternates
         self._takes_turns = device_of(recipe) == "cpu"  # vLLM schedules no step ahead there
         self._updating = asyncio.Lock()
+        self._resuming: asyncio.Future[None] | None = None
         self._stop_ids = eos_token_ids(folder)
         _set_environment(threads, on_gpu=not self._takes_turns)
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -157,19 +157,24 @@ class VllmEngine:
     async def _between_steps(self, load: Callable[[], Coroutine[Any, Any, float]], version: int) -> None:
         """`load` gives its own seconds. Where it fails, the label stays what it was."""
         async with self._updating:
+            if self._resuming is not None:
+                await asyncio.shield(self._resuming)  # raises what went wrong with it
             began = time.perf_counter()
             try:
                 loading = await self._paused(load)
             except BaseException:
                 await self._engine.resume_generation()
                 raise
-            loaded = time.perf_counter()
             self._version = version
-            label = self._engine.update_weight_version(str(version))
-            await asyncio.gather(label, self._engine.resume_generation())  # the core takes them in this order
-            self.update_seconds = UpdateSeconds(
-                loaded - began - loading, loading, time.perf_counter() - loaded
-            )
+            self._resuming = asyncio.ensure_future(self._resume(version))
+            await asyncio.sleep(0)  # on its way before anything that the caller asks for next
+            self.update_seconds = UpdateSeconds(time.perf_counter() - began - loading, loading)
+
+    async def _resume(self, version: int) -> None:
+        """Label, then resume: the core takes them in this order, and nobody has to wait until it has."""
+        await asyncio.gather(
+            self._engine.update_weight_version(str(version)), self._engine.resume_generation()
+        )
 
     async def _paused(self, load: Callable[[], Coroutine[Any, Any, float]]) -> float:
         """What `load` gives, with the scheduler paused, and left so."""

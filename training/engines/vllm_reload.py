@@ -26,7 +26,7 @@ def signature(named: Sequence[tuple[str, Tensor]]) -> Signature:
 class SmallModel:
     """A model whose layers can be loaded in place."""
 
-    def __init__(self, model: Any, layers: list[tuple[nn.Module, Tensor | None]]) -> None:
+    def __init__(self, model: Any, layers: list[tuple[Any, Tensor | None]]) -> None:
         self._model, self._layers = model, layers
 
     @classmethod
