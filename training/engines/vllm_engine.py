@@ -65,7 +65,7 @@ class VllmEngine:
         self._is_repeatable = recipe.offpolicy.alternates
         self._takes_turns = device_of(recipe) == "cpu"  # vLLM schedules no step ahead there
         self._updating = asyncio.Lock()
-        self._resuming: asyncio.Future[None] | None = None
+        self._resuming: asyncio.Future[Any] | None = None
         self._stop_ids = eos_token_ids(folder)
         _set_environment(threads, on_gpu=not self._takes_turns)
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -166,15 +166,13 @@ class VllmEngine:
                 await self._engine.resume_generation()
                 raise
             self._version = version
-            self._resuming = asyncio.ensure_future(self._resume(version))
-            await asyncio.sleep(0)  # on its way before anything that the caller asks for next
+            label = asyncio.ensure_future(self._engine.update_weight_version(str(version)))
+            resume = asyncio.ensure_future(
+                self._engine.resume_generation()
+            )  # the core takes them in this order
+            self._resuming = asyncio.gather(label, resume)  # nobody has to wait until it has
+            await asyncio.sleep(0)  # both are on their way before anything that the caller asks for next
             self.update_seconds = UpdateSeconds(time.perf_counter() - began - loading, loading)
-
-    async def _resume(self, version: int) -> None:
-        """Label, then resume: the core takes them in this order, and nobody has to wait until it has."""
-        await asyncio.gather(
-            self._engine.update_weight_version(str(version)), self._engine.resume_generation()
-        )
 
     async def _paused(self, load: Callable[[], Coroutine[Any, Any, float]]) -> float:
         """What `load` gives, with the scheduler paused, and left so."""
