@@ -167,10 +167,10 @@ class VllmEngine:
                 raise
             self._version = version
             label = asyncio.ensure_future(self._engine.update_weight_version(str(version)))
-            resume = asyncio.ensure_future(
-                self._engine.resume_generation()
-            )  # the core takes them in this order
-            self._resuming = asyncio.gather(label, resume)  # nobody has to wait until it has
+            resume = asyncio.ensure_future(self._engine.resume_generation())
+            self._resuming = asyncio.gather(
+                label, resume
+            )  # the core takes them in this order; nobody waits until it has
             await asyncio.sleep(0)  # both are on their way before anything that the caller asks for next
             self.update_seconds = UpdateSeconds(time.perf_counter() - began - loading, loading)
 
