@@ -32,7 +32,7 @@ class Load:
     response: int
 
 
-LOADS = (Load(512, 8, 32), Load(128, 16, 200))
+LOADS = (Load(512, 8, 32), Load(128, 16, 200), Load(16, 16, 200))
 SIZES = {  # millions of parameters: hidden, layers, heads, mlp
     "0.3": (128, 2, 4, 256),
     "0.7": (128, 4, 4, 256),
@@ -50,12 +50,18 @@ def make_model(size: str, folder: Path) -> None:
     torch.manual_seed(0)
     hidden, layers, heads, mlp = SIZES[size]
     lessons = Lessons(hidden=hidden, layers=layers, heads=heads, mlp=mlp, context=256)
-    model: Any = new_model(lessons)
+    save(never_ending(new_model(lessons)), lessons, folder)
+
+
+def never_ending(model: Any) -> Any:
+    """The model, changed so that it never samples the end of a response."""
+    import torch
+
     with torch.no_grad():  # one channel is large for every token, and the end's logit is minus that
         model.get_input_embeddings().weight[:, 0] = 10.0
         model.get_output_embeddings().weight[:, 0] = 0.0
         model.get_output_embeddings().weight[model.config.eos_token_id, 0] = -100.0
-    save(model, lessons, folder)
+    return model
 
 
 def measure(engine: str, folder: Path, threads: int, dtype: str, repeats: int) -> None:

@@ -1,6 +1,7 @@
 """PipelineRL-8 against PPO-off-policy-8 and against synchronous training: seconds to a held-out pass rate.
 
-    HEADROOM_HOME=DIR .venv/bin/python -m benchmarks.bench_modes [--seeds 3] [--target 0.8] [--engine vllm] [--keep DIR]
+    HEADROOM_HOME=DIR .venv/bin/python -m benchmarks.bench_modes [--seeds 3] [--first-seed 0] [--target 0.8]
+        [--engine vllm] [--keep DIR]
 
 Two-digit sums with the base model of `python -m training pretrain`, by the command that users run (local Ray, journal,
 evaluations). The first three modes have the same split: one core generates, one trains. The fourth has the two take
@@ -177,6 +178,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0, help="e.g. 2: seeds 2, 3 and so on")
     parser.add_argument("--target", type=float, default=0.8)
     parser.add_argument("--engine", choices=["transformers", "vllm"], default="transformers")
     parser.add_argument("--modes", nargs="*", choices=list(MODES), default=list(MODES))
@@ -189,7 +191,7 @@ def main() -> None:
     results: dict[str, list[Crossing]] = {mode: [] for mode in options.modes}
     with tempfile.TemporaryDirectory() as temporary:
         root = options.keep or Path(temporary)
-        for seed in range(options.seeds):
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
             for number, mode in enumerate(options.modes):
                 found = crossing(
                     train(mode, seed, root / f"{number}-{seed}", options.engine, options.target),

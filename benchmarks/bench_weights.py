@@ -2,9 +2,13 @@
 
     .venv/bin/python -m benchmarks.bench_weights [--rounds N] [--engine vllm|transformers]
 
-The ways take turns, round after round; the call comes from another thread, so that it also waits for the step that is
-under way, as a call from the trainer does. Baselines: `drain` waits until all requests are done and then loads (stop
-the world); `disk` (vLLM alone) writes a checkpoint and has vLLM read it, with requests running.
+No token ends a response, so that all requests are running whenever the weights come. The ways take turns, round after
+round; the call comes from another thread, so that it also waits for the step that is under way, as a call from the
+trainer does. Baselines: `drain` waits until all requests are done and then loads (stop the world); `disk` (vLLM alone)
+writes a checkpoint and has vLLM read it, with requests running.
+
+For vLLM it also says where an update's time goes, and how long a step of the 128 requests takes: an update waits for
+the step under way, whatever it does itself.
 """
 
 import argparse
@@ -13,14 +17,16 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
 
+from benchmarks.bench_generation import never_ending
 from training.engines import make_engine
+from training.engines.vllm_engine import UpdateSeconds
 from training.pretrain import Lessons, new_model, save
 from training.recipe import apply_overrides, load_recipe
 from training.rollouts import Completion, Request
@@ -59,8 +65,7 @@ class Bench:
 
     def one(self, way: str) -> tuple[float, list[Completion]]:
         """(milliseconds, completions) of one update by `way`."""
-        requests = [Request([4 + i % 10] * 8, TOKENS) for i in range(REQUESTS)]
-        running = asyncio.run_coroutine_threadsafe(self.engine.generate(requests, 1.0), self._loop)
+        running = asyncio.run_coroutine_threadsafe(self.engine.generate(some_requests(), 1.0), self._loop)
         time.sleep(0.15)  # somewhere in the middle
         self._version += 1
         weights = self.weights[self._version % 2]
@@ -84,7 +89,11 @@ class Bench:
 
 def weights_of(seed: int) -> Weights:
     torch.manual_seed(seed)
-    return pack(new_model(Lessons(context=256)).state_dict().items())
+    return pack(never_ending(new_model(Lessons(context=256))).state_dict().items())
+
+
+def some_requests() -> list[Request]:
+    return [Request([4 + i % 10] * 8, TOKENS) for i in range(REQUESTS)]
 
 
 def lost(completions: list[Completion]) -> int:
@@ -97,29 +106,44 @@ def lost(completions: list[Completion]) -> int:
 def measure(engine: str, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "model"
-        model = new_model(Lessons(context=256))
+        model = never_ending(new_model(Lessons(context=256)))
         save(model, Lessons(context=256), folder)
         bench = Bench(engine, folder)
         ways = ["keep", "rebuild", "drain", *(["disk"] if bench.is_vllm else [])]
         taken: dict[str, list[float]] = {way: [] for way in ways}
         num_lost = num_crossed = 0
+        parts: list[UpdateSeconds] = []
         for turn in range(rounds + 2):
             for way in ways:
                 milliseconds, completions = bench.one(way)
                 if turn >= 2:  # the first ones pay for lazy imports
                     taken[way].append(milliseconds)
+                    parts += [bench.engine.update_seconds] if bench.is_vllm and way == "keep" else []
                     num_lost += lost(completions)
                     num_crossed += sum(len(set(c.versions)) > 1 for c in completions)
         report(engine, sum(p.numel() for p in model.parameters()), taken)
         print(f"requests lost or begun anew: {num_lost}; with tokens of two versions: {num_crossed}")
+        if parts:
+            show_parts(parts)
+        step = timed(lambda: bench.ask(bench.engine.generate(some_requests(), 1.0)), times=3) / TOKENS
+        print(f"one step of {REQUESTS} requests: {step:.1f} ms")
         packing = timed(lambda: pack(model.state_dict().items()))
         print(f"packing on the trainer's side: {packing:.1f} ms")
         bench.engine.shutdown()
 
 
-def timed(work: Callable[[], Any]) -> float:
+def show_parts(parts: Sequence[UpdateSeconds]) -> None:
+    """Medians, of updates that keep the KV cache."""
+    middle = {name: statistics.median(vars(part)[name] * 1e3 for part in parts) for name in vars(parts[0])}
+    print(
+        "of keep: {waiting:.1f} ms waiting for the step under way, messages included, {loading:.1f} ms loading in the "
+        "worker".format(**middle)
+    )
+
+
+def timed(work: Callable[[], Any], times: int = 9) -> float:
     taken = []
-    for _ in range(9):
+    for _ in range(times):
         start = time.perf_counter()
         work()
         taken.append((time.perf_counter() - start) * 1e3)

@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. optimizer.lr=1e-4")
     run.add_argument("--steps", type=int, help="stop after this many updates (budget.max_steps)")
     run.add_argument("--depth", type=int, help="versions the trainer may be ahead; 0 = synchronous")
-    run.add_argument("--engine", choices=["vllm", "transformers"], help="generator engine (engine.type)")
+    run.add_argument("--engine", choices=["vllm", "transformers", "auto"], help="engine.type")
     run.add_argument("--seed", type=int)
     run.add_argument(
         "--resume", action="store_true", help="go on from the newest checkpoint in the run folder"

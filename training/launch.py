@@ -19,6 +19,7 @@ from training.checkpoints import Checkpoint, newest_checkpoint
 from training.cluster import cluster
 from training.codec import Codec
 from training.driver.controller import Controller, Outcome
+from training.engine_choice import EngineChoice, EngineMissing, settle
 from training.errors import last_line
 from training.flops import ModelShape
 from training.model_hub import fetch_model
@@ -46,13 +47,15 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     if not resume and journal.exists() and journal.stat().st_size:
         raise RecipeError("", f"{run_dir} holds a run already; use --resume, or another --run-dir")
     model_folder = _model_folder(recipe, home)
+    asked, (recipe, engine) = recipe, _settle_engine(recipe, model_folder, run_dir, resume)
     resumed_from = (checkpoint.step if checkpoint else 0) if resume else None
-    device = _device_words(recipe)
+    device = f"{_device_words(recipe)}, {engine}"
+    log.info("%s", engine)
     reporter = open_reporter(run_dir, resumed_from_step=resumed_from, device=device)
     began = time.monotonic()
 
     def conclude(outcome: Outcome) -> None:
-        _write_summary(recipe, run_dir, outcome, time.monotonic() - began)
+        _write_summary(asked, engine, run_dir, outcome, time.monotonic() - began)
         reporter.finish(outcome.state, outcome.reason)
 
     try:
@@ -152,6 +155,16 @@ def _model_folder(recipe: Recipe, home: Path) -> Path:
     return folder
 
 
+def _settle_engine(
+    recipe: Recipe, model_folder: Path, run_dir: Path, resume: bool
+) -> tuple[Recipe, EngineChoice]:
+    """See training.engine_choice.settle. Raises RecipeError."""
+    try:
+        return settle(recipe, model_folder, run_dir, resume=resume)
+    except EngineMissing as error:
+        raise RecipeError("engine.type", str(error)) from None
+
+
 def _weights_bytes(recipe: Recipe, model_folder: Path) -> int:
     """Of one version as it travels to the generator."""
     size = 4 if recipe.precision.generator == "float32" else 2
@@ -183,11 +196,14 @@ def _write_driver_file(run_dir: Path, address: str, actors: cluster.Cluster, mod
     (run_dir / "driver.json").write_text(json.dumps(content) + "\n")
 
 
-def _write_summary(recipe: Recipe, run_dir: Path, outcome: Outcome, wall_seconds: float) -> None:
+def _write_summary(
+    recipe: Recipe, engine: EngineChoice, run_dir: Path, outcome: Outcome, wall_seconds: float
+) -> None:
     content: dict[str, Any] = {
         "recipe": recipe.name,
         "content_hash": content_hash(recipe),
         "seed": recipe.seed,
+        "engine": asdict(engine),
         "state": outcome.state,
         "reason": outcome.reason,
         "step": outcome.step,

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 from training import models, tasks
 from training.cluster.devices import NoDevice, check_devices
+from training.engine_choice import EngineMissing, refuse_missing
 from training.schema import Recipe
 
 __all__ = [
@@ -118,8 +120,12 @@ def resolve(
 def check_runnable(
     recipe: Recipe, home: Path | None = None, *, patience: float = tasks.PATIENCE_SECONDS
 ) -> tasks.Task:
-    """The recipe's task. RecipeError (field "task", "eval.prompts", "curriculum.mode" or "model") where the task, its
-    data or the model cannot do what is asked. `patience`: longest download of data, seconds."""
+    """The recipe's task. RecipeError (field "task", "eval.prompts", "curriculum.mode", "model", "engine.type" or one of
+    resources) where the task, its data, the model, the engine or the devices cannot do what is asked.
+
+    `patience`: longest download of data, seconds. With RAY_ADDRESS another cluster trains: its engines say themselves
+    what they lack.
+    """
     try:
         task = tasks.make_task(recipe.task.name, recipe.task.options, home, patience=patience)
     except tasks.TaskError as error:
@@ -135,6 +141,11 @@ def check_runnable(
         check_devices(recipe.resources)
     except NoDevice as error:
         raise RecipeError(error.field, error.reason) from None
+    if not os.environ.get("RAY_ADDRESS"):
+        try:
+            refuse_missing(recipe.engine.type)
+        except EngineMissing as error:
+            raise RecipeError("engine.type", str(error)) from None
     return task
 
 

@@ -129,8 +129,8 @@ class Checksum:
     def add(self, name: str, tensor: Tensor) -> None:
         """Count one tensor."""
         words = tensor.detach().contiguous().reshape(-1).view(_WORDS[tensor.dtype.itemsize])
-        if not len(words):
-            own = 0
+        if len(words) <= _CHUNK_WORDS:  # most tensors of a small model: every operation counts there
+            own = int(_weighted(words).item())
         else:
             own = int(torch.stack([_weighted(part) for part in words.split(_CHUNK_WORDS)]).sum().item())
         seed = int.from_bytes(f"{name}{tuple(tensor.shape)}".encode()[-32:], "little") % (1 << 61)

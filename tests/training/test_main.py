@@ -60,13 +60,26 @@ def test_gpus_are_refused_where_there_are_none(
     assert "resources.trainer_gpus: asks for 2 GPUs; this machine has none" in capsys.readouterr().err
 
 
+def test_an_engine_is_refused_where_it_is_not_installed(
+    tmp_path: Path, toy_model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)  # Python's own mark of a package that is not there
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+    status = run("tiny/scalerl", "--run-dir", str(tmp_path), "--set", f"model={toy_model}")
+
+    assert status == 1
+    assert "engine.type: vllm is not installed on" in capsys.readouterr().err
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
 @pytest.mark.ray
 @pytest.mark.timeout(240)
 def test_run_and_resume_end_to_end(tmp_path: Path, toy_model: Path) -> None:
     """The command itself: local Ray, generator and trainer actors, journal, summary, checkpoint, resume."""
     command = [
         *[sys.executable, "-m", "training", "run", "tiny/scalerl", "--run-dir", str(tmp_path)],
-        *["--engine", "transformers", "--depth", "1", "--set", f"model={toy_model}"],
+        *["--engine", "auto", "--depth", "1", "--set", f"model={toy_model}"],
         *["--set", "rollout.prompts_per_step=2", "--set", "rollout.generations_per_prompt=2"],
         *["--set", "eval.prompts=4", "--set", "eval.k=2", "--set", "eval.every_steps=1"],
     ]
@@ -83,6 +96,10 @@ def test_run_and_resume_end_to_end(tmp_path: Path, toy_model: Path) -> None:
     assert records[-1]["compute"]["device_hours"] > records[0]["compute"]["device_hours"] == 0
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["state"], summary["step"]) == ("succeeded", 3)
+    assert summary["engine"] == json.loads((tmp_path / "engine.json").read_text())
+    assert summary["engine"]["engine"] == "transformers"
+    for output in (first.stdout, second.stdout):
+        assert f"transformers engine ({summary['engine']['reason']})" in output
     for process in json.loads((tmp_path / "driver.json").read_text())["processes"]:
         assert not Path(f"/proc/{process}").exists()
     saved = check_model(str(tmp_path / "model"), min_context=64) / "model.safetensors"

@@ -159,6 +159,20 @@ def test_weights_change_in_flight_and_no_request_is_lost(vllm: Engine, kv_on_upd
     assert max(difference(old, prompt, completion) for completion in after) > 0.1
 
 
+def test_later_weights_of_a_small_model_go_past_the_reload_of_vllm(vllm: Engine) -> None:
+    """And are as right as those that went through it: alternately, so that no layer can have kept its old ones."""
+    assert vllm.run(vllm.engine._call("loads_in_place")) == [True]
+    prompt = Codec(vllm.folder).encode("37+58=<think>")
+    trainers = [LocalTrainer(vllm.recipe, vllm.folder), shifted(vllm.recipe, vllm.folder)]
+
+    for version in range(12, 16):
+        vllm.run(vllm.engine.update_weights(trainers[version % 2].weights(), version))
+        completions = vllm.run(vllm.engine.generate([Request(prompt, 20)] * 8, 1.0))
+        found = [max(difference(t, prompt, c) for c in completions) for t in trainers]
+        assert found[version % 2] < SHIFTED_ROUNDING < found[1 - version % 2]
+        assert {v for c in completions for v in c.versions} == {version}
+
+
 def test_a_cached_prefix_never_outlives_its_weights(vllm: Engine) -> None:
     """The fixture's engine caches prefixes in blocks of 32 tokens; this prompt fills one."""
     prompt = Codec(vllm.folder).encode("1+2=" * 9)

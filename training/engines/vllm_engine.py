@@ -3,14 +3,19 @@
     update_weights:  pause ─► load between two steps ─► label with the version ─► resume
 
 The pause makes the version that vLLM reports for each token exact. Its 20 ms of courtesy (`pause_generation`) are
-left out: nobody waits for outputs here.
+left out: nobody waits for outputs here. On a CPU the order to load is sent along with the pause: vLLM's core takes
+calls in their order and only between two steps, so the load begins as the step ends, while its outputs are still dealt
+with here. On GPUs a step may be under way beside the calls; there the load waits for the answer that the pause is
+complete.
 """
 
 import asyncio
 import itertools
 import os
+import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,11 +38,22 @@ class EngineDied(RuntimeError):
     """The engine's processes are gone, or do not answer; the message says which."""
 
 
+@dataclass(frozen=True)
+class UpdateSeconds:
+    """Where an update's time went: the step under way and messages, and the load in the worker."""
+
+    waiting: float
+    loading: float
+
+
 class VllmEngine:
     """One AsyncLLM. On CPU the engine core is the only child process; it dies with this one.
 
     kv_on_update: what happens to the KV cache of running requests when new weights come; may be changed at any time.
+    update_seconds: of the newest update.
     """
+
+    update_seconds: UpdateSeconds | None = None
 
     def __init__(self, recipe: Recipe, folder: Path, threads: int) -> None:
         self.kv_on_update = recipe.engine.kv_on_update
@@ -47,9 +63,11 @@ class VllmEngine:
         self._workers: list[int] = []
         self._is_salted = recipe.engine.prefix_caching
         self._is_repeatable = recipe.offpolicy.alternates
+        self._takes_turns = device_of(recipe) == "cpu"  # vLLM schedules no step ahead there
         self._updating = asyncio.Lock()
+        self._resuming: asyncio.Future[Any] | None = None
         self._stop_ids = eos_token_ids(folder)
-        _set_environment(threads, on_gpu=device_of(recipe) == "cuda")
+        _set_environment(threads, on_gpu=not self._takes_turns)
         from vllm.v1.engine.async_llm import AsyncLLM
 
         self._engine: Any = AsyncLLM.from_engine_args(_engine_args(recipe, folder))
@@ -108,12 +126,13 @@ class VllmEngine:
         with as_files(weights.buckets) as files:
             expected = str(weights.checksum)
 
-            async def load() -> None:
-                for found in await self._call("load_buckets", files, expected):
-                    if found != expected:
-                        raise TransferError(
-                            f"weights of version {version} did not arrive in {self._words} as they were sent"
-                        )
+            async def load() -> float:
+                answers = await self._call("load_buckets", files, expected)
+                if any(found != expected for found, _ in answers):
+                    raise TransferError(
+                        f"weights of version {version} did not arrive in {self._words} as they were sent"
+                    )
+                return max(seconds for _, seconds in answers)
 
             await self._alive(self._between_steps(load, version), "new weights", UPDATE_TIMEOUT_SECONDS)
 
@@ -126,25 +145,46 @@ class VllmEngine:
         """`update_weights` from the broadcast, while the trainer sends. Raises TransferError: the weights are then
         of no use; EngineDied."""
 
-        async def receive() -> None:
-            complaints = [complaint for complaint in await self._call("receive_weights") if complaint]
+        async def receive() -> float:
+            answers = await self._call("receive_weights")
+            complaints = [complaint for complaint, _ in answers if complaint]
             if complaints:
                 raise TransferError(f"weights of version {version}: {'; '.join(complaints)}")
+            return max(seconds for _, seconds in answers)
 
         await self._alive(self._between_steps(receive, version), "broadcast weights", UPDATE_TIMEOUT_SECONDS)
 
-    async def _between_steps(self, load: Callable[[], Awaitable[None]], version: int) -> None:
+    async def _between_steps(self, load: Callable[[], Coroutine[Any, Any, float]], version: int) -> None:
+        """`load` gives its own seconds. Where it fails, the label stays what it was."""
         async with self._updating:
-            core = self._engine.engine_core
-            await core.pause_scheduler_async(mode="keep", clear_cache=self.kv_on_update == "rebuild")
+            if self._resuming is not None:
+                await asyncio.shield(self._resuming)  # raises what went wrong with it
+            began = time.perf_counter()
             try:
-                await load()
+                loading = await self._paused(load)
             except BaseException:
                 await self._engine.resume_generation()
                 raise
             self._version = version
-            label = self._engine.update_weight_version(str(version))
-            await asyncio.gather(label, self._engine.resume_generation())  # the core takes them in this order
+            label = asyncio.ensure_future(self._engine.update_weight_version(str(version)))
+            resume = asyncio.ensure_future(self._engine.resume_generation())
+            self._resuming = asyncio.gather(
+                label, resume
+            )  # the core takes them in this order; nobody waits until it has
+            await asyncio.sleep(0)  # both are on their way before anything that the caller asks for next
+            self.update_seconds = UpdateSeconds(time.perf_counter() - began - loading, loading)
+
+    async def _paused(self, load: Callable[[], Coroutine[Any, Any, float]]) -> float:
+        """What `load` gives, with the scheduler paused, and left so."""
+        core, clear = self._engine.engine_core, self.kv_on_update == "rebuild"
+        pause = asyncio.ensure_future(core.pause_scheduler_async(mode="keep", clear_cache=clear))
+        if not self._takes_turns:
+            await pause
+        answers = await asyncio.gather(pause, load(), return_exceptions=True)  # both, before anything goes on
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return answers[1]
 
     async def interrupt(self) -> None:
         """End all running calls of `generate` now, with what they have."""

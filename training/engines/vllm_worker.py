@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from training.broadcast import Plan, Receiver
+from training.engines.vllm_reload import Signature, SmallModel, signature
 from training.transfer import Slot, TransferError, checksum, map_file, tensors_in
 
 _LOOK_SECONDS = 1.0
@@ -42,12 +43,15 @@ class WeightsInFlight:
     rank: int
     _receiver: Receiver
     _plan: Plan
+    _complete: Signature | None = None  # of weights that vLLM's own reload has found complete
+    _small: SmallModel | None = None
 
-    def load_buckets(self, buckets: list[tuple[str, list[list[Any]]]], expected: str) -> str:
+    def load_buckets(self, buckets: list[tuple[str, list[list[Any]]]], expected: str) -> tuple[str, float]:
         """Load buckets that lie in files, (path, slots) each, between two steps of the engine.
 
-        Returns their checksum in decimal. Where it is not `expected`, nothing is loaded.
+        Returns their checksum in decimal, and seconds. Where it is not `expected`, nothing is loaded.
         """
+        began = time.perf_counter()
         named = [
             pair
             for path, slots in buckets
@@ -57,18 +61,31 @@ class WeightsInFlight:
         ]
         found = str(checksum(named))
         if found == expected:
-            self._reload(named)
-        return found
+            self._load(named)
+        return found, time.perf_counter() - began
+
+    def _load(self, named: list[tuple[str, Tensor]]) -> None:
+        """In place where that is possible, which the first load of a kind finds out."""
+        from vllm.config import set_current_vllm_config
+
+        kind = signature(named)
+        if self._small is not None and kind == self._complete:
+            with set_current_vllm_config(self.vllm_config):
+                self._small.load(named)
+            return
+        self._reload(named)
+        self._complete, self._small = kind, SmallModel.of(self.model_runner.get_model())
 
     def join_broadcast(self, address: str, first_rank: int, size: int, plan: Plan) -> None:
         """Become a rank of the trainer's broadcast group."""
         self._plan = plan
         self._receiver = Receiver(address, first_rank + self.rank, size, str(self.device))
 
-    def receive_weights(self) -> str:
-        """Load one broadcast as it comes, a bucket in memory at a time. Returns what is wrong with it, if anything;
-        the weights are then of no use."""
+    def receive_weights(self) -> tuple[str, float]:
+        """Load one broadcast as it comes, a bucket in memory at a time. Returns what is wrong with it, if anything (the
+        weights are then of no use), and seconds."""
         complaints: list[str] = []
+        began = time.perf_counter()
 
         def tensors() -> Iterable[tuple[str, Tensor]]:
             try:
@@ -77,7 +94,7 @@ class WeightsInFlight:
                 complaints.append(str(error))
 
         self._reload(tensors())
-        return "; ".join(complaints)
+        return "; ".join(complaints), time.perf_counter() - began
 
     def _reload(self, named: Iterable[tuple[str, Tensor]]) -> None:
         """`reload_weights` rather than `load_weights`: on CPU the layers hold packed copies, to be made anew."""
@@ -85,6 +102,10 @@ class WeightsInFlight:
 
         with set_current_vllm_config(self.vllm_config):
             self.model_runner.reload_weights(weights_iterator=iter(named))
+
+    def loads_in_place(self) -> bool:
+        """Whether the next weights of the same kind go past vLLM's own reload."""
+        return self._small is not None
 
     def process_id(self) -> int:
         """Of this worker."""

@@ -48,7 +48,11 @@ class Precision(Section):
 
 
 class Engine(Section):
-    type: Literal["vllm", "transformers"] = Field(default="vllm", description="Generator engine.")
+    type: Literal["vllm", "transformers", "auto"] = Field(
+        default="vllm",
+        description="Generator engine. auto: the faster one for the model's size, lengths and devices, as measured in "
+        "docs/benchmarks.md; the run says which it took and why.",
+    )
     max_sequences: Positive = Field(default=256, description="Sequences decoded at the same time.")
     kv_cache_mib: Positive = Field(default=4096, description="Memory of each engine's KV cache, MiB.")
     kv_on_update: Literal["keep", "rebuild"] = Field(

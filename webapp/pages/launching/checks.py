@@ -108,7 +108,7 @@ def _words(problem: dict[str, Any]) -> str:
 
 
 def runnable_problem(recipe: Recipe, *, patience: float | None = None) -> tuple[str, str] | None:
-    """(setting, why a run could not begin), or None: task, its data, the model, and the devices of this machine."""
+    """(setting, why a run could not begin), or None: task, its data, the model, this machine's engine and devices."""
     if option := outside_data(recipe.task.options):
         return "task.options", words_on(option)
     try:
@@ -131,12 +131,12 @@ def setting_of(field_name: str, reason: str) -> str:
 
 
 def _remembered(recipe: Recipe) -> tuple[str, str] | None:
-    """As `runnable_problem`, asked once in a while for the same task, model and devices."""
+    """As `runnable_problem`, asked once in a while for the same task, model, engine and devices."""
     rollout, curriculum = recipe.rollout, recipe.curriculum
     depends_on = (
         recipe.task.model_dump(mode="json"), recipe.model, recipe.eval.prompts, curriculum.mode,
         recipe.seed if curriculum.mode.endswith("_ramp") else 0, rollout.max_sequence_tokens, rollout.chat_template,
-        recipe.resources.model_dump(mode="json"),
+        recipe.resources.model_dump(mode="json"), recipe.engine.type,
     )  # fmt: skip
     digest = hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()
     key = f"runnable-{digest}"

@@ -1,0 +1,134 @@
+"""Which generator engine a run uses where its recipe says `engine.type: auto`. No torch, no Ray.
+
+    settle:  the engine that the run folder remembers (a resume goes on with it), else  choose:  GPUs ─► vLLM
+             installed or not ─► model size and response length, against what bench_generation measured on CPU
+
+The choice is made once, by the driver, before anything is loaded: from then on the recipe names an engine.
+"""
+
+import importlib.util
+import json
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from training.models import parameter_count
+from training.schema import Recipe
+
+EngineName = Literal["vllm", "transformers"]
+REMEMBERED = "engine.json"
+# docs/benchmarks.md, "Which engine": parameters from which on vLLM was faster on one core, and what counts as long
+# (32 and 200 tokens were measured).
+SHORT_FROM_PARAMETERS = 8_000_000
+LONG_FROM_PARAMETERS = 1_000_000
+LONG_TOKENS = 100
+
+
+class EngineMissing(ValueError):
+    """An engine that is asked for and not installed; the message is a sentence without the field's name."""
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """The engine of a run, and why in words."""
+
+    engine: EngineName
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.engine} engine ({self.reason})"
+
+
+def settle(
+    recipe: Recipe,
+    model_folder: Path,
+    run_dir: Path,
+    *,
+    resume: bool,
+    is_here: Callable[[str], bool] | None = None,
+) -> tuple[Recipe, EngineChoice]:
+    """(the recipe with an engine by name, the choice). What `auto` became is kept in `run_dir`, so that a resume does
+    not change engines in the middle of a curve. Raises EngineMissing where that one is gone.
+
+    `is_here`: whether an engine is installed, by default in this environment.
+    """
+    if recipe.engine.type != "auto":
+        return recipe, EngineChoice(recipe.engine.type, "named by the recipe")
+    is_here = is_here or is_installed
+    choice = _read(run_dir / REMEMBERED) if resume else None
+    choice = choice or choose_for(recipe, parameter_count(model_folder), has_vllm=is_here("vllm"))
+    if not is_here(choice.engine):
+        raise EngineMissing(
+            f"auto became {choice.engine} when this run began, and {choice.engine} is not installed on {_host()} now; "
+            "install it, or name another engine to go on with"
+        )
+    _write(run_dir / REMEMBERED, choice)
+    engine = recipe.engine.model_copy(update={"type": choice.engine})
+    return recipe.model_copy(update={"engine": engine}), choice
+
+
+def choose(
+    *,
+    parameters: int | None,
+    response_tokens: int,
+    on_gpu: bool,
+    has_vllm: bool,
+) -> EngineChoice:
+    """The faster engine for a model of so many parameters and responses of up to so many tokens, and why."""
+    if not has_vllm:
+        return EngineChoice("transformers", f"auto: vLLM is not installed on {_host()}")
+    if on_gpu:
+        return EngineChoice("vllm", "auto: GPUs generate, and vLLM is installed")
+    if parameters is None:
+        return EngineChoice("vllm", "auto: the model's size is not known")
+    is_long = response_tokens >= LONG_TOKENS
+    from_size = LONG_FROM_PARAMETERS if is_long else SHORT_FROM_PARAMETERS
+    return EngineChoice(
+        "vllm" if parameters >= from_size else "transformers",
+        f"auto: {parameters / 1e6:.3g}M parameters on CPU; with responses of up to {response_tokens} tokens vLLM wins "
+        f"from {from_size / 1e6:g}M on",
+    )
+
+
+def choose_for(recipe: Recipe, parameters: int | None, *, has_vllm: bool) -> EngineChoice:
+    """`choose` for a recipe and a model of so many parameters."""
+    return choose(
+        parameters=parameters,
+        response_tokens=recipe.rollout.max_response_tokens,
+        on_gpu=recipe.resources.generator_gpus > 0,
+        has_vllm=has_vllm,
+    )
+
+
+def is_installed(engine: str) -> bool:
+    """Whether the engine's package is in this environment; it is not imported."""
+    return importlib.util.find_spec(engine) is not None
+
+
+def refuse_missing(engine: str, is_here: Callable[[str], bool] | None = None) -> None:
+    """Raises EngineMissing where a recipe names an engine that is not installed in this environment."""
+    if engine != "auto" and not (is_here or is_installed)(engine):
+        other = "transformers" if engine == "vllm" else "vllm"
+        raise EngineMissing(f"{engine} is not installed on {_host()}; install it, or take {other} or auto")
+
+
+def _host() -> str:
+    return socket.gethostname()
+
+
+def _read(file: Path) -> EngineChoice | None:
+    """What an earlier attempt kept; None where there is nothing that can be read."""
+    try:
+        content = json.loads(file.read_text())
+        choice = EngineChoice(content["engine"], str(content["reason"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return choice if choice.engine in ("vllm", "transformers") else None
+
+
+def _write(file: Path, choice: EngineChoice) -> None:
+    partial = file.with_suffix(".json.partial")
+    partial.write_text(json.dumps(asdict(choice)) + "\n")
+    partial.replace(file)
