@@ -2,7 +2,11 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+THREADS = 8  # hashing lets the interpreter go; ranks write a file each
 
 
 class DigestError(RuntimeError):
@@ -12,7 +16,8 @@ class DigestError(RuntimeError):
 def digests_of(folder: Path) -> bytes:
     """All files below the folder, as JSON: {"files": {path: [bytes, SHA-256]}}. Reads them all. Raises OSError."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    found = {path.relative_to(folder).as_posix(): [path.stat().st_size, _sha256(path)] for path in files}
+    digests = zip(files, _sha256_of_each(files), strict=True)
+    found = {path.relative_to(folder).as_posix(): [path.stat().st_size, digest] for path, digest in digests}
     return json.dumps({"files": found}).encode()
 
 
@@ -22,26 +27,40 @@ def check_digests(folder: Path, digests: Path) -> None:
     Raises DigestError where one is missing or not the same, and OSError where one cannot be read at present: that
     says nothing of what it holds.
     """
+    expected = _read(digests)
+    for name, (size, _) in expected.items():
+        _check_size(folder / name, size)
+    found = _sha256_of_each(folder / name for name in expected)
+    for (name, (_, digest)), is_digest in zip(expected.items(), found, strict=True):
+        if is_digest != digest:
+            raise DigestError(f"{folder / name} is damaged: its SHA-256 is not that of what was written")
+
+
+def _read(digests: Path) -> dict[str, tuple[int, str]]:
     try:
-        content = json.loads(digests.read_bytes())
-        expected = {str(name): (int(size), str(digest)) for name, (size, digest) in content["files"].items()}
+        files = json.loads(digests.read_bytes())["files"].items()
+        expected = {str(name): (int(size), str(digest)) for name, (size, digest) in files}
     except FileNotFoundError:
         raise DigestError(f"{digests} is missing") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise DigestError(f"{digests} is damaged: it lists no files") from None
-    for name, (size, digest) in expected.items():
-        _check_file(folder / name, size, digest)
+        expected = {}
+    if not expected:
+        raise DigestError(f"{digests} is damaged: it lists no files")
+    return expected
 
 
-def _check_file(file: Path, size: int, digest: str) -> None:
+def _check_size(file: Path, size: int) -> None:
     try:
         found = file.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
         raise DigestError(f"{file} is missing") from None
     if found != size:
         raise DigestError(f"{file} is damaged: it has {found} bytes of {size}")
-    if _sha256(file) != digest:
-        raise DigestError(f"{file} is damaged: its SHA-256 is not that of what was written")
+
+
+def _sha256_of_each(files: Iterable[Path]) -> list[str]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(_sha256, files))
 
 
 def _sha256(file: Path) -> str:

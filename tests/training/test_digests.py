@@ -34,7 +34,9 @@ def test_each_difference_is_named(folder: Path) -> None:
         check_digests(folder, digests)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"files": {"a": 1}}', b'{"files": ["a"]}', b"\xff"])
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b'{"files": {}}', b'{"files": {"a": 1}}', b'{"files": ["a"]}', b"\xff"]
+)
 def test_damaged_list_is_damage_too(folder: Path, content: bytes) -> None:
     (folder.parent / "digests").write_bytes(content)
 
