@@ -3,7 +3,10 @@
 import argparse
 import contextlib
 import logging
+import os
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from training.errors import last_line
 from training.job_secrets import take_secrets
 from training.models import BASE_MODEL, default_home
 from training.recipe import RecipeError, apply_overrides, load_recipe
+
+EXIT_SECONDS = 5.0  # for exit handlers
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -123,5 +128,19 @@ def _parse_setting(setting: str) -> tuple[str, Any]:
     return key, number
 
 
+def end_at_the_latest(status: int, seconds: float) -> None:
+    """Have this process end with `status` although a library's exit handlers hang (Ray's do, without its head)."""
+
+    def end() -> None:
+        time.sleep(seconds)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+    threading.Thread(target=end, name="end", daemon=True).start()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_status = main()
+    end_at_the_latest(exit_status, EXIT_SECONDS)
+    sys.exit(exit_status)

@@ -3,11 +3,17 @@
 checkpoints/step-00000025/trainer       what the trainer saves: a file or a folder
                           driver.json   the driver's own, with the recipe that it belongs to
                           samples.npz   tokens of the groups that are not trained yet
-                          COMPLETE      written last
+                          COMPLETE      written last: size and SHA-256 of all of these
 checkpoints/step-00000025.2             written again at the same step, e.g. at a stop; the newest counts
+checkpoints/damaged-step-00000050       set aside by a resume, because it no longer holds what was written
+
+A resume takes the newest one that is whole. Damaged ones that are newer are set aside for good: the run goes on from an
+earlier step, so that what they hold is of a run that is no longer this one.
 """
 
+import asyncio
 import json
+import logging
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from training.digests import DigestError, check_digests, digests_of
 from training.schema import Recipe
+
+log = logging.getLogger("training")
 
 MARKER = "COMPLETE"
 TRAINER = "trainer"
@@ -92,6 +101,20 @@ class Checkpoint:
                 f"A resume may change {', '.join(FREE_SECTIONS[3:])} only"
             )
 
+    def refuse_unless_made_with(self, model: Mapping[str, Any]) -> None:
+        """CheckpointError naming what differs, where it was made with another model than this `model_identity`.
+
+        Sizes that differ would not load; another tokenizer would, and every token would mean something else.
+        """
+        theirs = self.driver.get("model") or {}
+        if not theirs:  # nothing was noted
+            return
+        changes = _differences(theirs.get("config"), model["config"], "config.json: ")
+        if theirs.get("tokenizer") != model["tokenizer"]:
+            changes.append("tokenizer.json is not the same")
+        if changes:
+            raise CheckpointError(f"the checkpoint {self.folder} is of another model: {'; '.join(changes)}")
+
 
 async def write_checkpoint(
     root: Path,
@@ -117,16 +140,17 @@ async def write_checkpoint(
         await save_trainer(str(partial / TRAINER))
         for name, content in files.items():
             disk.write(partial / name, content)
-        disk.flush(partial)
-        disk.write(partial / MARKER, b"")
-        disk.flush(partial)
+        await asyncio.to_thread(disk.flush, partial)  # the loop is the generators' too
+        disk.write(partial / MARKER, await asyncio.to_thread(digests_of, partial))
+        disk.flush(partial / MARKER)
         disk.rename(partial, folder)
         disk.flush(folder)
     except Exception as error:
+        left = _left_on_disk(root)  # libraries seldom say that it is full
         with suppress(OSError):
             disk.remove(partial)
         raise CheckpointError(
-            f"the checkpoint of step {step} cannot be written to {root}: {error}"
+            f"the checkpoint of step {step} cannot be written to {root} ({left}): {error}"
         ) from error
     with suppress(OSError):  # then the next one tries again
         for old in _superseded(root, keep):
@@ -134,12 +158,73 @@ async def write_checkpoint(
     return folder
 
 
+def _left_on_disk(root: Path) -> str:
+    """How much may still be written, in words."""
+    try:
+        free = shutil.disk_usage(root).free
+    except OSError:
+        return "its disk cannot be asked"
+    return f"{free / 2**20:.1f} MiB left on its disk" if free else "its disk is full"
+
+
 def newest_checkpoint(root: Path) -> Checkpoint | None:
     """The complete checkpoint with the highest step, or None. Raises CheckpointError where it cannot be read."""
     complete = _complete(root)
-    if not complete:
+    return _read(complete[-1]) if complete else None
+
+
+def checkpoint_to_resume(root: Path) -> Checkpoint | None:
+    """The newest checkpoint that holds what was written, or None where there is none at all. Reads every byte of it.
+
+    Newer ones are damaged: they are named in a warning and renamed to `damaged-...`. Raises CheckpointError where all
+    are damaged (then nothing is renamed), or where one cannot be read at present.
+    """
+    damages: dict[Path, str] = {}
+    for folder in sorted(root.glob("step-*"), key=_order, reverse=True):
+        damage = _damage_of(folder)
+        if not damage:
+            for damaged_one, words in damages.items():
+                _set_aside(damaged_one, words, folder)
+            return _read(folder)
+        damages[folder] = damage
+    if not damages:
         return None
-    folder = complete[-1]
+    raise CheckpointError(
+        f"no checkpoint in {root} is whole: {'; '.join(damages.values())}. Without them the run begins anew"
+    )
+
+
+def refuse_damaged(folder: Path) -> None:
+    """CheckpointError naming the file and what is wrong with it, where a checkpoint does not hold what was written."""
+    if damage := _damage_of(folder):
+        raise CheckpointError(damage)
+
+
+def _damage_of(folder: Path) -> str:
+    """ "" where the folder holds what was written. CheckpointError where that cannot be found out at present."""
+    try:
+        check_digests(folder, folder / MARKER)
+    except DigestError as error:
+        return str(error)
+    except OSError as error:
+        raise CheckpointError(f"the checkpoint {folder} cannot be read: {error}") from error
+    return ""
+
+
+def _set_aside(folder: Path, damage: str, instead: Path) -> None:
+    aside = folder.with_name(f"damaged-{folder.name}")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = folder.with_name(f"damaged-{folder.name}-{number}")
+    try:
+        folder.rename(aside)
+    except OSError as error:
+        raise CheckpointError(f"{damage}; {folder} cannot be set aside: {error}") from error
+    log.warning("%s; %s is taken instead, and the damaged one is now %s", damage, instead.name, aside)
+
+
+def _read(folder: Path) -> Checkpoint:
     try:
         driver = json.loads((folder / DRIVER).read_text())
         return Checkpoint(folder, int(driver["step"]), driver)
@@ -170,10 +255,13 @@ def _differences(theirs: Any, ours: Any, field: str = "") -> list[str]:
     if not (isinstance(theirs, dict) and isinstance(ours, dict)):
         return [] if theirs == ours else [f"{field} was {theirs!r} and is {ours!r}"]
     names = sorted(theirs.keys() | ours.keys())
-    parts = [
-        _differences(theirs.get(name), ours.get(name), f"{field}.{name}" if field else name) for name in names
-    ]
+    parts = [_differences(theirs.get(name), ours.get(name), _below(field, name)) for name in names]
     return [line for part in parts for line in part]
+
+
+def _below(field: str, name: str) -> str:
+    """Name of an entry of a field."""
+    return f"{field}{name}" if not field or field.endswith(": ") else f"{field}.{name}"
 
 
 def _free_place(root: Path, step: int) -> Path:

@@ -13,7 +13,7 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from training.checkpoints import TRAINER, CheckpointError, complete_by_step
+from training.checkpoints import TRAINER, CheckpointError, complete_by_step, refuse_damaged
 from training.errors import first_line
 from training.trainer.network import DTYPES
 
@@ -58,7 +58,9 @@ def _checkpoint(run_dir: Path, step: int | None) -> Path:
         raise ExportError(
             f"{run_dir} has no checkpoint of step {step}; there are: {', '.join(map(str, steps))}"
         )
-    return steps[max(steps) if step is None else step] / TRAINER
+    folder = steps[max(steps) if step is None else step]
+    refuse_damaged(folder)
+    return folder / TRAINER
 
 
 def _base_model(run_dir: Path) -> Path:

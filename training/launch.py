@@ -7,15 +7,12 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import ray
-
 from training import models
-from training.checkpoints import Checkpoint, newest_checkpoint
+from training.checkpoints import Checkpoint, checkpoint_to_resume, newest_checkpoint
 from training.cluster import cluster
 from training.codec import Codec
 from training.driver.controller import Controller, Outcome
@@ -23,6 +20,7 @@ from training.engine_choice import EngineChoice, EngineMissing, settle
 from training.errors import last_line
 from training.flops import ModelShape
 from training.model_hub import fetch_model
+from training.model_identity import model_identity
 from training.recipe import Recipe, RecipeError, check_runnable, content_hash
 from training.reporting import JOURNAL, Reporter, open_reporter
 from training.tasks import Task
@@ -40,13 +38,15 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     run_dir.mkdir(parents=True, exist_ok=True)
     home = _home(run_dir)
     task = check_runnable(recipe, home, patience=DOWNLOAD_TIMEOUT_SECONDS)
-    checkpoint = newest_checkpoint(run_dir / "checkpoints") if resume else None
+    checkpoint = checkpoint_to_resume(run_dir / "checkpoints") if resume else None
     if checkpoint:
         checkpoint.refuse_unless_of(recipe)
     journal = run_dir / JOURNAL
     if not resume and journal.exists() and journal.stat().st_size:
         raise RecipeError("", f"{run_dir} holds a run already; use --resume, or another --run-dir")
     model_folder = _model_folder(recipe, home)
+    if checkpoint:
+        checkpoint.refuse_unless_made_with(model_identity(model_folder))
     asked, (recipe, engine) = recipe, _settle_engine(recipe, model_folder, run_dir, resume)
     resumed_from = (checkpoint.step if checkpoint else 0) if resume else None
     device = f"{_device_words(recipe)}, {engine}"
@@ -55,7 +55,10 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     began = time.monotonic()
 
     def conclude(outcome: Outcome) -> None:
-        _write_summary(asked, engine, run_dir, outcome, time.monotonic() - began)
+        try:
+            _write_summary(asked, engine, run_dir, outcome, time.monotonic() - began)
+        except OSError as error:  # the run has ended as it has, and its checkpoint is there
+            log.warning("%s cannot be written: %s", run_dir / "summary.json", error)
         reporter.finish(outcome.state, outcome.reason)
 
     try:
@@ -65,8 +68,7 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
         reporter.finish("failed", last_line(error))
         raise
     finally:
-        with suppress(Exception):
-            ray.shutdown()
+        asyncio.run(cluster.disconnect())
     return outcome
 
 
@@ -99,6 +101,7 @@ async def _run(
             run_dir=run_dir,
             shape=ModelShape.of(model_folder),
             resume=checkpoint,
+            model=model_identity(model_folder),
             switch=switch,
         )
         outcome = await actors.guard(controller.run())

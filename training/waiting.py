@@ -1,7 +1,9 @@
 """Waiting with a name and an end: every wait says what it waits for, and gives up."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -133,6 +135,25 @@ async def within(awaitable: Awaitable[T], *, what: str, timeout: float) -> T:
         return work.result()
     finally:
         _give_up(work)
+
+
+async def in_thread(call: Callable[[], T], seconds: float) -> T:
+    """The call's result, from a thread that nothing waits for at the process's end. TimeoutError if it is late."""
+    future: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            result = call()
+        except BaseException as error:
+            if not future.cancelled():
+                future.set_exception(error)
+        else:
+            if not future.cancelled():
+                future.set_result(result)
+
+    future.set_running_or_notify_cancel()
+    threading.Thread(target=work, name="call", daemon=True).start()
+    return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
 
 
 def _give_up(future: "asyncio.Future[Any]") -> None:

@@ -1,12 +1,22 @@
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from training.checkpoints import MARKER, CheckpointError, Disk, newest_checkpoint, write_checkpoint
+from training.checkpoints import (
+    MARKER,
+    Checkpoint,
+    CheckpointError,
+    Disk,
+    checkpoint_to_resume,
+    newest_checkpoint,
+    refuse_damaged,
+    write_checkpoint,
+)
 
 
 class Died(BaseException):
@@ -134,7 +144,9 @@ def test_full_disk_leaves_nothing_and_what_was_there_intact(tmp_path: Path) -> N
             write(root, 3, disk=FailingDisk(at, full))
         except CheckpointError as error:
             seen += 1
-            assert "checkpoint of step 3 cannot be written" in str(error)
+            assert re.search(
+                r"checkpoint of step 3 cannot be written to .* \([\d.]+ MiB left on its disk\): ", str(error)
+            )
             assert "No space left on device" in str(error)
             assert names(root)[:2] == ["step-00000001", "step-00000002"]
             assert not list(root.glob(".*"))
@@ -186,3 +198,121 @@ def test_flush_reaches_every_file_of_a_folder(tmp_path: Path, monkeypatch: pytes
 
     here = [Path(path).name for path in flushed]
     assert {"shard", "deep", "trainer", "driver.json", "samples.npz", MARKER, folder.name} <= set(here)
+
+
+# -- damage ----------------------------------------------------------------------------------------------------
+
+FILES = ("trainer/deep/shard", "driver.json", "samples.npz", MARKER)
+
+
+def cut_off(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-3])
+
+
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(bytes(content))
+
+
+DAMAGES = {
+    "cut off": cut_off,
+    "a bit flipped": flip_a_bit,
+    "empty": lambda f: f.write_bytes(b""),
+    "gone": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_resume_goes_back_to_the_newest_that_is_whole(
+    tmp_path: Path, file: str, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for step in (1, 2, 3):
+        write(tmp_path, step, keep=9, in_folder=True)
+    DAMAGES[damage](tmp_path / "step-00000003" / file)
+
+    taken = checkpoint_to_resume(tmp_path)
+
+    assert taken is not None and taken.step == 2
+    assert names(tmp_path) == ["damaged-step-00000003", "step-00000001", "step-00000002"]
+    (warning,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    named = "" if (file, damage) == (MARKER, "a bit flipped") else f"{file} is "  # it may be of any entry
+    assert f"step-00000003/{named}" in warning and "step-00000002 is taken instead" in warning
+
+
+def test_whole_checkpoint_is_taken_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path, 1, in_folder=True)
+
+    taken = checkpoint_to_resume(tmp_path)
+
+    assert taken is not None and taken.step == 1
+    assert not caplog.records and names(tmp_path) == ["step-00000001"]
+
+
+def test_where_all_are_damaged_nothing_is_taken_or_moved(tmp_path: Path) -> None:
+    for step in (1, 2):
+        flip_a_bit(write(tmp_path, step) / "samples.npz")
+
+    with pytest.raises(
+        CheckpointError, match="(?s)no checkpoint .* is whole: .*00002/samples.npz .*00001/samples.npz"
+    ):
+        checkpoint_to_resume(tmp_path)
+    assert names(tmp_path) == ["step-00000001", "step-00000002"]
+
+
+def test_without_any_checkpoint_a_resume_begins_anew(tmp_path: Path) -> None:
+    assert checkpoint_to_resume(tmp_path / "nowhere") is None
+
+
+def test_what_was_set_aside_never_counts_again(tmp_path: Path) -> None:
+    """With one checkpoint kept, the next one replaces the one that the run went on from, and not the damaged one."""
+    for step in (1, 5):
+        write(tmp_path, step, keep=9)
+    flip_a_bit(tmp_path / "step-00000005" / "driver.json")
+    checkpoint_to_resume(tmp_path)
+
+    write(tmp_path, 2, keep=1)
+    assert names(tmp_path) == ["damaged-step-00000005", "step-00000002"]
+    flip_a_bit(write(tmp_path, 5, keep=2) / "driver.json")
+    taken = checkpoint_to_resume(tmp_path)
+
+    assert taken is not None and taken.step == 2
+    assert names(tmp_path) == ["damaged-step-00000005", "damaged-step-00000005-2", "step-00000002"]
+
+
+def test_damaged_checkpoint_is_refused_by_the_name_of_the_file(tmp_path: Path) -> None:
+    folder = write(tmp_path, 1, in_folder=True)
+    refuse_damaged(folder)
+    cut_off(folder / "trainer/deep/shard")
+
+    with pytest.raises(CheckpointError, match="trainer/deep/shard is damaged: it has 9 bytes of 12"):
+        refuse_damaged(folder)
+
+
+MODEL = {
+    "config": {"hidden_size": 64, "tie_word_embeddings": False, "rope": {"theta": 1e4}},
+    "tokenizer": "a",
+}
+
+
+@pytest.mark.parametrize(
+    ("ours", "words"),
+    [
+        (
+            MODEL | {"config": MODEL["config"] | {"hidden_size": 32}},
+            "config.json: hidden_size was 64 and is 32",
+        ),
+        (
+            MODEL | {"config": MODEL["config"] | {"rope": {"theta": 1e6}}},
+            "config.json: rope.theta was 10000.0 and is 1000000.0",
+        ),
+        (MODEL | {"tokenizer": "b"}, "tokenizer.json is not the same"),
+    ],
+)
+def test_checkpoint_of_another_model_is_refused(tmp_path: Path, ours: dict[str, Any], words: str) -> None:
+    checkpoint = Checkpoint(tmp_path, 1, {"model": MODEL})
+    checkpoint.refuse_unless_made_with(MODEL)
+
+    with pytest.raises(CheckpointError, match=f"is of another model: {words}$"):
+        checkpoint.refuse_unless_made_with(ours)

@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from training.__main__ import main
 from training.checkpoints import MARKER, TRAINER, CheckpointError
+from training.digests import digests_of
 from training.export import export_model
 from training.models import check_model
 from training.pretrain import Lessons, new_model, save
@@ -111,10 +112,23 @@ def run_dir(toy_recipe: Recipe, tmp_path: Path) -> Path:
         folder = tmp_path / "run" / "checkpoints" / f"step-{step:08d}"
         folder.mkdir(parents=True)
         trained(toy_recipe, base, folder / TRAINER, change=0.1 * step)
-        (folder / MARKER).touch()
+        (folder / MARKER).write_bytes(digests_of(folder))
     (tmp_path / "run" / "checkpoints" / "step-00000006").mkdir()  # no marker: not complete
     (tmp_path / "run" / "driver.json").write_text(json.dumps({"model": str(base)}))
     return tmp_path / "run"
+
+
+def test_damaged_checkpoint_is_not_exported(
+    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shard = run_dir / "checkpoints" / "step-00000004" / TRAINER / "__0_0.distcp"
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(bytes(content))
+
+    assert main(["export", "--run-dir", str(run_dir), "--out", str(tmp_path / "out")]) == 1
+    assert "__0_0.distcp is damaged" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_command_takes_the_newest_checkpoint_or_that_of_a_step(run_dir: Path, tmp_path: Path) -> None:

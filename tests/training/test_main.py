@@ -105,3 +105,14 @@ def test_run_and_resume_end_to_end(tmp_path: Path, toy_model: Path) -> None:
     saved = check_model(str(tmp_path / "model"), min_context=64) / "model.safetensors"
     assert main(["export", "--run-dir", str(tmp_path), "--out", str(tmp_path / "again")]) == 0
     assert saved.read_bytes() == (tmp_path / "again" / "model.safetensors").read_bytes()
+
+
+def test_exit_handler_that_hangs_does_not_keep_the_command_from_ending() -> None:
+    code = (
+        "import atexit, sys, threading\nfrom training.__main__ import end_at_the_latest\n"
+        "atexit.register(threading.Event().wait)\nend_at_the_latest(3, 0.2)\nprint('error: why')\nsys.exit(3)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+
+    assert (done.returncode, done.stdout) == (3, "error: why\n")

@@ -1,8 +1,9 @@
 import asyncio
+import threading
 
 import pytest
 
-from training.waiting import PartFailed, Stopped, Switchboard, WaitTimeout, blame, within
+from training.waiting import PartFailed, Stopped, Switchboard, WaitTimeout, blame, in_thread, within
 
 
 def test_until_looks_again_when_something_changed() -> None:
@@ -119,3 +120,15 @@ def test_blame_names_the_part_once_and_keeps_the_last_line() -> None:
         raise RuntimeError("Traceback:\n  File ...\nValueError: no idea\n")
     with pytest.raises(PartFailed, match="^the trainer failed: KeyError$"), blame("the trainer"):
         raise KeyError
+
+
+def test_call_that_blocks_is_left_behind_in_a_thread_that_ends_with_the_process() -> None:
+    async def scenario() -> None:
+        assert await in_thread(lambda: 3, 10) == 3
+        with pytest.raises(ZeroDivisionError):
+            await in_thread(lambda: 1 // 0, 10)
+        with pytest.raises(TimeoutError):
+            await in_thread(threading.Event().wait, 0.01)
+
+    asyncio.run(scenario())
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "call")

@@ -1,7 +1,7 @@
 """A run's actors on Ray, from placement to removal.
 
     connect ─► Cluster.start:  place  ─► make actors ─► load all of them at once ─► open the weight broadcast
-               Cluster.guard:  work of the driver, ended by the first part that dies, whoever waits for what
+               Cluster.guard:  work of the driver, ended by the first part that dies, or Ray itself, whoever waits
                Cluster.stop:   engines end their processes, actors are killed, the place is given back
 
 `placement` says which devices, `actors` is what runs there, `parts` are the driver's handles on it.
@@ -21,13 +21,15 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from training.cluster.actors import WATCH, GeneratorActor, TrainerActor, Whereabouts
+from training.cluster.head import Pulse, watch_head
 from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, first_error_or_all
 from training.cluster.placement import ClusterError, Patience, Seat, local_cores, make_plan, wait_for_place
+from training.errors import last_line
 from training.rollouts import Generator
 from training.schema import Recipe, Resources
-from training.waiting import Switchboard, WaitTimeout
+from training.waiting import Switchboard, WaitTimeout, in_thread
 
-__all__ = ["Cluster", "ClusterError", "RemoteTrainer", "connect", "this_host"]
+__all__ = ["Cluster", "ClusterError", "RemoteTrainer", "connect", "disconnect", "this_host"]
 
 log = logging.getLogger("training")
 T = TypeVar("T")
@@ -36,6 +38,7 @@ LOCAL = "local"
 START_TIMEOUT_SECONDS = 300.0  # for actors' processes; Ray may have to start them from a slow disk
 LOADING_TIMEOUT_SECONDS = 1800.0
 SHUTDOWN_TIMEOUT_SECONDS = 10.0
+DISCONNECT_TIMEOUT_SECONDS = 5.0
 BLAME_SECONDS = 3.0  # after an error: a part whose death caused it may become known
 MIN_OBJECT_STORE_BYTES = 128 << 20
 
@@ -66,6 +69,14 @@ def connect(resources: Resources, weights_bytes: int = 0) -> str:
     return LOCAL
 
 
+async def disconnect() -> None:
+    """Leave the cluster, and end a local one. A head that does not answer is not waited for."""
+    try:
+        await in_thread(ray.shutdown, DISCONNECT_TIMEOUT_SECONDS)
+    except Exception as error:
+        log.debug("leaving the cluster: %s", last_line(error))
+
+
 def this_host() -> str:
     """Name of the driver's machine."""
     return socket.gethostname()
@@ -82,27 +93,32 @@ class Cluster:
         *,
         address: str = LOCAL,
         patience: Patience = Patience(),  # noqa: B008 - frozen
+        pulse: Pulse = Pulse(),  # noqa: B008 - frozen
         loading_timeout: float = LOADING_TIMEOUT_SECONDS,
         generator_class: type = GeneratorActor,
         trainer_class: type = TrainerActor,
     ) -> None:
         self._recipe, self._model_folder, self._switch = recipe, model_folder, switch
-        self._may_grow, self._patience = address != LOCAL, patience
+        self._may_grow, self._patience, self._pulse = address != LOCAL, patience, pulse
         self._loading_timeout = loading_timeout
         self._generator_class, self._trainer_class = generator_class, trainer_class
         self._group: PlacementGroup | None = None
         self._engines: list[Part] = []
         self._ranks: list[Part] = []
         self._watches: list[asyncio.Task] = []
+        self._head_watch: asyncio.Task | None = None
+        self._is_lost = False  # Ray itself
         self._gone: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.processes: list[int] = []
 
     async def start(self) -> tuple[Generator, RemoteTrainer]:
         """Place and load everything. Raises ClusterError, WaitTimeout naming what has not loaded, Stopped."""
+        self._head_watch = asyncio.create_task(self._watch_head())
         return await self.guard(self._start())
 
     async def guard(self, work: Awaitable[T]) -> T:
-        """The work's result. Raises ClusterError as soon as a part of the run dies; the work is then cancelled."""
+        """The work's result. Raises ClusterError as soon as a part of the run, or Ray's head, dies; the work is then
+        cancelled."""
         task = asyncio.ensure_future(work)
         either: set[asyncio.Future[Any]] = {task, self._gone}
         try:
@@ -122,9 +138,10 @@ class Cluster:
     async def stop(self, *, patiently: bool) -> None:
         """Shut the engines down, kill the actors, give the place back. Safe at any point of `start`.
 
-        Impatiently, the engines are not asked first: their processes notice that the actor is gone.
+        Impatiently, the engines are not asked first: their processes notice that the actor is gone. Where Ray itself is
+        lost, its processes notice that the driver has ended.
         """
-        for watch in self._watches:
+        for watch in filter(None, [self._head_watch, *self._watches]):
             watch.cancel()
         if self.processes and patiently:
             ends = [asyncio.ensure_future(engine.call("shutdown")) for engine in self._engines]
@@ -133,6 +150,14 @@ class Cluster:
                 log.warning("an engine did not shut down by itself: %s", problem)
             for end in late:
                 end.cancel()
+        if self._is_lost:  # nobody is there to be asked
+            return
+        try:
+            await in_thread(self._let_go, SHUTDOWN_TIMEOUT_SECONDS)
+        except Exception as error:  # the reason of the end is another one
+            log.warning("Ray ends the run's actors when it finds the driver gone: %s", last_line(error))
+
+    def _let_go(self) -> None:
         for part in self._engines + self._ranks:
             ray.kill(part.actor)
         if self._group is not None:
@@ -250,6 +275,16 @@ class Cluster:
                 task.cancel()
 
     # -- death -----------------------------------------------------------------------------------------------
+
+    async def _watch_head(self) -> None:
+        """Ray's own end ends the run too: its parts may live on, but nothing they say arrives."""
+        is_local = not self._may_grow
+        problem = await watch_head(
+            is_local=is_local, is_stopping=lambda: self._switch.is_stopping, pulse=self._pulse
+        )
+        self._is_lost = True
+        if not self._gone.done():
+            self._gone.set_result(problem)
 
     async def _watch(self, part: Part) -> None:
         """`alive` returns only with the part's end: also where nobody waits for it at the moment."""

@@ -18,7 +18,8 @@ CAUSES = (  # in what Ray says of a death -> in our words; the first that occurs
     ("memory monitor", "its node ran out of memory, and Ray ended it"),
     ("node has died", "its node is gone"),
     ("node was terminated", "its node is gone"),
-    ("owner has died", "the driver is gone"),
+    # Whoever reads this is the driver, so it is not gone: the raylet beside it is.
+    ("owner has died", "Ray on the driver's machine (raylet) has ended or was cut off"),
     ("ray.kill", "it was killed through Ray"),
     ("connection error", "killed, for instance for lack of memory, or crashed"),
 )

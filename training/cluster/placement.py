@@ -8,16 +8,20 @@ import asyncio
 import logging
 import os
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import ray
 from ray.util.placement_group import PlacementGroup
 
 from training.schema import Resources
-from training.waiting import Switchboard
+from training.waiting import Switchboard, in_thread
 
 log = logging.getLogger("training")
+
+ANSWER_SECONDS = 60.0  # of Ray's head, at the start
 
 Amounts = dict[str, float]  # of "CPU" and "GPU"
 
@@ -105,7 +109,7 @@ async def wait_for_place(
     `patience.too_small` where it could; Stopped.
     """
     bundles = make_plan(resources).bundles
-    too_small = shortage(bundles, node_amounts())
+    too_small = shortage(bundles, await in_thread(node_amounts, ANSWER_SECONDS))
     if too_small and not may_grow:
         raise ClusterError(f"too few devices: {too_small} ({_asked_by(resources)})")
     ready = asyncio.ensure_future(_as_coroutine(group.ready()))
@@ -117,7 +121,8 @@ async def wait_for_place(
             )
             if not ready.done():
                 waited += patience.report
-                _report(bundles, resources, waited, patience)
+                with suppress(TimeoutError):  # a head that is silent for long ends the run elsewhere
+                    await in_thread(partial(_report, bundles, resources, waited, patience), patience.report)
         ready.result()
     finally:
         ready.cancel()

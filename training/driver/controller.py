@@ -38,9 +38,11 @@ those of which nothing is known are made again: no prompt is lost and none is re
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from training.checkpoints import Checkpoint, CheckpointError, write_checkpoint
 from training.codec import Codec
@@ -92,12 +94,17 @@ class Controller:
         run_dir: Path,
         shape: ModelShape,
         resume: Checkpoint | None = None,
+        model: Mapping[str, Any] | None = None,
         switch: Switchboard | None = None,
         verification: Verification | None = None,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
     ) -> None:
-        """Raises CheckpointError where `resume` is damaged or of another recipe, ValueError where the task's prompts
-        cannot be used."""
+        """model: what checkpoints note of it (`model_identity`).
+
+        Raises CheckpointError where `resume` is damaged or of another recipe, ValueError where the task's prompts
+        cannot be used.
+        """
+        self._model = model
         self._recipe, self._run_dir, self._resume, self._timeouts = recipe, run_dir, resume, timeouts
         self._switch = switch or Switchboard()
         self._rollouts = Rollouts(recipe, task, codec, generator, verification, timeouts)
@@ -270,7 +277,7 @@ class Controller:
         await write_checkpoint(
             self._run_dir / "checkpoints",
             self.step,
-            to_files(self._state(), self._recipe),
+            to_files(self._state(), self._recipe, self._model),
             self._save_trainer,
             keep=self._recipe.checkpoint.keep,
         )

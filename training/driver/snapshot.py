@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -41,8 +41,8 @@ class RunState:
     num_refills: int = 0
 
 
-def to_files(state: RunState, recipe: Recipe) -> dict[str, bytes]:
-    """Name -> content. Log-probabilities are kept in float32, as the trainer takes them."""
+def to_files(state: RunState, recipe: Recipe, model: Mapping[str, Any] | None = None) -> dict[str, bytes]:
+    """Name -> content. Log-probabilities are kept in float32, as the trainer takes them. model: its identity."""
     finished = [(ticket, group.prompt, group.samples) for ticket, group in state.buffer.finished]
     running = [(work.ticket, work.draft.prompt, work.draft.samples) for work in state.works]
     groups = [_described(*group) for group in [*finished, *running]]
@@ -51,6 +51,7 @@ def to_files(state: RunState, recipe: Recipe) -> dict[str, bytes]:
     driver = {
         "step": state.buffer.trainer_version,
         "recipe": what_is_trained(recipe),
+        "model": dict(model or {}),
         "usage": state.usage.as_dict(),
         "sampler": state.sampler,
         "pass_rate": state.pass_rate,

@@ -14,8 +14,8 @@ then runs the program. What each one stops:
 From outside come the wall clock, bounded output (the program is killed when it writes more), and a look every 50 ms at
 the private folder (total size, number of files) and at the number of threads. Between two looks the program can
 overshoot these three; rlimits on the size of a file and on open files bound by how much. Names and sizes of files
-elsewhere can still be asked for (`stat`); their contents cannot. If the trainer is killed, so is the program, but its
-folder stays behind.
+elsewhere can still be asked for (`stat`); their contents cannot. If the trainer is killed, so is the program; its
+folder stays until the next process of this user on this machine makes its first sandbox (`folders`).
 
 `limits` and `privileges` work on every Linux; `landlock` needs Linux 5.13 and `seccomp` x86-64 or aarch64.
 `protections()` says which work here, found by trying. A missing one is an error unless it is accepted by name; then:
@@ -34,7 +34,6 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Collection
 from contextlib import suppress
@@ -42,6 +41,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from training.verifiers.folders import new_folder, remove_abandoned_once
 from training.verifiers.seccomp import filter_program
 from training.verifiers.watching import Bounded, has_data, num_tasks_of_this_user, num_threads
 
@@ -136,7 +136,8 @@ class Sandbox:
         self._accepted = frozenset(accept_missing)
         self._layers = require_protections(accept_missing) if layers is None else layers
         self._limits = limits or Limits()
-        self._folder = Path(tempfile.mkdtemp(prefix="headroom-sandbox-"))
+        remove_abandoned_once()
+        self._folder, self._owner = new_folder()
         self._work = self._folder / "work"
         self._work.mkdir()
         self._owns_stdin = stdin is None
@@ -187,6 +188,7 @@ class Sandbox:
             if pipe:
                 pipe.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._owner)
 
     # -- the launcher ----------------------------------------------------------------------------------------
 
@@ -210,6 +212,7 @@ class Sandbox:
             os.close(self._requests)
             os.close(self._answers)
             shutil.rmtree(self._folder)
+            os.close(self._owner)
             raise SandboxError(f"cannot start {sys.executable}: {error}") from None
         finally:
             os.close(requests)

@@ -2,7 +2,9 @@
 
 Verifiers with isolation "process" share a few worker processes, started when first needed, each kept for the next
 sample; a late or broken one is killed and replaced, and only its sample fails. Those with isolation "thread" wait for
-children of their own in a bounded pool of threads. The clock of a judgement starts when its process or thread is free.
+children of their own in threads, of which so many run at a time. A thread cannot be killed: one that is late is left
+behind, and `max_unanswered` of them that never end do end the run. The clock of a judgement starts when its process or
+thread is free.
 
 A verifier that cannot start, or that is late or dies many times without one answer in between, is no matter of single
 samples: RewardError says so, and the run ends. So a broken service is noticed after `start_seconds`, or after
@@ -14,9 +16,10 @@ import json
 import os
 import pickle  # nosec B403  # between a process and its own child
 import sys
+import threading
 from collections import Counter
 from collections.abc import Coroutine, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import Any
 
@@ -24,10 +27,11 @@ from training.verifiers.base import Verdict, Verifier
 from training.verifiers.worker import LENGTH_BYTES
 
 START_SECONDS = 120.0  # imports on a busy machine
-GRACE_SECONDS = 5.0  # for a thread, beyond its verifier's own timeout
+GRACE_SECONDS = 5.0
 MAX_UNANSWERED = (
     32  # late or dead in a row; a policy that writes only such responses is not worth its compute either
 )
+KILL_SECONDS = 5.0
 MEMORY_MIB = 4096
 
 
@@ -45,20 +49,22 @@ class Verification:
         memory_mib: int = MEMORY_MIB,
         start_seconds: float = START_SECONDS,
         max_unanswered: int = MAX_UNANSWERED,
+        grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         """processes, threads: at most so many, by default one for each two processors (at most eight processes).
 
         memory_mib: address space of a worker process. start_seconds: until it has imported what a verifier needs.
+        grace_seconds: for a thread, beyond its verifier's own timeout.
         """
         half = max(1, (os.cpu_count() or 1) // 2)
         processes, count = processes or min(8, half), threads or half
         self._max_unanswered, self._num_unanswered = max_unanswered, 0  # in a row
+        self._grace_seconds = grace_seconds
         self._idle = [_Worker(memory_mib, start_seconds) for _ in range(processes)]
         self._free_process = asyncio.Semaphore(processes)
         self._free_thread = asyncio.Semaphore(count)
-        self._threads: ThreadPoolExecutor | None = None
-        self._num_threads = count
         self._in_threads: set[Future[Verdict]] = set()
+        self._left_behind: set[Future[Verdict]] = set()  # of these, the late ones
         self._longest_seconds = 0.0  # of a judgement in a thread
         self._workers = list(self._idle)
 
@@ -88,13 +94,15 @@ class Verification:
                 f"the rewards' {verifier.isolation} of {type(verifier).__name__} did not answer "
                 f"{self._num_unanswered} times in a row; last: {why}"
             )
+        if len(self._left_behind) >= self._max_unanswered:
+            raise RewardError(
+                f"{len(self._left_behind)} threads of {type(verifier).__name__} hang; last: {why}"
+            )
 
     async def aclose(self) -> None:
-        """End the worker processes, and wait for the threads as long as their verifiers may take."""
-        if self._threads is not None:
-            threads, self._threads = self._threads, None
-            threads.shutdown(wait=False, cancel_futures=True)
-            await asyncio.to_thread(wait, self._in_threads, self._longest_seconds + GRACE_SECONDS)
+        """End the worker processes, and wait for the threads that are not late as long as their verifiers may take."""
+        if in_time := self._in_threads - self._left_behind:
+            await asyncio.to_thread(wait, in_time, self._longest_seconds + self._grace_seconds)
         await asyncio.gather(*(worker.kill() for worker in self._workers))
 
     async def _in_process(self, verifier: Verifier, answer: str, response: str) -> Verdict:
@@ -107,18 +115,39 @@ class Verification:
 
     async def _in_thread(self, verifier: Verifier, answer: str, response: str) -> Verdict:
         async with self._free_thread:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._num_threads, thread_name_prefix="verifier")
             self._longest_seconds = max(self._longest_seconds, verifier.timeout_seconds)
-            work = self._threads.submit(verifier.verify, answer, response)
+            work = _start_thread(verifier, answer, response)
             self._in_threads.add(work)
-            work.add_done_callback(self._in_threads.discard)
+            work.add_done_callback(self._forget)
             try:
                 return await asyncio.wait_for(
-                    asyncio.wrap_future(work), verifier.timeout_seconds + GRACE_SECONDS
+                    asyncio.wrap_future(work), verifier.timeout_seconds + self._grace_seconds
                 )
             except TimeoutError:
+                self._left_behind.add(work)
+                if work.done():  # just now
+                    self._forget(work)
                 raise _Unanswered(_late(verifier)) from None
+
+    def _forget(self, work: Future[Verdict]) -> None:
+        self._in_threads.discard(work)
+        self._left_behind.discard(work)
+
+
+def _start_thread(verifier: Verifier, answer: str, response: str) -> Future[Verdict]:
+    """A judgement in a thread that does not keep this process from ending, as those of a pool would."""
+    work: Future[Verdict] = Future()
+
+    def judge() -> None:
+        if not work.set_running_or_notify_cancel():
+            return
+        try:
+            work.set_result(verifier.verify(answer, response))
+        except BaseException as error:
+            work.set_exception(error)
+
+    threading.Thread(target=judge, name="verifier", daemon=True).start()
+    return work
 
 
 class _Unanswered(Exception):
@@ -157,7 +186,8 @@ class _Worker:
             return
         with suppress(ProcessLookupError):
             process.kill()
-        await asyncio.shield(process.wait())
+        ended = asyncio.ensure_future(process.wait())
+        await asyncio.wait({ended}, timeout=KILL_SECONDS)  # one that hangs in the kernel does not even die
 
     async def _prepare(self, verifier: Verifier) -> None:
         """A process that has imported what this verifier needs."""

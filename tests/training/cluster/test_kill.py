@@ -139,3 +139,42 @@ def test_killed_run_says_what_died_and_a_resume_finishes_it(
     assert (summary["state"], summary["step"]) == ("succeeded", steps)
     check_whole(second.records(), checkpoint.step, steps)
     check_prompts(second.folder, steps)
+
+
+def ray_process_of(run: Run, program: str) -> int:
+    """Of the local cluster: a child of the driver."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if parent == run.process.pid and words[0].decode().endswith(program):
+            return int(folder.name)
+    raise AssertionError(f"no {program} among the children of {run.process.pid}")
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("program", ["gcs_server", "raylet"])
+@pytest.mark.parametrize("and_stop", [False, True])
+def test_run_whose_ray_is_killed_ends_and_says_so(
+    program: str, and_stop: bool, toy_model: Path, tmp_path: Path
+) -> None:
+    """Not even a stop waits for what can no longer answer."""
+    with Run(tmp_path / "run", toy_model, steps=100_000) as run:
+        wait_until(run.has_made(EVERY + 1), seconds=SECONDS, what="five steps")
+        os.kill(ray_process_of(run, program), signal.SIGKILL)
+        if and_stop:
+            run.process.terminate()
+        status = run.process.wait(timeout=60)
+    output = run.output.read_text()
+
+    last = output.splitlines()[-1]
+    if and_stop and status == 0:  # what it needed for that was alive, or had answered before
+        assert last.startswith("cancelled: stopped on request"), output
+    else:
+        assert status == 1, output
+        assert re.search(
+            r"^error: .*(the Ray cluster is lost|its node is gone|cannot be reached|raylet)", last
+        ), output
+    wait_until(lambda: not any(map(is_alive, processes_of(run))), what="its processes to end")

@@ -42,7 +42,7 @@ def _remember_folders(monkeypatch: pytest.MonkeyPatch) -> None:
         FOLDERS.add(Path(folder := make(prefix=prefix)))
         return folder
 
-    monkeypatch.setattr("training.verifiers.sandbox.tempfile.mkdtemp", mkdtemp)
+    monkeypatch.setattr("training.verifiers.folders.tempfile.mkdtemp", mkdtemp)
 
 
 def sandboxed_processes() -> list[int]:

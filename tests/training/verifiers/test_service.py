@@ -215,22 +215,27 @@ def test_errors_never_escape(isolation: Isolation) -> None:
 def test_nothing_is_started_for_inline_verifiers() -> None:
     async def work(service: Verification) -> bool:
         await service.verify(Judge("inline"), "right", "right")
-        return service._threads is None and all(worker._process is None for worker in service._workers)
+        return not service._in_threads and all(worker._process is None for worker in service._workers)
 
     assert run(work)
 
 
 @dataclass(frozen=True)
 class Paired:
-    """Waits until two of it run at once."""
+    """Waits until two of it run at once, and says how many do."""
 
     isolation: Isolation = "thread"
     timeout_seconds: float = 10.0
     barrier: ClassVar = threading.Barrier(2, timeout=10)
+    inside: ClassVar[set[int]] = set()
 
     def verify(self, answer: str, response: str) -> Verdict:
+        self.inside.add(threading.get_ident())
         self.barrier.wait()
-        return Verdict(True, reason=threading.current_thread().name)
+        count = len(self.inside)
+        self.barrier.wait()
+        self.inside.discard(threading.get_ident())
+        return Verdict(True, reason=str(count))
 
 
 def test_threads_are_bounded() -> None:
@@ -239,8 +244,40 @@ def test_threads_are_bounded() -> None:
 
     verdicts = run(work, threads=2)
 
-    assert all(v.correct for v in verdicts)
-    assert len({v.reason for v in verdicts}) == 2
+    assert [v.reason for v in verdicts] == ["2"] * 20
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """Never ends, where it is told so."""
+
+    isolation: Isolation = "thread"
+    timeout_seconds: float = 0.1
+
+    def verify(self, answer: str, response: str) -> Verdict:
+        if response == "hang":
+            threading.Event().wait()
+        return Verdict(True)
+
+
+def test_thread_that_never_ends_holds_up_neither_the_next_judgement_nor_the_end() -> None:
+    async def work(service: Verification) -> list[Verdict]:
+        return [await service.verify(Stuck(), "", response) for response in ("hang", "fine")]
+
+    stuck, fine = run(work, threads=1, grace_seconds=0.1)
+
+    assert fine == Verdict(True)
+    assert stuck.failure == "timed out after 0.1 s"
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "verifier")
+
+
+def test_threads_that_hang_end_the_run_although_others_answer() -> None:
+    async def work(service: Verification) -> None:
+        for response in ("hang", "fine") * 3:
+            await service.verify(Stuck(), "", response)
+
+    with pytest.raises(RewardError, match="3 threads of Stuck hang; last: timed out"):
+        run(work, threads=1, grace_seconds=0.1, max_unanswered=3)
 
 
 BLOW_UPS = [

@@ -1,0 +1,68 @@
+"""What a folder holds, by size and SHA-256 of each file: damage is noticed before anything is made of it."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+THREADS = 8  # hashing lets the interpreter go; ranks write a file each
+
+
+class DigestError(RuntimeError):
+    """A folder that does not hold what was written; the message names the file and the reason."""
+
+
+def digests_of(folder: Path) -> bytes:
+    """All files below the folder, as JSON: {"files": {path: [bytes, SHA-256]}}. Reads them all. Raises OSError."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    digests = zip(files, _sha256_of_each(files), strict=True)
+    found = {path.relative_to(folder).as_posix(): [path.stat().st_size, digest] for path, digest in digests}
+    return json.dumps({"files": found}).encode()
+
+
+def check_digests(folder: Path, digests: Path) -> None:
+    """Compare the folder with what `digests_of` gave, which the file `digests` holds; other files do not matter.
+
+    Raises DigestError where one is missing or not the same, and OSError where one cannot be read at present: that
+    says nothing of what it holds.
+    """
+    expected = _read(digests)
+    for name, (size, _) in expected.items():
+        _check_size(folder / name, size)
+    found = _sha256_of_each(folder / name for name in expected)
+    for (name, (_, digest)), is_digest in zip(expected.items(), found, strict=True):
+        if is_digest != digest:
+            raise DigestError(f"{folder / name} is damaged: its SHA-256 is not that of what was written")
+
+
+def _read(digests: Path) -> dict[str, tuple[int, str]]:
+    try:
+        files = json.loads(digests.read_bytes())["files"].items()
+        expected = {str(name): (int(size), str(digest)) for name, (size, digest) in files}
+    except FileNotFoundError:
+        raise DigestError(f"{digests} is missing") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        expected = {}
+    if not expected:
+        raise DigestError(f"{digests} is damaged: it lists no files")
+    return expected
+
+
+def _check_size(file: Path, size: int) -> None:
+    try:
+        found = file.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        raise DigestError(f"{file} is missing") from None
+    if found != size:
+        raise DigestError(f"{file} is damaged: it has {found} bytes of {size}")
+
+
+def _sha256_of_each(files: Iterable[Path]) -> list[str]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(_sha256, files))
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
