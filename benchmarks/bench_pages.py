@@ -5,7 +5,8 @@
 Goals are those at 10,000 runs and 100 million points (`--home big --runs 10000 --points 100000000`, made once). In
 process: Django's test client, so middleware, queries, fits and templates, without the network. Over HTTP: the web
 server as `manage.py up` starts it, one request at a time. Each repeat asks for another run, so that no fit is
-remembered.
+remembered by the process. Workers are not started: what a refit leaves behind is made by the service that they call,
+and not timed.
 """
 
 import argparse
@@ -51,14 +52,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{made['runs']:,} runs, {made['points']:,} points, {made['database_bytes'] / 1e9:.2f} GB in the database"
         )
         with live_run() as live:
-            asked = questions(live)
+            asked = questions(live, options.repeats)
             inside = {question.name: in_process(question, options.repeats) for question in asked}
             with web_server(folder) as url:
                 outside = {question.name: over_http(question, url, options.repeats) for question in asked}
         show(asked, inside, outside)
 
 
-def questions(live: "Live") -> list[Question]:
+def questions(live: "Live", repeats: int) -> list[Question]:
     """What is asked, in the order of the table."""
     from webapp.runs.models import Run
 
@@ -69,6 +70,7 @@ def questions(live: "Live") -> list[Question]:
     longest = longest_run()
     deep = max(1, runs.count() // PAGE_SIZE)
     another = lambda i: done[(7 * i) % len(done)]
+    opened = [*{another(i): None for i in range(repeats + 1)}, longest]
     many = lambda i: "&".join(f"run={done[(i + 3 * j) % len(done)]}" for j in range(COMPARED))
     return [
         Question("list, first page", lambda i: "/runs", 100),
@@ -77,10 +79,13 @@ def questions(live: "Live") -> list[Question]:
         Question("list, best ceiling first", lambda i: "/runs?sort=-ceiling", 100),
         Question("list, last page", lambda i: f"/runs?page={deep}", 100),
         Question("list, refreshed by htmx", lambda i: "/runs", 100, htmx=True),
-        Question("run page", lambda i: f"/runs/{another(i)}", 150),
+        Question("run page, not kept", lambda i: f"/runs/{another(i)}", 150, before=lambda: forget(opened)),
+        Question("run page", lambda i: f"/runs/{another(i)}", 150, before=lambda: keep(opened)),
         Question("run page, the longest run", lambda i: f"/runs/{longest}", 150),
         Question("poll, nothing new", lambda i: live.poll(), status=204, before=live.settle),
-        Question("poll, a new evaluation", lambda i: live.poll(), 30, before=live.report),
+        Question("poll, a new evaluation", lambda i: live.poll(), 30, before=live.report_one),
+        Question("poll, its fit", lambda i: live.poll(), 30, before=live.report_fitted),
+        Question("poll, no worker came", lambda i: live.poll(), before=live.report_late),
         Question(f"compare of {COMPARED} runs", lambda i: f"/compare?{many(i)}", 300, 500_000),
         Question("compare of 4 runs", lambda i: f"/compare?{'&'.join(many(i).split('&')[:4])}"),
         Question("leaderboard", lambda i: "/leaderboard"),
@@ -99,6 +104,23 @@ def longest_run() -> str:
             [PROJECT],
         )
         return cursor.fetchone()[0]
+
+
+def forget(run_ids: Sequence[str]) -> None:
+    """As before the first refit by this version of the code."""
+    from webapp.curves.models import KeptFigure
+
+    KeptFigure.objects.filter(run__in=run_ids).delete()
+
+
+def keep(run_ids: Sequence[str]) -> None:
+    """As refits leave it."""
+    from webapp.curves.fitting import curve_of
+    from webapp.curves.run.figure import keep_figure
+    from webapp.runs.models import Run
+
+    for run in Run.objects.filter(pk__in=run_ids, kept_figure=None):
+        keep_figure(run, curve_of(run))
 
 
 class Live:
@@ -133,6 +155,30 @@ class Live:
         self.version = self._version()
         store_records(self.run, [Record.model_validate(made)])
         self.step += 1
+
+    def report_one(self) -> None:
+        """One more evaluation of a run whose others are fitted."""
+        self._refit()
+        self.report()
+
+    def report_fitted(self) -> None:
+        """One more evaluation, and the worker was there."""
+        self.report()
+        self._refit()
+
+    def report_late(self) -> None:
+        """One more evaluation that no worker came for."""
+        from django.utils import timezone
+
+        from webapp.curves.run.kept import LATE
+
+        self.report()
+        type(self.run).objects.filter(pk=self.run.pk).update(refit_wanted_at=timezone.now() - 2 * LATE)
+
+    def _refit(self) -> None:
+        from webapp.curves.services import refit
+
+        refit(self.run.pk)
 
     def _version(self) -> int:
         self.run.refresh_from_db(fields=["version"])

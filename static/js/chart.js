@@ -61,7 +61,7 @@ export function line(x, y, colour, dash = "solid", axes = {}) {
 export function runChart(payload, colour, scale, narrow) {
   const traces = payload.fit?.solid ? fitTraces(payload.fit, colour) : [];
   for (const role of ["excluded", "fitted", "after"]) traces.push(pointTrace(payload, role, colour));
-  if (payload.points.role.includes("outlier")) traces.push(pointTrace(payload, "outlier", colour));
+  for (const role of ["outlier", "waiting"]) if (payload.points.role.includes(role)) traces.push(pointTrace(payload, role, colour));
   if (payload.start && scale === "linear") traces.push(startTrace(payload.start, colour));
   const layout = baseLayout(colour, payload.x, scale, xRange(payload, scale), yRange(payload));
   layout.shapes = shapes(payload, colour);
@@ -82,6 +82,7 @@ function fitTraces(fit, colour) {
 export function marker(role, colour) {
   if (role === "outlier") return { symbol: "x-thin", size: 9, color: colour.bad, line: { color: colour.bad, width: 2 } };
   if (role === "fitted") return { size: 7, color: colour.c1, line: { width: 0 } };
+  if (role === "waiting") return { symbol: "circle-open-dot", size: 8, color: colour.c1, line: { color: colour.c1, width: 1.4 } };
   const edge = role === "after" ? { color: colour.c2, width: 1.6 } : { color: colour.mark, width: 1.2 };
   return { size: 7, color: colour.card, line: edge };
 }
@@ -92,7 +93,7 @@ function pointTrace({ points, x }, role, colour) {
   const words = chosen.map((index) => {
     const se = points.se[index];
     const error = se === null ? "" : ` ± ${se.toFixed(3)}`;
-    return `<b>${points.y[index].toFixed(3)}</b>${error}<br>${amount(points.x[index])} ${x.short}, step ${points.step[index]}`;
+    return `<b>${points.y[index].toFixed(3)}</b>${error}<br>${amount(points.x[index])} ${x.short}, step ${points.step[index]}${role === "waiting" ? "<br>not in the fit yet" : ""}`;
   });
   return {
     name: role, x: pick(points.x), y: pick(points.y), mode: "markers", marker: marker(role, colour),

@@ -142,6 +142,7 @@ function showLeftOut() {
   const { left_out: out } = payload;
   document.getElementById("left-out").hidden = !out;
   document.getElementById("outlier-key").hidden = !payload.points.role.includes("outlier") || payload.view.key === "gain";
+  document.getElementById("waiting-key").hidden = !payload.waiting;
   if (out) write(document.getElementById("robust"), out.robust ? "Use every evaluation" : "Fit without");
 }
 
@@ -231,9 +232,9 @@ keepAsking({
   ended: () => payload.ended,
   ask: async () => {
     if (asking) return;
-    const next = await fetchJson(figureUrl(question, payload.version));
+    const next = await fetchJson(figureUrl(question, payload.version)); // no version: the fit of these points is awaited
     if (next === null || asking) return;
-    panel.isOld();
+    if (!payload.waiting || !next.waiting) panel.isOld();
     show(next);
   },
 });

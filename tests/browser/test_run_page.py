@@ -11,7 +11,7 @@ from tests.browser.look import look
 from tests.webapp.pages.data import curve_records, record
 from webapp.curves.services import refit
 from webapp.runs import ingest, lifecycle
-from webapp.runs.models import Attempt
+from webapp.runs.models import Attempt, Run
 
 POINTS = "#chart .scatterlayer .trace .points path"
 LIVE_SECONDS = 2.0
@@ -44,7 +44,7 @@ def test_the_chart_draws_every_evaluation_and_the_fit(page, make_run):
     ).to_be_visible()
 
 
-def test_a_new_evaluation_arrives_by_itself(page, make_run):
+def test_a_new_evaluation_arrives_by_itself_and_then_its_fit(page, make_run):
     run = make_run(30)
     open_run(page, run)
     now = page.locator("[data-text='now.value_text']")
@@ -52,13 +52,35 @@ def test_a_new_evaluation_arrives_by_itself(page, make_run):
 
     ingest.store_records(run, [record(31, 8.5, {"eval/pass_rate": 0.512, "eval/pass_rate_stderr": 0.01})])
     stored = time.monotonic()
-    page.wait_for_function(
-        "document.getElementById('chart').data.find(t => t.name === 'fitted').x.length === 31"
-    )
-    seconds = time.monotonic() - stored
-
-    assert seconds < LIVE_SECONDS
+    page.wait_for_function(drawn("waiting", 1))
+    assert time.monotonic() - stored < LIVE_SECONDS
     assert before != now.inner_text() == "0.512"
+    assert roles(page)["fitted"] == 30
+    expect(page.locator("[data-text=fit_sentence]")).to_contain_text("1 newer evaluation is not in it yet")
+    expect(page.locator("#waiting-key")).to_be_visible()
+
+    refit(run.pk)
+    stored = time.monotonic()
+    page.wait_for_function(drawn("fitted", 31))
+    assert time.monotonic() - stored < LIVE_SECONDS
+    assert "waiting" not in roles(page)
+    expect(page.locator("[data-text=fit_sentence]")).not_to_contain_text("not in it yet")
+    expect(page.locator("#waiting-key")).to_be_hidden()
+
+
+def test_without_a_worker_the_fit_comes_all_the_same(page, make_run):
+    run = make_run(30)
+    open_run(page, run)
+
+    ingest.store_records(run, [record(31, 8.5, {"eval/pass_rate": 0.59})])
+
+    page.wait_for_function(drawn("fitted", 31))
+    expect(page.locator("#waiting-key")).to_be_hidden()
+
+
+def drawn(role: str, n: int) -> str:
+    """A condition of the chart: it has so many points of a role."""
+    return f"document.getElementById('chart').data.find(t => t.name === '{role}')?.x.length === {n}"
 
 
 def test_the_first_evaluation_replaces_the_empty_state(page, make_run):
@@ -241,6 +263,7 @@ def grown(make_run):
         refit(run.pk)
     crashed = {"eval/pass_rate": 0.3, "eval/pass_rate_stderr": 0.01, "my/metric": 1.0}
     ingest.store_records(run, [record(41, 8.1, crashed)])
+    Run.objects.filter(pk=run.pk).update(refit_wanted_at=None)  # no worker is waited for
     return run
 
 

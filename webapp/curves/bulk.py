@@ -10,22 +10,24 @@ from django.db import connection
 import scaling
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.fitting import Curve, Question, curve_from, fit_curve
-from webapp.runs.models import Point
-from webapp.runs.selectors import effective
+from webapp.runs.many import CHOSEN, POINTS
 
 SAMPLED_POINTS = 32  # about so many of each run, where many runs share a chart
-_COLUMNS = ("step", "device_hours", "value", "stderr")
+_ALL = f"""{CHOSEN}
+SELECT s.run_id, p.{{x}}, p.step, p.device_hours, p.value, p.stderr FROM {POINTS} AND p.{{x}} IS NOT NULL
+ORDER BY s.id, p.{{x}}, p.attempt, p.seq
+"""  # nosec B608  # constants and one of four names; values are parameters
 
 
 def curves_of(
     run_ids: Iterable[str], x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC
 ) -> dict[str, Curve]:
     """Run -> every effective, unsampled point of its series, as `webapp.curves.fitting.curve_of` gives them."""
-    points = effective(Point.objects.filter(series__run__in=list(run_ids), series__metric=metric))
-    known = points.exclude(**{x: None}).order_by("series_id", x, "attempt", "seq")
     found: dict[str, list[tuple]] = {}
-    for run_id, *row in known.values_list("series__run_id", x, *_COLUMNS):
-        found.setdefault(run_id, []).append(tuple(row))
+    with connection.cursor() as cursor:
+        cursor.execute(_ALL.format(x=AXES[x].key), {"runs": list(run_ids), "metric": metric})
+        for run_id, *row in cursor.fetchall():
+            found.setdefault(run_id, []).append(tuple(row))
     return {run_id: curve_from(rows) for run_id, rows in found.items()}
 
 
@@ -56,14 +58,8 @@ class Thinned:
 
 # The newest point of each 2^k steps. A coarser stretch is a union of finer ones, so more data thins points out but
 # never moves one.
-_THIN = """
-WITH here AS (
-    SELECT s.run_id, p.step, p.attempt, p.seq, p.{x} AS x, p.value
-    FROM runs_series AS s JOIN runs_point AS p ON p.series_id = s.id
-    WHERE s.run_id = ANY(%(runs)s) AND s.metric = %(metric)s AND p.{x} > 0 AND NOT EXISTS (
-        SELECT 1 FROM runs_attempt AS a
-        WHERE a.run_id = s.run_id AND a.number > p.attempt AND a.started_at IS NOT NULL
-            AND (a.resumed_from_step IS NULL OR a.resumed_from_step < p.step))
+_THIN = f"""{CHOSEN}, here AS (
+    SELECT s.run_id, p.step, p.attempt, p.seq, p.{{x}} AS x, p.value FROM {POINTS} AND p.{{x}} > 0
 ), scale AS (
     SELECT run_id, count(*) AS total, CASE WHEN count(*) <= %(points)s THEN 0 ELSE (
         SELECT min(k) FROM generate_series(0, 62) AS k WHERE (max(step) >> k) < %(points)s) END AS k
@@ -73,7 +69,7 @@ WITH here AS (
     FROM here JOIN scale USING (run_id) ORDER BY run_id, step >> k, attempt DESC, seq DESC
 )
 SELECT run_id, min(total), array_agg(x ORDER BY x), array_agg(value ORDER BY x) FROM kept GROUP BY run_id
-"""
+"""  # nosec B608  # constants and one of four names; values are parameters
 
 
 def thinned_curves(

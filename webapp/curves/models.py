@@ -53,6 +53,18 @@ class Fit(models.Model):
         indexes = [models.Index(fields=["run", "metric", "x", "-id"], name="fit_newest")]
 
 
+class KeptFigure(models.Model):
+    """What the page of a run says of its whole curve, as it was last made: `webapp.curves.run.kept`.
+
+    Only a copy of what can be made again. `key` names all that it rests on, so that it is never shown for other points.
+    """
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="kept_figure")
+    key = models.CharField(max_length=80)
+    said = models.JSONField()
+    made_at = models.DateTimeField(auto_now=True)
+
+
 class ReferenceFit(models.Model):
     """A curve as published (arXiv 2510.13786, Table 1). Read-only: rows come from a migration."""
 

@@ -12,6 +12,7 @@ from webapp.curves.axes import DEFAULT_METRIC
 from webapp.curves.fitting import Curve, Question, curve_of, fit_curve
 from webapp.curves.models import Fit
 from webapp.curves.outlook import outlook_of
+from webapp.curves.run.figure import keep_figure
 from webapp.curves.summaries import rebuild
 from webapp.runs.models import Run
 from webapp.runs.selectors import pass_rates_of
@@ -38,9 +39,10 @@ def refit(run_id: str) -> Refit:
     """
     run = Run.objects.get(pk=run_id)
     Run.objects.filter(pk=run_id, refit_wanted_at=run.refit_wanted_at).update(refit_wanted_at=None)
-    curves = {DEFAULT_METRIC, *pass_rates_of(run)}
-    results = {name: store_fit(run, curve_of(run, metric=name), Question(metric=name)) for name in curves}
+    curves = {name: curve_of(run, metric=name) for name in {DEFAULT_METRIC, *pass_rates_of(run)}}
+    results = {name: store_fit(run, curve, Question(metric=name)) for name, curve in curves.items()}
     created = any(result.created for result in results.values())
+    keep_figure(run, curves[DEFAULT_METRIC])
     if rebuild([run_id]) or created:
         Run.objects.filter(pk=run_id).update(version=F("version") + 1)
     return Refit(results[DEFAULT_METRIC].fit, created)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.db.models import Count, QuerySet, Subquery
+from django.db.models import Count, Exists, QuerySet, Subquery
 from django.http import Http404, HttpRequest
 from django.urls import reverse
 
@@ -10,6 +10,7 @@ from webapp.accounts.models import Project
 from webapp.accounts.permissions import Permission
 from webapp.alerts.selectors import unread_count
 from webapp.pages.access import chosen_project, granted, granted_here, projects_of
+from webapp.predictions.models import ReviewRequest
 from webapp.predictions.selectors import awaiting_review
 from webapp.recipes.models import Recipe
 from webapp.runs.models import Run
@@ -81,19 +82,22 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
 
 
 def counts_of(project: Project, reader: Any) -> dict[str, int | None]:
-    """Url name of a page -> how many stand behind it; of predictions, how many wait for the reader. One query."""
+    """Url name of a page -> how many stand behind it; of predictions, how many wait for the reader.
+
+    One query, and one more for whoever was ever asked for a verdict: what still waits takes long to ask.
+    """
     rows: dict[str, QuerySet[Any]] = {
         "runs": Run.objects.filter(project=project),
         "recipes": Recipe.objects.filter(project=project),
-        "predictions": awaiting_review(reader, project),
     }
-    counted = {
-        name: Subquery(found.order_by().values("project").annotate(number=Count("pk")).values("number"))
-        for name, found in rows.items()
-    }
-    numbers = Project.objects.filter(pk=project.pk).values_list(*counted.values()).get()
-    found = dict(zip(counted, numbers, strict=True))
-    return {"runs": found["runs"] or 0, "recipes": found["recipes"] or 0, "predictions": found["predictions"]}
+    counted = [
+        Subquery(found.order_by().values("project").annotate(number=Count("pk")).values("number"))
+        for found in rows.values()
+    ]
+    asked = Exists(ReviewRequest.objects.filter(reviewer=reader, prediction__project=project))
+    *numbers, is_asked = Project.objects.filter(pk=project.pk).values_list(*counted, asked).get()
+    found = {name: number or 0 for name, number in zip(rows, numbers, strict=True)}
+    return found | {"predictions": (awaiting_review(reader, project).count() or None) if is_asked else None}
 
 
 def may_of(request: HttpRequest) -> dict[str, bool]:

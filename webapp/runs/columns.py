@@ -4,20 +4,18 @@ from collections.abc import Sequence
 
 from django.db import connection
 
+from webapp.runs.many import CHOSEN, POINTS
+
 COLUMNS = ("step", "compute", "value", "stderr", "time")  # time: seconds since 1970
 AXES = ("device_hours", "flops", "tokens", "step")
-_SELECT = """
+_SELECT = f"""{CHOSEN}
 SELECT s.run_id,
-    array_agg(p.step ORDER BY p.attempt, p.seq), array_agg(p.{x} ORDER BY p.attempt, p.seq),
+    array_agg(p.step ORDER BY p.attempt, p.seq), array_agg(p.{{x}} ORDER BY p.attempt, p.seq),
     array_agg(p.value ORDER BY p.attempt, p.seq), array_agg(p.stderr ORDER BY p.attempt, p.seq),
-    array_agg(extract(epoch FROM p."time")::float8 ORDER BY p.attempt, p.seq)
-FROM runs_series AS s JOIN runs_point AS p ON p.series_id = s.id
-WHERE s.run_id = ANY(%(runs)s) AND s.metric = %(metric)s AND p.{x} IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM runs_attempt AS a
-    WHERE a.run_id = s.run_id AND a.number > p.attempt AND a.started_at IS NOT NULL
-        AND (a.resumed_from_step IS NULL OR a.resumed_from_step < p.step))
+    array_agg(date_part('epoch', p."time") ORDER BY p.attempt, p.seq)
+FROM {POINTS} AND p.{{x}} IS NOT NULL
 GROUP BY s.run_id
-"""
+"""  # nosec B608  # constants and one of four names; values are parameters
 
 
 def curve_columns(run_ids: Sequence[str], metric: str, x: str) -> dict[str, dict[str, list]]:

@@ -168,7 +168,7 @@ def _note_report(run: Run, *, new: bool, refit: bool) -> None:
     now = timezone.now()
     fields: dict[str, Any] = {"heartbeat_at": now}
     if refit:
-        fields["refit_wanted_at"] = now
+        fields["refit_wanted_at"] = run.refit_wanted_at or now  # of the first evaluation that waits
         nudge.send(names.REFIT, run.pk)
     if new and run.alarms_wanted_at is None:  # else a worker is coming already
         fields["alarms_wanted_at"] = now

@@ -13,6 +13,7 @@ from django.db.models.functions import Mod, RowNumber
 from webapp.accounts.models import Project
 from webapp.alarms.configured import rules_by_name
 from webapp.errors import NotFound
+from webapp.runs.many import CHOSEN, POINTS
 from webapp.runs.models import Attempt, Point, Record, Run, Series
 
 PASS_RATE = "eval/pass_rate"
@@ -126,20 +127,24 @@ def effective(points: QuerySet[Point]) -> QuerySet[Point]:
     return points.filter(~Exists(later))
 
 
+_EVERY_POINT = f"""{CHOSEN}
+SELECT s.run_id, p.step, p.device_hours, p.flops, p.tokens, p.value, p.stderr, p.attempt, p.seq, p."time" FROM {POINTS}
+ORDER BY s.id, p.attempt, p.seq
+"""  # nosec B608  # constants; values are parameters
+
+
 def effective_points(run: Run, metric: str = PASS_RATE) -> list[CurvePoint]:
     """Every effective point of a series, unsampled, in the order of training. One query."""
-    points = effective(Point.objects.filter(series__run=run, series__metric=metric))
-    rows = points.order_by("attempt", "seq").values_list(*CurvePoint._fields)
-    return [CurvePoint(*row) for row in rows]
+    return effective_points_of([run.pk], metric).get(run.pk, [])
 
 
 def effective_points_of(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, list[CurvePoint]]:
     """Run -> every effective point of a series in the order of training, for many runs in one query."""
-    points = effective(Point.objects.filter(series__run__in=list(run_ids), series__metric=metric))
-    rows = points.order_by("series_id", "attempt", "seq").values_list("series__run_id", *CurvePoint._fields)
     found: dict[str, list[CurvePoint]] = {}
-    for run_id, *row in rows:
-        found.setdefault(run_id, []).append(CurvePoint(*row))
+    with connection.cursor() as cursor:
+        cursor.execute(_EVERY_POINT, {"runs": list(run_ids), "metric": metric})
+        for run_id, *row in cursor.fetchall():
+            found.setdefault(run_id, []).append(CurvePoint(*row))
     return found
 
 

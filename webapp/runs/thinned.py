@@ -15,19 +15,25 @@ _EFFECTIVE = """NOT EXISTS (
     SELECT 1 FROM runs_attempt AS a
     WHERE a.run_id = %(run)s AND a.number > p.attempt AND a.started_at IS NOT NULL
         AND (a.resumed_from_step IS NULL OR a.resumed_from_step < p.step))"""
-# Of each series the newest point, and its length as far as it matters.
+# Of each series the newest point, and its length as far as it matters. Without a later attempt nothing is superseded,
+# and an index alone can tell the length.
 _ENDS = f"""
-SELECT s.id, s.metric, newest.step, newest.value, few.count
+WITH later AS MATERIALIZED (
+    SELECT EXISTS (
+        SELECT 1 FROM runs_attempt WHERE run_id = %(run)s AND number > 1 AND started_at IS NOT NULL) AS is_there
+)
+SELECT s.id, s.metric, newest.step, newest.value, CASE WHEN (SELECT is_there FROM later) THEN (
+    SELECT count(*) FROM (
+        SELECT 1 FROM runs_point AS p WHERE p.series_id = s.id AND {_EFFECTIVE} LIMIT {MAX_POINTS + 1}) AS counted
+) ELSE (
+    SELECT count(*) FROM (
+        SELECT 1 FROM runs_point AS p WHERE p.series_id = s.id LIMIT {MAX_POINTS + 1}) AS counted
+) END
 FROM runs_series AS s
 JOIN LATERAL (
     SELECT p.step, p.value FROM runs_point AS p WHERE p.series_id = s.id AND {_EFFECTIVE}
     ORDER BY p.attempt DESC, p.seq DESC LIMIT 1
 ) AS newest ON true
-CROSS JOIN LATERAL (
-    SELECT count(*) FROM (
-        SELECT 1 FROM runs_point AS p WHERE p.series_id = s.id AND {_EFFECTIVE} LIMIT {MAX_POINTS + 1}
-    ) AS counted
-) AS few
 WHERE s.run_id = %(run)s AND s.metric = ANY(%(metrics)s)
 """  # nosec B608  # constants; values are parameters
 _CHOSEN = """

@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.webapp.pages.data import curve_records, mixture_records, record
+from webapp.curves import services
 from webapp.runs import ingest, launch
 from webapp.runs.models import Attempt, Run
 
@@ -102,6 +103,22 @@ def test_nothing_new_is_204_until_a_record_arrives(ada, make_run):
     newer = ada.get(f"/runs/{run.pk}/figure", {"since": since})
     assert newer.status_code == 200
     assert newer.json()["points"]["y"][-1] == 0.59
+
+
+def test_points_and_fit_come_one_after_the_other_and_say_so(ada, make_run):
+    run = make_run(10)
+    since = ada.get(f"/runs/{run.pk}/figure").json()["version"]
+    ingest.store_records(run, [record(11, 9.0, {"eval/pass_rate": 0.59})])
+
+    first = ada.get(f"/runs/{run.pk}/figure", {"since": since}).json()
+    page = ada.get(f"/runs/{run.pk}").content.decode()
+    services.refit(run.pk)
+    second = ada.get(f"/runs/{run.pk}/figure").json()
+
+    assert (first["waiting"], first["version"], first["fit"]["n"]) == (1, None, 10)
+    assert "1 newer evaluation is not in it yet" in page
+    assert (second["waiting"], second["fit"]["n"]) == (0, 11)
+    assert second["version"] == Run.objects.get(pk=run.pk).version
 
 
 @pytest.mark.parametrize(
@@ -205,4 +222,4 @@ def test_the_number_of_queries_does_not_grow_with_the_points(ada, make_run):
 
     assert (queries(f"/runs/{run.pk}"), queries(f"/runs/{run.pk}/figure")) == before
     assert before[0] <= 14
-    assert before[1] <= 7  # session, user, project, run, points, names of curves, alarms
+    assert before[1] <= 8  # session, user, project, run, points, names of curves, what is kept, alarms

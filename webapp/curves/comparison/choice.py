@@ -65,7 +65,8 @@ def _runs(project: Project, ids: list[str], revisions: list[tuple[str, int]]) ->
     wanted = Q(pk__in=ids)
     for slug, number in revisions:
         wanted |= Q(revision__recipe__slug=slug, revision__number=number)
-    return list(Run.objects.filter(wanted, project=project).select_related("revision__recipe"))
+    found = Run.objects.filter(wanted, project=project).select_related("revision__recipe")
+    return list(found.defer("revision__config", "revision__recipe__description"))  # kilobytes each
 
 
 def _revision(token: str) -> tuple[str, int] | None:

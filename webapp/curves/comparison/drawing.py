@@ -83,18 +83,25 @@ def _fit(entry: Entry, view: str, many: bool, until: float | None) -> Payload | 
         assert law is not None
         line = law["B"] * np.log10(grid)  # F = C**B
         return {"x": short(grid), "y": short(line), "lo": None, "hi": None, "solid_until": hi}
-    columns = entry.at(grid)
-    edges = [columns.value, columns.lo, columns.hi]
+    edges = _edges(entry, grid, many)
     if law is not None:
         edges = [transformed(view, grid, edge, law) for edge in edges]
-    known = bool(np.isfinite(edges[1]).all() and np.isfinite(edges[2]).all())
+    known = len(edges) == 3 and bool(np.isfinite(edges[1:]).all())
     return {
         "x": short(grid),
         "y": short(edges[0]),
-        "lo": short(edges[1]) if known and not many else None,
-        "hi": short(edges[2]) if known and not many else None,
+        "lo": short(edges[1]) if known else None,
+        "hi": short(edges[2]) if known else None,
         "solid_until": hi,
     }
+
+
+def _edges(entry: Entry, grid: np.ndarray, many: bool) -> list[np.ndarray]:
+    """The curve, and, where they are drawn, the edges of its band; one run's curve is its own."""
+    if many and len(entry.drawn_fits) == 1:
+        return [entry.drawn_fits[0].values(grid)]
+    columns = entry.at(grid)
+    return [columns.value] if many else [columns.value, columns.lo, columns.hi]
 
 
 def _published(reference: ReferenceFit, view: str) -> Payload | None:

@@ -141,7 +141,9 @@ def _own_group(
     efficiency = estimates.parameters(pinned, "B")
     shares = estimates.computes_to_share([each.fits for each in evidence])
     rates: list[Said] = _rates(evidence, budget, hours)
-    rows = [_own_row(*one) for one in zip(evidence, ceilings, efficiency, shares, rates, strict=True)]
+    behind = _run_rows(evidence)
+    columns = zip(evidence, ceilings, efficiency, shares, rates, behind, strict=True)
+    rows = [_own_row(*one) for one in columns]
     group = _group(task, model, "device-hours", rows)
     by_row = {id(row): each for row, each in zip(rows, evidence, strict=True)}
     return group | {"answer": group_answer(group["rows"], [by_row[id(row)].fits for row in group["rows"]])}
@@ -160,7 +162,12 @@ def _rates(evidence: list[Evidence], budget: float | None, hours: Callable | Non
 
 
 def _own_row(
-    evidence: Evidence, ceiling: Payload, efficiency: Said, share: Said | None, rate: Said
+    evidence: Evidence,
+    ceiling: Payload,
+    efficiency: Said,
+    share: Said | None,
+    rate: Said,
+    behind: list[Payload],
 ) -> Payload:
     first = evidence.runs[0]
     recipe = first.revision.recipe if first.revision else None
@@ -178,7 +185,7 @@ def _own_row(
         "seeds": facts.seeds,
         "identified_seeds": facts.pinned,
         "runs": [run.pk for run in evidence.runs],
-        "run_rows": [_run_row(*each) for each in zip(evidence.runs, evidence.fits, evidence.forecasts, strict=True)],
+        "run_rows": behind,
         "ceiling": ceiling,
         "A": ceiling["value"], "lo": ceiling["lo"], "hi": ceiling["hi"],
         "B": b[0], "B_lo": b[1], "B_hi": b[2], "B_text": amount_span(b, lambda v: f"{v:.2f}"),
@@ -190,13 +197,22 @@ def _own_row(
     }  # fmt: skip
 
 
-def _run_row(run: Run, fit: RunFit, forecast: Forecast | None) -> Payload:
+def _run_rows(evidence: Sequence[Evidence]) -> list[list[Payload]]:
+    """The runs behind each row; the ceilings of all of them are worked out in one go."""
+    ceilings = iter(estimates.ceilings([[fit] for each in evidence for fit in each.fits]))
+    return [
+        [_run_row(*one, next(ceilings)) for one in zip(each.runs, each.fits, each.forecasts, strict=True)]
+        for each in evidence
+    ]
+
+
+def _run_row(run: Run, fit: RunFit, forecast: Forecast | None, ceiling: Payload) -> Payload:
     """One run behind a row."""
     return {
         "id": run.pk,
         "label": label_of(run),
         "state": run.state,
-        "ceiling": estimates.ceilings([[fit]])[0],
+        "ceiling": ceiling,
         "n": fit.n,
         "r2": fit.r2,
         "window_text": f"{words.amount(fit.window[0])} to {words.amount(fit.window[1])} h",

@@ -16,6 +16,7 @@ from webapp.curves.fitting import CRASHED, Curve, Question, curve_of, fitted_poi
 from webapp.curves.parameters import parameter_rows
 from webapp.curves.run import chart_views
 from webapp.curves.run.chart_views import DEFAULT_VIEW
+from webapp.curves.run.kept import kept_or_made, points
 from webapp.curves.run.outliers import left_out
 from webapp.runs.models import Run, State
 from webapp.runs.selectors import part_of, pass_rates_of
@@ -38,24 +39,26 @@ def run_figure(
     robust: bool = False,
     view: str = DEFAULT_VIEW,
     goal: Goal = DEFAULT_GOAL,
+    may_wait: bool = False,
 ) -> Payload:
     """The payload for one question. A window without enough points gives a payload without a fit, and says why.
 
     `metric` is one of the run's pass rates, overall or of a part; one that it does not report is an empty curve.
     `view` is one of `chart_views.VIEWS`; `goal` is what the target cell asks for. A fit that crashes is logged, and
     the payload says so.
+
+    What is said of the whole curve is kept (`webapp.curves.run.kept`). With `may_wait` newer points may come beside the
+    fit of the others while a worker makes theirs: "waiting" says how many it does not know, and "version" is None, so
+    that whoever waits asks again.
     """
     axis, question = AXES[x], Question(x, cutoff, window_lo, level, metric, robust=robust)
     curve = curve_of(run, x, metric)
     names = pass_rates_of(run)
-    fit, problem = try_fit(curve, question)
-    try:
-        said = _said(run, curve, question, fit, problem, view, goal)
-    except Exception:
-        log.exception("what the fit of run %s says crashed: %s", run.pk, question)
-        said = _said(run, curve, question, None, CRASHED, view, goal)
+    make = lambda: _made(run, curve, question, view, goal)
+    is_whole = question == Question() and (view, goal) == (DEFAULT_VIEW, DEFAULT_GOAL)
+    said = {"waiting": 0} | (kept_or_made(run, curve, make, may_wait=may_wait) if is_whole else make())
     return {
-        "version": run.version,
+        "version": None if said["waiting"] else run.version,
         "state": run.state,
         "state_label": run.get_state_display(),
         "state_reason": run.state_reason,
@@ -72,6 +75,23 @@ def run_figure(
     }
 
 
+def keep_figure(run: Run, curve: Curve) -> None:
+    """Have what the run's page says of its whole curve ready for whoever opens it."""
+    kept_or_made(
+        run, curve, lambda: _made(run, curve, Question(), DEFAULT_VIEW, DEFAULT_GOAL), may_wait=False
+    )
+
+
+def _made(run: Run, curve: Curve, question: Question, view: str, goal: Goal) -> Payload:
+    """What the fit says, made now; a crash is logged and said."""
+    fit, problem = try_fit(curve, question)
+    try:
+        return _said(run, curve, question, fit, problem, view, goal)
+    except Exception:
+        log.exception("what the fit of run %s says crashed: %s", run.pk, question)
+        return _said(run, curve, question, None, CRASHED, view, goal)
+
+
 def _said(
     run: Run,
     curve: Curve,
@@ -85,7 +105,7 @@ def _said(
     axis, level, end_x = AXES[question.x], question.level, end_of_budget(run, curve)
     role = roles(curve, question, fit)
     return {
-        "points": points(curve, role),
+        "points": points(curve, role.tolist()),
         "fit": fit_payload(fit, question, curve, end_x) if fit else None,
         "view": chart_views.view_payload(view, fit, curve, question, axis, role, end_x),
         "ceiling": answers.ceiling_of(fit, level),
@@ -123,17 +143,6 @@ def roles(curve: Curve, question: Question, fit: "scaling.Fit | None") -> np.nda
     """[n] of the role that each point has in this fit: fitted, outlier, after the cutoff, or excluded before it."""
     role = np.where(curve.inside(question), "fitted", np.where(curve.after(question), "after", "excluded"))
     return np.where(outliers(curve, question, fit), "outlier", role)
-
-
-def points(curve: Curve, role: np.ndarray) -> Payload:
-    """All points with their roles."""
-    return {
-        "x": curve.x.tolist(),
-        "y": curve.y.tolist(),
-        "se": [None if np.isnan(v) else v for v in curve.se.tolist()],
-        "step": curve.step.tolist(),
-        "role": role.tolist(),
-    }
 
 
 def start(curve: Curve) -> Payload | None:

@@ -158,5 +158,7 @@ def csv_rows(predictions: Iterable[Prediction]) -> Iterable[list[Any]]:
 
 
 def of_run(project: Project, run: str) -> list[Prediction]:
-    """The newest predictions made of a run's curve. Three queries."""
+    """The newest predictions made of a run's curve. Four queries; one for a run without any, as most are."""
+    if not Prediction.objects.filter(project=project, run=run).exists():
+        return []
     return list(named(selectors.predictions_of(project, run=run))[:MOST_OF_RUN])

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from django.http import QueryDict
 from django.utils import timezone
 
+from webapp.alarms.models import Alarm
 from webapp.alarms.services import current_alarms
 from webapp.curves.axes import AXES
 from webapp.curves.fitting import Curve, Question, curve_of
@@ -54,6 +56,11 @@ class Asked:
     question: dict[str, Any]
     problems: list[BadQuestion]
 
+    @cached_property
+    def alarms(self) -> list[Alarm]:
+        """The run's alarms; read once a page."""
+        return current_alarms(self.run)
+
     @classmethod
     def of(cls, run: Run, query: QueryDict) -> "Asked":
         question, problems = forgiving(query)
@@ -78,8 +85,7 @@ def tab_context(tab: str, asked: Asked) -> Context:
 
 
 def _diagnostics(asked: Asked) -> Context:
-    alarms = current_alarms(asked.run)
-    panels = diagnostics.panels(asked.run, alarms)
+    panels = diagnostics.panels(asked.run, asked.alarms)
     return diagnostics_context(asked.run, panels, asked.query.get("panel", ""))
 
 

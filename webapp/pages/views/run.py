@@ -9,6 +9,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.accounts.permissions import Permission
+from webapp.alarms.models import Alarm
 from webapp.alarms.services import current_alarms
 from webapp.curves.answers import DEFAULT_GOAL
 from webapp.curves.axes import AXES
@@ -27,11 +28,12 @@ from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE, ENDED
 
 
-def page_figure(run: Run, question: dict[str, Any], *, may_launch: bool) -> dict[str, Any]:
+def page_figure(
+    run: Run, question: dict[str, Any], alarms: list[Alarm], *, may_launch: bool
+) -> dict[str, Any]:
     """The payload of `run_figure` with what only the page needs: the drawn whisker and what the reader may do now."""
-    payload = run_figure(run, **question)
+    payload = run_figure(run, **question, may_wait=True)
     payload["ceiling_svg"] = marks.labelled_whisker(payload["ceiling"])
-    alarms = current_alarms(run)
     payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
     payload["asked"] = asked_of(question)
@@ -81,7 +83,7 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
         context["lazy"] = True  # the page is there first; its script asks for the panel
     if not wants_fragment(request):
         context |= {
-            "figure": page_figure(run, asked.question, may_launch=may_launch(request)),
+            "figure": page_figure(run, asked.question, asked.alarms, may_launch=may_launch(request)),
             "axes": AXES,
             "predictions": [(one, status_of(one)) for one in of_run(run.project, run.pk)],
             "problems": [
@@ -98,7 +100,8 @@ def figure(request: HttpRequest, run_id: str) -> HttpResponse:
     if request.GET.get("since") == str(run.version):
         return HttpResponse(status=204)
     try:
-        return JsonResponse(page_figure(run, question_of(request.GET), may_launch=may_launch(request)))
+        question = question_of(request.GET)
+        return JsonResponse(page_figure(run, question, current_alarms(run), may_launch=may_launch(request)))
     except BadQuestion as error:
         body = {"error": {"code": "invalid_input", "message": str(error), "field": error.field}}
         return JsonResponse(body, status=400)
