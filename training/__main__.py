@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from training.errors import last_line
+from training.errors import telling_line
 from training.job_secrets import take_secrets
 from training.models import BASE_MODEL, default_home
 from training.recipe import RecipeError, apply_overrides, load_recipe
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         return options.command(options)
     except Exception as error:
         logging.getLogger("training").debug("", exc_info=True)
-        print(f"error: {last_line(error)}", file=sys.stderr, flush=True)
+        print(f"error: {telling_line(error)}", file=sys.stderr, flush=True)
         return 1
 
 

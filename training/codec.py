@@ -5,16 +5,20 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from training.chat import ChatTemplate
-from training.models import eos_token_ids
+from training.errors import first_line
+from training.models import ModelError, eos_token_ids
 from training.tasks.arithmetic import END_THINK
 
 
 class Codec:
-    """A model's tokenizer; with `chat_template`, prompts are put into the model's template."""
+    """A model's tokenizer; with `chat_template`, prompts are put into the model's template.
+
+    Raises ModelError where the folder's tokenizer.json cannot be used.
+    """
 
     def __init__(self, folder: Path, *, chat_template: bool = False) -> None:
         self._chat = ChatTemplate(folder) if chat_template else None
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer = _tokenizer(folder / "tokenizer.json")
         self.eos_ids = eos_token_ids(folder)
         self._end_think = self.encode(END_THINK)
 
@@ -38,3 +42,10 @@ class Codec:
         """Whether the tokens spell `</think>`."""
         width = len(self._end_think)
         return any(tokens[i : i + width] == self._end_think for i in range(len(tokens) - width + 1))
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise ModelError(f"{path} cannot be used: {first_line(error)}") from None

@@ -17,7 +17,7 @@ from training.cluster import cluster
 from training.codec import Codec
 from training.driver.controller import Controller, Outcome
 from training.engine_choice import EngineChoice, EngineMissing, settle
-from training.errors import last_line
+from training.errors import telling_line
 from training.flops import ModelShape
 from training.model_hub import fetch_model
 from training.model_identity import model_identity
@@ -47,6 +47,7 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     model_folder = _model_folder(recipe, home)
     if checkpoint:
         checkpoint.refuse_unless_made_with(model_identity(model_folder))
+    codec = _codec(recipe, model_folder)
     asked, (recipe, engine) = recipe, _settle_engine(recipe, model_folder, run_dir, resume)
     resumed_from = (checkpoint.step if checkpoint else 0) if resume else None
     device = f"{_device_words(recipe)}, {engine}"
@@ -63,9 +64,11 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
 
     try:
         check_verifiers(task, recipe)
-        outcome = asyncio.run(_run(recipe, run_dir, model_folder, task, reporter, checkpoint, conclude))
+        outcome = asyncio.run(
+            _run(recipe, run_dir, model_folder, codec, task, reporter, checkpoint, conclude)
+        )
     except BaseException as error:
-        reporter.finish("failed", last_line(error))
+        reporter.finish("failed", telling_line(error))
         raise
     finally:
         asyncio.run(cluster.disconnect())
@@ -76,6 +79,7 @@ async def _run(
     recipe: Recipe,
     run_dir: Path,
     model_folder: Path,
+    codec: Codec,
     task: Task,
     reporter: Reporter,
     checkpoint: Checkpoint | None,
@@ -94,7 +98,7 @@ async def _run(
         controller = Controller(
             recipe,
             task=task,
-            codec=Codec(model_folder, chat_template=recipe.rollout.chat_template),
+            codec=codec,
             generator=generator,
             trainer=trainer,
             reporter=reporter,
@@ -142,7 +146,7 @@ async def _save_model(
         log.warning(
             "the model of step %d was not saved to %s: %s; `python -m training export --run-dir %s --out FOLDER` "
             "makes it of the checkpoint",
-            *(checkpoint.step, out, last_line(error), run_dir),
+            *(checkpoint.step, out, telling_line(error), run_dir),
         )
 
 
@@ -156,6 +160,14 @@ def _model_folder(recipe: Recipe, home: Path) -> Path:
         raise RecipeError("model", str(error)) from None
     check_runnable(recipe, home)
     return folder
+
+
+def _codec(recipe: Recipe, model_folder: Path) -> Codec:
+    """Raises RecipeError."""
+    try:
+        return Codec(model_folder, chat_template=recipe.rollout.chat_template)
+    except models.ModelError as error:
+        raise RecipeError("model", str(error)) from None
 
 
 def _settle_engine(

@@ -5,6 +5,7 @@ import pytest
 
 from training.chat import ChatTemplate, ChatTemplateError
 from training.codec import Codec
+from training.models import ModelError
 from training.pretrain import EOS
 from training.tasks.arithmetic import make_prompt, solution
 
@@ -124,3 +125,10 @@ def test_template_is_confined(tmp_path: Path, template: str) -> None:
 
     with pytest.raises(ChatTemplateError, match="the chat template of .* fails"):
         ChatTemplate(tmp_path).render("x")
+
+
+def test_a_tokenizer_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+
+    with pytest.raises(ModelError, match=r"tokenizer\.json cannot be used: "):
+        Codec(tmp_path)

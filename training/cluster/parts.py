@@ -9,7 +9,7 @@ import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError, RayTaskError
 
 from training.cluster.placement import ClusterError
-from training.errors import last_line
+from training.errors import last_line, telling_line
 from training.rollouts import Completion, Request
 from training.trainer.batching import Batch
 
@@ -60,7 +60,7 @@ class Part:
         cause = error.cause if isinstance(error.cause, Exception) else None
         if cause is not None and self.is_single:
             return cause
-        named = ClusterError(f"{self}: {last_line(cause or error)}")
+        named = ClusterError(f"{self}: {telling_line(cause or error)}")
         named.__cause__ = cause
         return named
 
