@@ -42,7 +42,7 @@ def batch(attempt):
         "records": [
             {
                 "attempt": attempt, "seq": 0, "step": 4, "time": "2026-01-01T00:00:00Z",
-                "compute": {"device_hours": 0.1}, "metrics": {"train/reward": 0.5},
+                "compute": {"device_hours": 0.1, "flops": 1e15, "tokens": 1e5}, "metrics": {"train/reward": 0.5},
             }
         ]
     }  # fmt: skip

@@ -217,17 +217,22 @@ def test_any_markdown_makes_a_pdf_and_a_file(project, pieces):
 def test_the_cells_of_a_table_below_a_chart_are_not_filled_with_its_colours(version):
     pdf = Pdf(pdf_of(version, ["A draft."], timezone.now(), BASE))
 
-    inks, colour = set(), ""
-    for token in re.finditer(
-        rb"([\d.]+(?: [\d.]+ [\d.]+)?) (rg|g)\b|\bre (?:f|B)\b", b"\n".join(pdf.contents)
-    ):
+    assert _fills(b"\n".join(pdf.contents)) <= {"1", "1 1 1"} | _grounds()
+
+
+def _fills(content):
+    """The colours that rectangles are filled with; q and Q keep and restore the colour in force."""
+    found, colour, kept = set(), "", []
+    for token in re.finditer(rb"([\d.]+(?: [\d.]+ [\d.]+)?) (?:rg|g)\b|\bre (?:f|B)\b|\bq\b|\bQ\b", content):
         if token[1]:
             colour = token[1].decode()
+        elif token[0] == b"q":
+            kept.append(colour)
+        elif token[0] == b"Q":
+            colour = kept.pop()
         else:
-            inks.add(colour)
-
-    white = {"1", "1 1 1"}
-    assert inks and inks <= white | _grounds(), inks
+            found.add(colour)
+    return found
 
 
 def _grounds():
