@@ -12,7 +12,9 @@ from webapp.alerts.selectors import unread_count
 from webapp.pages.access import chosen_project, granted, granted_here, projects_of
 from webapp.predictions.selectors import awaiting_review
 from webapp.recipes.models import Recipe
+from webapp.runs.filtering import SHOWN
 from webapp.runs.models import Run
+from webapp.studies.models import Study
 
 # url name, title, the url names that belong to it
 PAGES = (
@@ -81,9 +83,13 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
 
 
 def counts_of(project: Project, reader: Any) -> dict[str, int | None]:
-    """Url name of a page -> how many stand behind it; of predictions, how many wait for the reader. One query."""
+    """Url name of a page -> how many it lists, which nothing archived is; of predictions, how many wait for the reader.
+
+    One query.
+    """
     rows: dict[str, QuerySet[Any]] = {
-        "runs": Run.objects.filter(project=project),
+        "runs": Run.objects.filter(SHOWN, project=project),
+        "studies": Study.objects.filter(project=project, archived_at=None),
         "recipes": Recipe.objects.filter(project=project),
         "predictions": awaiting_review(reader, project),
     }
@@ -93,7 +99,8 @@ def counts_of(project: Project, reader: Any) -> dict[str, int | None]:
     }
     numbers = Project.objects.filter(pk=project.pk).values_list(*counted.values()).get()
     found = dict(zip(counted, numbers, strict=True))
-    return {"runs": found["runs"] or 0, "recipes": found["recipes"] or 0, "predictions": found["predictions"]}
+    always = {name: found[name] or 0 for name in ("runs", "studies", "recipes")}
+    return {**always, "predictions": found["predictions"]}
 
 
 def may_of(request: HttpRequest) -> dict[str, bool]:
