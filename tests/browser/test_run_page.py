@@ -83,7 +83,7 @@ def test_one_evaluation_before_the_first_update_is_drawn(page, make_run):
 
     expect(page.locator(POINTS)).to_have_count(1)
     assert roles(page) == {"excluded": 0, "fitted": 0, "after": 0, "start": 1}
-    assert page.locator("#chart .xtick").all_inner_texts() == ["0"]
+    assert page.locator("#chart .xtick").all_text_contents() == ["0"]
     look(page, "run-one-evaluation")
 
 
