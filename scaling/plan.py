@@ -203,12 +203,17 @@ def which_to_continue(
         _candidate(name, fit, budget[name], float(p), level)
         for (name, fit), p in zip(usable.items(), best, strict=True)
     ]
-    return Choice(tuple(sorted(found, key=lambda one: -one.best)), excluded, level)
+    return Choice(tuple(sorted(found, key=_likeliest_first)), excluded, level)
 
 
 def after(fits: Mapping[str, Fit], more: float) -> dict[str, float]:
     """Total compute of each once `more` has been added to what its fit has seen."""
     return {name: fit.window[1] + more for name, fit in fits.items()}
+
+
+def _likeliest_first(one: Candidate) -> tuple[float, float]:
+    """By the chance to be best, where draws can tell chances apart (to 1 %); else by what is expected."""
+    return -round(one.best, 2), -one.value
 
 
 def _candidate(name: str, fit: Fit, budget: float, best: float, level: float) -> Candidate:

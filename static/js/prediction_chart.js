@@ -1,7 +1,8 @@
 // A prediction's chart as Plotly traces and layout: the frozen curve, what was known, what came since, the claim, its
 // outcomes, and the numbers of the comments. Every number comes from the server's payload.
-import { CONFIG, band, baseLayout, keepTicks, line, marker, windowShape } from "./chart.js";
-import { amount, colours, faded } from "./format.js";
+import { CONFIG, band, baseLayout, keepTicks, line, pointTrace, startTrace, windowShape } from "./chart.js";
+import { colours, faded } from "./format.js";
+import { addResiduals } from "./residuals.js";
 
 const NARROW = 480;
 const NAMES = { excluded: "known when frozen, not fitted", fitted: "known when frozen", after: "came since" };
@@ -18,7 +19,7 @@ export function predictionChart(payload, colour, scale, narrow, look = "whole") 
   const traces = [];
   if (payload.rival?.solid) traces.push(...rivalTraces(payload.rival, colour));
   if (payload.fit?.solid) traces.push(...fitTraces(payload.fit, colour));
-  for (const role of ["excluded", "fitted", "after"]) traces.push(pointTrace(payload, role, colour));
+  for (const role of ["excluded", "fitted", "after"]) traces.push(pointTrace(payload, role, colour, NAMES[role]));
   if (payload.start && scale === "linear") traces.push(startTrace(payload.start, colour));
   if (payload.claim && payload.claim.value !== null) traces.push(claimTrace(payload, colour));
   if (payload.outcomes.some((one) => one.actual !== null)) traces.push(outcomeTrace(payload, colour));
@@ -26,7 +27,10 @@ export function predictionChart(payload, colour, scale, narrow, look = "whole") 
   layout.uirevision = `${scale} ${look}`;
   layout.shapes = shapes(payload, colour);
   layout.annotations = [...claimWords(payload, colour, narrow, scale), ...numbers(payload, colour, scale)];
-  if (payload.residuals) addResiduals(payload, traces, layout, colour);
+  if (payload.residuals) {
+    const said = { title: "evaluation minus frozen curve", against: "the frozen curve", unit: payload.x.short };
+    addResiduals({ traces, layout }, payload.residuals, said, colour);
+  }
   return { traces, layout };
 }
 
@@ -44,28 +48,6 @@ function rivalTraces(rival, colour) {
     { ...line(rival.solid.x, rival.solid.y, colour.c3), name: rival.label },
     { ...line(rival.dashed.x, rival.dashed.y, colour.c3, "6px,5px"), name: `${rival.label}, beyond` },
   ];
-}
-
-function pointTrace({ points, x }, role, colour) {
-  const chosen = points.role.flatMap((each, index) => (each === role ? [index] : []));
-  const pick = (values) => chosen.map((index) => values[index]);
-  const words = chosen.map((index) => {
-    const se = points.se[index];
-    const error = se === null ? "" : ` ± ${se.toFixed(3)}`;
-    return `<b>${points.y[index].toFixed(3)}</b>${error}<br>${amount(points.x[index])} ${x.short}, step ${points.step[index]}<br>${NAMES[role]}`;
-  });
-  return {
-    name: role, x: pick(points.x), y: pick(points.y), mode: "markers", marker: marker(role, colour), cliponaxis: false,
-    text: words, hovertemplate: "%{text}<extra></extra>", customdata: chosen,
-  };
-}
-
-function startTrace(start, colour) {
-  return {
-    name: "start", x: [0], y: [start.y], mode: "markers", cliponaxis: false,
-    marker: { ...marker("excluded", colour), symbol: "square" },
-    hovertemplate: `<b>${start.y.toFixed(3)}</b><br>before the first update<extra></extra>`,
-  };
 }
 
 /** The whisker of the claim, at its target. */
@@ -152,28 +134,4 @@ function numbers({ anchors }, colour, scale) {
     bordercolor: resolved ? colour.line : colour.accent, bgcolor: colour.card,
     font: { size: 11, color: resolved ? colour["ink-3"] : colour.accent },
   }));
-}
-
-/** A strip below the chart: evaluations minus the frozen curve, with the band around zero. */
-function addResiduals({ residuals, x }, traces, layout, colour) {
-  const axes = { yaxis: "y2" };
-  traces.push(...band(residuals.x, residuals.lo, residuals.hi, faded(colour.c1, 0.14), axes));
-  for (const role of ["fitted", "after"]) {
-    const chosen = residuals.role.flatMap((each, index) => (each === role ? [index] : []));
-    traces.push({
-      ...axes, name: `residuals ${role}`, x: chosen.map((i) => residuals.x[i]), y: chosen.map((i) => residuals.y[i]), mode: "markers",
-      marker: { ...marker(role, colour), size: 5 }, text: chosen.map((i) => `${amount(residuals.x[i])} ${x.short}`),
-      hovertemplate: "%{y:+.3f} against the frozen curve, at %{text}<extra></extra>",
-    });
-  }
-  layout.yaxis.domain = [0.3, 1];
-  layout.yaxis2 = {
-    domain: [0, 0.2], anchor: "x", gridcolor: colour.line, nticks: 4, tickformat: "+.2f",
-    zeroline: true, zerolinecolor: colour["ink-3"], zerolinewidth: 1,
-  };
-  layout.xaxis.anchor = "y2";
-  layout.annotations.push({
-    xref: "x domain", x: 0, xanchor: "left", yref: "y2 domain", y: 1, yanchor: "bottom", showarrow: false,
-    text: "evaluation minus frozen curve", font: { color: colour["ink-3"], size: 11 },
-  });
 }

@@ -1,7 +1,8 @@
 // The run page: draws the payload, keeps it fresh, and asks again when the question (axis, view, window) changes.
-import { CONFIG, keepTicks, runChart } from "./chart.js";
+import { CONFIG, keepTicks } from "./chart.js";
 import { amount, colours } from "./format.js";
 import { fetchJson, keepAsking } from "./live.js";
+import { runChart } from "./run_chart.js";
 import { followPanel } from "./run_panel.js";
 import { gainChart, slopeChart } from "./views.js";
 import { fittedWindow } from "./window.js";

@@ -11,6 +11,8 @@ let lastTicked = null;
 const boxes = () => [...document.querySelectorAll("input[name=run][form=bulk-form]")];
 const table = () => document.getElementById("table");
 const total = () => Number(table()?.dataset.total ?? 0);
+const counted = (number) => number.toLocaleString("en");
+const most = () => ("more" in (table()?.dataset ?? {}) ? `more than ${counted(total() - 1)}` : `all ${counted(total())}`); // beyond it nobody counts
 
 function show() {
   const here = boxes();
@@ -26,14 +28,14 @@ function show() {
 
 function words(count, shown) {
   if (!count) return document.getElementById("ticked").dataset.none;
-  if (everything) return `All ${count} that match`;
-  return count > shown ? `${count} ticked, ${count - shown} of them not shown` : `${count} ticked`;
+  if (everything) return `Chosen: ${most()} that match`;
+  return count > shown ? `${counted(count)} ticked, ${counted(count - shown)} of them not shown` : `${counted(count)} ticked`;
 }
 
 function offerAll(here, shown) {
   const all = document.getElementById("tick-all");
   all.hidden = everything || !shown || shown < here.length || total() <= here.length;
-  all.textContent = `Choose all ${total()} that match`;
+  all.textContent = `Choose ${most()} that match`;
   document.getElementById("tick-none").hidden = !everything && !ticked.size;
   const page = document.getElementById("tick-page");
   if (!page) return;

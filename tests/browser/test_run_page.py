@@ -97,6 +97,18 @@ def test_the_first_evaluation_replaces_the_empty_state(page, make_run):
     expect(page.locator("#state")).to_have_text("running, attempt 1")
 
 
+def test_one_evaluation_before_the_first_update_is_drawn(page, make_run):
+    run = make_run(0)
+    ingest.store_records(run, [record(0, 0.0, {"eval/pass_rate": 0.31})])
+
+    open_run(page, run)
+
+    expect(page.locator(POINTS)).to_have_count(1)
+    assert roles(page) == {"excluded": 0, "fitted": 0, "after": 0, "start": 1}
+    assert page.locator("#chart .xtick").all_text_contents() == ["0"]
+    look(page, "run-one-evaluation")
+
+
 def test_the_cutoff_is_moved_by_keyboard_and_the_rest_is_predicted(page, make_run):
     run = make_run(30)
     open_run(page, run)

@@ -1,6 +1,9 @@
 """The runs list in a real browser: filter, columns, order, saved views, actions on many, keyboard only."""
 
+import csv
+import io
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -184,3 +187,18 @@ def test_empty_and_narrow(new_page, user, make_run):
     page.get_by_role("button", name="How to filter").click()
     expect(page.locator("#filter-help")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_what_the_list_shows_is_saved_as_a_file(page, forty):
+    page.goto("/runs?view=all")
+    page.get_by_label("Filter").fill("state:succeeded")
+    expect(page.locator("table.runs tbody tr")).to_have_count(2)
+
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV", exact=True).click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
+
+    assert re.fullmatch(r"runs-default-\d{4}-\d\d-\d\d\.csv", download.value.suggested_filename)
+    assert [row["name"] for row in rows] == names(page)
+    shown = page.locator("table.runs tbody tr").first.locator("td.num strong").inner_text()
+    assert f"{float(rows[0]['ceiling']):.{len(shown) - 2}f}" == shown

@@ -134,3 +134,24 @@ def test_the_planner_answers_what_is_asked(page, make_run):
     expect(page.locator("tr.kept")).to_have_count(1, timeout=30_000)
     page.locator("tr.kept a").first.click()
     page.wait_for_url("**/runs/*")
+
+
+def test_a_study_is_renamed_and_archived_from_its_page(page, user, project, model_folder):
+    study = make_study(user, project)
+    page.goto(f"/studies/{study.pk}")
+
+    page.get_by_role("button", name="Rename", exact=True).click()
+    page.get_by_label("Name", exact=True).fill("Which loss")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Which loss", level=1)).to_be_visible()
+    page.get_by_role("button", name="Archive", exact=True).click()
+    look(page, "study-archive")
+    page.get_by_role("dialog").get_by_role("button", name="Archive").click()
+    expect(page.get_by_role("heading", name="Every study is archived")).to_be_visible()
+    page.get_by_role("link", name="1 archived study").click()
+    page.get_by_role("link", name="Which loss").click()
+    expect(page.get_by_text("This study is archived")).to_be_visible()
+    look(page, "study-archived")
+    page.get_by_role("button", name="Take out of the archive").click()
+
+    expect(page.get_by_text("This study is archived")).to_have_count(0)

@@ -152,6 +152,20 @@ def test_equal_recipes_share_the_probability() -> None:
     assert [c.best for c in choice.candidates] == pytest.approx([0.25] * 4, abs=0.03)
 
 
+def test_of_those_that_cannot_win_the_higher_goes_first() -> None:
+    fits = {
+        "best": fitted(a=0.8),
+        "worst": fitted(a=0.3, seed=1),
+        "third": fitted(a=0.5, seed=2),
+        "second": fitted(seed=3),
+    }
+
+    choice = which_to_continue(fits, 4000.0)
+
+    assert [c.name for c in choice.candidates] == ["best", "second", "third", "worst"]
+    assert [round(c.best, 2) for c in choice.candidates] == [1.0, 0.0, 0.0, 0.0]
+
+
 def test_each_may_have_its_own_budget() -> None:
     fits = {"a": fitted(), "b": fitted(seed=1)}
 

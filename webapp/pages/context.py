@@ -13,7 +13,9 @@ from webapp.pages.access import chosen_project, granted, granted_here, projects_
 from webapp.predictions.models import ReviewRequest
 from webapp.predictions.selectors import awaiting_review
 from webapp.recipes.models import Recipe
+from webapp.runs.filtering import SHOWN
 from webapp.runs.models import Run
+from webapp.studies.models import Study
 
 # url name, title, the url names that belong to it
 PAGES = (
@@ -82,12 +84,13 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
 
 
 def counts_of(project: Project, reader: Any) -> dict[str, int | None]:
-    """Url name of a page -> how many stand behind it; of predictions, how many wait for the reader.
+    """Url name of a page -> how many it lists, which nothing archived is; of predictions, how many wait for the reader.
 
     One query, and one more for whoever was ever asked for a verdict: what still waits takes long to ask.
     """
     rows: dict[str, QuerySet[Any]] = {
-        "runs": Run.objects.filter(project=project),
+        "runs": Run.objects.filter(SHOWN, project=project),
+        "studies": Study.objects.filter(project=project, archived_at=None),
         "recipes": Recipe.objects.filter(project=project),
     }
     counted = [

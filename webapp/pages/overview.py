@@ -105,7 +105,7 @@ def raised(rows: Sequence[Row]) -> list[Raised]:
 def why(run: Run) -> str:
     """Why a run waits, by its state and what worker and Ray have said."""
     if run.state_reason:
-        return run.state_reason
+        return run.state_reason if run.state_reason.endswith((".", "!", "?")) else f"{run.state_reason}."
     return {
         State.QUEUED: "Waits for a worker to take it.",
         State.SUBMITTING: "Is being handed to Ray.",

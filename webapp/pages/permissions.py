@@ -37,6 +37,8 @@ NEEDS: dict[str, Need] = {
     "overview": Need(VIEW),
     "runs": Need(VIEW),
     "runs-complete": Need(VIEW),
+    "runs-csv": Need(VIEW),
+    "runs-json": Need(VIEW),
     "runs-bulk": Need(VIEW, CONTRIBUTE),  # stopping and archiving ask for more: `webapp.runs.bulk`
     "runs-save-view": Need(write=VIEW),  # one's own; sharing it asks for more: `webapp.savedviews.services`
     "runs-change-view": Need(write=VIEW),
@@ -66,6 +68,8 @@ NEEDS: dict[str, Need] = {
     "study-remove-run": Need(write=CONTRIBUTE),
     "study-seeds": Need(write=LAUNCH),
     "study-stop": Need(write=LAUNCH),
+    "study-rename": Need(write=CONTRIBUTE),
+    "study-archive": Need(write=LAUNCH),
     "planner": Need(VIEW),
     "predictions": Need(VIEW),
     "predictions-csv": Need(VIEW),

@@ -37,6 +37,8 @@ from webapp.pages.views import (
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("runs", runs.runs, name="runs"),
+    path("runs.csv", runs.download, {"form": "csv"}, name="runs-csv"),
+    path("runs.json", runs.download, {"form": "json"}, name="runs-json"),
     path("runs/complete", run_list.complete, name="runs-complete"),
     path("runs/bulk", run_list.act, name="runs-bulk"),
     path("runs/views", run_list.save_view, name="runs-save-view"),
@@ -67,6 +69,8 @@ urlpatterns = [
     path("studies/<slug:study_id>/runs/<slug:run_id>/remove", studies.remove_run, name="study-remove-run"),
     path("studies/<slug:study_id>/seeds", studies.launch_seeds, name="study-seeds"),
     path("studies/<slug:study_id>/stop", studies.stop, name="study-stop"),
+    path("studies/<slug:study_id>/rename", studies.rename, name="study-rename"),
+    path("studies/<slug:study_id>/archive", studies.archive, name="study-archive"),
     path("predictions", predictions.predictions, name="predictions"),
     path("predictions.csv", predictions.predictions_csv, name="predictions-csv"),
     path("predictions/new", new_prediction.new_prediction, name="new-prediction"),

@@ -1,12 +1,12 @@
 """What a share shows: the question that the page's address asks, checked once and stored as JSON."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from django.http import QueryDict
 
 from webapp.accounts.models import Project
+from webapp.amounts import NoAmount, amount_in
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.models import ReferenceFit
 from webapp.errors import InvalidInput, NotFound
@@ -64,16 +64,11 @@ def _prediction(project: Project, query: QueryDict) -> Question:
 
 
 def _amount(query: Mapping[str, str], field: str) -> float | None:
-    text = query.get(field, "")
-    if not text:
-        return None
+    text = query.get(field, "").strip()
     try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value <= 0:
-        raise InvalidInput(field, f"{field} must be a number above 0.")
-    return value
+        return amount_in(text) if text else None
+    except NoAmount:
+        raise InvalidInput(field, f"{field} must be a number above 0.") from None
 
 
 def _comparison(project: Project, query: QueryDict) -> Question:

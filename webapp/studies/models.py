@@ -32,6 +32,7 @@ class Study(models.Model):
     body_digest = models.CharField(max_length=64, blank=True)  # of the request that made it
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    archived_at = models.DateTimeField(null=True)  # hidden from lists; its runs are as they were
 
     class Meta:
         constraints = [

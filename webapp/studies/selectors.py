@@ -67,12 +67,20 @@ class Progress:
         return self.succeeded + self.stopped
 
 
-def studies_of(project: Project) -> QuerySet[Study]:
-    """The project's studies, newest first, with base recipe, author, and counts of runs by state."""
+def studies_of(project: Project, *, archived: bool = False) -> QuerySet[Study]:
+    """The project's studies, newest first, with base recipe, author, and counts of runs by state; or the archived."""
+    return _counted(Study.objects.filter(project=project, archived_at__isnull=not archived))
+
+
+def archived_count(project: Project) -> int:
+    """How many studies the list hides."""
+    return Study.objects.filter(project=project, archived_at__isnull=False).count()
+
+
+def _counted(studies: QuerySet[Study]) -> QuerySet[Study]:
     states = "members__run__state"
     return (
-        Study.objects.filter(project=project)
-        .select_related("base__recipe", "created_by")
+        studies.select_related("base__recipe", "created_by")
         .annotate(
             run_count=Count("members"),
             running_count=Count("members", filter=Q(**{f"{states}__in": [State.RUNNING, State.STOPPING]})),
@@ -87,7 +95,7 @@ def studies_of(project: Project) -> QuerySet[Study]:
 
 def study_by_id(project: Project, study_id: str) -> Study:
     """A study of this project. Raises NotFound, also for one of another project."""
-    found = studies_of(project).filter(pk=study_id.replace("\0", "")).first()
+    found = _counted(Study.objects.filter(project=project, pk=study_id.replace("\0", ""))).first()
     if found is None:
         raise NotFound(f"There is no study {study_id}.")
     return found

@@ -62,7 +62,7 @@ def create_study_once(
     digest = _digest(name, kind, asked)
     if (known := _known(project, _checked_key(idempotency_key), digest)) is not None:
         return Created(known, created=False)
-    title = _checked_name(name)
+    title = checked_name(name)
     if kind not in Kind.values:
         raise InvalidInput("kind", f"kind must be one of {', '.join(Kind.values)}.")
     planned = plan(project, asked)
@@ -101,12 +101,13 @@ def _store(
     )
     for position, variant in enumerate(planned.variants):
         _store_arm(study, position, variant, planned, user)
-    _record("study.created", study, user)
+    record_change("study.created", study, user)
     launch_seeds(study, asked.seeds, user=user)
     return study
 
 
-def _record(verb: str, study: Study, user: User | None, **detail: Any) -> None:
+def record_change(verb: str, study: Study, user: User | None, **detail: Any) -> None:
+    """Note in the audit log what a person did to a study."""
     record(verb, actor=user, project=study.project, kind="study", key=study.pk, name=study.name, **detail)
 
 
@@ -208,13 +209,15 @@ def _slug(text: str) -> str:
 def launch_seeds(study: Study, seeds: Sequence[int], *, user: User | None) -> int:
     """Launch every variant with each of these seeds; what was launched before is left alone. Returns how many are new.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, and InvalidInput (field seeds, and those of a
-    launch).
+    A person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput (field seeds, and those of a launch),
+    and Conflict where the study is archived.
     """
     if user is not None:
         require(user, study.project, Permission.LAUNCH)
     check_seeds(seeds)
     study = Study.objects.select_for_update().select_related("project").get(pk=study.pk)
+    if study.archived_at is not None:
+        raise Conflict("This study is archived: take it out of the archive first.")
     arms = [arm for arm in study.arms.select_related("revision__recipe") if arm.revision and not arm.by_hand]
     new_seeds = [seed for seed in seeds if seed not in study.seeds]
     if len(arms) * len(new_seeds) + study.members.count() > MAX_RUNS:
@@ -226,7 +229,7 @@ def launch_seeds(study: Study, seeds: Sequence[int], *, user: User | None) -> in
         Study.objects.filter(pk=study.pk).update(
             seeds=sorted([*study.seeds, *new_seeds]), version=F("version") + 1
         )
-        _record("study.seeds_launched", study, user, seeds=new_seeds)
+        record_change("study.seeds_launched", study, user, seeds=new_seeds)
     return len(arms) * len(new_seeds)
 
 
@@ -263,7 +266,7 @@ def add_run(study: Study, run: Run, *, user: User | None = None, position: int |
     arm = _arm_for(study, run, position)
     StudyRun.objects.create(study=study, run=run, arm=arm)
     _bump(study)
-    _record("study.run_added", study, user, run=run.pk)
+    record_change("study.run_added", study, user, run=run.pk)
     return arm
 
 
@@ -298,7 +301,7 @@ def remove_run(study: Study, run: Run, *, user: User | None = None) -> None:
     Arm.objects.filter(study=study, by_hand=True, members=None).delete()
     if gone:
         _bump(study)
-        _record("study.run_removed", study, user, run=run.pk)
+        record_change("study.run_removed", study, user, run=run.pk)
 
 
 @transaction.atomic
@@ -317,7 +320,7 @@ def stop_all(study: Study, *, user: User | None) -> int:
             continue
         stopped += 1
     if stopped:
-        _record("study.stopped", study, user, runs=stopped)
+        record_change("study.stopped", study, user, runs=stopped)
     return stopped
 
 
@@ -346,7 +349,8 @@ def _known(project: Project, key: str | None, digest: str) -> Study | None:
     return used
 
 
-def _checked_name(name: str) -> str:
+def checked_name(name: str) -> str:
+    """The name without blanks around it. Raises InvalidInput (field name)."""
     text = name.strip()
     if not 1 <= len(text) <= MAX_NAME or not text.isprintable():
         raise InvalidInput("name", f"name must have 1 to {MAX_NAME} printable characters.")

@@ -19,6 +19,7 @@ from webapp.savedviews.models import SavedView
 from webapp.secrets import services as secrets
 from webapp.shares import services as shares
 from webapp.shares.models import Share
+from webapp.studies import keeping
 from webapp.studies import services as studies
 from webapp.studies.models import Study
 from webapp.studies.planning import Asked
@@ -261,6 +262,21 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             "study.run_removed",
         )
     ],
+    "webapp.studies.keeping.rename_study": [
+        (lambda w: keeping.rename_study(w.study, "New", was="A study", user=w.user), "study.renamed")
+    ],
+    "webapp.studies.keeping.archive_study": [
+        (lambda w: keeping.archive_study(w.study, user=w.user), "study.archived")
+    ],
+    "webapp.studies.keeping.unarchive_study": [
+        (
+            lambda w: (
+                keeping.archive_study(study := w.study, user=w.user)
+                and keeping.unarchive_study(study, user=w.user)
+            ),
+            "study.unarchived",
+        )
+    ],
     "webapp.studies.services.stop_all": [(lambda w: _stopped_study(w)(), "study.stopped")],
     "webapp.shares.services.create_share": [(lambda w: w.share, "share.made")],
     "webapp.shares.services.revoke_share": [
@@ -326,7 +342,8 @@ SILENT = {
         "sentence": "reads",
         "report_of": "reads",
     },
-    "webapp.studies.services": {},
+    "webapp.studies.keeping": {},
+    "webapp.studies.services": {"checked_name": "reads", "record_change": "tells of the others"},
     "webapp.shares.services": {"note_visit": "a visit changes nothing that anybody made"},
     "webapp.savedviews.services": {
         "overwrite_view": "a person's own list of runs",

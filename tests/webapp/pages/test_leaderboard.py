@@ -69,11 +69,20 @@ def test_csv_has_the_rows_of_the_page(ada, make_run):
     response = ada.get("/leaderboard.csv", {"published": "1"})
 
     rows = list(csv.DictReader(io.StringIO(response.content.decode())))
-    assert response["Content-Type"] == "text/csv"
+    assert response["Content-Type"].startswith("text/csv")
     own = next(row for row in rows if row["published"] == "False")
     assert own["recipe"] == "ScaleRL (tiny)"
     assert float(own["lo"]) < float(own["A"]) < float(own["hi"])
     assert {row["A"] for row in rows if row["recipe"] == "ScaleRL"} == {"0.61"}
+
+
+def test_no_name_of_a_recipe_becomes_a_formula(ada, make_run, project):
+    make_run(a=0.6)
+    project.recipes.filter(slug="tiny-scalerl").update(name="=cmd|' /C calc'!A0")
+
+    rows = list(csv.DictReader(io.StringIO(ada.get("/leaderboard.csv").content.decode())))
+
+    assert rows[0]["recipe"] == "'=cmd|' /C calc'!A0"
 
 
 def test_tie_bars_of_neighbouring_groups_differ_and_who_is_alone_has_none():

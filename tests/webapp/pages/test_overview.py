@@ -110,10 +110,14 @@ def test_what_waits_says_why(ada, make_run):
     loading = make_run(0, seed=2, name="loading")
     Run.objects.filter(pk=loading.pk).update(state="starting")
 
+    big = make_run(0, seed=3, name="big")
+    Run.objects.filter(pk=big.pk).update(state_reason="waits for 8 GPUs")
+
     page = ada.get("/").content.decode()
 
     for words in (
         "Waits for a worker to take it.",
+        "waits for 8 GPUs. Launched",
         "will be tried again: no Ray.",
         "loads, or waits for a place",
     ):

@@ -1,11 +1,13 @@
 """What every page has: the policy for its content, word of a session that ended, the search of the palette."""
 
+import re
 import time
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.urls import get_resolver
+from django.utils import timezone
 
 from webapp import tokens
 from webapp.accounts.services import create_project, set_role
@@ -54,6 +56,17 @@ def test_a_person_is_sent_to_the_sign_in_page(client, db):
 
 def test_a_sign_of_life_is_empty(ada):
     assert ada.get("/alive").status_code == 204
+
+
+def test_the_navigation_counts_what_the_lists_show(ada, make_run, project):
+    make_run(0)
+    Run.objects.filter(pk=make_run(0).pk).update(archived_at=timezone.now(), state="failed")
+
+    page = ada.get("/runs").content.decode()
+
+    assert re.search(r'href="/runs"[^>]*>Runs<span class="n">1</span>', page)
+    assert re.search(r'href="/studies"[^>]*>Studies<span class="n">0</span>', page)
+    assert ">1 run<" in page
 
 
 def found(ada, text=""):

@@ -78,7 +78,6 @@ def test_the_preview_shows_each_run_with_its_difference_and_the_cost(ada, study_
         ({"settings": "optimizer.lr = -1"}, "optimizer.lr"),
         ({"seeds": "a"}, "no whole number"),
         ({"budget_hours": "x"}, "number"),
-        ({"change": [], "settings": ""}, "at least one change"),
     ],
 )
 def test_the_preview_says_what_is_wrong(ada, study_form, change, words):
@@ -242,3 +241,42 @@ def test_what_was_computed_for_a_version_is_not_computed_again(ada, finished, dj
     ada.post(f"/studies/{finished.pk}/runs/{other.pk}/remove")
     assert "5 of 5 runs done" in ada.get(f"/studies/{finished.pk}/state").json()["html"]["progress"]
     assert f"/runs/{other.pk}" not in ada.get(f"/studies/{finished.pk}/state").json()["html"]["results"]
+
+
+def test_a_study_is_renamed_from_its_page(ada, finished):  # noqa: F811
+    page = ada.get(f"/studies/{finished.pk}").content.decode()
+    assert f'action="/studies/{finished.pk}/rename"' in page
+
+    ada.post(f"/studies/{finished.pk}/rename", {"name": "Which loss", "was": finished.name})
+    late = ada.post(f"/studies/{finished.pk}/rename", {"name": "Too late", "was": finished.name}, follow=True)
+
+    assert Study.objects.get(pk=finished.pk).name == "Which loss"
+    assert "Somebody renamed this study to “Which loss” meanwhile." in late.content.decode()
+
+
+def test_an_archived_study_leaves_the_list_and_comes_back(ada, finished):  # noqa: F811
+    page = ada.post(f"/studies/{finished.pk}/archive", follow=True).content.decode()
+    assert "Every study is archived" in page
+    assert f"/studies/{finished.pk}" not in page
+    assert f"/studies/{finished.pk}" in ada.get("/studies?archived=1").content.decode()
+    shown = ada.get(f"/studies/{finished.pk}").content.decode()
+    assert "This study is archived" in shown
+    assert "seeds-title" not in shown
+
+    ada.post(f"/studies/{finished.pk}/archive", {"do": "unarchive"})
+
+    assert f"/studies/{finished.pk}" in ada.get("/studies").content.decode()
+    assert "No archived study" in ada.get("/studies?archived=1").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "awaited"),
+    [("axis", "Give the values of the axis"), ("leave_one_out", "Give at least one choice to take back")],
+)
+def test_a_form_that_nobody_has_filled_in_is_not_told_off(ada, study_form, kind, awaited):
+    form = study_form | {"kind": kind, "axis": "batch", "values": "", "settings": "", "change": []}
+
+    page = ada.get("/studies/new/preview", form).content.decode()
+
+    assert awaited in page
+    assert 'role="alert"' not in page

@@ -164,30 +164,32 @@ def _reach_sentence(row: Payload, target: float) -> str:
 
 
 def at_budget(candidates: Sequence[Candidate], budget: float) -> list[Payload]:
-    """Expected pass rate of each recipe once each has had `budget` device-hours, the likeliest best first."""
+    """Expected pass rate of each recipe once each has had `budget` device-hours, the likeliest best first.
+
+    Of those whose chances draws cannot tell apart, the one expected to be higher.
+    """
     chances = best_chances(candidates, budget)
     rows = []
     for candidate, best in zip(candidates, chances, strict=True):
         value, lo, hi = expected(candidate, budget)
         known = candidate.identified or budget <= candidate.seen
         interval = (lo, hi)
-        rows.append(
-            candidate.as_payload()
-            | {
-                "value": value if known else None,
-                "lo": lo,
-                "hi": hi,
-                "known": known,
-                "best": best,
-                "best_text": share_text(best),
-                "text": words.rate(value, interval) if known else "not identified",
-                "interval_text": rates_between(lo, hi),
-                "seen": candidate.seen,
-                "beyond": budget / candidate.seen,
-                "beyond_text": _beyond(budget / candidate.seen),
-            }
-        )
-    return sorted(rows, key=lambda row: (-row["best"], row["name"]))
+        order = (-round(best, 2), -value, candidate.name)  # draws tell chances apart to 1 %
+        row = candidate.as_payload() | {
+            "value": value if known else None,
+            "lo": lo,
+            "hi": hi,
+            "known": known,
+            "best": best,
+            "best_text": share_text(best),
+            "text": words.rate(value, interval) if known else "not identified",
+            "interval_text": rates_between(lo, hi),
+            "seen": candidate.seen,
+            "beyond": budget / candidate.seen,
+            "beyond_text": _beyond(budget / candidate.seen),
+        }
+        rows.append((order, row))
+    return [row for _, row in sorted(rows, key=lambda one: one[0])]
 
 
 def rates_between(lo: float, hi: float) -> str:
@@ -201,7 +203,7 @@ def share_text(share: float) -> str:
 
 
 def _beyond(ratio: float) -> str:
-    return "seen" if ratio <= 1.0 else f"{ratio:.2g} times what it has seen"
+    return "within its evaluations" if ratio <= 1.005 else f"{ratio:.1f} × as far as it has been seen"
 
 
 def expected(candidate: Candidate, budget: float) -> tuple[float, float, float]:

@@ -42,7 +42,8 @@ def to_continue(fits: "Mapping[str, scaling.Fit]", keep: int, more: float) -> Pa
     kept = sum(row["best"] for row in rows if row["keep"])
     rule = (
         f"Each run that goes on gets {words.amount(share)} of the {words.amount(more)} {HOURS}. The rule: draw curves "
-        f"from what each run's evaluations allow, see which run ends highest, and keep those that do so most often."
+        f"from what each run's evaluations allow, see which run ends highest, and keep those that do so most often; "
+        "where that is the same to 1 %, those expected to end higher."
     )
     return {
         "rows": rows,

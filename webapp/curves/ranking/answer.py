@@ -68,12 +68,12 @@ def _how_sure(ranked: Sequence[Payload], fits: Sequence[Sequence[RunFit]]) -> st
     best = float(recipes.best_of(samples)[0])
     text = "above 0.99" if best > 0.99 else f"{best:.2f}"
     alone = sum(row["seeds"] == 1 for row in ranked)
-    doubt = (
-        f"; {'every' if alone == len(ranked) else alone} of them {'stands' if alone == 1 else 'stand'} on one seed, "
-        "which cannot tell how far seeds differ"
-        if alone
-        else ""
+    of_them = (
+        "each of them stands"
+        if alone == len(ranked)
+        else f"{alone} of them {'stands' if alone == 1 else 'stand'}"
     )
+    doubt = f"; {of_them} on one seed, which cannot tell how far seeds differ" if alone else ""
     return f" That its ceiling is the highest has probability {text}{doubt}."
 
 

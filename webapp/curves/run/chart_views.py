@@ -117,8 +117,8 @@ def _slope_sentence(fit: "scaling.Fit", question: Question, undefined: int) -> s
     interval = words.between(fit.interval("B"), question.level, two)
     left = ""
     if undefined:
-        verb = "lies" if undefined == 1 else "lie"
-        left = f" {words.count(undefined, 'evaluation')} {verb} not between R₀ and A, where F is not defined."
+        verb = "does" if undefined == 1 else "do"
+        left = f" {words.count(undefined, 'evaluation')} {verb} not lie between R₀ and A: there F is not defined."
     return f"{said} ({interval}).{left}"
 
 

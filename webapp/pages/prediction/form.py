@@ -1,7 +1,6 @@
 """The form that freezes a fit: what was asked, what is typed, what the fit itself proposes. The services decide what
 is right and wrong."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +10,7 @@ from django.http import QueryDict
 
 import scaling
 from webapp.accounts.models import User
+from webapp.amounts import NoAmount, number_in
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.pages.forms import new_key
@@ -209,13 +209,10 @@ def draft_of(query: QueryDict, rivals: Sequence[Run]) -> Draft:
         if not text:
             return None
         try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if math.isfinite(value):
-            return value
-        problems[name] = "Enter a number."
-        return None
+            return number_in(text)
+        except NoAmount:
+            problems[name] = "Enter a number."
+            return None
 
     statement = query.get("statement", "")
     target = number("target")

@@ -1,10 +1,10 @@
 """What the run page is asked, from its query string. Each bad parameter is named with its reason."""
 
-import math
 from typing import Any
 
 from django.http import QueryDict
 
+from webapp.amounts import NoAmount, amount_in, number_in
 from webapp.curves.answers import DEFAULT_GOAL, Goal
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.run.chart_views import DEFAULT_VIEW, VIEWS
@@ -90,20 +90,17 @@ def _one_of(query: QueryDict, field: str, known: Any, default: str) -> str:
 
 
 def _positive(query: QueryDict, field: str) -> float | None:
-    text = query.get(field, "")
+    text = query.get(field, "").strip()
     if not text:
         return None
-    value = _number(field, text)
-    if value <= 0:
-        raise BadQuestion(field, "must be a positive number")
-    return value
+    try:
+        return amount_in(text)
+    except NoAmount as error:
+        raise BadQuestion(field, str(error)) from None
 
 
 def _number(field: str, text: str) -> float:
     try:
-        value = float(text)
-    except ValueError:
-        raise BadQuestion(field, "not a number") from None
-    if not math.isfinite(value):
-        raise BadQuestion(field, "must be a finite number")
-    return value
+        return number_in(text)
+    except NoAmount as error:
+        raise BadQuestion(field, str(error)) from None

@@ -1,6 +1,7 @@
 """What a list of runs shows: the state that its address holds, and the page of runs that follows from it."""
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -127,6 +128,11 @@ class Table:
         return urlencode(self.state.query | page)
 
     @property
+    def list_query(self) -> str:
+        """The query of all pages of this list, for its files."""
+        return urlencode(self.state.query)
+
+    @property
     def more(self) -> bool:
         return self.total > MAX_TOTAL
 
@@ -160,13 +166,7 @@ class Table:
         start = (self.number - 1) * PAGE_SIZE
         order = self._found.order_by(*ordering(self.state.sort))
         ids = list(order.values_list("pk", flat=True)[start : start + PAGE_SIZE])
-        settings = [key for key in self.state.columns if is_setting(key)]
-        aliases = {f"setting_{i}": text_of("config", config_path(key)) for i, key in enumerate(settings)}
-        by_id: dict[str, Any] = listed(self._project).annotate(**aliases).in_bulk(ids)
-        found = [by_id[pk] for pk in ids if pk in by_id]
-        for run in found:
-            run.settings_shown = {key: getattr(run, f"setting_{i}") for i, key in enumerate(settings)}
-        return found
+        return runs_with_settings(self._project, ids, self.state.columns)
 
     @cached_property
     def scale(self) -> tuple[float, float]:
@@ -240,3 +240,14 @@ def everything(compiled: Compiled, project: Project, limit: int) -> list[str]:
     """Ids of the runs that a filter leaves, newest first, at most `limit` + 1."""
     found = Run.objects.filter(project=project).filter(compiled.condition).order_by("-created_at", "id")
     return list(found.values_list("pk", flat=True)[: limit + 1])
+
+
+def runs_with_settings(project: Project, ids: Sequence[str], columns: Iterable[str]) -> list[Run]:
+    """These runs in this order, each with its summary and the settings that the columns show. One query."""
+    settings = [key for key in columns if is_setting(key)]
+    aliases = {f"setting_{i}": text_of("config", config_path(key)) for i, key in enumerate(settings)}
+    by_id: dict[str, Any] = listed(project).annotate(**aliases).in_bulk(ids)
+    found = [by_id[pk] for pk in ids if pk in by_id]
+    for run in found:
+        run.settings_shown = {key: getattr(run, f"setting_{i}") for i, key in enumerate(settings)}
+    return found

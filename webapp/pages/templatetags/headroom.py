@@ -34,6 +34,12 @@ def rate(value: float | None, stderr: float | None = None) -> str:
 
 
 @register.filter
+def grouped(number: int) -> str:
+    """A count with its thousands parted: "10,000"."""
+    return f"{number:,}"
+
+
+@register.filter
 def span(ceiling: dict) -> str:
     """The interval of a ceiling alone, for columns whose title has the level: "0.596 to 0.627"."""
     ends = (ceiling["lo"], ceiling["hi"])

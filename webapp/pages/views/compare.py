@@ -1,6 +1,5 @@
 """Runs, recipes and published curves side by side. All of the choice is in the URL."""
 
-import math
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -8,6 +7,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from webapp.amounts import NoAmount, amount_in
 from webapp.curves.axes import AXES, DEFAULT_AXIS
 from webapp.curves.comparison import odds
 from webapp.curves.comparison.choice import BY, MOST_RUNS, Choice, choose
@@ -25,6 +25,7 @@ VIEWS = dict(zip(KNOWN_VIEWS, ("Pass rate", "Share of the gain", "Slope"), stric
 CHIPS_UP_TO = 8
 FOUND_RUNS, FOUND_RECIPES, FOUND_CURVES = 12, 6, 4
 LONGEST_SEARCH = 200
+MOST_COMPUTE = 1e30  # of a budget, in any unit
 
 
 @require_GET
@@ -156,21 +157,18 @@ def _odds(entries: list[Entry], x: str, budget: float | None, *, chances: bool) 
 
 def read_budget(request: HttpRequest) -> tuple[float | None, str]:
     """The budget of the query in units of its axis, or None and what is wrong with it."""
-    text = request.GET.get("budget", "").replace(",", "").strip()
+    text = request.GET.get("budget", "").strip()
     if not text:
         return None, ""
     try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or not 0 < value < 1e30:
+        return amount_in(text, most=MOST_COMPUTE), ""
+    except NoAmount:
         x = request.GET.get("x", "")
         axis = AXES[x if x in AXES else DEFAULT_AXIS]
         return (
             None,
             f"Budget “{text[:40]}”: a number above 0 is needed, in {axis.label.replace('D', 'd', 1)}.",
         )
-    return value, ""
 
 
 def _chips(request: HttpRequest, choice: Choice) -> list[dict[str, str]]:

@@ -18,6 +18,7 @@ from webapp.curves.ranking.leaderboard import leaderboard as ranked_groups
 from webapp.pages.access import current_project
 from webapp.pages.ties import tie_stripes
 from webapp.pages.views.compare import read_budget
+from webapp.spreadsheets import harmless
 
 __all__ = ["leaderboard", "leaderboard_csv", "leaderboard_efficiency", "tie_stripes"]
 
@@ -105,7 +106,7 @@ def leaderboard_efficiency(request: HttpRequest) -> HttpResponse:
 def leaderboard_csv(request: HttpRequest) -> HttpResponse:
     """The same rows as CSV, for those signed in here; programs use the API."""
     asked, _ = _asked(request)
-    response = HttpResponse(content_type="text/csv")
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="leaderboard.csv"'
     writer = csv.writer(response)
     writer.writerow(CSV_COLUMNS)
@@ -113,7 +114,7 @@ def leaderboard_csv(request: HttpRequest) -> HttpResponse:
         for row in group["rows"]:
             flat = row | {name: group[name] for name in ("task", "model", "unit")}
             flat |= {"identified": row["ceiling"]["identified"], "runs": " ".join(row["runs"])}
-            writer.writerow([flat.get(column) for column in CSV_COLUMNS])
+            writer.writerow([harmless(flat.get(column)) for column in CSV_COLUMNS])
     return response
 
 

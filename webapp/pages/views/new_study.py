@@ -60,6 +60,8 @@ def preview(request: HttpRequest) -> HttpResponse:
             else f"{form.fields[field].label or field.replace('_', ' ').capitalize()}: "
         )
         context["problem"] = f"{label}{errors[0]}"
+    elif not form.changes():  # nobody has typed anything wrong yet
+        context["awaits"] = "the values of the axis" if form.is_axis else "at least one choice to take back"
     else:
         try:
             planned = plan(project, form.asked())

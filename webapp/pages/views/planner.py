@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 
 import scaling
 from webapp.accounts.models import Project
+from webapp.amounts import NoAmount, amount_in
 from webapp.curves.bulk import curves_of, fits_of
 from webapp.curves.comparison.compare import label_of
 from webapp.curves.models import Fit
@@ -36,16 +37,13 @@ class Questions:
 
     def number(self, name: str, default: float, *, most: float, what: str, whole: bool = False) -> float:
         """A number above 0 and at most `most`."""
-        text = self.query.get(name, "").replace(",", "").strip()
+        text = self.query.get(name, "").strip()
         self.texts[name] = text or f"{default:.6g}"
         value = default
-        if text:
-            try:
-                value = float(text)
-            except ValueError:
-                value = math.nan
-            if not math.isfinite(value) or not 0 < value <= most or (whole and value != int(value)):
-                self.problems[name], value = what, default
+        try:
+            value = amount_in(text, most=most, whole=whole) if text else default
+        except NoAmount:
+            self.problems[name] = what
         self.values[name] = value
         return value
 

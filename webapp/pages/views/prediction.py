@@ -1,6 +1,5 @@
 """One prediction: what it claims, what came since, its review, its comments, and the analyses behind its tabs."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from webapp.accounts.models import User
 from webapp.accounts.permissions import Permission
+from webapp.amounts import number_in
 from webapp.errors import NotFound, ServiceError
 from webapp.pages.access import allow, granted, projects_of, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
@@ -157,10 +157,10 @@ def comment(request: HttpRequest, prediction_id: str) -> HttpResponse:
 def anchor_of(text: str) -> tuple[float, float] | None:
     """(x, y) out of "4.0,0.512"; None for what is no point."""
     try:
-        x, y = (float(part) for part in text.split(","))
+        x, y = (number_in(part) for part in text.split(","))
     except ValueError:
         return None
-    return (x, y) if math.isfinite(x) and math.isfinite(y) else None
+    return x, y
 
 
 @require_POST

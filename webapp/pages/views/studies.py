@@ -20,7 +20,7 @@ from webapp.runs.models import Run
 from webapp.runs.selectors import is_pass_rate
 from webapp.runs.states import ENDED
 from webapp.spreadsheets import harmless
-from webapp.studies import selectors, services
+from webapp.studies import keeping, selectors, services
 from webapp.studies.models import Study
 from webapp.studies.results import CSV_COLUMNS, csv_rows, progress_sentence, results, stored_headline
 
@@ -32,10 +32,10 @@ COMPARED = 100  # most runs that a link to the comparison names
 
 @require_GET
 def studies(request: HttpRequest) -> HttpResponse:
-    """All studies, newest first, each with how far it is and what it says."""
-    page = Paginator(selectors.studies_of(current_project(request)), PAGE_SIZE).get_page(
-        request.GET.get("page")
-    )
+    """All studies, newest first, each with how far it is and what it says; with `archived=1` the hidden ones."""
+    project, archived = current_project(request), request.GET.get("archived") == "1"
+    listed = selectors.studies_of(project, archived=archived)
+    page = Paginator(listed, PAGE_SIZE).get_page(request.GET.get("page"))
     found = list(page.object_list)
     arms = selectors.stored_fits_of(found)
     rows = [
@@ -49,7 +49,9 @@ def studies(request: HttpRequest) -> HttpResponse:
         }
         for one in found
     ]
-    return render(request, "studies/list.html", {"page": page, "rows": rows})
+    context = {"page": page, "rows": rows, "archived": archived}
+    context["hidden"] = selectors.archived_count(project)
+    return render(request, "studies/list.html", context)
 
 
 def _state(progress: selectors.Progress) -> str:
@@ -222,3 +224,28 @@ def stop(request: HttpRequest, study_id: str) -> HttpResponse:
         request, f"Stopping {count} run{'' if count == 1 else 's'}." if count else "Nothing to stop."
     )
     return redirect("study", found.pk)
+
+
+@require_POST
+def rename(request: HttpRequest, study_id: str) -> HttpResponse:
+    """Give the study another name."""
+    found = _get(request, study_id)
+    name, was = request.POST.get("name", ""), request.POST.get("was", "")
+    try:
+        keeping.rename_study(found, name, was=was, user=signed_in(request))
+    except ServiceError as error:
+        messages.warning(request, f"The study was not renamed. {error.message}")
+    return redirect("study", found.pk)
+
+
+@require_POST
+def archive(request: HttpRequest, study_id: str) -> HttpResponse:
+    """Hide the study from the list, or with `do=unarchive` list it again."""
+    found = _get(request, study_id)
+    if request.POST.get("do") == "unarchive":
+        keeping.unarchive_study(found, user=signed_in(request))
+        messages.info(request, f"{found.name} is in the list of studies again.")
+        return redirect("study", found.pk)
+    keeping.archive_study(found, user=signed_in(request))
+    messages.info(request, f"{found.name} is archived. Its page, runs and results stay.")
+    return redirect("studies")

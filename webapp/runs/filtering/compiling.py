@@ -42,6 +42,9 @@ from webapp.runs.states import ACTIVE
 
 LOOKUPS = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 NOTHING = Q(pk__in=[])
+SHOWN = Q(archived_at=None) | Q(
+    state__in=ACTIVE
+)  # unless asked for others; what spends compute is never hidden
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,7 @@ def compile_filter(text: str, *, user: User | None, now: datetime | None = None)
     compiled = Compiled(text, node, _condition(node, context) if node is not None else Q())
     if compiled.names("archived"):
         return compiled
-    shown = Q(archived_at=None) | Q(state__in=ACTIVE)  # what spends compute is never hidden
-    return Compiled(text, node, shown & compiled.condition)
+    return Compiled(text, node, SHOWN & compiled.condition)
 
 
 def narrow(runs: QuerySet[Run], text: str, *, user: User | None) -> QuerySet[Run]:

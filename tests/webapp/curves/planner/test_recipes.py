@@ -100,6 +100,18 @@ def test_a_budget_buys_what_the_fit_predicts(good, poor):
     assert "Good is the likeliest best" in planner.budget_sentences(rows, 16.0)[0]
 
 
+def test_of_those_that_cannot_win_the_higher_stands_first_and_goes_on(good):
+    low, middle = candidate("A, lowest", make_fit(0.35, seed=4)), candidate("Middle", make_fit(0.55, seed=5))
+
+    rows = planner.at_budget([low, middle, good], 8.02)
+    runs = planner_runs.to_continue({one.name: one.seeds[0] for one in (low, middle, good)}, 2, 10.0)
+
+    assert [row["name"] for row in rows] == ["Good", "Middle", "A, lowest"]
+    assert [row["run"] for row in runs["rows"] if row["keep"]] == ["Good", "Middle"]
+    assert {row["beyond_text"] for row in rows} == {"within its evaluations"}
+    assert planner.at_budget([good], 16.0)[0]["beyond_text"] == "2.0 × as far as it has been seen"
+
+
 def test_with_one_seed_each_the_chances_are_those_of_the_plan(good, poor, early):
     candidates = [good, poor, early]
 

@@ -1,0 +1,93 @@
+// The run page's curve as Plotly traces and layout: fit with band, evaluations by what became of them, ceiling, residuals.
+import { band, baseLayout, line, pointTrace, startTrace, windowShape } from "./chart.js";
+import { faded } from "./format.js";
+import { addResiduals } from "./residuals.js";
+
+/** Traces and layout of the run page's figure. */
+export function runChart(payload, colour, wanted, narrow) {
+  const onlyStart = !payload.points.x.length; // at zero compute: nowhere on a log axis, and no amount to write on any
+  const scale = onlyStart ? "linear" : wanted;
+  const traces = payload.fit?.solid ? fitTraces(payload.fit, colour) : [];
+  for (const role of ["excluded", "fitted", "after"]) traces.push(pointTrace(payload, role, colour));
+  if (payload.points.role.includes("outlier")) traces.push(pointTrace(payload, "outlier", colour));
+  if (payload.points.role.includes("waiting")) traces.push(pointTrace(payload, "waiting", colour, "not in the fit yet"));
+  if (payload.start && scale === "linear") traces.push(startTrace(payload.start, colour));
+  const layout = baseLayout(colour, payload.x, scale, xRange(payload, scale), yRange(payload));
+  layout.shapes = shapes(payload, colour);
+  layout.annotations = annotations(payload, colour, scale, narrow);
+  if (onlyStart) layout.xaxis = { ...layout.xaxis, tickmode: "array", tickvals: [0], ticktext: ["0"] };
+  if (payload.after) {
+    const said = { title: "actual minus predicted", against: "the prediction", unit: payload.x.short };
+    addResiduals({ traces, layout }, payload.after.residuals, said, colour);
+  }
+  return { traces, layout };
+}
+
+function fitTraces(fit, colour) {
+  return [
+    ...band(fit.band.x, fit.band.lo, fit.band.hi, faded(colour.c1, 0.14)),
+    line(fit.solid.x, fit.solid.y, colour.c1),
+    line(fit.dashed.x, fit.dashed.y, colour.c1, "6px,5px"),
+  ];
+}
+
+/** What is drawn to the right: the end of the extrapolation, else a little past the last point. */
+function xRange({ points, fit }, scale) {
+  const first = points.x[0] ?? 1e-3;
+  const last = Math.max(points.x.at(-1) ?? 1, fit?.dashed?.x.at(-1) ?? 0);
+  return scale === "log" ? [first * 0.8, last * 1.05] : [0, last * 1.03];
+}
+
+/** Room for points, curve and ceiling; a band that is wider than that leaves the frame. */
+function yRange({ points, fit, ceiling, start }) {
+  const seen = [...points.y, ...(fit?.solid?.y ?? []), ...(fit?.dashed?.y ?? [])];
+  if (start) seen.push(start.y);
+  for (const end of [ceiling.value, ceiling.lo, ceiling.hi]) if (end !== null) seen.push(end);
+  if (!seen.length) return [0, 1];
+  const [lo, hi] = [Math.min(...seen), Math.max(...seen)];
+  const pad = Math.max(0.02, (hi - lo) * 0.08);
+  return [lo - pad, hi + pad * 1.4];
+}
+
+function shapes({ fit, ceiling }, colour) {
+  if (!fit) return [];
+  const found = windowShape({ fit }, colour);
+  const height = ceiling.identified ? ceiling.value : ceiling.lo;
+  if (height !== null) {
+    const ink = ceiling.identified ? colour.accent : colour.mark;
+    const top = { type: "line", xref: "x domain", x0: 0, x1: 1, y0: height, y1: height };
+    found.push({ ...top, line: { color: ink, width: 1, dash: "2px,4px" } });
+  }
+  return found;
+}
+
+function annotations({ fit, ceiling, start }, colour, scale, narrow) {
+  const found = [];
+  const height = ceiling.identified ? ceiling.value : ceiling.lo;
+  if (fit && height !== null) {
+    found.push({
+      xref: "x domain", x: 0.01, xanchor: "left", y: height, yanchor: "bottom", showarrow: false,
+      text: ceilingWords(ceiling, narrow),
+      font: { color: ceiling.identified ? colour.accent : colour["ink-3"], size: 11 },
+    });
+  }
+  if (start && scale === "log") {
+    found.push({
+      xref: "x domain", x: 0, xanchor: "right", xshift: 4, y: start.y, yanchor: "middle", showarrow: false,
+      text: "◂", font: { color: colour["ink-3"], size: 11 },
+    });
+  }
+  if (start && scale === "log" && !narrow) {
+    found.push({
+      xref: "x domain", x: 0.01, xanchor: "left", yref: "y domain", y: 0, yanchor: "bottom", showarrow: false,
+      text: `◂ before the first update: ${start.y.toFixed(3)}`, font: { color: colour["ink-3"], size: 11 },
+    });
+  }
+  return found;
+}
+
+/** Never a ceiling without its interval, however narrow the chart. */
+function ceilingWords(ceiling, narrow) {
+  if (!ceiling.identified) return narrow ? `↑ ${ceiling.interval_text}` : `↑ ceiling not identified yet, ${ceiling.interval_text}`;
+  return narrow ? `${ceiling.text}, ${ceiling.interval_text}` : `ceiling ${ceiling.text}, ${ceiling.interval_text}`;
+}
