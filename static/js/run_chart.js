@@ -15,7 +15,7 @@ export function runChart(payload, colour, wanted, narrow) {
   const layout = baseLayout(colour, payload.x, scale, xRange(payload, scale), yRange(payload));
   layout.shapes = shapes(payload, colour);
   layout.annotations = annotations(payload, colour, scale, narrow);
-  if (onlyStart) layout.xaxis = { ...layout.xaxis, tickmode: "array", tickvals: [0], ticktext: ["0"] };
+  if (onlyStart) layout.xaxis = { ...layout.xaxis, range: [-1, 1], tickmode: "array", tickvals: [0], ticktext: ["0"] };
   if (payload.after) {
     const said = { title: "actual minus predicted", against: "the prediction", unit: payload.x.short };
     addResiduals({ traces, layout }, payload.after.residuals, said, colour);

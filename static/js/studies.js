@@ -125,11 +125,13 @@ function drawAxis(colour) {
   if (!figure.numeric) layout.xaxis = { type: "category", title: { text: figure.title, standoff: 8 } };
   if (figure.numeric) Object.assign(layout.xaxis, { tickmode: "array", tickvals: figure.points.map((p) => p.x), ticktext: figure.points.map((p) => amount(p.x).replace(/\.0+$/, "")) });
   const span = (of) => padded(extent(figure.points.flatMap((p) => (p[of] ? [p[of].value, p[of].lo, p[of].hi] : [])), [0, 1]), 0.12);
-  layout.yaxis = { domain: [0.54, 1], title: { text: "Ceiling A" }, range: span("ceiling"), gridcolor: colour.line, zeroline: false, nticks: 5 };
-  layout.yaxis2 = { domain: [0, 0.44], title: { text: "B" }, range: span("B"), gridcolor: colour.line, zeroline: false, nticks: 5 };
-  layout.xaxis.anchor = "y2";
+  const efficiencies = axisTraces(figure, "B", { yaxis: "y2" }, colour);
+  const both = efficiencies.length > 0; // an axis without a trace is not drawn, and the other would hang above nothing
+  layout.yaxis = { domain: both ? [0.54, 1] : [0, 1], title: { text: "Ceiling A" }, range: span("ceiling"), gridcolor: colour.line, zeroline: false, nticks: 5 };
+  if (both) layout.yaxis2 = { domain: [0, 0.44], title: { text: "B" }, range: span("B"), gridcolor: colour.line, zeroline: false, nticks: 5 };
+  layout.xaxis.anchor = both ? "y2" : "y";
   layout.margin = { ...layout.margin, l: 60 };
-  const traces = [...axisTraces(figure, "ceiling", { yaxis: "y" }, colour), ...axisTraces(figure, "B", { yaxis: "y2" }, colour)];
+  const traces = [...axisTraces(figure, "ceiling", { yaxis: "y" }, colour), ...efficiencies];
   react("axis-chart", traces, layout, "No fit yet", colour);
   node("axis-sentence").textContent = figure.sentence;
 }

@@ -140,6 +140,11 @@ def test_a_study_is_renamed_and_archived_from_its_page(page, user, project, mode
     study = make_study(user, project)
     page.goto(f"/studies/{study.pk}")
 
+    page.wait_for_selector("#axis-chart .main-svg")
+    nothing, title = (
+        page.locator(f"#axis-chart {text}").bounding_box() for text in (".annotation-text", ".xtitle")
+    )
+    assert nothing["y"] + nothing["height"] < title["y"]  # one below the other, not on top of each other
     page.get_by_role("button", name="Rename", exact=True).click()
     page.get_by_label("Name", exact=True).fill("Which loss")
     page.keyboard.press("Enter")
