@@ -1,7 +1,8 @@
 """Reading stored fits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from django.db import connection
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
@@ -15,17 +16,23 @@ def stored_fits(run: Run) -> QuerySet[Fit]:
 
 
 def latest_fits(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS, outlooks: bool = False) -> dict[str, Fit]:
-    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query; `outlooks`: with them.
+    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query; `outlooks`: with them."""
+    rows = Fit.objects.filter(pk__in=_newest(run_ids, x).values("newest"))
+    return {fit.run_id: fit for fit in (rows if outlooks else rows.defer("outlook"))}
 
-    Reads one index entry a run: a long run has a fit for each of its evaluations.
-    """
+
+def latest_ids(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS) -> dict[str, int]:
+    """Run -> the row of its newest fit of the whole curve. One query."""
+    return dict(_newest(run_ids, x).exclude(newest=None).values_list("pk", "newest"))
+
+
+def _newest(run_ids: Iterable[str], x: str) -> QuerySet[Run]:
+    """Reads one index entry a run: a long run has a fit for each of its evaluations."""
     whole = Fit.objects.filter(
         run=OuterRef("pk"), metric=DEFAULT_METRIC, x=x, cutoff=None, window_lo=None, form="sigmoid"
     )
     newest = Subquery(whole.order_by("-id").values("pk")[:1])
-    chosen = Run.objects.filter(pk__in=list(run_ids)).annotate(newest=newest).order_by().values("newest")
-    rows = Fit.objects.filter(pk__in=chosen)
-    return {fit.run_id: fit for fit in (rows if outlooks else rows.defer("outlook"))}
+    return Run.objects.filter(pk__in=list(run_ids)).annotate(newest=newest).order_by()
 
 
 def run_totals(runs: Sequence[Run]) -> dict[tuple, int]:
@@ -38,29 +45,28 @@ def run_totals(runs: Sequence[Run]) -> dict[tuple, int]:
     return {(task, model, revision): count for task, model, revision, count in rows}
 
 
-def halfway_fits(limits: dict[str, float]) -> dict[str, Fit]:
+def halfway_ids(limits: Mapping[str, float]) -> dict[str, int]:
     """Run -> the newest of its stored fits that had seen no more compute than its limit. One query.
 
     Reads the whole-curve fits of these runs by their index, nothing of other runs.
     """
     if not limits:
         return {}
-    rows = Fit.objects.raw(
-        _HALFWAY,
-        {
-            "runs": list(limits),
-            "limits": list(limits.values()),
-            "metric": DEFAULT_METRIC,
-            "x": DEFAULT_AXIS,
-        },
-    )
-    return {fit.run_id: fit for fit in rows}
+    asked = {
+        "runs": list(limits),
+        "limits": list(limits.values()),
+        "metric": DEFAULT_METRIC,
+        "x": DEFAULT_AXIS,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_HALFWAY, asked)
+        return dict(cursor.fetchall())
 
 
 _HALFWAY = """
-SELECT f.* FROM unnest(%(runs)s::text[], %(limits)s::float8[]) AS wanted(run_id, most)
+SELECT f.run_id, f.id FROM unnest(%(runs)s::text[], %(limits)s::float8[]) AS wanted(run_id, most)
 JOIN LATERAL (
-    SELECT * FROM curves_fit AS one
+    SELECT one.run_id, one.id FROM curves_fit AS one
     WHERE one.run_id = wanted.run_id AND one.metric = %(metric)s AND one.x = %(x)s AND one.form = 'sigmoid'
         AND one.cutoff IS NULL AND one.window_lo IS NULL AND one.fitted_hi <= wanted.most
     ORDER BY one.fitted_hi DESC, one.id DESC LIMIT 1

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from webapp.curves import estimates, words
+from webapp.curves import estimates, remembered, words
 from webapp.curves.axes import AXES, DEFAULT_AXIS
 from webapp.curves.bulk import curves_of, thinned_curves
 from webapp.curves.comparison import drawing, told_apart
@@ -30,7 +30,7 @@ from webapp.curves.fitting import Question
 from webapp.curves.models import ReferenceFit
 from webapp.curves.parameters import HTML_NAMES
 from webapp.curves.run.figure import try_fit
-from webapp.curves.selectors import latest_fits, run_totals
+from webapp.curves.selectors import run_totals
 from webapp.runs.models import Run
 
 __all__ = ["FEW_RUNS", "FEW_SERIES", "comparison", "entries_of", "label_of", "payload_of"]
@@ -67,7 +67,7 @@ def entries_of(
         curves = curves_of(ids, x)
         live = {pk: estimates.of_live(try_fit(curve, Question(x))[0]) for pk, curve in curves.items()}
         return [with_fits(entry, live, curves=curves) for entry in own] + published
-    fits = {pk: estimates.of_stored(fit) for pk, fit in latest_fits(ids, x=x, outlooks=True).items()}
+    fits = {pk: stored.fit for pk, stored in remembered.latest(ids, x=x).items()}
     thinned = thinned_curves(ids, x)
     many = [with_fits(entry, fits, thinned=thinned) for entry in own]
     pool_together(many)

@@ -10,27 +10,37 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
+from threading import Lock
 from typing import Any
 
 import numpy as np
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from cachetools import LRUCache
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
 from scaling import compare, curve
 from webapp.accounts.models import Project
-from webapp.curves import answers, estimates, words
+from webapp.curves import answers, estimates, remembered, words
 from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.comparison.entries import label_of, published_ceiling, recipe_key
 from webapp.curves.estimates import RunFit, Said
 from webapp.curves.models import Fit, ReferenceFit
 from webapp.curves.ranking.answer import group_answer
 from webapp.curves.ranking.evidence import GRADES, MARKS, Forecast, facts_of, forecast_of
-from webapp.curves.selectors import halfway_fits, latest_fits
+from webapp.curves.remembered import Stored
+from webapp.recipes.models import Revision
 from webapp.runs.models import Run
 from webapp.runs.selectors import latest_of_runs
 
 Payload = dict[str, Any]
 SHARE_OF_GAIN = answers.SHARE_OF_GAIN
 MOST_RUNS = 2000  # newest fitted runs that are ranked
+REVISIONS = Prefetch(
+    "revision", Revision.objects.select_related("recipe").defer("config")
+)  # few stand behind many runs
+UNKNOWN: Any = object()
+
+_forecasts: LRUCache[tuple[int, int], Forecast | None] = LRUCache(MOST_RUNS)  # of (earlier row, newest row)
+_lock = Lock()
 
 
 @dataclass
@@ -57,7 +67,7 @@ def leaderboard(
     model: str = "",
     pairs: Sequence[tuple[str, str]] | None = None,
 ) -> list[Payload]:
-    """Groups of rows, best ceiling first; not identified rows last, unranked. At most five queries, whatever the size.
+    """Groups of rows, best ceiling first; not identified rows last, unranked. At most eight queries, whatever the size.
 
     budget: compute on axis `x` at which a pass rate is expected; on axes other than device-hours each run's budget is
     taken in proportion to what it has spent so far. task, model: leave only these ("" is any); pairs: only these
@@ -96,7 +106,7 @@ def _evidence(
     project: Project, task: str, model: str, pairs: Sequence[tuple[str, str]] | None = None
 ) -> list[Evidence]:
     """Evidence by recipe; a tracked run without a recipe stands under its own name."""
-    wanted = _fitted(project).select_related("revision__recipe").defer("config", "revision__config")
+    wanted = _fitted(project).defer("config").prefetch_related(REVISIONS)
     if task:
         wanted = wanted.filter(task=task)
     if model:
@@ -104,18 +114,31 @@ def _evidence(
     if pairs is not None:
         wanted = _of_pairs(wanted, pairs)
     runs = list(wanted.order_by("-created_at", "id")[:MOST_RUNS])
-    stored = latest_fits([run.pk for run in runs], outlooks=True)
-    fits = {pk: estimates.of_stored(fit) for pk, fit in stored.items()}
-    earlier = halfway_fits({pk: 0.5 * fit.window[1] for pk, fit in fits.items() if fit is not None})
+    newest = remembered.latest([run.pk for run in runs])
+    earlier = remembered.halfway({pk: 0.5 * fit.window[1] for pk, (_, fit) in newest.items()})
     found: dict[tuple, Evidence] = {}
     for run in runs:
-        fit = fits.get(run.pk)
-        if fit is not None:
+        if run.pk in newest:
             each = found.setdefault(recipe_key(run), Evidence())
             each.runs.append(run)
-            each.fits.append(fit)
-            each.forecasts.append(forecast_of(estimates.of_stored(earlier.get(run.pk)), fit))
+            each.fits.append(newest[run.pk].fit)
+            each.forecasts.append(_forecast(earlier.get(run.pk), newest[run.pk]))
     return list(found.values())
+
+
+def _forecast(earlier: Stored | None, newest: Stored) -> Forecast | None:
+    """As `forecast_of`, remembered: of two rows it is always the same."""
+    if earlier is None:
+        return None
+    key = (earlier.pk, newest.pk)
+    with _lock:
+        known = _forecasts.get(key, UNKNOWN)
+    if known is not UNKNOWN:
+        return known
+    said = forecast_of(earlier.fit, newest.fit)
+    with _lock:
+        _forecasts[key] = said
+    return said
 
 
 def _hours_per_unit(run_ids: list[str], x: str) -> Callable[[str], float | None]:
