@@ -80,3 +80,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InUnits | None:
     return InUnits(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.fixture(autouse=True)
+def hub_is_not_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vLLM that was started in this process has told all of it to stay offline."""
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)

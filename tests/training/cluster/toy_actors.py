@@ -64,7 +64,7 @@ class ToyBrain:
         self.seen.append(batch)
         if self.index == self.count - 1:
             if batch == "bad":
-                raise ArithmeticError("some words\nthe gradient norm of step 3 is not finite")
+                raise ArithmeticError("the gradient norm of step 3 is not finite\nsome advice")
             if batch == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
         if batch in ("bad", "die"):  # the others would wait for it in a collective

@@ -275,7 +275,7 @@ def test_both_files_say_the_same(event):
 
 def test_words():
     assert words_of("run.launched", "run") == "launched the run"
-    assert words_of("prediction.review_asked", "prediction") == "prediction: review asked:"
+    assert words_of("prediction.never_heard_of", "prediction") == "prediction: never heard of:"
     assert detail_words(
         {"role": ["viewer", "admin"], "seeds": [1, 2, 3], "days": None, "changed": {"a": [1, 2]}}
     ) == ("role: viewer → admin, seeds: 1, 2, 3, days: None, changed: a: 1 → 2")
