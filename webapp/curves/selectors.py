@@ -1,6 +1,7 @@
 """Reading stored fits."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from django.db import connection
 from django.db.models import Count, OuterRef, QuerySet, Subquery
@@ -16,23 +17,27 @@ def stored_fits(run: Run) -> QuerySet[Fit]:
 
 
 def latest_fits(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS, outlooks: bool = False) -> dict[str, Fit]:
-    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query; `outlooks`: with them."""
-    rows = Fit.objects.filter(pk__in=_newest(run_ids, x).values("newest"))
+    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query; `outlooks`: with them.
+
+    Reads one index entry a run: a long run has a fit for each of its evaluations.
+    """
+    chosen = Run.objects.filter(pk__in=list(run_ids)).annotate(newest=_newest(x)).order_by().values("newest")
+    rows = Fit.objects.filter(pk__in=chosen)
     return {fit.run_id: fit for fit in (rows if outlooks else rows.defer("outlook"))}
 
 
 def latest_ids(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS) -> dict[str, int]:
     """Run -> the row of its newest fit of the whole curve. One query."""
-    return dict(_newest(run_ids, x).exclude(newest=None).values_list("pk", "newest"))
+    runs = Run.objects.filter(pk__in=list(run_ids)).annotate(newest=_newest(x)).order_by()
+    return dict(runs.exclude(newest=None).values_list("pk", "newest"))
 
 
-def _newest(run_ids: Iterable[str], x: str) -> QuerySet[Run]:
-    """Reads one index entry a run: a long run has a fit for each of its evaluations."""
+def _newest(x: str) -> Subquery:
+    """Of the run in the outer query."""
     whole = Fit.objects.filter(
         run=OuterRef("pk"), metric=DEFAULT_METRIC, x=x, cutoff=None, window_lo=None, form="sigmoid"
     )
-    newest = Subquery(whole.order_by("-id").values("pk")[:1])
-    return Run.objects.filter(pk__in=list(run_ids)).annotate(newest=newest).order_by()
+    return Subquery(whole.order_by("-id").values("pk")[:1])
 
 
 def run_totals(runs: Sequence[Run]) -> dict[tuple, int]:
@@ -52,7 +57,7 @@ def halfway_ids(limits: Mapping[str, float]) -> dict[str, int]:
     """
     if not limits:
         return {}
-    asked = {
+    asked: dict[str, Any] = {
         "runs": list(limits),
         "limits": list(limits.values()),
         "metric": DEFAULT_METRIC,

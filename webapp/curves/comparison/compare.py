@@ -67,7 +67,9 @@ def entries_of(
         curves = curves_of(ids, x)
         live = {pk: estimates.of_live(try_fit(curve, Question(x))[0]) for pk, curve in curves.items()}
         return [with_fits(entry, live, curves=curves) for entry in own] + published
-    fits = {pk: stored.fit for pk, stored in remembered.latest(ids, x=x).items()}
+    fits: dict[str, estimates.RunFit | None] = {
+        pk: stored.fit for pk, stored in remembered.latest(ids, x=x).items()
+    }
     thinned = thinned_curves(ids, x)
     many = [with_fits(entry, fits, thinned=thinned) for entry in own]
     pool_together(many)
