@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
 from scaling import compare, curve
@@ -37,10 +37,6 @@ MOST_RUNS = 2000  # newest fitted runs that are ranked
 REVISIONS = Prefetch(
     "revision", Revision.objects.select_related("recipe").defer("config")
 )  # few stand behind many runs
-UNKNOWN: Any = object()
-
-_forecasts: LRUCache[tuple[int, int], Forecast | None] = LRUCache(MOST_RUNS)  # of (earlier row, newest row)
-_lock = Lock()
 
 
 @dataclass
@@ -122,23 +118,15 @@ def _evidence(
             each = found.setdefault(recipe_key(run), Evidence())
             each.runs.append(run)
             each.fits.append(newest[run.pk].fit)
-            each.forecasts.append(_forecast(earlier.get(run.pk), newest[run.pk]))
+            before = earlier.get(run.pk)
+            each.forecasts.append(_forecast(before, newest[run.pk]) if before else None)
     return list(found.values())
 
 
-def _forecast(earlier: Stored | None, newest: Stored) -> Forecast | None:
+@cached(LRUCache(MOST_RUNS), key=lambda earlier, newest: (earlier.pk, newest.pk), lock=Lock())
+def _forecast(earlier: Stored, newest: Stored) -> Forecast | None:
     """As `forecast_of`, remembered: of two rows it is always the same."""
-    if earlier is None:
-        return None
-    key = (earlier.pk, newest.pk)
-    with _lock:
-        known = _forecasts.get(key, UNKNOWN)
-    if known is not UNKNOWN:
-        return known
-    said = forecast_of(earlier.fit, newest.fit)
-    with _lock:
-        _forecasts[key] = said
-    return said
+    return forecast_of(earlier.fit, newest.fit)
 
 
 def _hours_per_unit(run_ids: list[str], x: str) -> Callable[[str], float | None]:

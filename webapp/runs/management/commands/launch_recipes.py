@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from webapp.accounts.models import Project, User
+from webapp.accounts.management.named import project_named, user_named
 from webapp.accounts.services import DEFAULT_PROJECT
 from webapp.errors import Conflict, InvalidInput
 from webapp.runs.launch_set import launch_set, leave_one_out
@@ -34,8 +34,8 @@ class Command(BaseCommand):
         recipes = [*options["recipes"], *(leave_one_out(options["size"]) if options["leave_one_out"] else [])]
         try:
             launched = launch_set(
-                user=_user(options["user"]),
-                project=_project(options["project"]),
+                user=user_named(options["user"]) if options["user"] else None,
+                project=project_named(options["project"]),
                 recipes=recipes,
                 seeds=options["seeds"],
                 label=options["label"],
@@ -48,17 +48,3 @@ class Command(BaseCommand):
         for made in launched:
             note = "" if made.created else "  (launched before)"
             self.stdout.write(f"{made.run.pk}  {made.run.name}  seed {made.run.seed}{note}")
-
-
-def _user(name: str | None) -> User | None:
-    found = User.objects.filter(username=name).first() if name else None
-    if name and found is None:
-        raise CommandError(f"there is no user {name!r}")
-    return found
-
-
-def _project(slug: str) -> Project:
-    found = Project.objects.filter(slug=slug).first()
-    if found is None:
-        raise CommandError(f"there is no project {slug!r}")
-    return found
