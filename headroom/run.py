@@ -67,8 +67,16 @@ class Run:
         if self._sender is not None:
             self._sender.notify()
 
-    def finish(self, state: str = "succeeded", message: str = "", timeout: float = 10) -> bool:
-        """Send what is left and say how the run ended: succeeded, failed or cancelled. Never raises.
+    def finish(
+        self,
+        state: str = "succeeded",
+        message: str = "",
+        timeout: float = 10,
+        *,
+        infrastructure: bool = False,
+    ) -> bool:
+        """Send what is left and say how the run ended: succeeded, failed or cancelled. Never raises. With
+        `infrastructure` it failed because of the machines, not of what it was to do.
 
         True when the server has everything (or there is none); False when `timeout` seconds were not enough: the
         journal keeps the rest, and the next `init` with the same journal sends it. Later calls change nothing.
@@ -77,10 +85,13 @@ class Run:
             if self._finished is None:
                 self._finished = False
                 atexit.unregister(self._at_exit)
-                self._finished = self._end({"state": state, "message": message}, timeout)
+                outcome: dict[str, Any] = {"state": state, "message": message}
+                self._finished = self._end(
+                    outcome | ({"infrastructure": True} if infrastructure else {}), timeout
+                )
             return self._finished
 
-    def _end(self, outcome: dict[str, str] | None, timeout: float) -> bool:
+    def _end(self, outcome: dict[str, Any] | None, timeout: float) -> bool:
         if os.getpid() != self._pid:
             return False
         sent = True

@@ -18,6 +18,7 @@ MAX_BATCH_BYTES = 1_000_000
 FIRST_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 30.0
 CLOSING_BACKOFF_SECONDS = 0.3  # while `finish` waits
+HEARTBEAT_SECONDS = 15.0  # of silence, after which the server is told that the trainer lives
 
 
 class Sender:
@@ -60,7 +61,9 @@ class Sender:
 
     def _loop(self) -> None:
         while True:
-            self._wake.wait()
+            if not self._wake.wait(HEARTBEAT_SECONDS):
+                self._guarded(self._beat)
+                continue
             self._wake.clear()  # before looking at anything: what comes later sets it again
             self._closing.wait(GATHER_SECONDS)
             closing = self._closing.is_set()
@@ -98,6 +101,9 @@ class Sender:
         if self._finish is not None:
             self._send_notice(self._server.finish, self._finish)
             self._finish = None
+
+    def _beat(self) -> None:
+        self._server.send_records(self._run, [])
 
     def _send_notice(self, call: Callable[[str, dict[str, Any]], None], payload: dict[str, Any]) -> None:
         try:

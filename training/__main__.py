@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from training.errors import telling_line
+from training.errors import EXIT_TEMPORARY, is_infrastructure, telling_line
 from training.job_secrets import take_secrets
 from training.models import BASE_MODEL, default_home
 from training.recipe import RecipeError, apply_overrides, load_recipe
@@ -21,7 +21,8 @@ EXIT_SECONDS = 5.0  # for exit handlers
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status: 0 the budget was reached or a stop was asked for, 1 an error (its reason is the last line)."""
+    """Exit status: 0 the budget was reached or a stop was asked for, 1 an error (its reason is the last line),
+    75 one of what it ran on: the same with --resume may go through."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout
@@ -33,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         logging.getLogger("training").debug("", exc_info=True)
         print(f"error: {telling_line(error)}", file=sys.stderr, flush=True)
-        return 1
+        return EXIT_TEMPORARY if is_infrastructure(error) else 1
 
 
 def _parser() -> argparse.ArgumentParser:

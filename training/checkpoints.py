@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from training.digests import DigestError, check_digests, digests_of
+from training.errors import Infrastructure
 from training.schema import Recipe
 
 log = logging.getLogger("training")
@@ -46,6 +47,10 @@ FREE_SECTIONS = (
 
 class CheckpointError(RuntimeError):
     """A checkpoint that cannot be written or read; the message names the file and the reason."""
+
+
+class CheckpointUnwritable(CheckpointError, Infrastructure):
+    """The disk did not take it."""
 
 
 class Disk:

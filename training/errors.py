@@ -1,4 +1,26 @@
-"""One line of an error, for a log, a page or another error's message."""
+"""One line of an error, for a log, a page or another error's message; and whether the same again may go through."""
+
+import errno
+
+EXIT_TEMPORARY = 75  # EX_TEMPFAIL of sysexits.h: what the run ran on failed, not its recipe
+MOST_CAUSES = 20
+DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE})
+
+
+class Infrastructure(Exception):  # noqa: N818 - a mark beside the error's own class
+    """What a run runs on has failed: a machine, a process of the run, the cluster, a disk. It may go on elsewhere."""
+
+
+def is_infrastructure(error: BaseException) -> bool:
+    """Whether the error, or one that it comes of, is such a failure: a run may go on from its newest checkpoint."""
+    seen: BaseException | None = error
+    for _ in range(MOST_CAUSES):
+        if seen is None:
+            return False
+        if isinstance(seen, Infrastructure) or (isinstance(seen, OSError) and seen.errno in DISK):
+            return True
+        seen = seen.__cause__
+    return False
 
 
 def last_line(error: BaseException) -> str:

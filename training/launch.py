@@ -17,7 +17,7 @@ from training.cluster import cluster
 from training.codec import Codec
 from training.driver.controller import Controller, Outcome
 from training.engine_choice import EngineChoice, EngineMissing, settle
-from training.errors import telling_line
+from training.errors import is_infrastructure, telling_line
 from training.flops import ModelShape
 from training.model_hub import fetch_model
 from training.model_identity import model_identity
@@ -68,7 +68,8 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
             _run(recipe, run_dir, model_folder, codec, task, reporter, checkpoint, conclude)
         )
     except BaseException as error:
-        reporter.finish("failed", telling_line(error))
+        failed = {"infrastructure": True} if is_infrastructure(error) else {}
+        reporter.finish("failed", telling_line(error), **failed)
         raise
     finally:
         asyncio.run(cluster.disconnect())

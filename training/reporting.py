@@ -17,7 +17,14 @@ class Reporter(Protocol):
     ) -> None:
         """One record: on disk when this returns."""
 
-    def finish(self, state: str = "succeeded", message: str = "", timeout: float = 10) -> bool:
+    def finish(
+        self,
+        state: str = "succeeded",
+        message: str = "",
+        timeout: float = 10,
+        *,
+        infrastructure: bool = False,
+    ) -> bool:
         """How the run ended."""
 
 

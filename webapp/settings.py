@@ -163,6 +163,13 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a batch of records
 # What differs from the alarms' default rules (docs/alarms.md): a YAML or JSON file, or JSON itself.
 HEADROOM_ALARMS = os.environ.get("HEADROOM_ALARMS", "")
 
+# docs/runs.md: retries after a failure of the infrastructure, unless the run says another number.
+RETRIES = int(os.environ.get("HEADROOM_RETRIES") or 3)
+# A tracked run of which nothing was heard for so long is lost until it speaks again.
+TRACKED_LOST_MINUTES = float(os.environ.get("HEADROOM_TRACKED_LOST_MINUTES") or 60)
+# Whether nodes are added where runs need them: then a run is handed over although the cluster lacks what it needs now.
+CLUSTER_GROWS = os.environ.get("HEADROOM_CLUSTER_GROWS") == "1"
+
 # Mail: HEADROOM_EMAIL_URL, or HEADROOM_SMTP_HOST and its siblings (docs/teams.md). Without either, none is sent.
 MAIL = mail_settings(os.environ)
 EMAIL_CONFIGURED = MAIL.configured

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import yaml
+from django.conf import settings
 
 from stack import environment
 from webapp.runs import launch, lifecycle
@@ -18,6 +19,7 @@ from worker.ray_jobs import RayJobs, RayRefused, RayUnreachable, connect
 log = logging.getLogger(__name__)
 
 JOB_STOP_SECONDS = "30"
+CONTROL = "control.json"  # in the run's folder; training.driver.control reads it
 
 
 def send_dispatches(*, run_id: str | None = None) -> int:
@@ -47,6 +49,8 @@ def _send(jobs: RayJobs, dispatch: Dispatch) -> None:
     submission_id = f"run-{dispatch.run_id}-a{dispatch.attempt}"
     if dispatch.kind == Dispatch.Kind.STOP:
         jobs.stop(submission_id)
+    elif dispatch.kind == Dispatch.Kind.BUDGET:
+        write_budget(dispatch)
     elif jobs.status(submission_id) is None:  # else it went through before and only the answer was lost
         spec = launch.job_spec(dispatch)
         write_run_folder(spec)
@@ -67,6 +71,15 @@ def write_run_folder(spec: JobSpec) -> None:
     _write(spec.run_dir / "token", spec.token, 0o600)
     if spec.secrets:
         _write(spec.secrets_path, json.dumps(dict(spec.secrets)), 0o600)
+
+
+def write_budget(dispatch: Dispatch) -> None:
+    """The budget as it is now into the run's folder, where its driver looks between two updates. Raises OSError."""
+    run = dispatch.run
+    run.refresh_from_db(fields=["budget_hours"])
+    folder = Path(settings.HEADROOM_HOME) / "runs" / run.pk
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / CONTROL, json.dumps({"device_hours": run.budget_hours}), 0o644)
 
 
 def _write(path: Path, text: str, mode: int) -> None:

@@ -5,14 +5,15 @@ that speaks to it. The address is read at each use: the supervisor may have star
 """
 
 import os
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from stack import environment
+from webapp.runs.observation import JobStatus
 
 TIMEOUT = httpx.Timeout(20.0, connect=3.0)
 LOG_TAIL_BYTES = 64 * 1024
@@ -25,15 +26,6 @@ class RayUnreachable(RuntimeError):
 
 class RayRefused(RuntimeError):
     """Ray will not take this request, now or later."""
-
-
-@dataclass(frozen=True)
-class JobStatus:
-    """What Ray says of a job: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED."""
-
-    status: str
-    message: str
-    node_id: str | None  # where the driver runs
 
 
 class RayJobs:
@@ -71,6 +63,29 @@ class RayJobs:
         self._check(response)
         body = response.json()
         return JobStatus(body["status"], body.get("message") or "", body.get("driver_node_id"))
+
+    def all(self) -> dict[str, JobStatus]:
+        """Every job that Ray knows, by submission id, in one request. Raises RayUnreachable."""
+        response = self._request("GET", "/api/jobs/")
+        self._check(response)
+        try:
+            return {
+                job["submission_id"]: JobStatus(
+                    job["status"], job.get("message") or "", job.get("driver_node_id")
+                )
+                for job in response.json()
+                if job.get("submission_id")  # not a driver that somebody started by hand
+            }
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise RayUnreachable(f"Ray at {self._address} does not answer like one: {error!r}") from error
+
+    def amounts(self) -> dict[str, float] | None:
+        """What the nodes that are alive have together ("GPU", "CPU"); None where Ray does not say it."""
+        response = self._request("GET", "/api/v0/nodes")
+        try:
+            return sum_of_nodes(response.json()) if response.is_success else None
+        except ValueError:
+            return None
 
     def log_tail(self, submission_id: str, node_id: str | None) -> str:
         """The last lines of the job's output, at most LOG_TAIL_BYTES; empty where there is none yet."""
@@ -116,6 +131,18 @@ class RayJobs:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def sum_of_nodes(answer: Any) -> dict[str, float] | None:
+    """Resources of Ray's answer for its nodes, summed over those that are alive; None for another answer."""
+    total: Counter[str] = Counter()
+    try:
+        for node in answer["data"]["result"]["result"]:
+            if node["state"] == "ALIVE":
+                total.update({name: float(amount) for name, amount in node["resources_total"].items()})
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return dict(total)
 
 
 def connect() -> RayJobs:

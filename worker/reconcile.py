@@ -1,13 +1,16 @@
 """Brings the store in step with Ray and finds work whose hint was lost. Runs every two seconds; may be repeated."""
 
 import logging
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from django.db import connection
+from django.utils import timezone
 
-from webapp.runs import lifecycle
-from webapp.runs.models import Run
+from webapp.runs import observation, places, retrying
+from webapp.runs.models import ClusterSight, Run
+from webapp.runs.observation import JobStatus
 from webapp.secrets.services import purge_retired
 from worker.alarms import judge_or_wait
 from worker.alerting import deliver_wanted, fire_wanted
@@ -20,6 +23,7 @@ log = logging.getLogger(__name__)
 
 ADVISORY_LOCK = 0x48454144  # "HEAD"
 MAX_REFITS = MAX_JUDGED = 20  # a round; the others follow two seconds later
+MAX_LOGS = 20  # a round; each is a request of its own
 
 
 def reconcile_all() -> bool:
@@ -28,7 +32,8 @@ def reconcile_all() -> bool:
         if not alone:
             return False
         for step in (
-            *(send_dispatches, observe_jobs, refit_wanted, judge_wanted, score_overdue),
+            *(send_dispatches, observe_jobs, observation.lose_silent_trackers, places.tell_waiting),
+            *(refit_wanted, judge_wanted, score_overdue),
             *(fire_wanted, deliver_wanted, purge_retired),
         ):
             _guarded(step)
@@ -57,32 +62,61 @@ def _guarded(step: Callable[[], int]) -> None:
 
 
 def observe_jobs() -> int:
-    """Tell the store what Ray says of each unfinished attempt; returns how many were asked about."""
-    attempts = lifecycle.unfinished_attempts()
-    if not attempts:
-        return 0
+    """Bring all unfinished attempts in line with Ray, retry what its infrastructure failed, keep logs.
+
+    One listing of Ray's jobs and a constant number of queries, whatever the number of runs. Returns how many attempts
+    were looked at. A Ray that cannot be asked says nothing about its jobs; that is remembered for the pages.
+    """
+    began = time.monotonic()
+    rows = observation.unfinished_attempts()
+    trouble = ""
     try:
         with connect() as jobs:
-            for attempt in attempts:
-                _observe(jobs, attempt)
-    except RayUnreachable as error:  # says nothing about the jobs: heartbeats may still come
+            if rows:
+                _compare(jobs, rows)
+            amounts = jobs.amounts()
+    except RayUnreachable as error:
         log.warning("reconciliation: %s", error)
-        return 0
-    return len(attempts)
+        trouble, amounts = str(error), None
+        observation.observe(rows, None)
+    _remember(amounts, trouble, len(rows), time.monotonic() - began)
+    return len(rows)
 
 
-def _observe(jobs: RayJobs, attempt: lifecycle.Unfinished) -> None:
-    job = jobs.status(attempt.submission_id)
-    if job is None:
-        lifecycle.observe_job(run_id=attempt.run_id, attempt=attempt.attempt, job_status=None)
-        return
-    lifecycle.observe_job(
-        run_id=attempt.run_id,
-        attempt=attempt.attempt,
-        job_status=job.status,
-        message=job.message if job.status in ("PENDING", "FAILED") else "",
-        log_tail=jobs.log_tail(attempt.submission_id, job.node_id) or None,
-    )
+def _compare(jobs: RayJobs, rows: list[observation.Unfinished]) -> None:
+    known = jobs.all()
+    observation.observe(rows, known, _last_lines(jobs, rows, known))
+    retrying.retry_failed({name for name, job in known.items() if job.status in observation.ALIVE})
+    observation.stop_orphans(known, rows)
+    read_logs(jobs, known)
+
+
+def _last_lines(
+    jobs: RayJobs, rows: list[observation.Unfinished], known: Mapping[str, JobStatus]
+) -> dict[str, str]:
+    """Submission id -> the last line of its log, of jobs that failed without a message; of MAX_LOGS at most."""
+    failed = {row.submission_id: known[row.submission_id] for row in rows if row.submission_id in known}
+    silent = [(name, job) for name, job in failed.items() if job.status == "FAILED" and not job.message]
+    return {name: observation.last_line(jobs.log_tail(name, job.node_id)) for name, job in silent[:MAX_LOGS]}
+
+
+def read_logs(jobs: RayJobs, known: Mapping[str, JobStatus]) -> int:
+    """Keep the ends of the logs that were not read for longest, MAX_LOGS at most; how many were read."""
+    wanted = observation.logs_wanted(MAX_LOGS)
+    tails = {name: jobs.log_tail(name, known[name].node_id) if name in known else "" for name in wanted}
+    if tails:
+        observation.keep_logs(tails)
+    return len(tails)
+
+
+def _remember(amounts: Mapping[str, float] | None, trouble: str, unfinished: int, seconds: float) -> None:
+    now = timezone.now()
+    said: dict[str, object] = {"reconciled_at": now, "seconds": seconds, "unfinished": unfinished}
+    said |= {"trouble": trouble}
+    if amounts is not None:
+        said |= {"seen_at": now, "gpus": amounts.get("GPU", 0.0), "cpus": amounts.get("CPU", 0.0)}
+    if not ClusterSight.objects.filter(pk=1).update(**said):
+        ClusterSight.objects.get_or_create(pk=1, defaults=said)
 
 
 def refit_wanted() -> int:

@@ -10,9 +10,10 @@ from worker.refits import refit_or_wait
 
 
 @app.task(name=names.DISPATCH)
-def dispatch(run_id: str) -> None:
-    """Hand what waits for this run to Ray Jobs."""
-    send_dispatches(run_id=run_id)
+def dispatch(run_id: str = "", *unknown: object, **more: object) -> None:
+    """Hand what waits for this run, or for any, to Ray Jobs. What a web server of another version adds is no matter:
+    the rows say what is to be done."""
+    send_dispatches(run_id=run_id or None)
 
 
 @app.task(name=names.REFIT)

@@ -55,17 +55,19 @@ async function askTarget({ target, of }) {
 }
 
 function figureUrl(asked, since = null) {
-  const { robust, ...rest } = asked;
-  const wanted = Object.entries({ ...rest, robust: robust ? 1 : null, since }).filter(([, value]) => value !== null && value !== "");
+  const { robust, superseded, ...rest } = asked;
+  const switches = { robust: robust ? 1 : null, superseded: superseded ? 1 : null };
+  const wanted = Object.entries({ ...rest, ...switches, since }).filter(([, value]) => value !== null && value !== "");
   return `${location.pathname}/figure?${new URLSearchParams(wanted)}`;
 }
 
 function keepUrl() {
   const url = new URL(location);
-  const { x, metric, view, robust, lo, cutoff } = question;
+  const { x, metric, view, robust, superseded, lo, cutoff } = question;
   const wanted = {
     x: x === "device_hours" ? null : x, metric: metric === OVERALL ? null : metric, view: view === "curve" ? null : view,
-    scale: scale === "log" ? null : scale, robust: robust ? 1 : null, lo, cutoff,
+    scale: scale === "log" ? null : scale, robust: robust ? 1 : null,
+    superseded: superseded ? 1 : null, lo, cutoff,
   };
   for (const [name, value] of Object.entries(wanted)) {
     if (value === null) url.searchParams.delete(name);
@@ -144,12 +146,16 @@ function showLeftOut() {
   document.getElementById("left-out").hidden = !out;
   document.getElementById("outlier-key").hidden = !payload.points.role.includes("outlier") || payload.view.key === "gain";
   document.getElementById("waiting-key").hidden = !payload.waiting;
+  document.getElementById("superseded-key").hidden = !payload.superseded?.x.length || payload.view.key !== "curve";
   if (out) write(document.getElementById("robust"), out.robust ? "Use every evaluation" : "Fit without");
 }
 
 function showControls() {
   pressed("view", payload.view.key);
   pressed("x", payload.x.key);
+  const superseded = document.getElementById("superseded");
+  superseded.hidden = !payload.attempts_overlap || payload.view.key !== "curve";
+  superseded.setAttribute("aria-pressed", String(payload.superseded !== null));
   const isSlope = payload.view.key === "slope"; // log F is a line against log C only
   pressed("scale", isSlope ? "log" : scale);
   for (const button of document.querySelectorAll("[data-scale=linear]")) button.disabled = isSlope;
@@ -205,7 +211,7 @@ function pressed(attribute, value) {
 }
 
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("button[data-x], button[data-view], button[data-scale], #show-hindsight, #robust");
+  const button = event.target.closest("button[data-x], button[data-view], button[data-scale], #show-hindsight, #robust, #superseded");
   if (!button) return;
   if (button.dataset.x) {
     ask({ x: button.dataset.x, lo: null, cutoff: null }); // a window in hours says nothing about tokens
@@ -216,6 +222,8 @@ document.addEventListener("click", (event) => {
     keepUrl();
     draw();
     showControls();
+  } else if (button.id === "superseded") {
+    ask({ superseded: payload.superseded === null });
   } else if (button.id === "robust") {
     ask({ robust: !payload.left_out.robust });
   } else {

@@ -8,6 +8,7 @@ export function runChart(payload, colour, wanted, narrow) {
   const onlyStart = !payload.points.x.length; // at zero compute: nowhere on a log axis, and no amount to write on any
   const scale = onlyStart ? "linear" : wanted;
   const traces = payload.fit?.solid ? fitTraces(payload.fit, colour) : [];
+  if (payload.superseded?.x.length) traces.push(supersededTrace(payload, colour));
   for (const role of ["excluded", "fitted", "after"]) traces.push(pointTrace(payload, role, colour));
   if (payload.points.role.includes("outlier")) traces.push(pointTrace(payload, "outlier", colour));
   if (payload.points.role.includes("waiting")) traces.push(pointTrace(payload, "waiting", colour, "not in the fit yet"));
@@ -23,6 +24,16 @@ export function runChart(payload, colour, wanted, narrow) {
   return { traces, layout };
 }
 
+/** What earlier attempts reported past a resume: small crosses behind the evaluations that took their place. */
+function supersededTrace({ superseded, x }, colour) {
+  const words = superseded.step.map((step, index) => `step ${step} of attempt ${superseded.attempt[index]}, superseded`);
+  return {
+    x: superseded.x, y: superseded.y, text: words, mode: "markers", type: "scatter", showlegend: false,
+    marker: { symbol: "x-thin-open", size: 7, color: colour.mark, opacity: 0.55, line: { color: colour.mark, width: 1.2 } },
+    hovertemplate: `%{y:.3f} at %{x:.4~g} ${x.short}<br>%{text}<extra></extra>`,
+  };
+}
+
 function fitTraces(fit, colour) {
   return [
     ...band(fit.band.x, fit.band.lo, fit.band.hi, faded(colour.c1, 0.14)),
@@ -32,15 +43,15 @@ function fitTraces(fit, colour) {
 }
 
 /** What is drawn to the right: the end of the extrapolation, else a little past the last point. */
-function xRange({ points, fit }, scale) {
+function xRange({ points, fit, superseded }, scale) {
   const first = points.x[0] ?? 1e-3;
-  const last = Math.max(points.x.at(-1) ?? 1, fit?.dashed?.x.at(-1) ?? 0);
+  const last = Math.max(points.x.at(-1) ?? 1, fit?.dashed?.x.at(-1) ?? 0, ...(superseded?.x ?? []));
   return scale === "log" ? [first * 0.8, last * 1.05] : [0, last * 1.03];
 }
 
 /** Room for points, curve and ceiling; a band that is wider than that leaves the frame. */
-function yRange({ points, fit, ceiling, start }) {
-  const seen = [...points.y, ...(fit?.solid?.y ?? []), ...(fit?.dashed?.y ?? [])];
+function yRange({ points, fit, ceiling, start, superseded }) {
+  const seen = [...points.y, ...(superseded?.y ?? []), ...(fit?.solid?.y ?? []), ...(fit?.dashed?.y ?? [])];
   if (start) seen.push(start.y);
   for (const end of [ceiling.value, ceiling.lo, ceiling.hi]) if (end !== null) seen.push(end);
   if (!seen.length) return [0, 1];

@@ -162,6 +162,19 @@ def test_batches_are_bounded(begin: Begin, server: FakeServer, monkeypatch: pyte
     assert server.steps() == list(range(30))
 
 
+def test_a_silent_trainer_says_that_it_lives(
+    begin: Begin, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "HEARTBEAT_SECONDS", 0.02)
+    run = begin()
+    beats = lambda: [body for path, body in server.requests if body == {"records": []}]
+    server.wait_for(lambda: len(beats()) >= 2)
+
+    log_steps(run, 0)
+    assert run.finish()
+    assert server.steps() == [0]
+
+
 def test_records_arrive_without_finish(begin: Begin, server: FakeServer) -> None:
     log_steps(begin(), 5)
 

@@ -92,7 +92,14 @@ class MemoryReporter:
     ) -> None:
         self.records.append({"step": step, "compute": dict(compute or {}), "metrics": dict(metrics)})
 
-    def finish(self, state: str = "succeeded", message: str = "", timeout: float = 10) -> bool:
+    def finish(
+        self,
+        state: str = "succeeded",
+        message: str = "",
+        timeout: float = 10,
+        *,
+        infrastructure: bool = False,
+    ) -> bool:
         return True
 
     def series(self, metric: str) -> dict[int, float]:

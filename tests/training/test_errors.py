@@ -1,6 +1,10 @@
+import errno
+
 import pytest
 
-from training.errors import first_line, last_line, telling_line
+from training.checkpoints import CheckpointError, CheckpointUnwritable
+from training.cluster.placement import ClusterError, PartGone
+from training.errors import first_line, is_infrastructure, last_line, telling_line
 
 
 @pytest.mark.parametrize(
@@ -29,3 +33,29 @@ def test_lines_without_a_word_do_not_count(message: str, first: str, last: str) 
 )
 def test_advice_is_left_out_and_so_is_a_traceback(message: str, told: str) -> None:
     assert telling_line(ValueError(message)) == told
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (PartGone("generator 0 died"), True),
+        (CheckpointUnwritable("no room"), True),
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.ENOENT, "no such file"), False),
+        (ClusterError("too few devices: needs 1 GPU"), False),
+        (CheckpointError("is damaged"), False),
+        (ValueError("a reward of NaN"), False),
+    ],
+)
+def test_whose_failure_it_is_is_told_by_what_it_comes_of(error: Exception, expected: bool) -> None:
+    outer = RuntimeError("the trainer failed")
+    outer.__cause__ = error
+
+    assert (is_infrastructure(error), is_infrastructure(outer)) == (expected, expected)
+
+
+def test_a_context_is_no_cause() -> None:
+    error = ValueError("something else, while a death was handled")
+    error.__context__ = PartGone("a rank died")
+
+    assert not is_infrastructure(error)

@@ -25,7 +25,9 @@ class FakeRay:
         self.jobs: dict[str, FakeJob] = {}
         self.fail: tuple[int, str] | None = None
         self.refuse_submissions: tuple[int, str] | None = None
+        self.resources: dict[str, float] | None = None  # of its one node; None: it does not say
         self.requests: list[str] = []
+        self.submitted: list[str] = []  # ids, one for each submission that was asked for
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         self.address = f"http://127.0.0.1:{self._http.server_address[1]}"
@@ -42,6 +44,10 @@ class FakeRay:
             return self.fail
         if (method, path) == ("POST", "/api/jobs/"):
             return self._submit(body)
+        if (method, path) == ("GET", "/api/jobs/"):
+            return 200, [self._details(name) for name in list(self.jobs)] + [{"submission_id": None}]
+        if path == "/api/v0/nodes":
+            return self._nodes()
         if path == "/api/v0/logs/file":
             return self._log(parse_qs(urlparse(url).query))
         name, _, action = path.removeprefix("/api/jobs/").partition("/")
@@ -51,12 +57,24 @@ class FakeRay:
         if action == "stop":
             job.stops += 1
             return 200, {"stopped": True}
-        return 200, {"status": job.status, "message": job.message, "driver_node_id": "node-1"}
+        return 200, self._details(name)
+
+    def _details(self, name: str) -> dict[str, Any]:
+        job = self.jobs[name]
+        said = {"submission_id": name, "type": "SUBMISSION", "status": job.status, "message": job.message}
+        return said | {"driver_node_id": "node-1"}
+
+    def _nodes(self) -> tuple[int, Any]:
+        if self.resources is None:
+            return 500, "the state of the nodes is not known"
+        nodes = [{"state": "ALIVE", "resources_total": self.resources}]
+        return 200, {"data": {"result": {"result": nodes}}}
 
     def _submit(self, body: dict[str, Any]) -> tuple[int, Any]:
         if self.refuse_submissions is not None:
             return self.refuse_submissions
         name = body["submission_id"]
+        self.submitted.append(name)
         if name in self.jobs:
             return 500, f"Traceback ...\nValueError: Job with submission_id {name} already exists."
         self.jobs[name] = FakeJob(body)

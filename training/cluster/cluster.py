@@ -23,7 +23,15 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from training.cluster.actors import WATCH, GeneratorActor, TrainerActor, Whereabouts
 from training.cluster.head import Pulse, watch_head
 from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, first_error_or_all
-from training.cluster.placement import ClusterError, Patience, Seat, local_cores, make_plan, wait_for_place
+from training.cluster.placement import (
+    ClusterError,
+    PartGone,
+    Patience,
+    Seat,
+    local_cores,
+    make_plan,
+    wait_for_place,
+)
 from training.errors import last_line
 from training.rollouts import Generator
 from training.schema import Recipe, Resources
@@ -290,7 +298,7 @@ class Cluster:
         """`alive` returns only with the part's end: also where nobody waits for it at the moment."""
         try:
             await part.call("alive")
-            problem: Exception = ClusterError(f"{part} has ended")
+            problem: Exception = PartGone(f"{part} has ended")
         except Exception as error:
             problem = error
         if not self._gone.done():

@@ -11,7 +11,7 @@ from typing import Any
 
 import ray
 
-from training.cluster.placement import ClusterError
+from training.cluster.placement import PartGone
 from training.errors import last_line
 from training.waiting import in_thread
 
@@ -44,7 +44,7 @@ async def watch_head(
     is_stopping: Callable[[], bool],
     pulse: Pulse = Pulse(),  # noqa: B008 - frozen
     ask: Callable[[], str] = lost_node,
-) -> ClusterError:
+) -> PartGone:
     """Returns when the cluster is lost: what to end the run with."""
     loop = asyncio.get_running_loop()
     answered_at = loop.time()
@@ -52,14 +52,12 @@ async def watch_head(
         patience = pulse.local if is_local or is_stopping() else pulse.remote
         try:
             if lost := await in_thread(ask, pulse.answer):
-                return ClusterError(f"the Ray cluster is lost: {lost}")
+                return PartGone(f"the Ray cluster is lost: {lost}")
             answered_at = loop.time()
         except TimeoutError:
             why = "no answer"
         except Exception as error:
             why = last_line(error)
         if (silent := loop.time() - answered_at) >= patience:
-            return ClusterError(
-                f"the Ray cluster is lost: its head has not answered for {silent:.0f} s ({why})"
-            )
+            return PartGone(f"the Ray cluster is lost: its head has not answered for {silent:.0f} s ({why})")
         await asyncio.sleep(pulse.every)

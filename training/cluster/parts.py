@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError, RayTaskError
 
-from training.cluster.placement import ClusterError
+from training.cluster.placement import ClusterError, PartGone
 from training.errors import last_line, telling_line
 from training.rollouts import Completion, Request
 from training.trainer.batching import Batch
@@ -49,7 +49,7 @@ class Part:
         except RayTaskError as error:
             raise self._own_error(error) from None
         except RayError as error:
-            raise ClusterError(f"{self} {why_gone(error)}") from None
+            raise PartGone(f"{self} {why_gone(error)}") from None
 
     async def call(self, method: str, *args: Any) -> Any:
         """`submit` and its `result`."""

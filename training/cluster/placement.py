@@ -16,6 +16,7 @@ from typing import Any
 import ray
 from ray.util.placement_group import PlacementGroup
 
+from training.errors import Infrastructure
 from training.schema import Resources
 from training.waiting import Switchboard, in_thread
 
@@ -28,6 +29,10 @@ Amounts = dict[str, float]  # of "CPU" and "GPU"
 
 class ClusterError(RuntimeError):
     """The cluster cannot place the run, or lost a part of it; the message is one line and names the part."""
+
+
+class PartGone(ClusterError, Infrastructure):
+    """A part of the run died, or the cluster is lost."""
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ from typing import Any
 from training.checkpoints import Checkpoint, CheckpointError, write_checkpoint
 from training.codec import Codec
 from training.driver.accounting import ComputeMeter, Usage
+from training.driver.control import Budget
 from training.driver.curriculum import PromptSampler
 from training.driver.evaluator import Evaluator
 from training.driver.generation import Generation
@@ -151,6 +152,7 @@ class Controller:
             first_metrics=first_metrics,
             has_trained=self._remember,
             save=self._checkpoint,
+            budget_hours=Budget(run_dir, recipe.budget.device_hours).hours,
         )
         self._checkpointed_step = resume.step if resume else -1
 

@@ -45,14 +45,16 @@ class TrainingLoop:
         first_metrics: dict[str, float],
         has_trained: Callable[[], None],
         save: Callable[[], Awaitable[None]],
+        budget_hours: Callable[[], float],
     ) -> None:
-        """first_metrics: for the first record. has_trained: called after each update, before its weights go out.
-        save: writes a checkpoint."""
+        """budget_hours: the device-hours that may be used, as they are now. first_metrics: for the first record.
+        has_trained: called after each update, before its weights go out. save: writes a checkpoint."""
         self._recipe, self._buffer, self._sampler, self._generation = recipe, buffer, sampler, generation
         self._trainer, self._publisher, self._evaluator = trainer, publisher, evaluator
         self._meter, self._step_metrics, self._reporter = meter, step_metrics, reporter
         self._switch, self._timeouts = switch, timeouts
         self._first_metrics, self._has_trained, self._save = first_metrics, has_trained, save
+        self._budget_hours = budget_hours
         self.pass_rate, self.evaluated_step = start.pass_rate, start.evaluated_step  # of the last evaluation
 
     @property
@@ -88,8 +90,9 @@ class TrainingLoop:
         budget = self._recipe.budget
         if budget.max_steps is not None and self._step >= budget.max_steps:
             return f"made {self._step} steps"
-        if self._meter.usage().device_hours >= budget.device_hours:
-            return f"used {budget.device_hours:g} device-hours"
+        device_hours = self._budget_hours()
+        if self._meter.usage().device_hours >= device_hours:
+            return f"used {device_hours:g} device-hours"
         return ""
 
     # -- one step --------------------------------------------------------------------------------------------

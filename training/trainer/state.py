@@ -17,7 +17,7 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 
-from training.checkpoints import CheckpointError
+from training.checkpoints import CheckpointError, CheckpointUnwritable
 from training.trainer.distributed import Ranks
 from training.trainer.network import Networks
 
@@ -50,7 +50,7 @@ def save_state(path: str, state: State, ranks: Ranks) -> None:
         with _quiet():
             dcp.save(content, checkpoint_id=path, no_dist=not ranks.are_many)
     except (CheckpointException, OSError, RuntimeError) as error:
-        raise CheckpointError(f"{path} cannot be written: {reason_of(error)}") from error
+        raise CheckpointUnwritable(f"{path} cannot be written: {reason_of(error)}") from error
 
 
 def load_state(path: str, state: State, ranks: Ranks) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 from webapp.alarms.models import Alarm
 from webapp.alarms.words import alarm_payload
 from webapp.recipes.models import Recipe, Revision
-from webapp.runs.models import Attempt, Point, Record, Run
+from webapp.runs.models import Attempt, Point, Record, Run, Transition
 from webapp.runs.selectors import CurvePoint
 
 Payload = dict[str, Any]
@@ -26,6 +26,8 @@ def run_payload(run: Run) -> Payload:
         "model": run.model,
         "seed": run.seed,
         "budget_hours": run.budget_hours,
+        "priority": run.get_priority_display(),
+        "retries": run.retry_limit,
         "attempt": run.attempt_number,
         "version": run.version,
         "created_by": run.created_by.get_username() if run.created_by else None,
@@ -58,6 +60,18 @@ def attempt_payload(attempt: Attempt) -> Payload:
         "created_at": attempt.created_at,
         "started_at": attempt.started_at,
         "ended_at": attempt.ended_at,
+    }
+
+
+def transition_payload(row: Transition) -> Payload:
+    return {
+        "attempt": row.attempt,
+        "from_state": row.from_state or None,
+        "to_state": row.to_state,
+        "at": row.at,
+        "actor": row.actor.get_username() if row.actor else None,
+        "part": row.part,
+        "reason": row.reason,
     }
 
 

@@ -22,16 +22,26 @@ from webapp.api.auth import (
     run_of,
 )
 from webapp.api.paging import page
-from webapp.api.payloads import record_payload, run_detail, run_payload
+from webapp.api.payloads import record_payload, run_detail, run_payload, transition_payload
 from webapp.api.records import BATCH_BODY, parse_batch
-from webapp.api.schemas import FinishBody, PageQuery, RunBody, RunQuery, StartBody, TrackBody
+from webapp.api.schemas import (
+    ExtendBody,
+    FinishBody,
+    PageQuery,
+    PriorityBody,
+    RunBody,
+    RunQuery,
+    StartBody,
+    TrackBody,
+)
 from webapp.errors import InvalidInput
-from webapp.runs import ingest, launch, lifecycle, selectors
+from webapp.runs import drafts, extending, ingest, launch, lifecycle, places, selectors
 from webapp.runs.filtering import narrow
 from webapp.runs.models import Run
 
 router = Router(tags=["runs"])
 RUN = {200: schemas.RunOut}
+PRIORITIES = {label: value for value, label in Run.Priority.choices}
 
 
 @router.get("", auth=READ, response=schemas.RunPage, summary="List runs, newest first")
@@ -69,7 +79,7 @@ def create_run(
 def _launch(request: ApiRequest, body: schemas.LaunchBody, key: str | None) -> launch.Launched:
     token = request.auth
     check_scope(token, Scope.LAUNCH)
-    fields = body.model_dump(exclude={"tracked"})
+    fields = body.model_dump(exclude={"tracked"}) | {"priority": PRIORITIES[body.priority]}
     return launch.launch_run_once(user=token.user, project=token.project, idempotency_key=key, **fields)
 
 
@@ -102,6 +112,56 @@ def resume_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     return run_payload(run)
 
 
+@router.post(
+    "/{run_id}/stop",
+    auth=LAUNCH,
+    response=RUN,
+    summary="Stop a run with a checkpoint",
+    description="The same as cancel: the driver of a running run finishes its step and writes a checkpoint, from "
+    "which the run can be resumed. A queued run is cancelled at once.",
+)
+def stop_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    return cancel_run(request, run_id)
+
+
+@router.post("/{run_id}/extend", auth=LAUNCH, response=RUN, summary="Give a run a larger budget")
+def extend_run(request: HttpRequest, run_id: str, body: ExtendBody) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    extending.extend_run(run, body.budget_hours, user=cast(ApiRequest, request).auth.user)
+    return run_payload(run)
+
+
+@router.post(
+    "/{run_id}/priority", auth=LAUNCH, response=RUN, summary="Put a queued run before or after others"
+)
+def set_priority(request: HttpRequest, run_id: str, body: PriorityBody) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    places.set_priority(run, PRIORITIES[body.priority], user=cast(ApiRequest, request).auth.user)
+    return run_payload(run)
+
+
+@router.post("/{run_id}/launch", auth=LAUNCH, response=RUN, summary="Launch a draft")
+def launch_draft(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    drafts.launch_draft(run, user=cast(ApiRequest, request).auth.user)
+    return run_payload(run)
+
+
+@router.delete("/{run_id}", auth=LAUNCH, response={204: None}, summary="Delete a draft")
+def delete_draft(request: HttpRequest, run_id: str) -> Status:
+    run = run_of(request, run_id)
+    drafts.delete_draft(run, user=cast(ApiRequest, request).auth.user)
+    return Status(204, None)
+
+
+@router.get(
+    "/{run_id}/transitions", auth=READ_RUN, response=schemas.TransitionList, summary="Its changes of state"
+)
+def list_transitions(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    found = selectors.transitions_of(run_of(request, run_id))
+    return {"items": [transition_payload(row) for row in found]}
+
+
 @router.post("/{run_id}/start", auth=WRITE_RUN, response=RUN, summary="The trainer is up")
 def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
     run = run_of(request, run_id)
@@ -131,7 +191,8 @@ def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     run: Run = run_of(request, run_id)
     records: list[Record] = parse_batch(request.body)
     check_attempt(request, (record.attempt for record in records))
-    return vars(ingest.store_records(run, records))
+    reporter = cast(ApiRequest, request).auth.attempt
+    return vars(ingest.store_records(run, records, reporter=reporter))
 
 
 @router.get("/{run_id}/records", auth=READ_RUN, response=schemas.RecordPage, summary="Records as reported")

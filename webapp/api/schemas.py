@@ -14,6 +14,9 @@ Axis = Literal["device_hours", "flops", "tokens", "step"]
 Format = Literal["json", "csv"]
 
 
+PriorityName = Literal["low", "normal", "high"]
+
+
 class Error(Schema):
     code: str
     message: str = Field(description="One sentence for people.")
@@ -43,6 +46,12 @@ class LaunchBody(Body):
     seed: int = 0
     budget_hours: float = Field(description="Device-hours after which training stops.")
     name: str = ""
+    priority: PriorityName = "normal"
+    retries: int | None = Field(
+        None,
+        description="How often it goes on by itself after failures of the infrastructure; null: as set here.",
+    )
+    draft: bool = Field(False, description="Save it without launching it.")
 
 
 class TrackBody(Body):
@@ -78,6 +87,17 @@ class FinishBody(Body):
     attempt: int = Field(1, ge=1, le=32767)
     state: Literal["succeeded", "failed", "cancelled"]
     message: str = ""
+    infrastructure: bool = Field(
+        False, description="It failed because of what it ran on: the same again may go through."
+    )
+
+
+class ExtendBody(Body):
+    budget_hours: float = Field(description="Device-hours that the run may use in all, from now on.")
+
+
+class PriorityBody(Body):
+    priority: PriorityName
 
 
 class RecipeBody(Body):
@@ -131,6 +151,8 @@ class RunOut(Schema):
     model: str
     seed: int
     budget_hours: float | None
+    priority: PriorityName
+    retries: int | None = Field(description="After failures of the infrastructure; null: as set here.")
     attempt: int
     version: int
     created_by: str | None
@@ -150,6 +172,22 @@ class AttemptOut(Schema):
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+
+
+class TransitionOut(Schema):
+    attempt: int
+    from_state: State | None = Field(description="null: it was made.")
+    to_state: State
+    at: datetime
+    actor: str | None = Field(description="The person who did it.")
+    part: str = Field(
+        description="Of the system, where no person did it: dispatch, driver, reconciliation, ..."
+    )
+    reason: str
+
+
+class TransitionList(Schema):
+    items: list[TransitionOut] = Field(description="Oldest first.")
 
 
 class ValueOut(Schema):

@@ -18,7 +18,7 @@ from webapp.errors import Conflict, InvalidInput
 from webapp.runs.lifecycle import ensure_attempts
 from webapp.runs.models import Run, State
 from webapp.runs.selectors import is_pass_rate
-from webapp.runs.states import move
+from webapp.runs.states import DRIVER, LEAVES, move
 from webapp.runs.summaries import note_records
 from worker import names
 
@@ -75,8 +75,10 @@ class IngestResult:
 
 
 @transaction.atomic
-def store_records(run: Run, records: Sequence[Record]) -> IngestResult:
-    """Store a batch: records, series and points. (run, attempt, seq) makes a repeated record harmless.
+def store_records(run: Run, records: Sequence[Record], *, reporter: int | None = None) -> IngestResult:
+    """Store a batch: records, series and points. (run, attempt, seq) makes a repeated record harmless. An empty batch
+    says that the trainer lives. `reporter`: the attempt that sends it, where that is known; an earlier one than the
+    run's current attempt is no sign of life of it.
 
     What a single record may hold, `training.records.Record` has checked. Raises InvalidInput for a batch that is
     too long or an attempt that the run does not have, and Conflict where a stored (attempt, seq) comes again with
@@ -93,7 +95,9 @@ def store_records(run: Run, records: Sequence[Record]) -> IngestResult:
         _refuse_other_content(current)
     if accepted:
         note_records(current, [record for _, record in unique])
-    _note_report(current, new=accepted > 0, refit=has_evaluations)
+    newest = max((record.attempt for _, record in unique), default=current.attempt_number)
+    speaks = (newest if reporter is None else reporter) >= current.attempt_number
+    _note_report(current, new=accepted > 0, refit=has_evaluations, speaks=speaks)
     return IngestResult(accepted, len(records) - accepted)
 
 
@@ -163,20 +167,21 @@ def _conflict(position: int, attempt: int, seq: int) -> Conflict:
     return Conflict(message, field=field)
 
 
-def _note_report(run: Run, *, new: bool, refit: bool) -> None:
-    """The trainer lives: heartbeat, and running if it only was starting; new records make a new version."""
+def _note_report(run: Run, *, new: bool, refit: bool, speaks: bool) -> None:
+    """The trainer lives: heartbeat, and running if it only was starting or lost; new records make a new version."""
     now = timezone.now()
-    fields: dict[str, Any] = {"heartbeat_at": now}
+    fields: dict[str, Any] = {"heartbeat_at": now} if speaks else {}
     if refit:
         fields["refit_wanted_at"] = run.refit_wanted_at or now  # of the first evaluation that waits
         nudge.send(names.REFIT, run.pk)
     if new and run.alarms_wanted_at is None:  # else a worker is coming already
         fields["alarms_wanted_at"] = now
         nudge.send(names.ALARMS, run.pk)
-    if new and run.state != State.RUNNING:
-        started_at = run.started_at or now
-        if move(run, State.RUNNING, attempt=run.attempt_number, started_at=started_at, **fields):
+    if speaks and run.state in LEAVES[State.RUNNING] and (new or run.state == State.LOST):
+        fields["started_at"] = run.started_at or now
+        if move(run, State.RUNNING, attempt=run.attempt_number, part=DRIVER, **fields):
             return
     if new:
         fields["version"] = F("version") + 1
-    Run.objects.filter(pk=run.pk).update(**fields)
+    if fields:
+        Run.objects.filter(pk=run.pk).update(**fields)

@@ -14,7 +14,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from stack import environment
-from training.recipe import RecipeError, resolve
+from training.recipe import RecipeError, parse_recipe, resolve
 from webapp import nudge
 from webapp.accounts.models import Project, Scope, User
 from webapp.accounts.permissions import Permission, require
@@ -24,14 +24,16 @@ from webapp.errors import Conflict, InvalidInput
 from webapp.recipes.models import Revision
 from webapp.recipes.selectors import find_revision
 from webapp.recipes.services import parse_config
+from webapp.runs import places
 from webapp.runs.models import Dispatch, IdempotencyKey, Point, Run, State
-from webapp.runs.states import ENDED, new_attempt, queue_next_attempt
+from webapp.runs.states import ENDED, INSTALLATION, move, new_attempt, note_made, queue_next_attempt
 from webapp.secrets.services import hand_to_job
 from worker import names
 
 MAX_SEED = 2**31 - 1
 MAX_BUDGET_HOURS = 1e6  # 114 device-years: more is a slip of the pen
 MAX_NAME = 120
+MAX_RETRIES = 100
 MAX_KEY = 200
 UNSTATED = "unspecified"  # task or model that a tracked run did not name
 SPENT_SHARE = 0.999  # of the budget: nothing worth a resume is left
@@ -81,13 +83,18 @@ def launch_run_once(
     seed: int,
     budget_hours: float,
     name: str = "",
+    priority: int = Run.Priority.NORMAL,
+    retries: int | None = None,
+    draft: bool = False,
     idempotency_key: str | None = None,
 ) -> Launched:
-    """Store a run, its first attempt and its dispatch row in one transaction, and nudge the worker.
+    """Store a run, its first attempt and its dispatch row in one transaction, and nudge the worker. A `draft` is stored
+    alone; `drafts.launch_draft` does the rest later.
 
+    `retries`: how often it may go on by itself after failures of the infrastructure; None: as the installation says.
     `user` None is the installation itself; a person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput
-    (fields recipe, revision, task, model, seed, budget_hours, name) and Conflict where the Idempotency-Key was used for
-    another request. On an error nothing is stored.
+    (fields recipe, revision, task, model, seed, budget_hours, name, priority, retries), also where the project's quota
+    does not reach, and Conflict where the Idempotency-Key was used for another request. On an error nothing is stored.
     """
     if user is not None:
         require(user, project, Permission.LAUNCH)
@@ -100,9 +107,16 @@ def launch_run_once(
         "budget_hours": budget_hours,
         "name": name,
     }
+    plain = {"priority": Run.Priority.NORMAL, "retries": None, "draft": False}
+    asked = {"priority": priority, "retries": retries, "draft": draft}
+    body |= {key: value for key, value in asked.items() if value != plain[key]}
 
     def make() -> Run:
         _check_numbers(seed, budget_hours)
+        places.check_priority(priority)
+        _check_retries(retries)
+        if not draft:
+            places.check_quota(project, budget_hours)
         found = _revision(project, recipe, revision)
         run = Run.objects.create(
             project=project,
@@ -113,14 +127,40 @@ def launch_run_once(
             seed=seed,
             budget_hours=budget_hours,
             config=resolved_config(found, task=task, model=model, seed=seed, budget_hours=budget_hours),
+            priority=priority,
+            retry_limit=retries,
+            state=State.DRAFT if draft else State.QUEUED,
             created_by=user,
         )
-        new_attempt(run, 1, State.QUEUED)
-        _dispatch(run, Dispatch.Kind.SUBMIT, 1)
-        _record("run.launched", run, user, revision=str(found), seed=seed, budget_hours=budget_hours)
+        note_made(run, actor=user)
+        if draft:
+            _record("run.drafted", run, user, revision=str(found), seed=seed, budget_hours=budget_hours)
+        else:
+            _send_first_attempt(run, user)
         return run
 
     return _once(project, idempotency_key, body, make)
+
+
+def queue_first_attempt(run: Run, user: User | None) -> bool:
+    """From a draft to its first attempt, queued; part of the caller's transaction. False where it is no draft any more.
+
+    Raises InvalidInput (budget_hours) where the project's quota does not reach.
+    """
+    places.check_quota(run.project, run.budget_hours or 0.0)
+    part = "" if user else INSTALLATION
+    if not move(run, State.QUEUED, attempt=1, leaving={State.DRAFT}, actor=user, part=part):
+        return False
+    _send_first_attempt(run, user)
+    return True
+
+
+def _send_first_attempt(run: Run, user: User | None) -> None:
+    new_attempt(run, 1, State.QUEUED)
+    _dispatch(run, Dispatch.Kind.SUBMIT, 1)
+    _record(
+        "run.launched", run, user, revision=str(run.revision), seed=run.seed, budget_hours=run.budget_hours
+    )
 
 
 def track_run(**request: Any) -> Run:
@@ -163,6 +203,7 @@ def track_run_once(
             created_by=user,
         )
         new_attempt(run, 1, State.RUNNING)
+        note_made(run, actor=user)
         _record("run.tracked", run, user)
         return run
 
@@ -173,8 +214,9 @@ def track_run_once(
 def resume_run(run: Run, *, user: User | None) -> Run:
     """Queue the next attempt of an ended run; its driver goes on from the newest checkpoint.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict where the run has not ended, is
-    tracked, or has spent its budget.
+    A person needs LAUNCH. Raises Forbidden or NotFound without it, Conflict where the run has not ended, is tracked,
+    or has spent its budget, and InvalidInput (budget_hours) where the project's quota does not reach. Where no
+    checkpoint was written the attempt begins anew.
     """
     if user is not None:
         require(user, run.project, Permission.LAUNCH)
@@ -182,18 +224,29 @@ def resume_run(run: Run, *, user: User | None) -> Run:
         raise Conflict("This run trains elsewhere; resume it there.")
     if run.state not in ENDED:
         raise Conflict(f"This run is {run.state}; only an ended run can be resumed.")
-    used = Point.objects.filter(series__run=run).aggregate(used=Max("device_hours"))["used"] or 0.0
+    used = used_hours(run)
     if run.budget_hours is not None and used >= SPENT_SHARE * run.budget_hours:
-        raise Conflict(f"The budget of {run.budget_hours:g} device-hours is spent; launch a new run instead.")
+        raise Conflict(
+            f"The budget of {run.budget_hours:g} device-hours is spent; extend it, or launch a new run."
+        )
+    places.check_quota(run.project, max(0.0, (run.budget_hours or 0.0) - used))
     before = run.attempt_number
     was_lost = run.state == State.LOST
-    if not queue_next_attempt(run):
-        raise Conflict("This run was changed meanwhile; look again.")
+    if not queue_next_attempt(run, actor=user, part="" if user else INSTALLATION):
+        run.refresh_from_db()
+        raise Conflict(
+            f"This run was changed meanwhile: it is {run.state} now, attempt {run.attempt_number}."
+        )
     if was_lost:  # it may still be training somewhere
         _dispatch(run, Dispatch.Kind.STOP, before)
     _dispatch(run, Dispatch.Kind.SUBMIT, run.attempt_number)
     _record("run.resumed", run, user, attempt=run.attempt_number)
     return run
+
+
+def used_hours(run: Run) -> float:
+    """Device-hours that the run has spent, by its newest records. One query."""
+    return Point.objects.filter(series__run=run).aggregate(used=Max("device_hours"))["used"] or 0.0
 
 
 def resolved_config(
@@ -217,10 +270,11 @@ def resolved_config(
 def job_spec(dispatch: Dispatch) -> JobSpec:
     """What to submit for a claimed dispatch row, with a new token that can report this attempt and nothing else.
 
-    Raises RuntimeError where nobody has said under which address the cluster reaches this server, or where a secret
-    of the project cannot be opened.
+    Raises RuntimeError where nobody has said under which address the cluster reaches this server, where a secret of the
+    project cannot be opened, or where a Headroom of another version launched the run and this one cannot read it.
     """
     run = dispatch.run
+    _check_schema(run)
     url = settings.HEADROOM_URL or environment.services().web_url
     if not url:
         raise RuntimeError("HEADROOM_URL is not set: the job would not know where to report")
@@ -246,6 +300,16 @@ def job_spec(dispatch: Dispatch) -> JobSpec:
             secrets=hand_to_job(run.project),
         )
     )
+
+
+def _check_schema(run: Run) -> None:
+    try:
+        parse_recipe(run.config)
+    except RecipeError as error:
+        raise RuntimeError(
+            f"this worker is of another version than what launched the run, and cannot read its recipe "
+            f"({error.field}: {error.reason}); a worker of that version will take it"
+        ) from None
 
 
 def _with_secrets_file(spec: JobSpec) -> JobSpec:
@@ -314,6 +378,11 @@ def _check_numbers(seed: int, budget_hours: float) -> None:
         raise InvalidInput(
             "budget_hours", f"budget_hours must be above 0 and at most {MAX_BUDGET_HOURS:,.0f} device-hours."
         )
+
+
+def _check_retries(retries: int | None) -> None:
+    if retries is not None and (isinstance(retries, bool) or not 0 <= retries <= MAX_RETRIES):
+        raise InvalidInput("retries", f"retries must be a whole number from 0 to {MAX_RETRIES}, or empty.")
 
 
 def _check_seed(seed: int) -> None:

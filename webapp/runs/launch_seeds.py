@@ -28,13 +28,14 @@ def launch_seeds(
     seeds: Sequence[int],
     budget_hours: float,
     name: str = "",
+    draft: bool = False,
     idempotency_key: str | None = None,
 ) -> list[Launched]:
     """One run for each seed, of `revision` or, with a `config`, of the recipe's revision that says it: all or none.
 
-    A repeated call with the same key launches nothing again. A person needs LAUNCH: raises Forbidden or NotFound
-    without it, InvalidInput (fields seeds, config..., and those of `launch_run_once`) and Conflict where the key was
-    used for another request; then nothing is stored.
+    With `draft` they are saved and not launched. A repeated call with the same key launches nothing again. A person
+    needs LAUNCH: raises Forbidden or NotFound without it, InvalidInput (fields seeds, config..., and those of
+    `launch_run_once`) and Conflict where the key was used for another request; then nothing is stored.
     """
     if user is not None:
         require(user, project, Permission.LAUNCH)
@@ -45,7 +46,8 @@ def launch_seeds(
     return [
         launch_run_once(
             user=user, project=project, recipe=revision.recipe.slug, revision=revision.number, task=task, model=model,
-            seed=seed, budget_hours=budget_hours, name=name, idempotency_key=_key(idempotency_key, place),
+            seed=seed, budget_hours=budget_hours, name=name, draft=draft,
+            idempotency_key=_key(idempotency_key, place),
         )
         for place, seed in enumerate(seeds)
     ]  # fmt: skip

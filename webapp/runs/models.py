@@ -19,6 +19,7 @@ def new_run_id() -> str:
 class State(models.TextChoices):
     """States of a run and of its attempts; `webapp.runs.states` says which may follow which."""
 
+    DRAFT = "draft"  # saved, not launched: nothing of it reaches the cluster
     QUEUED = "queued"  # stored, waits for a worker to claim its dispatch row
     SUBMITTING = "submitting"  # claimed; being handed to Ray Jobs
     STARTING = "starting"  # Ray has the job; the driver has not reported yet
@@ -37,6 +38,13 @@ class Run(models.Model):
         LAUNCHED = "launched"  # by us, on the Ray cluster
         TRACKED = "tracked"  # elsewhere; it only logs to us
 
+    class Priority(models.IntegerChoices):
+        """Which of a project's queued runs is handed to the cluster first; among equals the oldest."""
+
+        LOW = 0, "low"
+        NORMAL = 1, "normal"
+        HIGH = 2, "high"
+
     id = models.CharField(primary_key=True, max_length=16, default=new_run_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="runs")
     revision = models.ForeignKey(Revision, on_delete=models.PROTECT, related_name="runs", null=True)
@@ -48,6 +56,13 @@ class Run(models.Model):
     budget_hours = models.FloatField(null=True)  # device-hours; None: no budget (tracked runs)
     config = models.JSONField(default=dict)  # the configuration in force: revision, model, task, seed, budget
     state = models.CharField(max_length=12, choices=State.choices, default=State.QUEUED)
+    priority = models.PositiveSmallIntegerField(choices=Priority.choices, default=Priority.NORMAL)
+    retry_limit = models.PositiveSmallIntegerField(
+        null=True
+    )  # of retries on its own; None: the installation's
+    retries = models.PositiveSmallIntegerField(
+        default=0
+    )  # on its own since a person last launched or resumed it
     state_reason = models.TextField(blank=True)  # why it is in this state, in words for the page
     attempt_number = models.PositiveIntegerField(default=1)  # the current attempt
     version = models.BigIntegerField(default=1)  # grows with every visible change: the page's cursor
@@ -77,6 +92,10 @@ class Run(models.Model):
 class Attempt(models.Model):
     """One launch of a run. A retry or resume is the next attempt."""
 
+    class Failure(models.TextChoices):
+        INFRASTRUCTURE = "infrastructure"  # what it ran on failed: the same again may go through
+        RECIPE = "recipe"  # it would fail again
+
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()
     submission_id = models.CharField(max_length=80, unique=True)  # of the Ray job: run-<id>-a<number>
@@ -85,6 +104,10 @@ class Attempt(models.Model):
         null=True
     )  # points of earlier attempts past this step are superseded
     device = models.JSONField(null=True)  # what it trains on, as its trainer says
+    failure = models.CharField(
+        max_length=16, choices=Failure.choices, blank=True
+    )  # of one that failed or was lost
+    log_read_at = models.DateTimeField(null=True)  # when reconciliation last asked for the log
     log_tail = models.TextField(blank=True)  # last 64 KiB of the job's log, kept here by reconciliation
     message = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -96,12 +119,53 @@ class Attempt(models.Model):
         ordering = ["run_id", "number"]
 
 
+class Transition(models.Model):
+    """One change of state of a run's attempt: written in the transaction that made it, never changed."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="transitions", db_index=False)
+    attempt = models.PositiveIntegerField()
+    from_state = models.CharField(max_length=12, choices=State.choices, blank=True)  # empty: it was made
+    to_state = models.CharField(max_length=12, choices=State.choices)
+    at = models.DateTimeField()
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
+    part = models.CharField(max_length=20, blank=True)  # of the system, where no person did it
+    reason = models.TextField(blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "id"], name="transition_of_run")]
+        ordering = ["id"]
+
+
+class ProjectQueue(models.Model):
+    """What a project may take of the cluster. None: as much as there is."""
+
+    project = models.OneToOneField(Project, on_delete=models.CASCADE, primary_key=True, related_name="queue")
+    most_at_work = models.PositiveIntegerField(
+        null=True
+    )  # runs that may be submitting, starting, running, stopping
+    quota_hours = models.FloatField(null=True)  # device-hours of all launched runs together
+
+
+class ClusterSight(models.Model):
+    """What reconciliation last saw: one row. The cluster's amounts are those of the last time that Ray answered."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    reconciled_at = models.DateTimeField(null=True)  # end of the last round
+    seconds = models.FloatField(null=True)  # that it took
+    unfinished = models.PositiveIntegerField(default=0)  # attempts that it looked at
+    seen_at = models.DateTimeField(null=True)  # when Ray last said what it has
+    gpus = models.FloatField(null=True)
+    cpus = models.FloatField(null=True)
+    trouble = models.TextField(blank=True)  # why Ray could not be asked in the last round
+
+
 class Dispatch(models.Model):
     """Outbox: what must reach Ray Jobs. Written in the launch's transaction; Celery is only a nudge."""
 
     class Kind(models.TextChoices):
         SUBMIT = "submit"
         STOP = "stop"
+        BUDGET = "budget"  # a running attempt's budget grew: its driver finds it in the run's folder
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="dispatches")
     attempt = models.PositiveIntegerField()

@@ -14,7 +14,7 @@ from webapp.accounts.models import Project
 from webapp.alarms.configured import rules_by_name
 from webapp.errors import NotFound
 from webapp.runs.many import CHOSEN, POINTS
-from webapp.runs.models import Attempt, Point, Record, Run, Series
+from webapp.runs.models import Attempt, Point, Record, Run, Series, Transition
 
 PASS_RATE = "eval/pass_rate"
 # A run on a mixture of tasks reports eval/<part>/pass_rate, too. NUL cannot be asked of PostgreSQL.
@@ -121,10 +121,23 @@ def records_of(run: Run) -> QuerySet[Record]:
 
 def effective(points: QuerySet[Point]) -> QuerySet[Point]:
     """Without the superseded: points past the step that a later, started attempt resumed from."""
+    return points.filter(~_is_superseded())
+
+
+def _is_superseded() -> Exists:
     later = Attempt.objects.filter(
         run=OuterRef("series__run"), number__gt=OuterRef("attempt"), started_at__isnull=False
-    ).filter(Q(resumed_from_step=None) | Q(resumed_from_step__lt=OuterRef("step")))
-    return points.filter(~Exists(later))
+    )
+    return Exists(later.filter(Q(resumed_from_step=None) | Q(resumed_from_step__lt=OuterRef("step"))))
+
+
+def superseded_points(run: Run, metric: str = PASS_RATE) -> list[CurvePoint]:
+    """What earlier attempts reported of a series past the step that a later one resumed from, in the order of training.
+
+    They are kept, and no chart or fit uses them unless it says so. One query.
+    """
+    points = Point.objects.filter(series__run=run, series__metric=metric).filter(_is_superseded())
+    return [CurvePoint(*row) for row in points.order_by("attempt", "seq").values_list(*CurvePoint._fields)]
 
 
 _EVERY_POINT = f"""{CHOSEN}
@@ -146,6 +159,11 @@ def effective_points_of(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict
         for run_id, *row in cursor.fetchall():
             found.setdefault(run_id, []).append(CurvePoint(*row))
     return found
+
+
+def transitions_of(run: Run) -> QuerySet[Transition]:
+    """Every change of the run's state, oldest first, with who did it."""
+    return Transition.objects.filter(run=run).select_related("actor").order_by("id")
 
 
 def metric_names(run: Run) -> list[str]:

@@ -1,6 +1,7 @@
 """Secrets of projects: setting and deleting them, handing them to a job, and keeping them out of what it wrote."""
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db import transaction
@@ -88,15 +89,19 @@ def hand_to_job(project: Project) -> dict[str, str]:
 
 def redact(project_id: int, text: str) -> str:
     """The text without any value that a job of this project may have been given."""
-    if not text:
-        return text
-    values = []
-    for row in ProjectSecret.objects.filter(project_id=project_id):
+    return redact_many([(project_id, text)])[0]
+
+
+def redact_many(texts: Sequence[tuple[int, str]]) -> list[str]:
+    """(project, text): each text without any value that a job of its project may have been given. One query."""
+    projects = {project_id for project_id, text in texts if text}
+    values: dict[int, list[str]] = {project_id: [] for project_id in projects}
+    for row in ProjectSecret.objects.filter(project_id__in=projects) if projects else ():
         try:
-            values.append(decrypt(project_id, row.name, row.ciphertext))
+            values[row.project_id].append(decrypt(row.project_id, row.name, row.ciphertext))
         except Undecipherable:
-            log.warning("a secret of project %s cannot be opened: logs are not cleaned of it", project_id)
-    return redacted(text, values)
+            log.warning("a secret of project %s cannot be opened: logs are not cleaned of it", row.project_id)
+    return [redacted(text, values[project_id]) if text else text for project_id, text in texts]
 
 
 def purge_retired() -> int:

@@ -20,7 +20,7 @@ from webapp.runs.launch import MAX_KEY, launch_run
 from webapp.runs.launch_set import MAX_RUNS
 from webapp.runs.lifecycle import cancel_run
 from webapp.runs.models import Run
-from webapp.runs.states import ENDED
+from webapp.runs.states import ACTIVE
 from webapp.studies.axes import base_number, base_value
 from webapp.studies.models import Arm, Kind, Study, StudyRun
 from webapp.studies.planning import SAYS_NOTHING, Asked, Plan, Variant, check_seeds, plan, what_it_trains
@@ -313,7 +313,7 @@ def stop_all(study: Study, *, user: User | None) -> int:
     if user is not None:
         require(user, study.project, Permission.LAUNCH)
     stopped = 0
-    for run in Run.objects.filter(studies__study=study).exclude(state__in=ENDED).select_related("project"):
+    for run in Run.objects.filter(studies__study=study).filter(state__in=ACTIVE).select_related("project"):
         try:
             cancel_run(run, user=user)
         except Conflict:

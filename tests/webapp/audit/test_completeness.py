@@ -13,7 +13,7 @@ from webapp.accounts import invitations, members, organisations
 from webapp.accounts.models import Invitation, Organisation, Role
 from webapp.audit.models import Event
 from webapp.recipes import services as recipes
-from webapp.runs import bulk, launch, launch_seeds, launch_set, lifecycle
+from webapp.runs import bulk, drafts, extending, launch, launch_seeds, launch_set, lifecycle, places
 from webapp.savedviews import services as views
 from webapp.savedviews.models import SavedView
 from webapp.secrets import services as secrets
@@ -44,6 +44,14 @@ class World:
     @property
     def ended(self):
         return self.make_run(2, ended="failed")
+
+    @property
+    def queued(self):
+        return self.launch(launch.launch_run)
+
+    @property
+    def draft(self):
+        return self.launch(launch.launch_run, draft=True)
 
     @property
     def recipe(self):
@@ -232,6 +240,27 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
         (lambda w: lifecycle.cancel_run(w.run, user=w.user), "run.stopped"),
         (lambda w: lifecycle.cancel_run(w.make_run(2), user=w.user), "run.stopped"),
     ],
+    "webapp.runs.launch.queue_first_attempt": [
+        (lambda w: launch.queue_first_attempt(w.draft, w.user), "run.launched")
+    ],
+    "webapp.runs.drafts.launch_draft": [
+        (lambda w: drafts.launch_draft(w.draft, user=w.user), "run.launched")
+    ],
+    "webapp.runs.drafts.delete_draft": [
+        (lambda w: drafts.delete_draft(w.draft, user=w.user), "run.draft_deleted")
+    ],
+    "webapp.runs.extending.extend_run": [
+        (lambda w: extending.extend_run(w.queued, 2.0, user=w.user), "run.extended")
+    ],
+    "webapp.runs.places.set_queue": [
+        (
+            lambda w: places.set_queue(w.project, most_at_work=1, quota_hours=None, user=w.user),
+            "project.queue_changed",
+        )
+    ],
+    "webapp.runs.places.set_priority": [
+        (lambda w: places.set_priority(w.queued, 2, user=w.user), "run.priority_changed")
+    ],
     "webapp.runs.bulk.act": [
         (lambda w: w.bulk("stop", w.run), "run.stopped"),
         (lambda w: w.bulk("resume", w.ended), "run.resumed"),
@@ -312,6 +341,7 @@ SILENT = {
         "live_secrets": "reads",
         "hand_to_job": "part of a launch, which is told; when it was last is kept beside the secret",
         "redact": "reads",
+        "redact_many": "reads",
         "purge_retired": "clears up after a deletion, which was told",
         "encrypt_anew": "the operator's; no secret changes",
     },
@@ -323,6 +353,19 @@ SILENT = {
     "webapp.runs.launch": {
         "resolved_config": "reads",
         "job_spec": "the worker's part of a launch, which is told",
+        "used_hours": "reads",
+    },
+    "webapp.runs.drafts": {},
+    "webapp.runs.extending": {},
+    "webapp.runs.places": {
+        "quota_of": "reads",
+        "check_quota": "reads",
+        "full_projects": "reads",
+        "has_place": "reads",
+        "tell_waiting": "what a queued run says of itself",
+        "sight": "reads",
+        "lacks": "reads",
+        "check_priority": "reads",
     },
     "webapp.runs.launch_seeds": {},
     "webapp.runs.launch_set": {"leave_one_out": "reads"},
@@ -333,8 +376,6 @@ SILENT = {
         "report_started": "a trainer's report",
         "report_finished": "a trainer's report",
         "ensure_attempts": "a trainer's report",
-        "unfinished_attempts": "reads",
-        "observe_job": "what the cluster shows",
     },
     "webapp.runs.bulk": {
         "most_for": "reads",

@@ -67,7 +67,8 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "shared-report": lambda it: f"/r/{it.report_link}",
 }
 NOT_PAGES = {
-    "launch-check", "run-figure", "run-log", "run-stop", "run-resume", "runs-complete", "runs-bulk",
+    "launch-check", "run-figure", "run-log", "run-stop", "run-resume", "run-extend", "run-priority",
+    "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
     "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
     "leaderboard-csv", "leaderboard-efficiency",
     "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv",

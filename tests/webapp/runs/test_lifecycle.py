@@ -8,8 +8,9 @@ from django.db import connection
 from django.utils import timezone
 
 from webapp.errors import Conflict, InvalidInput
-from webapp.runs import ingest, launch, lifecycle
+from webapp.runs import ingest, launch, lifecycle, observation
 from webapp.runs.models import Attempt, Dispatch, Run, State
+from webapp.runs.observation import JobStatus
 
 
 def claim(run):
@@ -23,8 +24,15 @@ def submit(run):
     run.refresh_from_db()
 
 
-def observe(run, status, **said):
-    lifecycle.observe_job(run_id=run.pk, attempt=run.attempt_number, job_status=status, **said)
+def observe(run, status, *, attempt=None, message="", log_tail=None):
+    """A round of reconciliation in which Ray says this of the run's job."""
+    name = f"run-{run.pk}-a{attempt or run.attempt_number}"
+    jobs = {} if status is None else {name: JobStatus(status, message)}
+    rows = [row for row in observation.unfinished_attempts() if row.submission_id == name]
+    last_lines = {name: observation.last_line(log_tail)} if log_tail else {}
+    observation.observe(rows, jobs, last_lines)
+    if log_tail is not None:
+        observation.keep_logs({name: log_tail})
     run.refresh_from_db()
 
 
@@ -48,7 +56,7 @@ def test_the_whole_way(launch_one, make_record):
     assert run.started_at < run.ended_at
     assert Attempt.objects.get(run=run).state == State.SUCCEEDED
     assert lifecycle.claim_dispatches() == []
-    assert lifecycle.unfinished_attempts() == []
+    assert observation.unfinished_attempts() == []
 
 
 def test_every_change_grows_the_version(launch_one):
@@ -378,9 +386,8 @@ def test_a_job_of_an_earlier_attempt_does_not_touch_the_run(launch_one):
     observe(run, "FAILED")
     launch.resume_run(run, user=None)
 
-    lifecycle.observe_job(run_id=run.pk, attempt=1, job_status="SUCCEEDED")
+    observe(run, "SUCCEEDED", attempt=1)
 
-    run.refresh_from_db()
     assert (run.state, run.attempt_number) == (State.QUEUED, 2)
 
 
@@ -388,10 +395,11 @@ def test_unfinished_attempts_are_those_on_the_cluster(launch_one, tracked):
     queued, submitted = launch_one(), launch_one(seed=1)
     submit(submitted)
 
-    (row,) = lifecycle.unfinished_attempts()
+    rows = {row.run_id: row for row in observation.unfinished_attempts()}
 
-    assert (row.run_id, row.attempt, row.state) == (submitted.pk, 1, "starting")
-    assert queued.state == State.QUEUED
+    assert set(rows) == {queued.pk, submitted.pk}
+    assert (rows[submitted.pk].state, rows[submitted.pk].is_unsent) == ("starting", False)
+    assert (rows[queued.pk].state, rows[queued.pk].is_unsent) == ("queued", True)
 
 
 def test_resume_is_the_next_attempt(launch_one):

@@ -19,7 +19,7 @@ from webapp.curves.run.chart_views import DEFAULT_VIEW
 from webapp.curves.run.kept import kept_or_made, points
 from webapp.curves.run.outliers import left_out
 from webapp.runs.models import Run, State
-from webapp.runs.selectors import part_of, pass_rates_of
+from webapp.runs.selectors import part_of, pass_rates_of, superseded_points
 
 Payload = dict[str, Any]
 BAND_POINTS = 120
@@ -39,6 +39,7 @@ def run_figure(
     robust: bool = False,
     view: str = DEFAULT_VIEW,
     goal: Goal = DEFAULT_GOAL,
+    superseded: bool = False,
     may_wait: bool = False,
 ) -> Payload:
     """The payload for one question. A window without enough points gives a payload without a fit, and says why.
@@ -46,6 +47,9 @@ def run_figure(
     `metric` is one of the run's pass rates, overall or of a part; one that it does not report is an empty curve.
     `view` is one of `chart_views.VIEWS`; `goal` is what the target cell asks for. A fit that crashes is logged, and
     the payload says so.
+
+    With `superseded` what earlier attempts reported past a resume comes too, in "superseded", beside the curve: no fit
+    knows it. "attempts_overlap" says whether there may be any.
 
     What is said of the whole curve is kept (`webapp.curves.run.kept`). With `may_wait` newer points may come beside the
     fit of the others while a worker makes theirs: "waiting" says how many it does not know, and "version" is None, so
@@ -70,8 +74,21 @@ def run_figure(
         "curves": [{"metric": name, "label": curve_label(name)} for name in names],
         "progress": progress(run, curve),
         "start": start(curve),
+        "attempts_overlap": run.attempt_number > 1,
+        "superseded": _superseded(run, x, metric) if superseded else None,
         "view_labels": chart_views.labels(axis),
         **said,
+    }
+
+
+def _superseded(run: Run, x: str, metric: str) -> Payload:
+    """Points that a later attempt has replaced; at zero compute there is nothing to draw on a log axis."""
+    rows = [point for point in superseded_points(run, metric) if (getattr(point, x) or 0) > 0]
+    return {
+        "x": [getattr(point, x) for point in rows],
+        "y": [point.value for point in rows],
+        "step": [point.step for point in rows],
+        "attempt": [point.attempt for point in rows],
     }
 
 

@@ -11,7 +11,7 @@ from webapp.curves.run.chart_views import DEFAULT_VIEW, VIEWS
 from webapp.curves.run.planning import DEFAULT_DELTA
 from webapp.runs.selectors import is_pass_rate
 
-FIELDS = ("x", "metric", "view", "lo", "cutoff", "robust", "target", "of")
+FIELDS = ("x", "metric", "view", "lo", "cutoff", "robust", "target", "of", "superseded")
 OF = {"rate": "pass rate", "gain": "% of the gain"}
 
 
@@ -39,6 +39,7 @@ def question_of(query: QueryDict) -> dict[str, Any]:
         "window_lo": lo,
         "robust": _one_of(query, "robust", ("0", "1"), "0") == "1",
         "goal": goal_of(query),
+        "superseded": _one_of(query, "superseded", ("0", "1"), "0") == "1",
     }
 
 

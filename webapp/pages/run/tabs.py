@@ -26,9 +26,10 @@ from webapp.pages.run.enlarged import diagnostics_context
 from webapp.pages.run.questions import OF, BadQuestion, delta_of, forgiving
 from webapp.pages.run_list.rows import shared_scale
 from webapp.runs.models import Run
-from webapp.runs.selectors import attempts_of
+from webapp.runs.selectors import attempts_of, transitions_of
 
 Context = dict[str, Any]
+MOST_TRANSITIONS = 200  # newest of a run that its tab shows
 MOST_DECISIONS = 20  # newest of a run that its tab shows
 OFFERED = 200  # newest runs to compare the configuration with
 PLAN_FIELDS = ("target", "of", "delta")
@@ -198,7 +199,14 @@ def _decisions(asked: Asked) -> Context:
 
 
 def _attempts(asked: Asked) -> Context:
-    return {"attempts": attempt_rows(attempts_of(asked.run), timezone.now())}
+    run = asked.run
+    changes = transitions_of(run).reverse()[:MOST_TRANSITIONS]
+    return {
+        "run": run,
+        "attempts": attempt_rows(attempts_of(run), timezone.now()),
+        "transitions": list(changes),
+        "most_transitions": MOST_TRANSITIONS,
+    }
 
 
 CONTEXTS: dict[str, Callable[[Asked], Context]] = {

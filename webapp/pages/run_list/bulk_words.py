@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from webapp.curves.words import amount, count
 from webapp.pages.run_list.rows import summary_of
 from webapp.runs.models import Run, State
-from webapp.runs.states import ENDED
+from webapp.runs.states import ACTIVE, ENDED
 
 TITLES = {
     "stop": "Stop {runs}",
@@ -30,7 +30,7 @@ def consequences(action: str, runs: Sequence[Run]) -> list[str]:
     if action == "resume":
         return _of_resuming(runs)
     if action == "archive":
-        unfinished = sum(run.state not in ENDED for run in runs)
+        unfinished = sum(run.state in ACTIVE for run in runs)
         kept = "Archived runs are hidden from the list; their data, fits and pages stay."
         return [kept] + ([f"{_those(unfinished)} not ended and will not be archived."] if unfinished else [])
     if action == "unarchive":
@@ -40,7 +40,7 @@ def consequences(action: str, runs: Sequence[Run]) -> list[str]:
 
 def _of_stopping(runs: Sequence[Run]) -> list[str]:
     ended = sum(run.state in ENDED for run in runs)
-    going = [run for run in runs if run.state not in ENDED]
+    going = [run for run in runs if run.state in ACTIVE]
     queued = sum(run.state in NOT_STARTED and run.origin == Run.Origin.LAUNCHED for run in going)
     tracked = sum(run.origin == Run.Origin.TRACKED for run in going)
     training = len(going) - queued - tracked
@@ -72,7 +72,7 @@ def _spent(going: Sequence[Run]) -> str:
 
 def _of_resuming(runs: Sequence[Run]) -> list[str]:
     said = ["Each goes on from its newest checkpoint as its next attempt, within what is left of its budget."]
-    going = sum(run.state not in ENDED for run in runs)
+    going = sum(run.state in ACTIVE for run in runs)
     if going:
         said.append(f"{_those(going)} not ended and {'is' if going == 1 else 'are'} left alone.")
     return said

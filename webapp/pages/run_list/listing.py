@@ -20,7 +20,7 @@ from webapp.runs.filtering.tree import And, Comparison, Node, Value, Word, to_te
 from webapp.runs.models import Run
 from webapp.runs.selectors import listed
 from webapp.runs.sorting import DEFAULT_SORT, first_direction, known_sort, ordering
-from webapp.runs.states import ENDED
+from webapp.runs.states import ACTIVE
 from webapp.savedviews.models import SavedView
 from webapp.savedviews.selectors import Views
 
@@ -174,7 +174,7 @@ class Table:
 
     @property
     def live(self) -> bool:
-        return any(run.state not in ENDED for run in self.runs)
+        return any(run.state in ACTIVE for run in self.runs)
 
     @cached_property
     def rows(self) -> list[Row]:

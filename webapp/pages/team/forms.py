@@ -79,6 +79,27 @@ class ProjectForm(forms.Form):
     )
 
 
+class QueueForm(forms.Form):
+    """What the project may take of the cluster."""
+
+    most_at_work = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=10_000,
+        label="Runs at work at a time",
+        help_text="Others wait in the project's queue. Empty: as many as the cluster holds.",
+        widget=forms.TextInput(attrs=OFF | {"inputmode": "numeric"}),
+    )
+    quota_hours = forms.FloatField(
+        required=False,
+        min_value=0,
+        max_value=1e9,
+        label="Quota, device-hours",
+        help_text="Of all launched runs together, with what unfinished ones may still use. Empty: none.",
+        widget=forms.TextInput(attrs=OFF | {"inputmode": "decimal"}),
+    )
+
+
 class SecretForm(forms.Form):
     """A secret, new or in the place of an older one. Its ids are its own: another form stands on the same page."""
 

@@ -29,7 +29,7 @@ from webapp.recipes.hints import hints_for
 from webapp.recipes.models import Revision
 from webapp.runs.launch import Launched
 from webapp.runs.launch_seeds import launch_seeds
-from webapp.runs.models import Run
+from webapp.runs.models import Run, State
 from webapp.runs.pace import pace_of
 from webapp.runs.queue import queue_now
 
@@ -218,6 +218,7 @@ def _try_launch(request: HttpRequest, choice: Choice, form: LaunchForm, asked: D
             config=draft.of_the_recipe(asked), message=sent["message"] or draft.message_of(changed),
             task=config["task"]["name"], model=config["model"], seeds=sent["seed"],
             budget_hours=config["budget"]["device_hours"], name=sent["name"], idempotency_key=sent["idempotency_key"],
+            draft=request.POST.get("draft") == "1",
         )  # fmt: skip
     except InvalidInput as error:
         _blame(form, asked, error)
@@ -249,7 +250,8 @@ def _after(request: HttpRequest, launched: Sequence[Launched]) -> HttpResponse:
         return redirect("run", launched[0].run.pk)
     links = ((reverse("run", args=[made.run.pk]), made.run.seed) for made in launched)
     linked = format_html_join(", ", '<a class="link" href="{}">seed {}</a>', links)
-    messages.info(request, format_html("Launched {} runs: {}.", len(launched), linked))
+    done = "Saved as drafts" if launched[0].run.state == State.DRAFT else "Launched"
+    messages.info(request, format_html("{} {} runs: {}.", done, len(launched), linked))
     return redirect("runs")
 
 

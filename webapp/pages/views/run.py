@@ -11,10 +11,11 @@ from django.views.decorators.http import require_GET, require_POST
 from webapp.accounts.permissions import Permission
 from webapp.alarms.models import Alarm
 from webapp.alarms.services import current_alarms
+from webapp.amounts import NoAmount, amount_in
 from webapp.curves.answers import DEFAULT_GOAL
 from webapp.curves.axes import AXES
 from webapp.curves.run.figure import run_figure
-from webapp.errors import Conflict
+from webapp.errors import Conflict, InvalidInput
 from webapp.pages import marks
 from webapp.pages.access import get_run, granted, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
@@ -23,8 +24,8 @@ from webapp.pages.run import alarms as alarm_pages
 from webapp.pages.run.questions import BadQuestion, question_of
 from webapp.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
 from webapp.predictions.selectors import status_of
-from webapp.runs import launch, lifecycle
-from webapp.runs.models import Run, State
+from webapp.runs import drafts, extending, launch, lifecycle, places
+from webapp.runs.models import Run, State, Summary
 from webapp.runs.states import ACTIVE, ENDED
 
 
@@ -37,14 +38,14 @@ def page_figure(
     payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
     payload["asked"] = asked_of(question)
-    payload["actions"] = {"stop": may_launch and may_stop(run), "resume": may_launch and may_resume(run)}
+    payload["actions"] = {name: may_launch and may(run) for name, may in ACTIONS.items()}
     return payload
 
 
 def asked_of(question: dict[str, Any]) -> dict[str, Any]:
     """The question as the page's script keeps it and asks it again; null is what the address need not say."""
     goal = question["goal"]
-    asked = {name: question[name] for name in ("x", "metric", "view", "robust", "cutoff")}
+    asked = {name: question[name] for name in ("x", "metric", "view", "robust", "cutoff", "superseded")}
     asked |= {"lo": question["window_lo"], "target": None, "of": None}
     if goal != DEFAULT_GOAL:
         asked |= {"target": goal.value if goal.of == "rate" else round(100 * goal.value, 6), "of": goal.of}
@@ -62,8 +63,39 @@ def may_stop(run: Run) -> bool:
 
 
 def may_resume(run: Run) -> bool:
-    """Whether the page offers to resume it: it ended before its budget did."""
-    return run.origin == Run.Origin.LAUNCHED and run.state in ENDED - {State.SUCCEEDED}
+    """Whether the page offers to resume it: it ended before its budget did, or has been given more since."""
+    if run.origin != Run.Origin.LAUNCHED or run.state not in ENDED:
+        return False
+    return run.state != State.SUCCEEDED or _is_extended(run)
+
+
+def _is_extended(run: Run) -> bool:
+    """Whether a run that has used its budget, and so succeeded, was given a larger one since."""
+    if run.budget_hours is None or (run.config.get("budget") or {}).get("max_steps") is not None:
+        return False
+    used = Summary.objects.filter(run=run).values_list("used_hours", flat=True).first()
+    return used is not None and used < launch.SPENT_SHARE * run.budget_hours
+
+
+def may_extend(run: Run) -> bool:
+    """Whether the page offers a larger budget: of a run that was launched here."""
+    return run.origin == Run.Origin.LAUNCHED and run.state != State.DRAFT and run.budget_hours is not None
+
+
+def is_draft(run: Run) -> bool:
+    """Whether it can be launched or deleted."""
+    return run.state == State.DRAFT
+
+
+def may_set_priority(run: Run) -> bool:
+    """Whether its place in the queue still matters."""
+    return run.state in (State.DRAFT, State.QUEUED)
+
+
+ACTIONS: dict[str, Callable[[Run], bool]] = {
+    "stop": may_stop, "resume": may_resume, "extend": may_extend, "launch": is_draft, "delete": is_draft,
+    "priority": may_set_priority,
+}  # fmt: skip
 
 
 @require_GET
@@ -76,7 +108,7 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
     tab = request.GET.get("tab", "diagnostics")
     tab = tab if tab in TABS else "diagnostics"
     asked = Asked.of(run, request.GET)
-    context: dict[str, Any] = {"run": run, "tab": tab, "tabs": TABS}
+    context: dict[str, Any] = {"run": run, "tab": tab, "tabs": TABS, "priorities": Run.Priority.choices}
     if wants_fragment(request) or tab not in HEAVY:
         context |= tab_context(tab, asked)
     else:
@@ -132,10 +164,60 @@ def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     return _change(request, run, lambda: launch.resume_run(run, user=signed_in(request)), "Resuming")
 
 
+@require_POST
+def extend(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Give the run a larger budget, in device-hours in all."""
+    run = get_run(request, run_id)
+    try:
+        hours = amount_in(request.POST.get("budget_hours", "").strip())
+    except NoAmount as error:
+        messages.warning(request, f"The budget was not extended: {error}.")
+        return redirect("run", run.pk)
+    return _change(
+        request,
+        run,
+        lambda: extending.extend_run(run, hours, user=signed_in(request)),
+        "Extended the budget of",
+    )
+
+
+@require_POST
+def priority(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Put the queued run before or after others of its project."""
+    run, sent = get_run(request, run_id), request.POST.get("priority", "")
+    value = int(sent) if sent.isascii() and sent.isdecimal() and len(sent) < 3 else -1
+    return _change(
+        request,
+        run,
+        lambda: places.set_priority(run, value, user=signed_in(request)),
+        "Changed the priority of",
+    )
+
+
+@require_POST
+def launch_draft(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Launch a draft."""
+    run = get_run(request, run_id)
+    return _change(request, run, lambda: drafts.launch_draft(run, user=signed_in(request)), "Launched")
+
+
+@require_POST
+def delete_draft(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Delete a draft for good."""
+    run = get_run(request, run_id)
+    try:
+        drafts.delete_draft(run, user=signed_in(request))
+    except Conflict as error:
+        messages.warning(request, str(error))
+        return redirect("run", run.pk)
+    messages.info(request, f"Deleted the draft {run.name}.")
+    return redirect("runs")
+
+
 def _change(request: HttpRequest, run: Run, service: Callable[[], Run], done: str) -> HttpResponse:
     try:
         service()
-    except Conflict as error:
+    except (Conflict, InvalidInput) as error:
         messages.warning(request, str(error))
     else:
         messages.info(request, f"{done} {run.name}.")

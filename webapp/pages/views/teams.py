@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.accounts import invitations, members, organisations, selectors
 from webapp.accounts.invitation_mail import send_invitation
-from webapp.accounts.models import Invitation, Organisation, Role, User
+from webapp.accounts.models import Invitation, Organisation, Project, Role, User
 from webapp.accounts.permissions import Permission
 from webapp.errors import Forbidden, NotFound, ServiceError
 from webapp.pages.access import SESSION_KEY, current_project, granted, projects_of, signed_in
@@ -25,8 +25,11 @@ from webapp.pages.team.forms import (
     OrganisationForm,
     OwnerForm,
     ProjectForm,
+    QueueForm,
     SecretForm,
 )
+from webapp.runs import places
+from webapp.runs.models import ProjectQueue
 from webapp.secrets import services as secrets
 from webapp.secrets.names import COMMON
 
@@ -192,14 +195,42 @@ def delete_secret(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("project-settings")
 
 
-def _settings(request: HttpRequest, form: ProjectForm, secret_form: SecretForm) -> HttpResponse:
+@require_POST
+def set_queue(request: HttpRequest) -> HttpResponse:
+    """How many runs may be at work, and the quota."""
+    project, form = current_project(request), QueueForm(request.POST)
+    if form.is_valid():
+        try:
+            places.set_queue(project, user=signed_in(request), **form.cleaned_data)
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            messages.info(request, "Places and quota are saved.")
+            return redirect("project-settings")
+    initial = {"name": project.name, "ranks_forecasters": project.ranks_forecasters}
+    return _settings(request, ProjectForm(initial=initial), SecretForm(), form)
+
+
+def _queue_form(project: Project) -> QueueForm:
+    row = ProjectQueue.objects.filter(project=project).first()
+    known = {"most_at_work": row.most_at_work, "quota_hours": row.quota_hours} if row else {}
+    return QueueForm(initial=known)
+
+
+def _settings(
+    request: HttpRequest, form: ProjectForm, secret_form: SecretForm, queue_form: QueueForm | None = None
+) -> HttpResponse:
+    project = current_project(request)
+    queue_form = queue_form or _queue_form(project)
     context = {
         "form": form,
+        "queue_form": queue_form,
+        "quota": places.quota_of(project),
         "secret_form": secret_form,
-        "secrets": secrets.live_secrets(current_project(request)),
+        "secrets": secrets.live_secrets(project),
         "common": COMMON,
     }
-    return render(request, "teams/settings.html", context, status=_status(form, secret_form))
+    return render(request, "teams/settings.html", context, status=_status(form, secret_form, queue_form))
 
 
 # --- the organisation -----------------------------------------------------------------------------------------
