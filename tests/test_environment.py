@@ -6,7 +6,7 @@ from importlib import metadata
 
 
 def test_no_two_packages_install_the_same_file_with_another_content():
-    """Which of them is there would be a matter of chance: they are unpacked side by side (ninja and django-ninja were)."""
+    """Which of them is there would be a matter of chance: they are unpacked side by side, as ninja and django-ninja."""
     contents = defaultdict(dict)
     for distribution in metadata.distributions():
         name, rows = distribution.name, csv.reader((distribution.read_text("RECORD") or "").splitlines())
