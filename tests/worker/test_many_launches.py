@@ -1,4 +1,4 @@
-"""A thousand launches at once, hints delivered twice or never: each job reaches Ray once. Real PostgreSQL, threads."""
+"""Hundreds of launches at once, hints delivered twice or never: each job reaches Ray once. Real PostgreSQL, threads."""
 
 import threading
 from collections import Counter
@@ -15,12 +15,12 @@ from worker import tasks
 from worker.dispatch import send_dispatches
 from worker.reconcile import observe_jobs
 
-LAUNCHES, WORKERS = 1000, 8
+LAUNCHES, WORKERS = 300, 8
 
 
 @pytest.fixture
 def runs(transactional_db: None, settings: Settings, tmp_path: Path) -> list[str]:
-    """Ids of a thousand launched runs whose hints are all still on their way."""
+    """Ids of launched runs whose hints are all still on their way."""
     settings.HEADROOM_HOME, settings.HEADROOM_URL = tmp_path, "http://headroom.example"
     first = make_run()
     copies = [

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.waiting import wait_until
+from training.errors import EXIT_TEMPORARY
 
 pytestmark = pytest.mark.ray
 
@@ -102,7 +103,7 @@ def test_one_of_several_that_is_killed_ends_the_run_by_its_name(tmp_path: Path, 
     os.kill(processes[number], signal.SIGKILL)
 
     _, errors = run.communicate(timeout=60)
-    assert run.returncode == 1
+    assert run.returncode == EXIT_TEMPORARY
     last = errors.strip().splitlines()[-1]
     assert last.startswith(f"error: {name} (process {processes[number]} on ") and "died: killed" in last
     for process in processes:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.waiting import wait_until
 from training.checkpoints import newest_checkpoint
+from training.errors import EXIT_TEMPORARY
 
 pytestmark = pytest.mark.ray
 
@@ -124,7 +125,7 @@ def test_killed_run_says_what_died_and_a_resume_finishes_it(
         os.kill(victim, signal.SIGKILL)
         status = first.wait()
     output = first.output.read_text()
-    assert status == (-signal.SIGKILL if part == "driver" else 1), output
+    assert status == (-signal.SIGKILL if part == "driver" else EXIT_TEMPORARY), output
     if part != "driver":
         last = output.splitlines()[-1]
         assert re.search(rf"^error: {part}\b.* \(process {victim} on .*\) died: killed", last), output
@@ -173,7 +174,7 @@ def test_run_whose_ray_is_killed_ends_and_says_so(
     if and_stop and status == 0:  # what it needed for that was alive, or had answered before
         assert last.startswith("cancelled: stopped on request"), output
     else:
-        assert status == 1, output
+        assert status == EXIT_TEMPORARY, output
         assert re.search(
             r"^error: .*(the Ray cluster is lost|its node is gone|cannot be reached|raylet)", last
         ), output
