@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 
 from django.db import connection
 from django.utils import timezone
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 ADVISORY_LOCK = 0x48454144  # "HEAD"
 MAX_REFITS = MAX_JUDGED = 20  # a round; the others follow two seconds later
 MAX_LOGS = 20  # a round; each is a request of its own
+LOOK_EVERY = timedelta(seconds=15)  # at what the cluster has
 
 
 def reconcile_all() -> bool:
@@ -67,20 +69,38 @@ def observe_jobs() -> int:
     One listing of Ray's jobs and a constant number of queries, whatever the number of runs. Returns how many attempts
     were looked at. A Ray that cannot be asked says nothing about its jobs; that is remembered for the pages.
     """
-    began = time.monotonic()
-    rows = observation.unfinished_attempts()
-    trouble = ""
+    began, now = time.monotonic(), timezone.now()
+    rows, seen = observation.unfinished_attempts(), places.sight()
+    is_due = seen is None or seen.looked_at is None or now - seen.looked_at > LOOK_EVERY
+    if rows or is_due:
+        said = {"trouble": _look(rows, is_due)} | ({"looked_at": now} if is_due else {})
+    else:
+        said = {}
+    took = {"reconciled_at": timezone.now(), "seconds": time.monotonic() - began, "unfinished": len(rows)}
+    _remember(said | took)
+    return len(rows)
+
+
+def _look(rows: list[observation.Unfinished], is_due: bool) -> str:
+    """At the jobs of these attempts, and, where that is due, at what the cluster has; why Ray could not be asked."""
     try:
         with connect() as jobs:
             if rows:
                 _compare(jobs, rows)
-            amounts = jobs.amounts()
+            if is_due and (amounts := jobs.amounts()) is not None:
+                had = {"gpus": amounts.get("GPU", 0.0), "cpus": amounts.get("CPU", 0.0)}
+                _remember({"seen_at": timezone.now()} | had)
     except RayUnreachable as error:
-        log.warning("reconciliation: %s", error)
-        trouble, amounts = str(error), None
-        observation.observe(rows, None)
-    _remember(amounts, trouble, len(rows), time.monotonic() - began)
-    return len(rows)
+        if rows:
+            log.warning("reconciliation: %s", error)
+            observation.observe(rows, None)
+        return str(error)
+    return ""
+
+
+def _remember(said: dict[str, object]) -> None:
+    if not ClusterSight.objects.filter(pk=1).update(**said):
+        ClusterSight.objects.get_or_create(pk=1, defaults=said)
 
 
 def _compare(jobs: RayJobs, rows: list[observation.Unfinished]) -> None:
@@ -107,16 +127,6 @@ def read_logs(jobs: RayJobs, known: Mapping[str, JobStatus]) -> int:
     if tails:
         observation.keep_logs(tails)
     return len(tails)
-
-
-def _remember(amounts: Mapping[str, float] | None, trouble: str, unfinished: int, seconds: float) -> None:
-    now = timezone.now()
-    said: dict[str, object] = {"reconciled_at": now, "seconds": seconds, "unfinished": unfinished}
-    said |= {"trouble": trouble}
-    if amounts is not None:
-        said |= {"seen_at": now, "gpus": amounts.get("GPU", 0.0), "cpus": amounts.get("CPU", 0.0)}
-    if not ClusterSight.objects.filter(pk=1).update(**said):
-        ClusterSight.objects.get_or_create(pk=1, defaults=said)
 
 
 def refit_wanted() -> int:

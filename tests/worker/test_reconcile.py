@@ -7,10 +7,13 @@ from django.db import connection
 from django.utils import timezone
 
 from tests.waiting import wait_until
+from tests.worker.conftest import make_run
 from tests.worker.fake_ray import FakeJob, FakeRay
-from webapp.runs import lifecycle
-from webapp.runs.models import Attempt, Run, State
+from training.driver.control import CONTROL, Budget
+from webapp.runs import extending, lifecycle
+from webapp.runs.models import Attempt, ClusterSight, Dispatch, Run, State
 from worker import reconcile
+from worker.dispatch import send_dispatches
 from worker.reconcile import observe_jobs, reconcile_all
 
 pytestmark = pytest.mark.django_db
@@ -130,6 +133,62 @@ def test_only_one_round_at_a_time(ray: FakeRay) -> None:
     wait_until(reconcile_all, 5)  # the server notices the closed connection a moment later
 
 
-def test_nothing_unfinished_asks_ray_nothing(db: None, ray: FakeRay) -> None:
-    assert observe_jobs() == 0
-    assert ray.requests == []
+def test_nothing_unfinished_asks_ray_only_what_it_has_and_not_each_time(db: None, ray: FakeRay) -> None:
+    ray.resources = {"CPU": 8.0, "GPU": 2.0}
+
+    assert [observe_jobs() for _ in range(3)] == [0, 0, 0]
+    assert ray.requests == ["GET /api/v0/nodes"]
+    seen = ClusterSight.objects.get()
+    assert (seen.cpus, seen.gpus, seen.trouble, seen.unfinished) == (8.0, 2.0, "", 0)
+    assert seen.reconciled_at is not None
+
+
+def test_one_listing_whatever_the_number_of_runs(run: Run, job: FakeJob, ray: FakeRay) -> None:
+    for _ in range(4):
+        make_run()
+    send_dispatches()
+    ray.requests.clear()
+    observe_jobs()
+
+    assert [line for line in ray.requests if not line.endswith("/logs/file")] == ["GET /api/jobs/"]
+    assert ray.requests.count("GET /api/v0/logs/file") == 5
+
+
+def test_an_answer_that_was_lost_is_adopted(run: Run, ray: FakeRay) -> None:
+    """Ray took the job, the worker never heard of it, and the row says that it is to be tried again."""
+    send_dispatches()
+    Dispatch.objects.update(done_at=None, claimed_until=timezone.now() + timedelta(minutes=1))
+    Run.objects.update(state=State.QUEUED)
+    Attempt.objects.update(state=State.QUEUED)
+    observe_jobs()
+
+    assert state(run) == State.STARTING
+    assert ray.submitted == [f"run-{run.pk}-a1"]
+    assert not Dispatch.objects.filter(done_at=None).exists()
+
+
+def test_a_killed_driver_is_retried_and_a_broken_recipe_is_not(
+    run: Run, job: FakeJob, ray: FakeRay, with_broker: str
+) -> None:
+    broken = make_run()
+    send_dispatches()
+    job.status, job.message = "FAILED", "Job entrypoint command failed with exit code -9, last available logs"
+    other = ray.jobs[f"run-{broken.pk}-a1"]
+    other.status, other.message = "FAILED", "Job entrypoint command failed with exit code 1, last"
+    reconcile_all()
+
+    assert (state(run), run.attempt_number) == (State.QUEUED, 2)
+    assert "Retry 1 of 3" in run.state_reason and "exit code -9" in run.state_reason
+    assert (state(broken), broken.attempt_number) == (State.FAILED, 1)
+    Dispatch.objects.update(claimed_until=None)
+    reconcile_all()
+    assert ray.jobs[f"run-{run.pk}-a2"].submission["entrypoint"].endswith(" --resume")
+
+
+def test_a_larger_budget_reaches_the_drivers_folder(run: Run, job: FakeJob, tmp_path: Path) -> None:
+    run.refresh_from_db()
+    extending.extend_run(run, 0.75, user=None)
+    send_dispatches()
+
+    control = tmp_path / "runs" / run.pk / CONTROL
+    assert Budget(control.parent, 0.1).hours() == 0.75

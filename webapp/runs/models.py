@@ -156,7 +156,8 @@ class ClusterSight(models.Model):
     reconciled_at = models.DateTimeField(null=True)  # end of the last round
     seconds = models.FloatField(null=True)  # that it took
     unfinished = models.PositiveIntegerField(default=0)  # attempts that it looked at
-    seen_at = models.DateTimeField(null=True)  # when Ray last said what it has
+    looked_at = models.DateTimeField(null=True)  # when Ray was last asked what it has
+    seen_at = models.DateTimeField(null=True)  # when it last said that
     gpus = models.FloatField(null=True)
     cpus = models.FloatField(null=True)
     trouble = models.TextField(blank=True)  # why Ray could not be asked in the last round

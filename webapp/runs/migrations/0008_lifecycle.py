@@ -20,6 +20,7 @@ class Migration(migrations.Migration):
                 ("reconciled_at", models.DateTimeField(null=True)),
                 ("seconds", models.FloatField(null=True)),
                 ("unfinished", models.PositiveIntegerField(default=0)),
+                ("looked_at", models.DateTimeField(null=True)),
                 ("seen_at", models.DateTimeField(null=True)),
                 ("gpus", models.FloatField(null=True)),
                 ("cpus", models.FloatField(null=True)),
