@@ -72,10 +72,9 @@ def observe_jobs() -> int:
     began, now = time.monotonic(), timezone.now()
     rows, seen = observation.unfinished_attempts(), places.sight()
     is_due = seen is None or seen.looked_at is None or now - seen.looked_at > LOOK_EVERY
+    said: dict[str, object] = {"looked_at": now} if is_due else {}
     if rows or is_due:
-        said = {"trouble": _look(rows, is_due)} | ({"looked_at": now} if is_due else {})
-    else:
-        said = {}
+        said["trouble"] = _look(rows, is_due)
     took = {"reconciled_at": timezone.now(), "seconds": time.monotonic() - began, "unfinished": len(rows)}
     _remember(said | took)
     return len(rows)
@@ -87,6 +86,8 @@ def _look(rows: list[observation.Unfinished], is_due: bool) -> str:
         with connect() as jobs:
             if rows:
                 _compare(jobs, rows)
+            elif observation.logs_wanted(1):  # of the last one that ended
+                read_logs(jobs, jobs.all())
             if is_due and (amounts := jobs.amounts()) is not None:
                 had = {"gpus": amounts.get("GPU", 0.0), "cpus": amounts.get("CPU", 0.0)}
                 _remember({"seen_at": timezone.now()} | had)

@@ -90,7 +90,8 @@ def test_job_that_ray_forgot_is_lost_after_a_while(run: Run, job: FakeJob, ray: 
     Attempt.objects.update(created_at=long_ago)
     run.dispatches.update(done_at=long_ago)
     reconcile_all()
-    assert state(run) == State.LOST
+    assert run.transitions.filter(to_state=State.LOST).count() == 1
+    assert (state(run), run.attempt_number) == (State.QUEUED, 2)  # and goes on
 
 
 def test_cancelled_run_is_stopped_and_settled(run: Run, job: FakeJob) -> None:

@@ -42,7 +42,9 @@ def claim_dispatches(*, run_id: str | None = None, limit: int = 100) -> list[Dis
         run=OuterRef("run"), attempt=OuterRef("attempt"), kind=Dispatch.Kind.SUBMIT, done_at=None
     )
     candidates = Dispatch.objects.filter(free).exclude(Q(Exists(unsent), kind=Dispatch.Kind.STOP))
-    full = Q(run__project__in=places.full_projects(), kind=Dispatch.Kind.SUBMIT, run__state=State.QUEUED)
+    full = Q(
+        run__project__in=list(places.full_projects()), kind=Dispatch.Kind.SUBMIT, run__state=State.QUEUED
+    )
     candidates = candidates.exclude(full)
     if run_id is not None:
         candidates = candidates.filter(run_id=run_id)

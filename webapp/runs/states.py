@@ -74,7 +74,7 @@ WITH wanted AS (
     UNION ALL SELECT run_id, attempt, was FROM tried WHERE alone
 )
 INSERT INTO runs_transition (run_id, attempt, from_state, to_state, at, actor_id, part, reason)
-SELECT m.run_id, m.attempt, m.was, w.state, %(now)s, %(actor)s, %(part)s, w.reason
+SELECT m.run_id, m.attempt, m.was, w.state, %(now)s, %(actor)s::bigint, %(part)s, w.reason
 FROM moved AS m JOIN wanted AS w ON w.run_id = m.run_id AND w.attempt = m.attempt
 ORDER BY m.run_id, m.attempt
 RETURNING run_id, attempt
@@ -165,7 +165,7 @@ WITH wanted AS (
     SELECT run_id, attempt, 'run-' || run_id || '-a' || attempt, 'queued', '', %(now)s, '', '' FROM changed
 )
 INSERT INTO runs_transition (run_id, attempt, from_state, to_state, at, actor_id, part, reason)
-SELECT run_id, attempt, was, 'queued', %(now)s, %(actor)s, %(part)s, reason FROM changed ORDER BY run_id
+SELECT run_id, attempt, was, 'queued', %(now)s, %(actor)s::bigint, %(part)s, reason FROM changed ORDER BY run_id
 RETURNING run_id
 """
 
@@ -189,7 +189,7 @@ def queue_next_attempts(
         "runs": [run_id for run_id, _, _ in rows],
         "attempts": [attempt for _, attempt, _ in rows],
         "reasons": [reason for _, _, reason in rows],
-        "leaving": sorted(leaving),
+        "leaving": [str(state) for state in sorted(leaving)],
         "is_retry": is_retry,
         "now": timezone.now(),
         "actor": actor.pk if actor else None,
