@@ -82,7 +82,7 @@ def test_the_value_is_in_no_page_no_answer_no_log_and_no_row(
     caplog.set_level(logging.DEBUG)
     send_dispatches()
     job = ray.jobs[f"run-{run.pk}-a1"]
-    job.status, job.message = "FAILED", f"401 for token {VALUE}"
+    job.status, job.message = "FAILED", f"failed with exit code 1: 401 for token {VALUE}"
     job.log = f"{VALUE[5:]} cut\nGET https://hub/?token={VALUE}\nerror: 401 {VALUE}\n"
     observe_jobs()
     ada = run.project.members.get(username="ada")

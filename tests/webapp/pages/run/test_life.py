@@ -94,7 +94,7 @@ def test_superseded_points_are_shown_where_the_address_asks(ada, resumed):
     asked = figure_in(page_of(ada, resumed, "?superseded=1"))
 
     assert plain["superseded"] is None and plain["attempts_overlap"]
-    assert len(asked["superseded"]["x"]) == 4 and set(asked["superseded"]["attempt"]) == {1}
+    assert len(asked["superseded"]["x"]) == 5 and set(asked["superseded"]["attempt"]) == {1}
     assert asked["points"] == plain["points"] and 0.01 in asked["points"]["y"]
     assert asked["asked"]["superseded"] is True
     assert 0.01 not in asked["superseded"]["y"]
