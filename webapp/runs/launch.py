@@ -216,7 +216,7 @@ def resume_run(run: Run, *, user: User | None) -> Run:
 
     A person needs LAUNCH. Raises Forbidden or NotFound without it, Conflict where the run has not ended, is tracked,
     or has spent its budget, and InvalidInput (budget_hours) where the project's quota does not reach. Where no
-    checkpoint was written the attempt begins anew.
+    checkpoint was written the attempt begins anew, and says so.
     """
     if user is not None:
         require(user, run.project, Permission.LAUNCH)
@@ -232,7 +232,8 @@ def resume_run(run: Run, *, user: User | None) -> Run:
     places.check_quota(run.project, max(0.0, (run.budget_hours or 0.0) - used))
     before = run.attempt_number
     was_lost = run.state == State.LOST
-    if not queue_next_attempt(run, actor=user, part="" if user else INSTALLATION):
+    reason = "" if not used or has_checkpoint(run) else "There is no checkpoint: it begins anew."
+    if not queue_next_attempt(run, reason=reason, actor=user, part="" if user else INSTALLATION):
         run.refresh_from_db()
         raise Conflict(
             f"This run was changed meanwhile: it is {run.state} now, attempt {run.attempt_number}."
@@ -242,6 +243,12 @@ def resume_run(run: Run, *, user: User | None) -> Run:
     _dispatch(run, Dispatch.Kind.SUBMIT, run.attempt_number)
     _record("run.resumed", run, user, attempt=run.attempt_number)
     return run
+
+
+def has_checkpoint(run: Run) -> bool:
+    """Whether the run's folder holds one, whole or not: the driver looks at that."""
+    folder = Path(settings.HEADROOM_HOME) / "runs" / run.pk / "checkpoints"
+    return any(folder.glob("step-*"))
 
 
 def used_hours(run: Run) -> float:

@@ -201,9 +201,9 @@ def queue_next_attempts(
 
 
 @transaction.atomic
-def queue_next_attempt(run: Run, *, actor: User | None = None, part: str = "") -> bool:
+def queue_next_attempt(run: Run, *, reason: str = "", actor: User | None = None, part: str = "") -> bool:
     """From an ended attempt to the next one, queued. True when exactly this call did it."""
-    changed = queue_next_attempts([(run.pk, run.attempt_number, "")], actor=actor, part=part)
+    changed = queue_next_attempts([(run.pk, run.attempt_number, reason)], actor=actor, part=part)
     if changed:
         run.refresh_from_db()
     return bool(changed)

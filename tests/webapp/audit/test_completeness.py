@@ -354,6 +354,7 @@ SILENT = {
         "resolved_config": "reads",
         "job_spec": "the worker's part of a launch, which is told",
         "used_hours": "reads",
+        "has_checkpoint": "reads",
     },
     "webapp.runs.drafts": {},
     "webapp.runs.extending": {},

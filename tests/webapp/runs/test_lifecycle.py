@@ -415,6 +415,22 @@ def test_resume_is_the_next_attempt(launch_one):
     assert spec.submission_id == f"run-{run.pk}-a2"
 
 
+@pytest.mark.parametrize("written", [True, False])
+def test_a_resume_without_a_checkpoint_says_that_it_begins_anew(
+    launch_one, make_record, headroom_home, written
+):
+    run = launch_one()
+    submit(run)
+    ingest.store_records(run, [make_record(1, {"a": 1.0})])
+    observe(run, "FAILED", message="exit code 1")
+    if written:
+        (headroom_home / "runs" / run.pk / "checkpoints" / "step-1").mkdir(parents=True)
+
+    launch.resume_run(run, user=None)
+
+    assert run.state_reason == ("" if written else "There is no checkpoint: it begins anew.")
+
+
 def test_a_lost_attempt_is_stopped_when_the_next_one_starts(launch_one):
     run = launch_one()
     submit(run)
