@@ -13,11 +13,16 @@ class Infrastructure(Exception):  # noqa: N818 - a mark beside the error's own c
 
 def is_infrastructure(error: BaseException) -> bool:
     """Whether the error, or one that it comes of, is such a failure: a run may go on from its newest checkpoint."""
+    from headroom import JournalBusy  # here: it brings httpx, and most who import this module need it not
+
     seen: BaseException | None = error
     for _ in range(MOST_CAUSES):
         if seen is None:
             return False
-        if isinstance(seen, Infrastructure) or (isinstance(seen, OSError) and seen.errno in DISK):
+        # A busy journal: the driver of the attempt before still works.
+        if isinstance(seen, Infrastructure | JournalBusy) or (
+            isinstance(seen, OSError) and seen.errno in DISK
+        ):
             return True
         seen = seen.__cause__
     return False

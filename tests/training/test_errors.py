@@ -2,6 +2,7 @@ import errno
 
 import pytest
 
+from headroom import JournalBusy
 from training.checkpoints import CheckpointError, CheckpointUnwritable
 from training.cluster.placement import ClusterError, PartGone
 from training.errors import first_line, is_infrastructure, last_line, telling_line
@@ -40,6 +41,7 @@ def test_advice_is_left_out_and_so_is_a_traceback(message: str, told: str) -> No
     [
         (PartGone("generator 0 died"), True),
         (CheckpointUnwritable("no room"), True),
+        (JournalBusy("is being written by another process"), True),
         (OSError(errno.ENOSPC, "No space left on device"), True),
         (OSError(errno.ENOENT, "no such file"), False),
         (ClusterError("too few devices: needs 1 GPU"), False),
