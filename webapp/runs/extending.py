@@ -12,8 +12,9 @@ from webapp.accounts.permissions import Permission, require
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.runs import places
-from webapp.runs.launch import MAX_BUDGET_HOURS, used_hours
+from webapp.runs.launch import MAX_BUDGET_HOURS
 from webapp.runs.models import Dispatch, Run, State
+from webapp.runs.selectors import used_hours
 from webapp.runs.states import ACTIVE
 from worker import names
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Max
 from django.utils import timezone
 
 from stack import environment
@@ -25,7 +24,8 @@ from webapp.recipes.models import Revision
 from webapp.recipes.selectors import find_revision
 from webapp.recipes.services import parse_config
 from webapp.runs import places
-from webapp.runs.models import Dispatch, IdempotencyKey, Point, Run, State
+from webapp.runs.models import Dispatch, IdempotencyKey, Run, State
+from webapp.runs.selectors import has_checkpoint, used_hours
 from webapp.runs.states import ENDED, INSTALLATION, move, new_attempt, note_made, queue_next_attempt
 from webapp.secrets.services import hand_to_job
 from worker import names
@@ -243,17 +243,6 @@ def resume_run(run: Run, *, user: User | None) -> Run:
     _dispatch(run, Dispatch.Kind.SUBMIT, run.attempt_number)
     _record("run.resumed", run, user, attempt=run.attempt_number)
     return run
-
-
-def has_checkpoint(run: Run) -> bool:
-    """Whether the run's folder holds one, whole or not: the driver looks at that."""
-    folder = Path(settings.HEADROOM_HOME) / "runs" / run.pk / "checkpoints"
-    return any(folder.glob("step-*"))
-
-
-def used_hours(run: Run) -> float:
-    """Device-hours that the run has spent, by its newest records. One query."""
-    return Point.objects.filter(series__run=run).aggregate(used=Max("device_hours"))["used"] or 0.0
 
 
 def resolved_config(

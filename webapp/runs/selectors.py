@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple
 
+from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, Window
 from django.db.models.functions import Mod, RowNumber
 
 from webapp.accounts.models import Project
@@ -164,6 +166,17 @@ def effective_points_of(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict
 def transitions_of(run: Run) -> QuerySet[Transition]:
     """Every change of the run's state, oldest first, with who did it."""
     return Transition.objects.filter(run=run).select_related("actor").order_by("id")
+
+
+def has_checkpoint(run: Run) -> bool:
+    """Whether the run's folder holds one, whole or not: the driver looks at that."""
+    folder = Path(settings.HEADROOM_HOME) / "runs" / run.pk / "checkpoints"
+    return any(folder.glob("step-*"))
+
+
+def used_hours(run: Run) -> float:
+    """Device-hours that the run has spent, by its newest records. One query."""
+    return Point.objects.filter(series__run=run).aggregate(used=Max("device_hours"))["used"] or 0.0
 
 
 def metric_names(run: Run) -> list[str]:

@@ -353,8 +353,6 @@ SILENT = {
     "webapp.runs.launch": {
         "resolved_config": "reads",
         "job_spec": "the worker's part of a launch, which is told",
-        "used_hours": "reads",
-        "has_checkpoint": "reads",
     },
     "webapp.runs.drafts": {},
     "webapp.runs.extending": {},
