@@ -91,6 +91,15 @@ class RayJobs:
         if response.status_code != 404:
             self._check(response)
 
+    def nodes(self) -> list[dict[str, Any]]:
+        """The cluster's nodes as Ray's state API gives them, dead ones included. Raises RayUnreachable."""
+        response = self._request("GET", "/api/v0/nodes")
+        self._check(response)
+        try:
+            return list(response.json()["data"]["result"]["result"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise RayUnreachable(f"Ray at {self._address} does not say what nodes it has") from error
+
     def _request(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
         try:
             response = self._client.request(method, path, **kwargs)

@@ -26,6 +26,7 @@ class FakeRay:
         self.fail: tuple[int, str] | None = None
         self.refuse_submissions: tuple[int, str] | None = None
         self.requests: list[str] = []
+        self.nodes: list[dict[str, Any]] = []
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         self.address = f"http://127.0.0.1:{self._http.server_address[1]}"
@@ -42,6 +43,8 @@ class FakeRay:
             return self.fail
         if (method, path) == ("POST", "/api/jobs/"):
             return self._submit(body)
+        if path == "/api/v0/nodes":
+            return 200, {"data": {"result": {"result": self.nodes}}}
         if path == "/api/v0/logs/file":
             return self._log(parse_qs(urlparse(url).query))
         name, _, action = path.removeprefix("/api/jobs/").partition("/")
