@@ -120,15 +120,16 @@ def _close(dispatch: Dispatch, error: str = "") -> bool:
 
 
 @transaction.atomic
-def cancel_run(run: Run, *, user: User | None) -> Run:
+def cancel_run(run: Run, *, user: User | None, reason: str = "") -> Run:
     """Stop the run: at once while it is queued or tracked, else by asking its job to stop. Safe to repeat.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict where the run has ended otherwise.
+    `reason`: why, in words without a full stop, where it is not that a person wanted it. A person needs LAUNCH. Raises
+    Forbidden or NotFound without it, and Conflict where the run has ended otherwise.
     """
     if user is not None:
         require(user, run.project, Permission.LAUNCH)
     attempt = run.attempt_number
-    by = f"Cancelled by {user}" if user is not None else "Cancelled"
+    by = reason.replace(";", ",") or (f"Cancelled by {user}" if user is not None else "Cancelled")
     direct = {State.QUEUED} if run.origin == Run.Origin.LAUNCHED else {State.RUNNING}
     if move(run, State.CANCELLED, attempt=attempt, reason=f"{by}.", leaving=direct):
         Dispatch.objects.filter(run=run, attempt=attempt, done_at=None).update(
