@@ -20,7 +20,8 @@ from webapp.accounts.models import Project, Scope, User
 from webapp.accounts.permissions import Permission, require
 from webapp.accounts.services import create_token
 from webapp.audit.services import record
-from webapp.errors import Conflict, InvalidInput
+from webapp.errors import Conflict, InvalidInput, NoRoom
+from webapp.health.disk import why_no_room
 from webapp.recipes.models import Revision
 from webapp.recipes.selectors import find_revision
 from webapp.recipes.services import parse_config
@@ -103,6 +104,8 @@ def launch_run_once(
 
     def make() -> Run:
         _check_numbers(seed, budget_hours)
+        if no_room := why_no_room():
+            raise NoRoom(no_room)
         found = _revision(project, recipe, revision)
         run = Run.objects.create(
             project=project,
@@ -185,6 +188,8 @@ def resume_run(run: Run, *, user: User | None) -> Run:
     used = Point.objects.filter(series__run=run).aggregate(used=Max("device_hours"))["used"] or 0.0
     if run.budget_hours is not None and used >= SPENT_SHARE * run.budget_hours:
         raise Conflict(f"The budget of {run.budget_hours:g} device-hours is spent; launch a new run instead.")
+    if no_room := why_no_room():
+        raise Conflict(no_room)
     before = run.attempt_number
     was_lost = run.state == State.LOST
     if not queue_next_attempt(run):
