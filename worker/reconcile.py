@@ -5,13 +5,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from django.db import connection
+from django.utils import timezone
 
+from webapp.health.services import forget_old_workers, note_round
 from webapp.runs import lifecycle
 from webapp.runs.models import Run
 from webapp.secrets.services import purge_retired
 from worker.alarms import judge_or_wait
 from worker.alerting import deliver_wanted, fire_wanted
+from worker.cleaning import watch_disk_now
+from worker.cluster import look_at_cluster
 from worker.dispatch import send_dispatches
+from worker.logs import keep_logs
+from worker.policies import act_on_overlooked
 from worker.predictions import score_overdue
 from worker.ray_jobs import RayJobs, RayUnreachable, connect
 from worker.refits import refit_or_wait
@@ -27,11 +33,9 @@ def reconcile_all() -> bool:
     with _only_one() as alone:
         if not alone:
             return False
-        for step in (
-            *(send_dispatches, observe_jobs, refit_wanted, judge_wanted, score_overdue),
-            *(fire_wanted, deliver_wanted, purge_retired),
-        ):
-            _guarded(step)
+        began_at = timezone.now()
+        failures = {step.__name__: why for step in STEPS if (why := _guarded(step))}
+        note_round(began_at, failures)
         return True
 
 
@@ -48,12 +52,14 @@ def _only_one() -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])
 
 
-def _guarded(step: Callable[[], int]) -> None:
-    """One step's trouble does not keep the others from their work."""
+def _guarded(step: Callable[[], int]) -> str:
+    """One step's trouble does not keep the others from their work. The kind of what went wrong; empty where nothing."""
     try:
         step()
-    except Exception:
+    except Exception as error:
         log.exception("reconciliation: %s", step.__name__)
+        return f"{type(error).__name__}; the worker's log says more"
+    return ""
 
 
 def observe_jobs() -> int:
@@ -101,3 +107,21 @@ def judge_wanted() -> int:
     for run_id in run_ids:
         judge_or_wait(run_id)
     return len(run_ids)
+
+
+# In the order of what matters to a run: it is started, followed, then judged; then people are told.
+STEPS: tuple[Callable[[], int], ...] = (
+    send_dispatches,
+    observe_jobs,
+    keep_logs,
+    refit_wanted,
+    judge_wanted,
+    act_on_overlooked,
+    score_overdue,
+    fire_wanted,
+    deliver_wanted,
+    purge_retired,
+    watch_disk_now,
+    look_at_cluster,
+    forget_old_workers,
+)

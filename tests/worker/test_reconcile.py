@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from tests.waiting import wait_until
 from tests.worker.fake_ray import FakeJob, FakeRay
+from webapp.health.models import LastRound
 from webapp.runs import lifecycle
 from webapp.runs.models import Attempt, Run, State
 from worker import reconcile
@@ -133,3 +134,17 @@ def test_only_one_round_at_a_time(ray: FakeRay) -> None:
 def test_nothing_unfinished_asks_ray_nothing(db: None, ray: FakeRay) -> None:
     assert observe_jobs() == 0
     assert ray.requests == []
+
+
+def test_a_round_is_written_down_with_the_steps_that_failed(
+    run: Run, ray: FakeRay, with_broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconcile_all()
+    assert LastRound.objects.get().failures == {}
+
+    def refit_wanted() -> int:
+        raise ValueError("with an address of ours in it")
+
+    monkeypatch.setattr(reconcile, "STEPS", (refit_wanted, *reconcile.STEPS))
+    reconcile_all()
+    assert LastRound.objects.get().failures == {"refit_wanted": "ValueError; the worker's log says more"}

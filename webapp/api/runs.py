@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, cast
 
+from django.db import transaction
 from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Status
 
@@ -26,6 +27,7 @@ from webapp.api.payloads import record_payload, run_detail, run_payload
 from webapp.api.records import BATCH_BODY, parse_batch
 from webapp.api.schemas import FinishBody, PageQuery, RunBody, RunQuery, StartBody, TrackBody
 from webapp.errors import InvalidInput
+from webapp.policies.services import checked, set_run_policy
 from webapp.runs import ingest, launch, lifecycle, selectors
 from webapp.runs.filtering import narrow
 from webapp.runs.models import Run
@@ -69,8 +71,15 @@ def create_run(
 def _launch(request: ApiRequest, body: schemas.LaunchBody, key: str | None) -> launch.Launched:
     token = request.auth
     check_scope(token, Scope.LAUNCH)
-    fields = body.model_dump(exclude={"tracked"})
-    return launch.launch_run_once(user=token.user, project=token.project, idempotency_key=key, **fields)
+    checked(body.policies)
+    fields = body.model_dump(exclude={"tracked", "policies"})
+    with transaction.atomic():
+        launched = launch.launch_run_once(
+            user=token.user, project=token.project, idempotency_key=key, **fields
+        )
+        if launched.created:
+            set_run_policy([launched.run], body.policies)
+    return launched
 
 
 def _track(request: ApiRequest, body: TrackBody, key: str | None) -> launch.Launched:

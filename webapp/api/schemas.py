@@ -43,6 +43,11 @@ class LaunchBody(Body):
     seed: int = 0
     budget_hours: float = Field(description="Device-hours after which training stops.")
     name: str = ""
+    policies: dict[str, str] = Field(
+        default_factory=dict,
+        description="What stops this run by itself, where it is not what its project says: budget, advice, "
+        "truncation, mismatch, not_finite, other -> warn, advise, stop or off.",
+    )
 
 
 class TrackBody(Body):

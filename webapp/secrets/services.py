@@ -1,6 +1,7 @@
 """Secrets of projects: setting and deleting them, handing them to a job, and keeping them out of what it wrote."""
 
 import logging
+from collections.abc import Iterable
 from datetime import timedelta
 
 from django.db import transaction
@@ -90,13 +91,18 @@ def redact(project_id: int, text: str) -> str:
     """The text without any value that a job of this project may have been given."""
     if not text:
         return text
-    values = []
-    for row in ProjectSecret.objects.filter(project_id=project_id):
+    return redacted(text, values_of([project_id]).get(project_id, ()))
+
+
+def values_of(project_ids: Iterable[int]) -> dict[int, list[str]]:
+    """Project -> every value that one of its jobs may have been given, to be taken out of texts. One query."""
+    found: dict[int, list[str]] = {}
+    for row in ProjectSecret.objects.filter(project_id__in=list(project_ids)):
         try:
-            values.append(decrypt(project_id, row.name, row.ciphertext))
+            found.setdefault(row.project_id, []).append(decrypt(row.project_id, row.name, row.ciphertext))
         except Undecipherable:
-            log.warning("a secret of project %s cannot be opened: logs are not cleaned of it", project_id)
-    return redacted(text, values)
+            log.warning("a secret of project %s cannot be opened: logs are not cleaned of it", row.project_id)
+    return found
 
 
 def purge_retired() -> int:
