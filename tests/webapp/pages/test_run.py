@@ -223,4 +223,6 @@ def test_the_number_of_queries_does_not_grow_with_the_points(ada, make_run):
 
     assert (queries(f"/runs/{run.pk}"), queries(f"/runs/{run.pk}/figure")) == before
     assert before[0] <= 15
-    assert before[1] <= 9  # session, user, project, run, points, names of curves, what is kept, alarms, policies
+    assert (
+        before[1] <= 9
+    )  # session, user, project, run, points, names of curves, what is kept, alarms, policies
