@@ -18,7 +18,7 @@ from webapp.logs.chunking import HEAD_BYTES, TAIL_BYTES, add_lines, leave_out, s
 from webapp.logs.files import Piece
 from webapp.logs.models import JobLog, LogChunk
 from webapp.logs.selectors import FORGOTTEN_AFTER
-from webapp.logs.text import MATCHED, clean_lines, rest_of_tail
+from webapp.logs.text import KEPT_END_LINES, clean_lines, rest_of_tail
 from webapp.runs.models import Attempt, Run, State
 from webapp.runs.states import ACTIVE, ENDED
 from webapp.secrets.redaction import redacted
@@ -30,6 +30,7 @@ MOST_OF_LOG = 1024 * 1024  # bytes read of one log in a round; the rest follows 
 MOST_OF_ROUND = 8 * 1024 * 1024
 CLOSED_AFTER = timedelta(seconds=6)  # its attempt's end: until then last words may come
 MOST_CLOSED = 50  # a round
+MOST_ENDS = 8  # chunks in which the end of a log is looked for: more bytes than a tail has
 COUNTS = ("read_to", "lines", "size", "head_lines", "left_out_lines", "left_out_size", "closed_at")
 
 
@@ -196,11 +197,11 @@ def _add_rest_of_tail(row: JobLog) -> None:
 def _end_of(chunks: QuerySet[LogChunk]) -> list[str]:
     """The newest lines that are stored, enough to find them again elsewhere."""
     lines: list[str] = []
-    for chunk in chunks.order_by("-first_line")[:MATCHED]:
+    for chunk in chunks.order_by("-first_line")[:MOST_ENDS]:
         lines = [*chunk.text.split("\n")[:-1], *lines]
-        if len(lines) >= MATCHED:
+        if len(lines) >= KEPT_END_LINES:
             break
-    return lines[-MATCHED:]
+    return lines[-KEPT_END_LINES:]
 
 
 def _remove(path: Any) -> None:

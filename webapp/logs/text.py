@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 MOST_CHARACTERS = 8192  # of a line
 MATCHED = 20  # lines by which the end of what is kept is found again in another copy
+KEPT_END_LINES = 1200  # more than a tail has
 FULL_TAIL_BYTES, FULL_TAIL_LINES = 60 * 1024, 990  # a tail of this size was cut off at its beginning
 BEGIN_MISSING = "[The beginning is not kept: its job's machine gave only the end.]"
 PART_MISSING = "[A part is missing here: its job's machine gave only the end.]"
@@ -33,7 +34,8 @@ def _clean(line: str) -> str:
 
 
 def rest_of_tail(kept_end: Sequence[str], tail: str) -> list[str]:
-    """The lines of a log's tail that come after what is kept, whose newest lines are `kept_end`.
+    """The lines of a log's tail that come after what is kept, whose newest lines are `kept_end` (give it KEPT_END_LINES
+    of them, since the tail may be older than they are).
 
     Where the two do not meet, a line says that something is missing.
     """
@@ -43,16 +45,32 @@ def rest_of_tail(kept_end: Sequence[str], tail: str) -> list[str]:
     if not kept_end:
         is_cut = len(tail.encode()) >= FULL_TAIL_BYTES or len(lines) >= FULL_TAIL_LINES
         return [BEGIN_MISSING, *lines] if is_cut else lines
-    for end in range(len(lines), 0, -1):
-        count = min(MATCHED, len(kept_end), end)
-        first, *others = lines[end - count : end]
+    end = _end_of_last(kept_end[-MATCHED:], lines)
+    if end is not None:
+        return lines[end:]
+    whole = lines if tail.endswith("\n") else lines[:-1]
+    known = _end_of_last(whole[1:][-MATCHED:] or whole, kept_end)  # a tail may begin in a line
+    if known is not None:
+        return [] if known < len(kept_end) else lines[len(whole) :]
+    overlap = _overlap(kept_end, lines)
+    return lines[overlap:] if overlap else [PART_MISSING, *lines]
+
+
+def _end_of_last(wanted: Sequence[str], lines: Sequence[str]) -> int | None:
+    """Behind the last place where the wanted lines stand one after the other; None where they do not."""
+    count = len(wanted)
+    ends = range(len(lines), count - 1, -1) if count else ()
+    return next((end for end in ends if list(lines[end - count : end]) == list(wanted)), None)
+
+
+def _overlap(kept_end: Sequence[str], lines: Sequence[str]) -> int:
+    """How many of the first lines are the last that are kept; the very first may be the rest of one."""
+    for count in range(min(MATCHED, len(lines), len(kept_end)), 0, -1):
         known_first, *known = kept_end[-count:]
-        meets = (
-            known_first.endswith(first) if count == end else known_first == first
-        )  # a tail may begin in a line
-        if meets and others == known:
-            return lines[end:]
-    return [PART_MISSING, *lines]
+        first, *others = lines[:count]
+        if first.strip() and known_first.endswith(first) and known == others:
+            return count
+    return 0
 
 
 def error_lines(lines: Sequence[str]) -> list[str]:

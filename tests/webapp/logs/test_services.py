@@ -122,6 +122,18 @@ def test_last_words_of_a_killed_driver_come_from_ray(job, django_capture_on_comm
     assert services.follow() == 0
 
 
+def test_a_tail_that_is_older_than_what_is_kept_adds_nothing(job):
+    """Reconciliation read it a moment before the end: the driver reported its end itself."""
+    lines = "".join(f"step {i}\n" for i in range(1, 2001))
+    job.prints(lines + "succeeded\n")
+    services.follow()
+    job.ends(state=State.SUCCEEDED, tail="".join(f"step {i}\n" for i in range(1000, 1990)))
+    services.follow()
+
+    assert kept(job)[-2:] == ["step 2000", "succeeded"]
+    assert Kept(job.attempt).total == 2001 and Kept(job.attempt).is_closed
+
+
 def test_a_job_that_never_got_as_far_as_a_copy_has_the_tail(job):
     job.ends(tail="/bin/sh: exec: python: not found\n")
     services.follow()

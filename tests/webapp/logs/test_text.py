@@ -44,6 +44,11 @@ def test_a_very_long_line_is_cut_off_and_says_so():
         (["long ago", "step 1", "step 2"], "tep 1\nstep 2\nstep 3\n", ["step 3"]),  # it begins in a line
         (["step", "x", "step"], "step\nx\nstep\ny\n", ["y"]),
         (["a", "b"], "y\nz\n", [PART_MISSING, "y", "z"]),
+        (["a", "b", "c", "d"], "a\nb\nc\n", []),  # read a moment before the end
+        (["a", "b", "c", "succeeded"], "\nb\nc\n", []),
+        (["a", "b", "c"], "b\nc\nlast wo", ["last wo"]),
+        (["a", "b", "c", "last words"], "b\nc\nlast wo", []),
+        (["a", "", "b"], "\nc\nd\n", [PART_MISSING, "", "c", "d"]),
     ],
 )
 def test_the_rest_of_a_tail_is_what_comes_after_what_is_kept(kept, tail, rest):
