@@ -90,6 +90,12 @@ def take_away(run_id: str, kept: Kept) -> Path:
     return kept.folder.rename(place)
 
 
+def remove_logs(run_id: str) -> None:
+    """Copies of its jobs' output (`training.log_copy`), which stay only where an attempt was lost."""
+    for path in (runs_folder() / run_id).glob("attempt-*.log"):
+        path.unlink(missing_ok=True)
+
+
 def taken_away() -> Iterator[Path]:
     """What is still to be deleted, also after a worker that died at it."""
     trash = runs_folder() / REMOVED

@@ -19,7 +19,7 @@ from webapp.health.disk import Disk, bytes_in_words, disk_now, low_words
 from webapp.retention import folders
 from webapp.retention.logs import drop_old_logs
 from webapp.retention.models import DiskWatch, Looked, RetentionPolicy
-from webapp.retention.rules import Going, could_ever_go, going
+from webapp.retention.rules import LOST_GRACE, Going, could_ever_go, going
 from webapp.retention.selectors import ended, ended_runs, is_disk_low, not_lately_looked_at, size_of
 from webapp.runs.models import Run
 from webapp.runs.states import ENDED
@@ -115,6 +115,8 @@ def clean_run(run: Run, policy: RetentionPolicy, *, is_low: bool) -> list[Going]
                 return []
             for one in found:
                 folders.take_away(run.pk, one.kept)
+            if run.ended_at is not None and now - run.ended_at > LOST_GRACE:
+                folders.remove_logs(run.pk)
             _note(run, found)
             if not is_written:
                 gone = {one.kept.folder for one in found}

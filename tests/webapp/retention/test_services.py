@@ -159,6 +159,16 @@ def test_old_logs_go_and_their_tails_stay(ended_run, policy):
     assert [line.text for line in Kept(run.attempts.get()).after(0, 10)] == ["the end"]
 
 
+def test_what_a_lost_driver_copied_of_its_log_goes_after_a_day(ended_run, policy):
+    fresh, old = ended_run(days=0.5, state="lost"), ended_run(days=2, state="lost", seed=1)
+    copies = [folders.runs_folder() / run.pk / "attempt-1.log" for run in (fresh, old)]
+    for copy in copies:
+        copy.write_text("step 1\n")
+    clean_up()
+
+    assert [copy.exists() for copy in copies] == [True, False]
+
+
 def test_the_dry_run_says_what_would_go_and_removes_nothing(ended_run, project, capsys):
     run = ended_run(days=2, steps=(5, 10, 15, 20), name="a big one")
     found = preview(project, RetentionPolicy(project=project))
