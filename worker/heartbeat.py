@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Callable
 from datetime import datetime
 
 from django.db import connection
@@ -47,7 +48,7 @@ class Heartbeat:
                 self._guarded(lambda: services.worker_ends(self.name))
                 return
 
-    def _guarded(self, step) -> None:  # type: ignore[no-untyped-def]
+    def _guarded(self, step: Callable[[], None]) -> None:
         """No connection is kept between two beats: a database that was restarted is simply connected to again."""
         try:
             step()

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import redis
 from django.conf import settings
@@ -146,7 +146,7 @@ def _broker() -> Broker:
         with redis.Redis.from_url(
             url, socket_timeout=BROKER_SECONDS, socket_connect_timeout=BROKER_SECONDS
         ) as client:
-            return Broker(True, int(client.llen(CELERY_QUEUE)))  # type: ignore[arg-type]
+            return Broker(True, int(cast(Any, client).llen(CELERY_QUEUE)))
     except (redis.RedisError, OSError) as error:
         return Broker(True, error=f"does not answer ({type(error).__name__})")
 

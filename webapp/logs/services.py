@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
@@ -204,7 +204,7 @@ def _end_of(chunks: QuerySet[LogChunk]) -> list[str]:
     return lines[-KEPT_END_LINES:]
 
 
-def _remove(path: Any) -> None:
+def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:  # it is small, and goes with the run's folder
