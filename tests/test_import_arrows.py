@@ -13,6 +13,7 @@ LIGHT_TRAINING = (
     "training.chat",
     "training.data",
     "training.hints",
+    "training.log_copy",
     "training.models",
     "training.recipe",
     "training.records",

@@ -15,6 +15,6 @@ Where to look, by question:
     waiting with a limit, addresses of processes      waiting  addresses
     models: folders, the hub, saved back, their size  models  model_hub  export  weights  flops
 
-The light half (`schema`, `recipe`, `hints`, `models`, `tasks`, `data`, `verifiers`, `records`) imports neither torch,
-Ray, vLLM nor transformers. The base model of the default task is made by `pretrain`.
+The light half (`schema`, `recipe`, `hints`, `models`, `tasks`, `data`, `verifiers`, `records`, `log_copy`) imports
+neither torch, Ray, vLLM nor transformers. The base model of the default task is made by `pretrain`.
 """

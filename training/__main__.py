@@ -14,6 +14,7 @@ import yaml
 
 from training.errors import EXIT_TEMPORARY, is_infrastructure, telling_line
 from training.job_secrets import take_secrets
+from training.log_copy import copy_output
 from training.models import BASE_MODEL, default_home
 from training.recipe import RecipeError, apply_overrides, load_recipe
 
@@ -84,6 +85,7 @@ def _pretrain(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    copy_output(options.run_dir)
     take_secrets()
     recipe = apply_overrides(load_recipe(options.recipe), _overrides(options))
     from training.launch import run

@@ -63,6 +63,15 @@ class InvalidInput(ServiceError):
         return cls(field, f"{field or 'The body'} {sentence(problem)}.")
 
 
+class NoRoom(InvalidInput):
+    """Nothing can be begun now: what it would write has no room. Waiting, or making room, helps."""
+
+    code = "no_room"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(None, message, status=507)
+
+
 class Unauthorized(ServiceError):
     status, code = 401, "unauthorized"
 

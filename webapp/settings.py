@@ -34,9 +34,13 @@ INSTALLED_APPS = [
     "webapp.secrets",
     "webapp.recipes",
     "webapp.runs",
+    "webapp.logs",
+    "webapp.health",
     "webapp.curves",
     "webapp.alarms",
     "webapp.alerts",
+    "webapp.policies",
+    "webapp.retention",
     "webapp.predictions",
     "webapp.decisions",
     "webapp.reports",
@@ -159,6 +163,10 @@ ALLOW_PRIVATE_HOSTS = [
     h.strip().lower() for h in os.environ.get("HEADROOM_ALLOW_PRIVATE_HOSTS", "").split(",") if h.strip()
 ]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a batch of records
+
+# Room that must stay on the disk of HEADROOM_HOME: the greater of the two (docs/operations.md).
+MIN_FREE_BYTES = int(float(os.environ.get("HEADROOM_MIN_FREE_BYTES") or 2 * 1024**3))
+MIN_FREE_PERCENT = float(os.environ.get("HEADROOM_MIN_FREE_PERCENT") or 1)
 
 # What differs from the alarms' default rules (docs/alarms.md): a YAML or JSON file, or JSON itself.
 HEADROOM_ALARMS = os.environ.get("HEADROOM_ALARMS", "")

@@ -2,6 +2,7 @@
 
 from webapp.alarms import services
 from webapp.runs.models import Run
+from worker.policies import act
 from worker.turns import claim_turn
 
 MIN_INTERVAL_MS = 2000  # all watched values are read again each time: 10,000 steps take some 0.1 s
@@ -17,5 +18,6 @@ def judge_or_wait(run_id: str) -> float | None:
     wait_seconds = claim_turn("alarms", run_id, MIN_INTERVAL_MS)
     if wait_seconds == 0:
         services.judge_run(run_id)
+        act(run_id)
         return None
     return wait_seconds

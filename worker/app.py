@@ -7,7 +7,7 @@ from typing import Any
 
 import django
 from celery import Celery
-from celery.signals import worker_ready
+from celery.signals import worker_ready, worker_shutting_down
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 django.setup()
@@ -15,8 +15,10 @@ django.setup()
 from django.conf import settings  # noqa: E402 - needs the line above
 
 from worker import names  # noqa: E402
+from worker.heartbeat import Heartbeat  # noqa: E402
 
 RECONCILE_SECONDS = 2.0
+CLEAN_UP_SECONDS = 60.0
 
 for _chatty in ("celery.app.trace", "celery.worker.strategy", "celery.beat"):  # three lines a round
     logging.getLogger(_chatty).setLevel(logging.WARNING)
@@ -43,7 +45,12 @@ app.conf.update(
             "task": names.RECONCILE,
             "schedule": RECONCILE_SECONDS,
             "options": {"expires": RECONCILE_SECONDS},  # a late one is worth nothing: the next one follows
-        }
+        },
+        "clean-up": {
+            "task": names.CLEAN_UP,
+            "schedule": CLEAN_UP_SECONDS,
+            "options": {"expires": CLEAN_UP_SECONDS},
+        },
     },
 )
 
@@ -54,3 +61,11 @@ def tell_supervisor(**_: Any) -> None:
     path = os.environ.get("HEADROOM_WORKER_READY_FILE")
     if path:
         Path(path).touch()
+
+
+@worker_ready.connect
+def begin_heartbeat(**_: Any) -> None:
+    """From now on the status page knows this worker."""
+    heartbeat = Heartbeat()
+    heartbeat.start()
+    worker_shutting_down.connect(lambda **_: heartbeat.stop(), weak=False)

@@ -5,7 +5,6 @@ that speaks to it. The address is read at each use: the supervisor may have star
 """
 
 import os
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -79,14 +78,6 @@ class RayJobs:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise RayUnreachable(f"Ray at {self._address} does not answer like one: {error!r}") from error
 
-    def amounts(self) -> dict[str, float] | None:
-        """What the nodes that are alive have together ("GPU", "CPU"); None where Ray does not say it."""
-        response = self._request("GET", "/api/v0/nodes")
-        try:
-            return sum_of_nodes(response.json()) if response.is_success else None
-        except ValueError:
-            return None
-
     def log_tail(self, submission_id: str, node_id: str | None) -> str:
         """The last lines of the job's output, at most LOG_TAIL_BYTES; empty where there is none yet."""
         if node_id is None:
@@ -105,6 +96,15 @@ class RayJobs:
         response = self._request("POST", f"/api/jobs/{submission_id}/stop")
         if response.status_code != 404:
             self._check(response)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """The cluster's nodes as Ray's state API gives them, dead ones included. Raises RayUnreachable."""
+        response = self._request("GET", "/api/v0/nodes")
+        self._check(response)
+        try:
+            return list(response.json()["data"]["result"]["result"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise RayUnreachable(f"Ray at {self._address} does not say what nodes it has") from error
 
     def _request(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
         try:
@@ -131,18 +131,6 @@ class RayJobs:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def sum_of_nodes(answer: Any) -> dict[str, float] | None:
-    """Resources of Ray's answer for its nodes, summed over those that are alive; None for another answer."""
-    total: Counter[str] = Counter()
-    try:
-        for node in answer["data"]["result"]["result"]:
-            if node["state"] == "ALIVE":
-                total.update({name: float(amount) for name, amount in node["resources_total"].items()})
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-    return dict(total)
 
 
 def connect() -> RayJobs:

@@ -1,21 +1,24 @@
 """Brings the store in step with Ray and finds work whose hint was lost. Runs every two seconds; may be repeated."""
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 
 from django.db import connection
 from django.utils import timezone
 
+from webapp.health.services import forget_old_workers, note_round
 from webapp.runs import observation, places, retrying
-from webapp.runs.models import ClusterSight, Run
+from webapp.runs.models import Run
 from webapp.runs.observation import JobStatus
 from webapp.secrets.services import purge_retired
 from worker.alarms import judge_or_wait
 from worker.alerting import deliver_wanted, fire_wanted
+from worker.cleaning import watch_disk_now
+from worker.cluster import look_at_cluster
 from worker.dispatch import send_dispatches
+from worker.logs import keep_logs
+from worker.policies import act_on_overlooked
 from worker.predictions import score_overdue
 from worker.ray_jobs import RayJobs, RayUnreachable, connect
 from worker.refits import refit_or_wait
@@ -25,7 +28,6 @@ log = logging.getLogger(__name__)
 ADVISORY_LOCK = 0x48454144  # "HEAD"
 MAX_REFITS = MAX_JUDGED = 20  # a round; the others follow two seconds later
 MAX_LOGS = 20  # a round; each is a request of its own
-LOOK_EVERY = timedelta(seconds=15)  # at what the cluster has
 
 
 def reconcile_all() -> bool:
@@ -33,12 +35,9 @@ def reconcile_all() -> bool:
     with _only_one() as alone:
         if not alone:
             return False
-        for step in (
-            *(send_dispatches, observe_jobs, observation.lose_silent_trackers, places.tell_waiting),
-            *(refit_wanted, judge_wanted, score_overdue),
-            *(fire_wanted, deliver_wanted, purge_retired),
-        ):
-            _guarded(step)
+        began_at = timezone.now()
+        failures = {step.__name__: why for step in STEPS if (why := _guarded(step))}
+        note_round(began_at, failures)
         return True
 
 
@@ -55,53 +54,35 @@ def _only_one() -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])
 
 
-def _guarded(step: Callable[[], int]) -> None:
-    """One step's trouble does not keep the others from their work."""
+def _guarded(step: Callable[[], int]) -> str:
+    """One step's trouble does not keep the others from their work. The kind of what went wrong; empty where nothing."""
     try:
         step()
-    except Exception:
+    except Exception as error:
         log.exception("reconciliation: %s", step.__name__)
+        return f"{type(error).__name__}; the worker's log says more"
+    return ""
 
 
 def observe_jobs() -> int:
     """Bring all unfinished attempts in line with Ray, retry what its infrastructure failed, keep logs.
 
     One listing of Ray's jobs and a constant number of queries, whatever the number of runs. Returns how many attempts
-    were looked at. A Ray that cannot be asked says nothing about its jobs; that is remembered for the pages.
+    were looked at. A Ray that cannot be asked says nothing about its jobs.
     """
-    began, now = time.monotonic(), timezone.now()
-    rows, seen = observation.unfinished_attempts(), places.sight()
-    is_due = seen is None or seen.looked_at is None or now - seen.looked_at > LOOK_EVERY
-    said: dict[str, object] = {"looked_at": now} if is_due else {}
-    if rows or is_due:
-        said["trouble"] = _look(rows, is_due)
-    took = {"reconciled_at": timezone.now(), "seconds": time.monotonic() - began, "unfinished": len(rows)}
-    _remember(said | took)
-    return len(rows)
-
-
-def _look(rows: list[observation.Unfinished], is_due: bool) -> str:
-    """At the jobs of these attempts, and, where that is due, at what the cluster has; why Ray could not be asked."""
+    rows = observation.unfinished_attempts()
+    if not rows and not observation.logs_wanted(1):  # of the last one that ended
+        return 0
     try:
         with connect() as jobs:
             if rows:
                 _compare(jobs, rows)
-            elif observation.logs_wanted(1):  # of the last one that ended
+            else:
                 read_logs(jobs, jobs.all())
-            if is_due and (amounts := jobs.amounts()) is not None:
-                had = {"gpus": amounts.get("GPU", 0.0), "cpus": amounts.get("CPU", 0.0)}
-                _remember({"seen_at": timezone.now()} | had)
     except RayUnreachable as error:
-        if rows:
-            log.warning("reconciliation: %s", error)
-            observation.observe(rows, None)
-        return str(error)
-    return ""
-
-
-def _remember(said: dict[str, object]) -> None:
-    if not ClusterSight.objects.filter(pk=1).update(**said):
-        ClusterSight.objects.get_or_create(pk=1, defaults=said)
+        log.warning("reconciliation: %s", error)
+        observation.observe(rows, None)
+    return len(rows)
 
 
 def _compare(jobs: RayJobs, rows: list[observation.Unfinished]) -> None:
@@ -146,3 +127,23 @@ def judge_wanted() -> int:
     for run_id in run_ids:
         judge_or_wait(run_id)
     return len(run_ids)
+
+
+# In the order of what matters to a run: it is started, followed, then judged; then people are told.
+STEPS: tuple[Callable[[], int], ...] = (
+    send_dispatches,
+    observe_jobs,
+    observation.lose_silent_trackers,
+    places.tell_waiting,
+    keep_logs,
+    refit_wanted,
+    judge_wanted,
+    act_on_overlooked,
+    score_overdue,
+    fire_wanted,
+    deliver_wanted,
+    purge_retired,
+    watch_disk_now,
+    look_at_cluster,
+    forget_old_workers,
+)

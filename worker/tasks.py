@@ -4,6 +4,7 @@ from webapp.alerts.delivery import deliver_due
 from worker import names
 from worker.alarms import judge_or_wait
 from worker.app import app
+from worker.cleaning import clean_up_alone
 from worker.dispatch import send_dispatches
 from worker.reconcile import reconcile_all
 from worker.refits import refit_or_wait
@@ -42,3 +43,9 @@ def reconcile() -> None:
 def deliver() -> None:
     """Send the alerts that are due."""
     deliver_due()
+
+
+@app.task(name=names.CLEAN_UP)
+def clean_up() -> None:
+    """Remove what the projects' policies let go, for half a minute."""
+    clean_up_alone()

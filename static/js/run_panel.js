@@ -1,10 +1,11 @@
 // The tabs of the run page: which panel is open, when it is asked for again, and its forms. The address holds what the
 // panel shows; the panel is always asked for with the whole address, so that it answers the same question as the chart.
+import { followLog } from "./log.js";
 import { drawTabCharts } from "./tab_charts.js";
 
 const OF_RECORDS = new Set(["diagnostics", "log", "attempts"]); // they change with every record
 const OF_FITS = new Set(["forms", "window", "history", "plan"]); // heavier: only when the fit or the question changes
-const OF_ONE_TAB = ["tab", "panel", "attempt", "q", "all"];
+const OF_ONE_TAB = ["tab", "panel", "attempt", "q", "before", "all"];
 const LIVE_MS = 2_500;
 const SETTLED_MS = 400; // after the last step of a drag
 
@@ -19,7 +20,8 @@ export function followPanel({ ended, applyWindow, askTarget }) {
     if (!OF_RECORDS.has(tab) || document.hidden || isBusy()) return;
     if (tab === "log" ? ended() && !old : !old) return;
     old = false;
-    refresh(tab === "log" ? "panel-live" : "panel");
+    if (tab === "log") refreshLog();
+    else refresh("panel");
   }
 
   function refreshSettled() {
@@ -46,6 +48,12 @@ export function followPanel({ ended, applyWindow, askTarget }) {
 }
 
 const openTab = () => document.getElementById("panel").dataset.tab;
+
+/** An empty panel is asked for as a whole; of a log that is read back, nothing changes. */
+function refreshLog() {
+  if (!document.getElementById("panel-live")) refresh("panel");
+  else if (!followLog() && !new URLSearchParams(location.search).has("before")) refresh("panel-live");
+}
 
 /** Whether somebody types in the panel. */
 function isBusy() {
@@ -112,14 +120,14 @@ function followForms({ applyWindow, askTarget }) {
   document.addEventListener("input", (event) => {
     const name = event.target.dataset?.query;
     if (!name || event.target.matches("select")) return;
-    setQuery({ [name]: event.target.value });
+    setQuery({ [name]: event.target.value, before: null });
     clearTimeout(typing);
     typing = setTimeout(() => refresh("panel-live"), 250);
   });
 
   document.addEventListener("change", (event) => {
     if (!event.target.matches("select[data-query]")) return;
-    setQuery({ [event.target.dataset.query]: event.target.value });
+    setQuery({ [event.target.dataset.query]: event.target.value, before: null });
     refresh("panel");
   });
 }

@@ -25,7 +25,7 @@ class FakeRay:
         self.jobs: dict[str, FakeJob] = {}
         self.fail: tuple[int, str] | None = None
         self.refuse_submissions: tuple[int, str] | None = None
-        self.resources: dict[str, float] | None = None  # of its one node; None: it does not say
+        self.nodes: list[dict[str, Any]] = []
         self.requests: list[str] = []
         self.submitted: list[str] = []  # ids, one for each submission that was asked for
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -47,7 +47,7 @@ class FakeRay:
         if (method, path) == ("GET", "/api/jobs/"):
             return 200, [self._details(name) for name in list(self.jobs)] + [{"submission_id": None}]
         if path == "/api/v0/nodes":
-            return self._nodes()
+            return 200, {"data": {"result": {"result": self.nodes}}}
         if path == "/api/v0/logs/file":
             return self._log(parse_qs(urlparse(url).query))
         name, _, action = path.removeprefix("/api/jobs/").partition("/")
@@ -63,12 +63,6 @@ class FakeRay:
         job = self.jobs[name]
         said = {"submission_id": name, "type": "SUBMISSION", "status": job.status, "message": job.message}
         return said | {"driver_node_id": "node-1"}
-
-    def _nodes(self) -> tuple[int, Any]:
-        if self.resources is None:
-            return 500, "the state of the nodes is not known"
-        nodes = [{"state": "ALIVE", "resources_total": self.resources}]
-        return 200, {"data": {"result": {"result": nodes}}}
 
     def _submit(self, body: dict[str, Any]) -> tuple[int, Any]:
         if self.refuse_submissions is not None:

@@ -10,8 +10,9 @@ from tests.waiting import wait_until
 from tests.worker.conftest import make_run
 from tests.worker.fake_ray import FakeJob, FakeRay
 from training.driver.control import CONTROL, Budget
+from webapp.health.models import LastRound
 from webapp.runs import extending, lifecycle
-from webapp.runs.models import Attempt, ClusterSight, Dispatch, Run, State
+from webapp.runs.models import Attempt, Dispatch, Run, State
 from worker import reconcile
 from worker.dispatch import send_dispatches
 from worker.reconcile import observe_jobs, reconcile_all
@@ -134,14 +135,9 @@ def test_only_one_round_at_a_time(ray: FakeRay) -> None:
     wait_until(reconcile_all, 5)  # the server notices the closed connection a moment later
 
 
-def test_nothing_unfinished_asks_ray_only_what_it_has_and_not_each_time(db: None, ray: FakeRay) -> None:
-    ray.resources = {"CPU": 8.0, "GPU": 2.0}
-
-    assert [observe_jobs() for _ in range(3)] == [0, 0, 0]
-    assert ray.requests == ["GET /api/v0/nodes"]
-    seen = ClusterSight.objects.get()
-    assert (seen.cpus, seen.gpus, seen.trouble, seen.unfinished) == (8.0, 2.0, "", 0)
-    assert seen.reconciled_at is not None
+def test_nothing_unfinished_asks_ray_nothing(db: None, ray: FakeRay) -> None:
+    assert observe_jobs() == 0
+    assert ray.requests == []
 
 
 def test_one_listing_whatever_the_number_of_runs(run: Run, job: FakeJob, ray: FakeRay) -> None:
@@ -193,3 +189,17 @@ def test_a_larger_budget_reaches_the_drivers_folder(run: Run, job: FakeJob, tmp_
 
     control = tmp_path / "runs" / run.pk / CONTROL
     assert Budget(control.parent, 0.1).hours() == 0.75
+
+
+def test_a_round_is_written_down_with_the_steps_that_failed(
+    run: Run, ray: FakeRay, with_broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconcile_all()
+    assert LastRound.objects.get().failures == {}
+
+    def refit_wanted() -> int:
+        raise ValueError("with an address of ours in it")
+
+    monkeypatch.setattr(reconcile, "STEPS", (refit_wanted, *reconcile.STEPS))
+    reconcile_all()
+    assert LastRound.objects.get().failures == {"refit_wanted": "ValueError; the worker's log says more"}

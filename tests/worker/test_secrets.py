@@ -90,7 +90,7 @@ def test_the_value_is_in_no_page_no_answer_no_log_and_no_row(
     token = create_token(user=ada, project=run.project, scope="launch")
     api = {"HTTP_AUTHORIZATION": f"Bearer {token}"}
 
-    seen = [client.get(path).content.decode() for path in (
+    seen = [b"".join(client.get(path)).decode() for path in (
         f"/runs/{run.pk}", f"/runs/{run.pk}?tab=log", f"/runs/{run.pk}/log/1", "/runs", "/project/settings", "/audit",
         "/project/members",
     )]  # fmt: skip

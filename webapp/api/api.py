@@ -5,7 +5,18 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, path, re_path
 from ninja import NinjaAPI
 
-from webapp.api import alert_rules, alerts, curves, predictions, problems, recipes, runs, studies
+from webapp.api import (
+    alert_rules,
+    alerts,
+    curves,
+    logs,
+    predictions,
+    problems,
+    recipes,
+    runs,
+    status,
+    studies,
+)
 from webapp.api import decisions as decision_log
 from webapp.api.auth import NOBODY
 from webapp.api.health import healthz
@@ -48,12 +59,14 @@ api = HeadroomApi(
 problems.install(api)
 api.add_router("/recipes", recipes.router)
 api.add_router("/runs", runs.router)
+api.add_router("/runs", logs.router)
 api.add_router("/studies", studies.router)
 api.add_router("/predictions", predictions.router)
 api.add_router("/alerts", alerts.router)
 api.add_router("/alerts", alert_rules.router)
 api.add_router("/decisions", decision_log.router)
 api.add_router("", curves.router)
+api.add_router("", status.router)
 
 
 def urls() -> list[URLPattern | URLResolver]:

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, cast
 
+from django.db import transaction
 from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Status
 
@@ -35,6 +36,7 @@ from webapp.api.schemas import (
     TrackBody,
 )
 from webapp.errors import InvalidInput
+from webapp.policies.services import checked, set_run_policy
 from webapp.runs import drafts, extending, ingest, launch, lifecycle, places, selectors
 from webapp.runs.filtering import narrow
 from webapp.runs.models import Run
@@ -79,8 +81,15 @@ def create_run(
 def _launch(request: ApiRequest, body: schemas.LaunchBody, key: str | None) -> launch.Launched:
     token = request.auth
     check_scope(token, Scope.LAUNCH)
-    fields = body.model_dump(exclude={"tracked"}) | {"priority": PRIORITIES[body.priority]}
-    return launch.launch_run_once(user=token.user, project=token.project, idempotency_key=key, **fields)
+    checked(body.policies)
+    fields = body.model_dump(exclude={"tracked", "policies"}) | {"priority": PRIORITIES[body.priority]}
+    with transaction.atomic():
+        launched = launch.launch_run_once(
+            user=token.user, project=token.project, idempotency_key=key, **fields
+        )
+        if launched.created:
+            set_run_policy([launched.run], body.policies)
+    return launched
 
 
 def _track(request: ApiRequest, body: TrackBody, key: str | None) -> launch.Launched:

@@ -52,6 +52,11 @@ class LaunchBody(Body):
         description="How often it goes on by itself after failures of the infrastructure; null: as set here.",
     )
     draft: bool = Field(False, description="Save it without launching it.")
+    policies: dict[str, str] = Field(
+        default_factory=dict,
+        description="What stops this run by itself, where it is not what its project says: budget, advice, "
+        "truncation, mismatch, not_finite, other -> warn, advise, stop or off.",
+    )
 
 
 class TrackBody(Body):

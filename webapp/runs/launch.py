@@ -19,7 +19,8 @@ from webapp.accounts.models import Project, Scope, User
 from webapp.accounts.permissions import Permission, require
 from webapp.accounts.services import create_token
 from webapp.audit.services import record
-from webapp.errors import Conflict, InvalidInput
+from webapp.errors import Conflict, InvalidInput, NoRoom
+from webapp.health.disk import why_no_room
 from webapp.recipes.models import Revision
 from webapp.recipes.selectors import find_revision
 from webapp.recipes.services import parse_config
@@ -116,6 +117,8 @@ def launch_run_once(
         places.check_priority(priority)
         _check_retries(retries)
         if not draft:
+            if no_room := why_no_room():
+                raise NoRoom(no_room)
             places.check_quota(project, budget_hours)
         found = _revision(project, recipe, revision)
         run = Run.objects.create(
@@ -230,6 +233,8 @@ def resume_run(run: Run, *, user: User | None) -> Run:
             f"The budget of {run.budget_hours:g} device-hours is spent; extend it, or launch a new run."
         )
     places.check_quota(run.project, max(0.0, (run.budget_hours or 0.0) - used))
+    if no_room := why_no_room():
+        raise Conflict(no_room)
     before = run.attempt_number
     was_lost = run.state == State.LOST
     reason = "" if not used or has_checkpoint(run) else "There is no checkpoint: it begins anew."

@@ -14,7 +14,7 @@ from webapp.accounts.permissions import Permission, require
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.runs import places
-from webapp.runs.models import Attempt, ClusterSight, Dispatch, Run, State
+from webapp.runs.models import Attempt, Dispatch, Run, State
 from webapp.runs.states import DISPATCH, DRIVER, ENDED, INSTALLATION, bump, move, take_over
 from webapp.secrets.services import redact
 from worker import names
@@ -51,14 +51,14 @@ def claim_dispatches(*, run_id: str | None = None, limit: int = 100) -> list[Dis
     in_order = candidates.select_related("run__project").order_by(
         "kind", "-run__priority", "run__created_at", "id"
     )
-    seen = places.sight()
-    return [dispatch for dispatch in in_order[:limit] if _claim(dispatch, free, now, seen)]
+    there = places.devices()
+    return [dispatch for dispatch in in_order[:limit] if _claim(dispatch, free, now, there)]
 
 
 @transaction.atomic
-def _claim(dispatch: Dispatch, free: Q, now: datetime, seen: ClusterSight | None) -> bool:
+def _claim(dispatch: Dispatch, free: Q, now: datetime, there: places.Devices | None) -> bool:
     waits = dispatch.kind == Dispatch.Kind.SUBMIT and dispatch.run.state == State.QUEUED
-    if waits and (_is_short_of(dispatch, free, now, seen) or not places.has_place(dispatch, free)):
+    if waits and (_is_short_of(dispatch, free, now, there) or not places.has_place(dispatch, free)):
         return False
     taken = Dispatch.objects.filter(free, pk=dispatch.pk).update(
         claimed_until=now + CLAIM, tries=F("tries") + 1
@@ -72,9 +72,9 @@ def _claim(dispatch: Dispatch, free: Q, now: datetime, seen: ClusterSight | None
     return False
 
 
-def _is_short_of(dispatch: Dispatch, free: Q, now: datetime, seen: ClusterSight | None) -> bool:
+def _is_short_of(dispatch: Dispatch, free: Q, now: datetime, there: places.Devices | None) -> bool:
     """A run that needs more than the cluster has says so and waits, without keeping its place from others."""
-    lacking = "" if settings.CLUSTER_GROWS else places.lacks(dispatch.run, seen)
+    lacking = "" if settings.CLUSTER_GROWS else places.lacks(dispatch.run, there)
     if not lacking:
         return False
     if Dispatch.objects.filter(free, pk=dispatch.pk).update(claimed_until=now + LOOK_AGAIN):
@@ -137,16 +137,17 @@ def _close(dispatch: Dispatch, error: str = "") -> bool:
 
 
 @transaction.atomic
-def cancel_run(run: Run, *, user: User | None) -> Run:
+def cancel_run(run: Run, *, user: User | None, reason: str = "") -> Run:
     """Stop the run: at once while it is queued or tracked, else by asking its job to stop; its driver then writes a
     checkpoint. Safe to repeat.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict where the run has ended otherwise.
+    `reason`: why, in words without a full stop, where it is not that a person wanted it. A person needs LAUNCH. Raises
+    Forbidden or NotFound without it, and Conflict where the run has ended otherwise.
     """
     if user is not None:
         require(user, run.project, Permission.LAUNCH)
     attempt = run.attempt_number
-    by = f"Cancelled by {user}" if user is not None else "Cancelled"
+    by = reason.replace(";", ",") or (f"Cancelled by {user}" if user is not None else "Cancelled")
     who: dict[str, Any] = {"actor": user, "part": "" if user else INSTALLATION}
     direct = {State.QUEUED} if run.origin == Run.Origin.LAUNCHED else {State.RUNNING}
     if move(run, State.CANCELLED, attempt=attempt, reason=f"{by}.", leaving=direct, **who):

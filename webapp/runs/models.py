@@ -149,20 +149,6 @@ class ProjectQueue(models.Model):
     quota_hours = models.FloatField(null=True)  # device-hours of all launched runs together
 
 
-class ClusterSight(models.Model):
-    """What reconciliation last saw: one row. The cluster's amounts are those of the last time that Ray answered."""
-
-    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
-    reconciled_at = models.DateTimeField(null=True)  # end of the last round
-    seconds = models.FloatField(null=True)  # that it took
-    unfinished = models.PositiveIntegerField(default=0)  # attempts that it looked at
-    looked_at = models.DateTimeField(null=True)  # when Ray was last asked what it has
-    seen_at = models.DateTimeField(null=True)  # when it last said that
-    gpus = models.FloatField(null=True)
-    cpus = models.FloatField(null=True)
-    trouble = models.TextField(blank=True)  # why Ray could not be asked in the last round
-
-
 class Dispatch(models.Model):
     """Outbox: what must reach Ray Jobs. Written in the launch's transaction; Celery is only a nudge."""
 

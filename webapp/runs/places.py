@@ -11,7 +11,8 @@ from webapp.accounts.models import Project, User
 from webapp.accounts.permissions import Permission, require
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
-from webapp.runs.models import ClusterSight, Dispatch, ProjectQueue, Run, State, Summary
+from webapp.health.models import ClusterSeen
+from webapp.runs.models import Dispatch, ProjectQueue, Run, State, Summary
 from webapp.runs.queue import asked
 from webapp.runs.states import ACTIVE, AT_WORK
 
@@ -162,20 +163,32 @@ def tell_waiting() -> int:
 # --- what the cluster has -------------------------------------------------------------------------------------
 
 
-def sight() -> ClusterSight | None:
-    """What reconciliation last saw; None before its first round."""
-    return ClusterSight.objects.filter(pk=1).first()
+@dataclass(frozen=True)
+class Devices:
+    """Of all nodes that are alive, CPUs in cores."""
+
+    gpus: int
+    cpus: int
 
 
-def lacks(run: Run, seen: ClusterSight | None) -> str:
-    """What the run needs that the whole cluster does not have, in words; empty where it has it or nothing is known."""
+def devices() -> Devices | None:
+    """What the cluster has; None where a worker has not seen it lately."""
+    seen = ClusterSeen.objects.first()
     if seen is None or seen.seen_at is None or timezone.now() - seen.seen_at > SIGHT_HOLDS:
+        return None
+    alive = [node for node in seen.nodes if node["alive"]]
+    return Devices(sum(node["gpus"] for node in alive), sum(node["cpus"] for node in alive))
+
+
+def lacks(run: Run, there: Devices | None) -> str:
+    """What the run needs that the whole cluster does not have, in words; empty where it has it or nothing is known."""
+    if there is None:
         return ""
     gpus, cpus = asked(run.config.get("resources") or {})
     short = [
-        f"{needed} {unit if needed == 1 else unit + 's'}, the cluster has {there or 0:g}"
-        for needed, there, unit in ((gpus, seen.gpus, "GPU"), (cpus, seen.cpus, "CPU core"))
-        if needed > (there or 0)
+        f"{needed} {unit if needed == 1 else unit + 's'}, the cluster has {has}"
+        for needed, has, unit in ((gpus, there.gpus, "GPU"), (cpus, there.cpus, "CPU core"))
+        if needed > has
     ]
     return f"needs {' and '.join(short)}" if short else ""
 

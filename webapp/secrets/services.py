@@ -1,7 +1,7 @@
 """Secrets of projects: setting and deleting them, handing them to a job, and keeping them out of what it wrote."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from django.db import transaction
@@ -94,14 +94,19 @@ def redact(project_id: int, text: str) -> str:
 
 def redact_many(texts: Sequence[tuple[int, str]]) -> list[str]:
     """(project, text): each text without any value that a job of its project may have been given. One query."""
-    projects = {project_id for project_id, text in texts if text}
-    values: dict[int, list[str]] = {project_id: [] for project_id in projects}
-    for row in ProjectSecret.objects.filter(project_id__in=projects) if projects else ():
+    values = values_of({project_id for project_id, text in texts if text})
+    return [redacted(text, values.get(project_id, ())) if text else text for project_id, text in texts]
+
+
+def values_of(project_ids: Collection[int]) -> dict[int, list[str]]:
+    """Project -> every value that one of its jobs may have been given, to be taken out of texts. One query."""
+    found: dict[int, list[str]] = {}
+    for row in ProjectSecret.objects.filter(project_id__in=project_ids) if project_ids else ():
         try:
-            values[row.project_id].append(decrypt(row.project_id, row.name, row.ciphertext))
+            found.setdefault(row.project_id, []).append(decrypt(row.project_id, row.name, row.ciphertext))
         except Undecipherable:
             log.warning("a secret of project %s cannot be opened: logs are not cleaned of it", row.project_id)
-    return [redacted(text, values[project_id]) if text else text for project_id, text in texts]
+    return found
 
 
 def purge_retired() -> int:

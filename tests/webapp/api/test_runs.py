@@ -3,6 +3,7 @@
 import pytest
 
 from webapp.alarms.services import judge_run
+from webapp.policies.selectors import own_actions
 from webapp.runs.models import Dispatch, IdempotencyKey, Run, State
 
 
@@ -326,3 +327,21 @@ def test_the_filter_language(reader, launcher, launch_body, writer, problem, dja
     status, code, field, message = problem(reader.get("runs", filter="state:running ceilin > 1"))
     assert (status, code, field) == (422, "invalid_input", "filter")
     assert message == 'filter, character 15: there is no field “ceilin”; did you mean "ceiling"?'
+
+
+def test_a_run_is_launched_with_a_policy_of_its_own(launcher, launch_body, problem):
+    made = launcher.post("runs", launch_body | {"policies": {"truncation": "stop"}})
+    assert made.status_code == 201
+    assert own_actions(Run.objects.get()) == {"truncation": "stop"}
+
+    wrong = problem(launcher.post("runs", launch_body | {"policies": {"truncation": "off"}}))
+    assert wrong[:3] == (422, "invalid_input", "policies.truncation")
+    assert Run.objects.count() == 1
+
+
+def test_a_full_disk_refuses_launches_with_figures(launcher, launch_body, problem, settings):
+    settings.MIN_FREE_BYTES = 2**60
+
+    status, code, _, message = problem(launcher.post("runs", launch_body))
+    assert (status, code) == (507, "no_room")
+    assert "must stay free" in message

@@ -12,7 +12,9 @@ from tests.webapp.pages.conftest import make_run, model_folder, project, user  #
 from webapp.accounts import invitations, members, organisations
 from webapp.accounts.models import Invitation, Organisation, Role
 from webapp.audit.models import Event
+from webapp.policies import services as policies
 from webapp.recipes import services as recipes
+from webapp.retention import services as retention
 from webapp.runs import bulk, drafts, extending, launch, launch_seeds, launch_set, lifecycle, places
 from webapp.savedviews import services as views
 from webapp.savedviews.models import SavedView
@@ -236,6 +238,28 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             "run.launched",
         )
     ],
+    "webapp.policies.services.set_project_policy": [
+        (
+            lambda w: policies.set_project_policy(
+                w.project, actions={"advice": "stop"}, advice_delta=0.02, user=w.user
+            ),
+            "policy.changed",
+        )
+    ],
+    "webapp.retention.services.set_policy": [
+        (
+            lambda w: retention.set_policy(
+                w.project,
+                enabled=True,
+                keep_newest=1,
+                checkpoint_days=9,
+                log_days=9,
+                under_pressure=False,
+                user=w.user,
+            ),
+            "retention.changed",
+        )
+    ],
     "webapp.runs.lifecycle.cancel_run": [
         (lambda w: lifecycle.cancel_run(w.run, user=w.user), "run.stopped"),
         (lambda w: lifecycle.cancel_run(w.make_run(2), user=w.user), "run.stopped"),
@@ -342,6 +366,7 @@ SILENT = {
         "hand_to_job": "part of a launch, which is told; when it was last is kept beside the secret",
         "redact": "reads",
         "redact_many": "reads",
+        "values_of": "reads",
         "purge_retired": "clears up after a deletion, which was told",
         "encrypt_anew": "the operator's; no secret changes",
     },
@@ -381,6 +406,17 @@ SILENT = {
         "clean_tag": "reads",
         "sentence": "reads",
         "report_of": "reads",
+    },
+    "webapp.policies.services": {
+        "set_run_policy": "a part of a launch",
+        "checked": "reads",
+        "act_on": "system: tests/webapp/policies",
+        "sweep": "system: tests/webapp/policies",
+    },
+    "webapp.retention.services": {
+        "clean_up": "system: tests/webapp/retention",
+        "clean_run": "system: tests/webapp/retention",
+        "watch_disk": "what the disk shows",
     },
     "webapp.studies.keeping": {},
     "webapp.studies.services": {"checked_name": "reads", "record_change": "tells of the others"},

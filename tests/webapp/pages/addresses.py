@@ -53,6 +53,8 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "new-alert-channel": lambda it: "/alerts/channels/new?kind=mail",
     "alert-preferences": lambda it: "/alerts/preferences",
     "notices": lambda it: "/notices",
+    "automation": lambda it: "/project/automation",
+    "status": lambda it: "/status",
     "tokens": lambda it: "/tokens",
     "components": lambda it: "/docs/components",
     "sign-in": lambda it: "/sign-in",
@@ -67,7 +69,7 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "shared-report": lambda it: f"/r/{it.report_link}",
 }
 NOT_PAGES = {
-    "launch-check", "run-figure", "run-log", "run-stop", "run-resume", "run-extend", "run-priority",
+    "launch-check", "run-figure", "run-log", "run-log-lines", "run-stop", "run-resume", "run-extend", "run-priority",
     "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
     "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
     "leaderboard-csv", "leaderboard-efficiency",
@@ -80,6 +82,7 @@ NOT_PAGES = {
 }  # fmt: skip
 NOT_PAGES |= {
     "member-role", "remove-member", "leave-project", "revoke-invitation", "set-secret", "delete-secret", "new-project",
+    "set-policies", "set-retention", "retention-preview",
     "rename-organisation", "add-owner", "remove-owner", "audit-csv", "audit-jsonl",
     "invitation",  # a page that works once: tests/browser/test_teams.py looks at it
 }  # fmt: skip

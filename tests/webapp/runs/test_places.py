@@ -7,8 +7,10 @@ from django.db import connection
 from django.utils import timezone
 
 from webapp.errors import Conflict, Forbidden, InvalidInput
+from webapp.health.models import ClusterSeen
+from webapp.health.services import note_cluster
 from webapp.runs import drafts, extending, ingest, launch, lifecycle, places
-from webapp.runs.models import ClusterSight, Run, State
+from webapp.runs.models import Run, State
 
 
 def claimed():
@@ -173,9 +175,8 @@ def test_only_admins_set_it(project, quota):
 
 
 def saw(gpus, cpus):
-    ClusterSight.objects.update_or_create(
-        pk=1, defaults={"gpus": gpus, "cpus": cpus, "seen_at": timezone.now()}
-    )
+    dead = {"id": "b", "address": "", "alive": False, "is_head": False, "cpus": 8, "gpus": 8}
+    note_cluster([dead | {"id": "a", "alive": True, "cpus": cpus, "gpus": gpus}, dead])
 
 
 def needs(run, **resources):
@@ -211,9 +212,9 @@ def test_of_a_cluster_that_was_not_seen_lately_nothing_is_said(launch_one):
     run = launch_one()
     needs(run, generator_gpus=8)
     saw(0, 1)
-    ClusterSight.objects.update(seen_at=timezone.now() - 2 * places.SIGHT_HOLDS)
+    ClusterSeen.objects.update(seen_at=timezone.now() - 2 * places.SIGHT_HOLDS)
 
-    assert places.lacks(Run.objects.get(pk=run.pk), places.sight()) == ""
+    assert places.devices() is None
     assert claimed() == [0]
 
 

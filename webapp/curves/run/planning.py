@@ -36,6 +36,16 @@ def plan_answers(
     return or_problem(lambda: _answers(fit, curve, axis, end_x, goal, delta), question)
 
 
+def stop_advice(curve: Curve, question: Question, axis: Axis, delta: float) -> str:
+    """Why to stop, where the planner advises it: less than `delta` of pass rate is left with a probability of SURE.
+    Empty where it does not, or cannot say."""
+    fit, _ = try_fit(curve, question)
+    if fit is None or fit.params is None or len(curve.x) < scaling.MIN_POINTS:
+        return ""
+    stop = _when_to_stop(fit, float(curve.x[-1]), delta)
+    return _stop(stop, axis) if stop.stop else ""
+
+
 def _answers(
     fit: "scaling.Fit", curve: Curve, axis: Axis, end_x: float | None, goal: Goal, delta: float
 ) -> Payload:

@@ -25,6 +25,7 @@ from webapp.pages.run.attempts import attempt_rows, last_line
 from webapp.pages.run.enlarged import diagnostics_context
 from webapp.pages.run.questions import OF, BadQuestion, delta_of, forgiving
 from webapp.pages.run_list.rows import shared_scale
+from webapp.policies.selectors import acted_on, policy_of
 from webapp.runs.models import Run
 from webapp.runs.selectors import attempts_of, transitions_of
 
@@ -147,14 +148,13 @@ def _log(asked: Asked) -> Context:
     known = wanted.isdecimal() and len(wanted) < 9 and int(wanted) in numbers
     number = int(wanted) if known else (numbers[0] if numbers else None)
     attempt = asked.run.attempts.filter(number=number).first() if number is not None else None
-    text = asked.query.get("q", "").replace("\0", "")
     return {
         "attempt": attempt,
         "numbers": numbers,
         "missing": wanted if wanted and not known else "",
-        "lines": logs.filtered(attempt.log_tail if attempt else "", text),
+        "page": logs.log_page(attempt, asked.query) if attempt else None,
         "last_error": last_line(attempt.message if attempt else asked.run.state_reason),
-        "kept": asked.kept("q", "attempt", "tab"),
+        "kept": asked.kept("q", "attempt", "before", "tab"),
     }
 
 
@@ -206,6 +206,8 @@ def _attempts(asked: Asked) -> Context:
         "attempts": attempt_rows(attempts_of(run), timezone.now()),
         "transitions": list(changes),
         "most_transitions": MOST_TRANSITIONS,
+        "policy": policy_of(run) if run.origin == Run.Origin.LAUNCHED else None,
+        "acted": acted_on(run),
     }
 
 

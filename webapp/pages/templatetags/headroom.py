@@ -1,6 +1,6 @@
 """Template tags: numbers with the digits their intervals support, ages, and the marks of `webapp.pages.marks`."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django import template
 from django.http import HttpRequest
@@ -10,8 +10,10 @@ from django.utils.safestring import SafeString
 
 from webapp.curves import words
 from webapp.curves.comparison.compare import label_of
+from webapp.health.disk import bytes_in_words
 from webapp.pages import marks
 from webapp.pages.ages import age_words, ago_words
+from webapp.pages.durations import duration
 from webapp.runs.models import Run, State
 
 register = template.Library()
@@ -37,6 +39,20 @@ def rate(value: float | None, stderr: float | None = None) -> str:
 def grouped(number: int) -> str:
     """A count with its thousands parted: "10,000"."""
     return f"{number:,}"
+
+
+@register.filter
+def in_bytes(size: float | None) -> str:
+    """ "1.5 GiB"."""
+    return "–" if size is None else bytes_in_words(size)
+
+
+@register.filter
+def in_seconds(seconds: float | None) -> str:
+    """A span of time in words: "40 s", "25 min"; of short ones with a digit behind the point."""
+    if seconds is None:
+        return "–"
+    return f"{seconds:.1f} s" if seconds < 10 else duration(timedelta(seconds=seconds))
 
 
 @register.filter

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -25,6 +26,9 @@ from webapp.pages.launching.checks import setting_of
 from webapp.pages.launching.draft import ESSENTIALS, Draft
 from webapp.pages.launching.fields import Status
 from webapp.pages.launching.specs import by_path
+from webapp.pages.team.automation import RunPolicyForm
+from webapp.policies.selectors import own_actions, project_policy
+from webapp.policies.services import set_run_policy
 from webapp.recipes.hints import hints_for
 from webapp.recipes.models import Revision
 from webapp.runs.launch import Launched
@@ -59,7 +63,9 @@ def launch(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         data = draft.with_essentials_of_text(request.POST)
         form, asked = _filled(choice, data, live=False)
-        launched = _try_launch(request, choice, form, asked) if _is_right(form, asked) else None
+        own = RunPolicyForm(data, policy=project_policy(choice.project))
+        is_right = own.is_valid() and _is_right(form, asked)
+        launched = _try_launch(request, choice, form, asked, own.actions) if is_right else None
         if launched:
             return _after(request, launched)
     else:
@@ -208,13 +214,23 @@ def _is_right(form: LaunchForm, asked: Draft) -> bool:
     return form.is_valid() and asked.is_valid
 
 
-def _try_launch(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draft) -> list[Launched]:
+@transaction.atomic
+def _launch(policies: dict[str, str], **request: Any) -> list[Launched]:
+    """The runs with policies of their own, where they are to have any. Raises as `launch_seeds`."""
+    launched = launch_seeds(**request)
+    set_run_policy([made.run for made in launched if made.created], policies)
+    return launched
+
+
+def _try_launch(
+    request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draft, policies: dict[str, str]
+) -> list[Launched]:
     """The runs, or none with the service's objection put into form or draft."""
     sent, config = form.cleaned_data, asked.config
     changed = draft.changes(asked)
     try:
-        return launch_seeds(
-            user=signed_in(request), project=choice.project, revision=choice.revision,
+        return _launch(
+            policies, user=signed_in(request), project=choice.project, revision=choice.revision,
             config=draft.of_the_recipe(asked), message=sent["message"] or draft.message_of(changed),
             task=config["task"]["name"], model=config["model"], seeds=sent["seed"],
             budget_hours=config["budget"]["device_hours"], name=sent["name"], idempotency_key=sent["idempotency_key"],
@@ -277,8 +293,16 @@ def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draf
         "facts": facts.key_settings(choice.revision.config),
         "models": list(available_models(default_home())),
         "settings_choices": fields.choices() if choice.focus else [],
+        "policy_form": _policy_form(request, choice),
+        "policy_own": bool(choice.cloned and own_actions(choice.cloned)),
         "one_line": draft.message_of(_difference(choice, asked)) if choice.focus else "",
     }
+
+
+def _policy_form(request: HttpRequest, choice: Choice) -> RunPolicyForm:
+    own = own_actions(choice.cloned) if choice.cloned else {}
+    data = request.POST if request.method == "POST" else None
+    return RunPolicyForm(data, policy=project_policy(choice.project), own=own)
 
 
 def _same(revision: Revision, choice: Choice) -> bool:

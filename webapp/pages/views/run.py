@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
@@ -16,16 +16,19 @@ from webapp.curves.answers import DEFAULT_GOAL
 from webapp.curves.axes import AXES
 from webapp.curves.run.figure import run_figure
 from webapp.errors import Conflict, InvalidInput
+from webapp.logs.selectors import Kept
 from webapp.pages import marks
 from webapp.pages.access import get_run, granted, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
 from webapp.pages.prediction.listing import of_run
 from webapp.pages.run import alarms as alarm_pages
+from webapp.pages.run import policies
+from webapp.pages.run.logs import last_words, since
 from webapp.pages.run.questions import BadQuestion, question_of
 from webapp.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
 from webapp.predictions.selectors import status_of
 from webapp.runs import drafts, extending, launch, lifecycle, places
-from webapp.runs.models import Run, State, Summary
+from webapp.runs.models import Attempt, Run, State, Summary
 from webapp.runs.states import ACTIVE, ENDED
 
 
@@ -37,6 +40,7 @@ def page_figure(
     payload["ceiling_svg"] = marks.labelled_whisker(payload["ceiling"])
     payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
+    payload["last_words_html"], payload["policies_html"] = last_words(run), policies.acted(run)
     payload["asked"] = asked_of(question)
     payload["actions"] = {name: may_launch and may(run) for name, may in ACTIONS.items()}
     return payload
@@ -140,14 +144,33 @@ def figure(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 @require_GET
-def log(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
+def log(request: HttpRequest, run_id: str, attempt: int) -> StreamingHttpResponse:
     """What is kept of an attempt's log, as a text file to save."""
-    run = get_run(request, run_id)
-    found = run.attempts.filter(number=attempt).first() if attempt < 2**31 else None
+    found = _attempt(get_run(request, run_id), attempt)
+    headers = {"Content-Disposition": f'attachment; filename="{run_id}-attempt-{attempt}.log"'}
+    return StreamingHttpResponse(
+        Kept(found).text(), content_type="text/plain; charset=utf-8", headers=headers
+    )
+
+
+@require_GET
+def log_lines(request: HttpRequest, run_id: str, attempt: int) -> JsonResponse:
+    """The lines after the number `after`: what the open log appends."""
+    found = _attempt(get_run(request, run_id), attempt)
+    after = request.GET.get("after", "")
+    if not (after.isascii() and after.isdecimal() and len(after) < 16):
+        body = {
+            "error": {"code": "invalid_input", "message": "after: the number of a line.", "field": "after"}
+        }
+        return JsonResponse(body, status=400)
+    return JsonResponse(since(found, int(after)))
+
+
+def _attempt(run: Run, number: int) -> Attempt:
+    found = run.attempts.filter(number=number).first() if number < 2**31 else None
     if found is None:
-        raise Http404(f"run {run.pk} has no attempt {attempt}")
-    headers = {"Content-Disposition": f'attachment; filename="{run.pk}-attempt-{attempt}.log"'}
-    return HttpResponse(found.log_tail, content_type="text/plain; charset=utf-8", headers=headers)
+        raise Http404(f"run {run.pk} has no attempt {number}")
+    return found
 
 
 @require_POST

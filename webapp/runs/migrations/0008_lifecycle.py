@@ -14,20 +14,6 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name="ClusterSight",
-            fields=[
-                ("id", models.PositiveSmallIntegerField(default=1, primary_key=True, serialize=False)),
-                ("reconciled_at", models.DateTimeField(null=True)),
-                ("seconds", models.FloatField(null=True)),
-                ("unfinished", models.PositiveIntegerField(default=0)),
-                ("looked_at", models.DateTimeField(null=True)),
-                ("seen_at", models.DateTimeField(null=True)),
-                ("gpus", models.FloatField(null=True)),
-                ("cpus", models.FloatField(null=True)),
-                ("trouble", models.TextField(blank=True)),
-            ],
-        ),
-        migrations.CreateModel(
             name="ProjectQueue",
             fields=[
                 (

@@ -1,0 +1,34 @@
+"""The worker's part of the clean-up: one at a time, and the disk looked at now and then."""
+
+import psycopg
+import pytest
+from django.db import connection
+from pytest_django.fixtures import Settings
+
+from tests.waiting import wait_until
+from webapp.retention import services
+from webapp.retention.models import DiskWatch
+from worker import cleaning
+
+pytestmark = pytest.mark.django_db
+
+
+def test_two_workers_do_not_clean_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "clean_up", lambda: 3)
+    settings = connection.get_connection_params()
+    known = {key: settings[key] for key in ("dbname", "user", "host", "port") if settings.get(key)}
+    with psycopg.connect(**known, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", [cleaning.ADVISORY_LOCK])
+        assert cleaning.clean_up_alone() == 0
+
+    wait_until(
+        lambda: cleaning.clean_up_alone() == 3, 5
+    )  # the server notices the closed connection a moment later
+
+
+def test_the_disk_is_looked_at_once_in_a_while(with_broker: str, settings: Settings) -> None:
+    settings.MIN_FREE_BYTES = 2**60
+    assert cleaning.watch_disk_now() == 1
+    assert cleaning.watch_disk_now() == 0  # not its turn
+
+    assert DiskWatch.objects.get().low_since is not None

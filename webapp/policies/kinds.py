@@ -1,0 +1,67 @@
+"""What a run can be stopped for by itself, and what may be done about each. Pure data."""
+
+from dataclasses import dataclass
+
+OFF, WARN, ADVISE, STOP = "off", "warn", "advise", "stop"
+LABELS = {
+    OFF: "nothing",
+    WARN: "warn: the alarm is shown, the run goes on",
+    ADVISE: "advise: say it on the run's page and to whoever launched it",
+    STOP: "stop the run, with a checkpoint",
+}
+DEFAULT_DELTA = 0.01  # of pass rate: less than this left to gain is not worth going on
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One thing that is looked for. `metrics`: whose critical alarms count, by the beginnings of their names."""
+
+    key: str
+    title: str
+    meaning: str
+    actions: tuple[str, ...]
+    default: str
+    metrics: tuple[str, ...] = ()
+
+
+KINDS = (
+    Kind(
+        "budget", "Budget overrun",
+        "The driver ends a run at its budget by itself. This is for one that has not: more than 5 % beyond it.",
+        (WARN, STOP), STOP,
+    ),
+    Kind(
+        "advice", "The planner's advice to stop",
+        "With a probability of 90 % less is left to gain than the amount below, by the fit of the run so far.",
+        (OFF, ADVISE, STOP), OFF,
+    ),
+    Kind(
+        "truncation", "Truncation", "A critical alarm: answers are cut off at the length limit.", (WARN, STOP), WARN,
+        ("train/truncation_rate", "eval/truncation_rate"),
+    ),
+    Kind(
+        "mismatch", "Mismatch of generator and trainer",
+        "A critical alarm of the log-prob gap or of the ratios: the trainer no longer trains on its own samples.",
+        (WARN, STOP), WARN, ("train/mismatch_", "train/ratio_"),
+    ),
+    Kind(
+        "not_finite", "Not a finite number", "A value was reported as NaN or infinite.", (WARN, STOP), WARN,
+        ("*",),
+    ),
+    Kind(
+        "other", "Any other critical alarm", "A collapse of the pass rate, KL, gradients, verifiers.",
+        (WARN, STOP), WARN,
+    ),
+)  # fmt: skip
+BY_KEY = {kind.key: kind for kind in KINDS}
+DEFAULTS = {kind.key: kind.default for kind in KINDS}
+
+
+def kind_of_alarm(rule: str, metric: str) -> str:
+    """Which kind an alarm's rule belongs to."""
+    if rule == "not_finite":
+        return "not_finite"
+    for kind in KINDS:
+        if any(metric.startswith(beginning) for beginning in kind.metrics):
+            return kind.key
+    return "other"

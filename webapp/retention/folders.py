@@ -1,0 +1,107 @@
+"""Checkpoints of a run as they lie in its folder, and taking them away. `training.checkpoints` says how they are named.
+
+Taking away is a rename into a folder of the same file system, at once or not at all; deleting what is there takes its
+time, and may be interrupted.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+MARKER = "COMPLETE"
+REMOVED = ".removed"
+NAME = re.compile(r"step-(\d{1,12})(?:\.(\d{1,6}))?")
+LEFT_OVER = re.compile(r"\..*\.partial|damaged-step-.*")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A checkpoint, or (`step` None) what a dead attempt left half written or a resume set aside as damaged."""
+
+    folder: Path
+    step: int | None
+    place: tuple[int, int]  # in the order of writing
+    size: int  # bytes
+
+
+def runs_folder() -> Path:
+    """Where each run has a folder of its id."""
+    return Path(settings.HEADROOM_HOME) / "runs"
+
+
+def checkpoints_of(run_id: str) -> list[Kept]:
+    """Everything in the run's folder of checkpoints, oldest first. Raises OSError where it cannot be read."""
+    root = runs_folder() / run_id / "checkpoints"
+    try:
+        entries = list(os.scandir(root))
+    except FileNotFoundError:
+        return []
+    found = [kept for entry in entries if (kept := _kept(entry)) is not None]
+    return sorted(found, key=lambda one: one.place)
+
+
+def _kept(entry: "os.DirEntry[str]") -> Kept | None:
+    if not entry.is_dir(follow_symlinks=False):
+        return None
+    match = NAME.fullmatch(entry.name)
+    folder = Path(entry.path)
+    if match is not None and (folder / MARKER).exists():
+        step = int(match[1])
+        return Kept(folder, step, (step, int(match[2] or 1)), size_of(folder))
+    if match is not None or LEFT_OVER.fullmatch(entry.name):
+        return Kept(folder, None, (-1, 0), size_of(folder))
+    return None
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in it; what vanishes meanwhile counts nothing."""
+    total = 0
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+def newest_change(run_id: str) -> float:
+    """When something was last written into the run's folder of checkpoints, in seconds since 1970; 0: never."""
+    try:
+        return (runs_folder() / run_id / "checkpoints").stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def take_away(run_id: str, kept: Kept) -> Path:
+    """Out of the run's folder, for `delete_taken`. Raises OSError."""
+    trash = runs_folder() / REMOVED
+    trash.mkdir(exist_ok=True)
+    place = trash / f"{run_id}-{kept.folder.name.lstrip('.')}"
+    number = 1
+    while place.exists():
+        number += 1
+        place = trash / f"{run_id}-{kept.folder.name.lstrip('.')}-{number}"
+    return kept.folder.rename(place)
+
+
+def remove_logs(run_id: str) -> None:
+    """Copies of its jobs' output (`training.log_copy`), which stay only where an attempt was lost."""
+    for path in (runs_folder() / run_id).glob("attempt-*.log"):
+        path.unlink(missing_ok=True)
+
+
+def taken_away() -> Iterator[Path]:
+    """What is still to be deleted, also after a worker that died at it."""
+    trash = runs_folder() / REMOVED
+    return iter(sorted(trash.iterdir())) if trash.is_dir() else iter(())
+
+
+def delete(folder: Path) -> None:
+    """With all that is in it; what cannot be deleted now stays for the next time."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,34 @@
+"""What Ray says of its nodes, written down for pages and the API, which never wait for Ray themselves."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from webapp.health import services
+from worker.ray_jobs import RayUnreachable, connect
+
+
+def look_at_cluster() -> int:
+    """Ask Ray for its nodes, every 15 s; returns how many there are."""
+    if not services.is_cluster_due():
+        return 0
+    try:
+        with connect() as jobs:
+            nodes = [node_of(row) for row in jobs.nodes()]
+    except RayUnreachable as error:
+        services.note_no_cluster(str(error))
+        return 0
+    services.note_cluster(nodes)
+    return len(nodes)
+
+
+def node_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """One node of Ray's answer, as it is stored. Amounts are whole devices; a dead node has none."""
+    total = row.get("resources_total") or {}
+    return {
+        "id": str(row.get("node_id", ""))[:12],
+        "address": str(row.get("node_ip", "")),
+        "alive": row.get("state") == "ALIVE",
+        "is_head": bool(row.get("is_head_node")),
+        "cpus": round(float(total.get("CPU", 0))),
+        "gpus": round(float(total.get("GPU", 0))),
+    }
