@@ -10,6 +10,7 @@ import httpx
 from stack import ray, redis
 from stack.part import Part
 from stack.ports import listening_error
+from stack.postgres import RECOVERY_SECONDS
 
 BIN = Path(sys.executable).parent
 # Fits are small; one thread each keeps two cores free for the training.
@@ -24,7 +25,8 @@ def postgres_part(home: Path, log_folder: Path) -> tuple[Part, Path]:
     def command() -> list[str]:
         return [sys.executable, "-m", "stack.postgres", str(home / "postgres"), str(address_file)]
 
-    return Part("postgres", command, address_file.exists, log_folder), address_file
+    part = Part("postgres", command, address_file.exists, log_folder, ready_seconds=RECOVERY_SECONDS)
+    return part, address_file
 
 
 def redis_part(home: Path, log_folder: Path, port: int) -> Part:
