@@ -73,11 +73,11 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
         raise
     finally:
         asyncio.run(cluster.disconnect())
-        _wait_for_server(reporter)
+        wait_for_server(reporter)
     return outcome
 
 
-def _wait_for_server(reporter: Reporter) -> None:
+def wait_for_server(reporter: Reporter) -> None:
     """Devices are free by now; what the server does not have yet may be the run's last evaluation."""
     if reporter.finish(timeout=0):
         return
