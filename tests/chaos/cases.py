@@ -191,13 +191,13 @@ class Case:
         """Times and words of what was seen."""
         result = self._result
         trouble = watch.first_trouble(self._part.health, broken_at) if self._part.health else None
-        end = watch.first_end(broken_at)
-        seen = [moment for moment in (trouble, end) if moment]
+        stop = watch.first_end(broken_at) or watch.first_words(broken_at)
+        seen = [moment for moment in (trouble, stop) if moment]
         if seen:
-            well = watch.well_again(self._part.health, trouble) if trouble else broken_at
-            again = watch.on_again(broken_at) if end else broken_at
+            well = watch.well_again(self._part.health, trouble) if trouble else None
+            again = watch.on_again(stop) if stop else None
             result.detected = round(min(seen) - broken_at, 1)
-            result.recovered = round(max(well or 0.0, again or 0.0) - broken_at, 1)
+            result.recovered = round(max(well or broken_at, again or broken_at) - broken_at, 1)
 
     # -- afterwards --------------------------------------------------------------------------------------------
 

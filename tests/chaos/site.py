@@ -32,13 +32,17 @@ class Site:
         short_run.prepare(self.home)
         variables = stack_environment(self.home) | {"HEADROOM_URL": self.network.url}
         self.stack = RunningStack.start(self.home, port=port, variables=variables)
-        headers = {"Authorization": f"Bearer {self.stack.token('launch')}"}
-        self._http = httpx.Client(base_url=f"{self.stack.url}/api/v1/", headers=headers, timeout=5)
-        tiny = self.asked("recipes/tiny-scalerl/revisions")["items"][0]["config"]
-        recipe = {"slug": short_run.RECIPE, "name": short_run.RECIPE, "config": short_run.config_of(tiny)}
-        self._http.post("recipes", json=recipe).raise_for_status()
+        self._http = httpx.Client(base_url=f"{self.stack.url}/api/v1/", timeout=5)
 
     def __enter__(self) -> "Site":
+        try:
+            self._http.headers["Authorization"] = f"Bearer {self.stack.token('launch')}"
+            tiny = self.asked("recipes/tiny-scalerl/revisions")["items"][0]["config"]
+            recipe = {"slug": short_run.RECIPE, "name": short_run.RECIPE, "config": short_run.config_of(tiny)}
+            self._http.post("recipes", json=recipe).raise_for_status()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

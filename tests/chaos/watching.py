@@ -77,11 +77,21 @@ class Watch:
                 return moment
         return None
 
+    def first_words(self, since: float) -> float | None:
+        """When the page first gave a reason for what a run waits for."""
+        return next(
+            (
+                moment
+                for moment, state, _, reason in self.states
+                if moment >= since and reason and state not in ENDED
+            ),
+            None,
+        )
+
     def on_again(self, since: float) -> float | None:
-        """When it first trained again, or had ended well, after it had ended otherwise."""
-        began = self.first_end(since)
-        for moment, state, _, _ in self.states if began else []:
-            if moment > (began or 0) and state in ("running", "succeeded"):
+        """When it first trained, or had ended well, after that time."""
+        for moment, state, _, _ in self.states:
+            if moment > since and state in ("running", "succeeded"):
                 return moment
         return None
 
