@@ -1,6 +1,7 @@
 """A thousand launches at once, handed over by several workers at once: each runs once."""
 
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
