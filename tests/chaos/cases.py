@@ -24,6 +24,7 @@ FULL_SECONDS = 12.0
 BACKLOG = 3  # records that wait when the sender is killed
 ARRIVAL_SECONDS = 40.0  # a sender that has been refused waits up to 30 s
 POLL_SECONDS = 0.02
+MOST_REASON = 160  # characters that are kept of its first line
 # For a retry by the system itself, where it has that: it says so with the end, or a round of reconciliation later.
 GRACE_SECONDS = 10.0 if find_spec("webapp.runs.retrying") else 0.0
 
@@ -66,7 +67,10 @@ def undisturbed(site: Site) -> proofs.Values:
     assert run["state"] == "succeeded", f"{run['state']}: {run['state_reason']}"
     wrong = proofs.stored_once(site.journal(run_id), stored) + proofs.whole(stored)
     assert not wrong, wrong
-    return proofs.timeless(stored)
+    values = proofs.timeless(stored)
+    rates = {value for (_, name), value in values.items() if name == "eval eval/pass_rate"}
+    assert len(rates) > 2, f"a curve that says nothing: {rates}"
+    return values
 
 
 def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
@@ -230,7 +234,10 @@ class Case:
         """Attempts ended for the reason that is true, and not at all where nothing of the run was broken."""
         result = self._result
         earlier = [attempt for attempt in run["attempts"] if attempt["number"] < run["attempt"]]
-        result.reasons = [f"{a['state']}: {a['message']}" for a in sorted(earlier, key=lambda a: a["number"])]
+        result.reasons = [
+            f"{attempt['state']}: {attempt['message'].partition(chr(10))[0][:MOST_REASON]}"
+            for attempt in sorted(earlier, key=lambda attempt: attempt["number"])
+        ]
         for reason in result.reasons:
             if not self._part.reason:
                 result.problems.append(f"an attempt has ended, and had no need to: {reason}")
