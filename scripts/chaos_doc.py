@@ -38,7 +38,9 @@ def words(cell: dict[str, Any] | None) -> str:
         return f"**fails**: {cell['problems'][0]}"
     seen = "nothing to be seen"
     if cell["detected"] is not None:
-        seen = f"seen after {cell['detected']:.1f} s, on again after {cell['recovered']:.1f} s"
+        seen = f"seen after {cell['detected']:.1f} s"
+        if cell["recovered"] is not None:
+            seen += f", on again after {cell['recovered']:.1f} s"
     return f"{seen}{attempts(cell)}"
 
 

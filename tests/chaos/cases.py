@@ -121,8 +121,7 @@ class Case:
             self._settle()
             wait_for(self._site.is_well, WELL_SECONDS, "every part to answer again")
             wait_for(lambda: watch.states and watch.states[-1][1] == "succeeded", 10, "the page to say so")
-        self._note(watch, broken_at)
-        self._prove()
+        self._prove(watch, broken_at)
 
     # -- the break ---------------------------------------------------------------------------------------------
 
@@ -197,21 +196,21 @@ class Case:
                     asked = attempt
             time.sleep(0.2)
 
-    def _note(self, watch: Watch, broken_at: float) -> None:
-        """Times and words of what was seen."""
+    def _note_times(self, watch: Watch, broken_at: float, stored: list[proofs.Json]) -> None:
+        """What was seen when."""
         result = self._result
         trouble = watch.first_trouble(self._part.health, broken_at) if self._part.health else None
         stop = watch.first_end(broken_at) or watch.first_words(broken_at)
         seen = [moment for moment in (trouble, stop) if moment]
         if seen:
             well = watch.well_again(self._part.health, trouble) if trouble else None
-            again = watch.on_again(stop) if stop else None
+            again = (proofs.trains_again(stored) or watch.on_again(stop)) if stop else None
             result.detected = round(min(seen) - broken_at, 1)
             result.recovered = round(max(well or broken_at, again or broken_at) - broken_at, 1)
 
     # -- afterwards --------------------------------------------------------------------------------------------
 
-    def _prove(self) -> None:
+    def _prove(self, watch: Watch, broken_at: float) -> None:
         result, run_id = self._result, self._run_id
         run = self._site.asked(f"runs/{run_id}")
         result.attempts = run["attempt"]
@@ -221,6 +220,7 @@ class Case:
             time.sleep(0.5)  # those of an ended attempt come with the next one, if there is one
         stored = self._site.records(run_id)
         result.records = len(stored)
+        self._note_times(watch, broken_at, stored)
         counted = proofs.effective(stored, run["attempts"])
         curve = self._site.asked(f"runs/{run_id}/curve", x="tokens")
         result.problems += proofs.stored_once(journal, stored)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from tests.chaos.short_run import EVERY, STEPS
@@ -48,6 +49,12 @@ def effective(stored: Iterable[Json], attempts: Iterable[Json]) -> list[Json]:
             number > record["attempt"] and (step is None or step < record["step"]) for number, step in later
         )
     ]
+
+
+def trains_again(stored: Iterable[Json]) -> float | None:
+    """When the first record of a later attempt was made, `time.time()`; None where there is only one."""
+    times = [datetime.fromisoformat(record["time"]).timestamp() for record in stored if record["attempt"] > 1]
+    return min(times, default=None)
 
 
 def whole(records: list[Json]) -> list[str]:

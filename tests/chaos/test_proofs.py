@@ -1,6 +1,7 @@
 """The proofs of the kill matrix find what they are there for."""
 
 import copy
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ def records(attempt: int, first: int, last: int) -> list[Json]:
         for name in kinds:
             metrics = {name: step / 100, "perf/step_seconds": attempt * 0.1}
             compute = {"tokens": 10.0 * step, "device_hours": attempt + step}
-            record = {"attempt": attempt, "seq": len(found), "step": step}
+            moment = f"2026-01-01T00:{attempt:02}:{step:02}+00:00"
+            record = {"attempt": attempt, "seq": len(found), "step": step, "time": moment}
             found.append(record | {"metrics": metrics, "compute": compute})
     return found
 
@@ -79,6 +81,15 @@ def test_evaluation_before_the_first_update_counts_once_after_a_start_anew() -> 
 
     assert proofs.whole(proofs.effective(twice, attempts(None))) == []
     assert "[0] are there twice" in proofs.whole(proofs.effective(twice, attempts(0)))[0]
+
+
+def test_training_goes_on_with_the_first_record_of_a_later_attempt(
+    undisturbed: list[Json], resumed: list[Json]
+) -> None:
+    expected = datetime(2026, 1, 1, 0, 2, RESUMED_FROM + 1, tzinfo=UTC)
+
+    assert proofs.trains_again(resumed) == expected.timestamp()
+    assert proofs.trains_again(undisturbed) is None
 
 
 def test_missing_update_is_found(undisturbed: list[Json]) -> None:
