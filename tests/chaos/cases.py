@@ -234,12 +234,14 @@ class Case:
         """Attempts ended for the reason that is true, and not at all where nothing of the run was broken."""
         result = self._result
         earlier = [attempt for attempt in run["attempts"] if attempt["number"] < run["attempt"]]
-        result.reasons = [
-            f"{attempt['state']}: {attempt['message'].partition(chr(10))[0][:MOST_REASON]}"
-            for attempt in sorted(earlier, key=lambda attempt: attempt["number"])
-        ]
+        ended = sorted(earlier, key=lambda attempt: attempt["number"])
+        result.reasons = [f"{attempt['state']}: {self._first_line(attempt['message'])}" for attempt in ended]
         for reason in result.reasons:
             if not self._part.reason:
                 result.problems.append(f"an attempt has ended, and had no need to: {reason}")
             elif not re.search(self._part.reason, reason):
                 result.problems.append(f"that is not why the attempt has ended: {reason}")
+
+    def _first_line(self, message: str) -> str:
+        """What is kept of a reason: without this machine's paths."""
+        return message.replace(str(self._site.home), "HEADROOM_HOME").partition("\n")[0][:MOST_REASON]
