@@ -48,12 +48,9 @@ def attempts(cell: dict[str, Any]) -> str:
     """How the run went on, where it needed another attempt."""
     if cell["attempts"] == 1:
         return ""
-    by_itself = cell["attempts"] - 1 - cell["by_hand"]
-    ways = [
-        f"{by_itself} by itself" if by_itself else "",
-        f"{cell['by_hand']} by Resume" if cell["by_hand"] else "",
-    ]
-    return f"; resumed {' and '.join(filter(None, ways))}"
+    counts = {"by itself": cell["attempts"] - 1 - cell["by_hand"], "by hand": cell["by_hand"]}
+    ways = (f"{way}, {count} times" if count > 1 else way for way, count in counts.items() if count)
+    return f"; resumed {' and '.join(ways)}"
 
 
 if __name__ == "__main__":
