@@ -51,11 +51,12 @@ bench: setup
 parity:
 	@exec bash scripts/parity.sh $(ARGS)
 
-# torch is installed by scripts/setup.sh; its CUDA companions are not wanted on CPU.
+# torch is installed by scripts/setup.sh; its CUDA companions are not wanted on CPU, and ninja (the build tool) would
+# overwrite django-ninja.
 lock: setup
 	.venv/bin/uv pip compile requirements/*.in --override requirements/overrides.txt --python-version 3.11 \
 		--no-header --no-annotate --quiet $(ARGS) --output-file requirements.lock
-	sed -i -E '/^(torch|nvidia-|cuda-|triton)/d' requirements.lock
+	sed -i -E '/^(torch|nvidia-|cuda-|triton|ninja=)/d' requirements.lock
 
 clean:
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build test-artifacts

@@ -19,6 +19,11 @@ is_usable() {
 }
 
 is_usable || make_venv
+# Earlier locks had the build tool ninja, whose package has the same name as django-ninja's: which of the two was there
+# was a matter of chance. Both go, and the lock brings back the one.
+if "$VENV/bin/python" -m pip show --quiet ninja >/dev/null 2>&1; then
+    "$VENV/bin/python" -m pip uninstall --quiet --yes ninja django-ninja
+fi
 install_torch
 echo "setup: installing and compiling $(grep -c . requirements.lock) locked packages"
 install_pinned -r requirements.lock

@@ -46,8 +46,9 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     if not resume and journal.exists() and journal.stat().st_size:
         raise RecipeError("", f"{run_dir} holds a run already; use --resume, or another --run-dir")
     model_folder = _model_folder(recipe, home)
+    identity = model_identity(model_folder)
     if checkpoint:
-        checkpoint.refuse_unless_made_with(model_identity(model_folder))
+        checkpoint.refuse_unless_made_with(identity)
     codec = _codec(recipe, model_folder)
     asked, (recipe, engine) = recipe, _settle_engine(recipe, model_folder, run_dir, resume)
     resumed_from = checkpoint.step if checkpoint else None
@@ -66,7 +67,7 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     try:
         check_verifiers(task, recipe)
         outcome = asyncio.run(
-            _run(recipe, run_dir, model_folder, codec, task, reporter, checkpoint, conclude)
+            _run(recipe, run_dir, model_folder, identity, codec, task, reporter, checkpoint, conclude)
         )
     except BaseException as error:
         reporter.finish("failed", telling_line(error))
@@ -90,6 +91,7 @@ async def _run(
     recipe: Recipe,
     run_dir: Path,
     model_folder: Path,
+    identity: dict[str, Any],
     codec: Codec,
     task: Task,
     reporter: Reporter,
@@ -116,7 +118,7 @@ async def _run(
             run_dir=run_dir,
             shape=ModelShape.of(model_folder),
             resume=checkpoint,
-            model=model_identity(model_folder),
+            model=identity,
             switch=switch,
         )
         outcome = await actors.guard(controller.run())

@@ -67,6 +67,9 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["project", "-created_at", "id"], name="run_newest_first"),
             models.Index(fields=["state"], name="run_state"),
+            models.Index(
+                fields=["project", "archived_at", "state"], name="run_shown"
+            ),  # counted on every page
         ]
         ordering = ["-created_at", "id"]
 

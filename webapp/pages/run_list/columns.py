@@ -233,6 +233,20 @@ def columns_of(keys: Iterable[str]) -> list[Column]:
     return [BY_KEY.get(key) or _setting_column(key) for key in keys]
 
 
+def row_html(row: Row, columns: Iterable[Column], scale: Scale) -> SafeString:
+    """A row of the table. Written here, not in a template: its 500 cells were a sixth of the page's time."""
+    cells = format_html_join(
+        "", "<td{}>{}</td>",
+        ((format_html(' class="{}"', column.css) if column.css else "", column.cell(row, scale)) for column in columns),
+    )  # fmt: skip
+    run = row.run
+    return format_html(
+        '<tr data-run="{0}" data-version="{1}"><td><input type="checkbox" form="bulk-form" name="run" value="{0}"'
+        ' aria-label="Choose {2}"></td>{3}</tr>',
+        run.pk, run.version, run.name, cells,
+    )  # fmt: skip
+
+
 def _setting_column(key: str) -> Column:
     def cell(row: Row, scale: Scale) -> Any:
         value = row.run.settings_shown.get(key)  # type: ignore[attr-defined]

@@ -64,7 +64,7 @@ def _what_changed(request: HttpRequest, table: Table, known: str) -> HttpRespons
         return HttpResponse(status=204)
     if not table.keep_changed(known):
         return HttpResponse(headers={RELOAD: "yes"})
-    rows = table.cells(rows_of(table.changed_runs))
+    rows = table.html_of(rows_of(table.changed_runs))
     response = render(request, "runs/_rows.html", {"rows": rows})
     response[CURSOR] = table.cursor
     response["X-Live"] = "yes" if table.live else "no"

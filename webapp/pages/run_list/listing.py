@@ -9,9 +9,17 @@ from urllib.parse import urlencode
 
 from django.db.models import Q
 from django.http import QueryDict
+from django.utils.safestring import SafeString
 
 from webapp.accounts.models import Project
-from webapp.pages.run_list.columns import DEFAULTS, Column, chosen_keys, columns_of, is_setting
+from webapp.pages.run_list.columns import (
+    DEFAULTS,
+    Column,
+    chosen_keys,
+    columns_of,
+    is_setting,
+    row_html,
+)
 from webapp.pages.run_list.rows import Row, ceiling_of, rows_of, shared_scale
 from webapp.runs.filtering import Compiled
 from webapp.runs.filtering.config_values import text_of
@@ -212,16 +220,13 @@ class Table:
         self.changed_runs = [run for run, version in pairs if str(run.version) != version]
         return True
 
-    def cells(self, rows: list[Row]) -> list[dict[str, Any]]:
-        """Rows with the content of their cells."""
+    def html_of(self, rows: list[Row]) -> SafeString:
+        """These rows of the table."""
         columns, scale = self.columns, self.scale
-        return [
-            {"run": row.run, "cells": [{"css": c.css, "html": c.cell(row, scale)} for c in columns]}
-            for row in rows
-        ]
+        return SafeString("\n".join(row_html(row, columns, scale) for row in rows))
 
-    def all_cells(self) -> list[dict[str, Any]]:
-        return self.cells(self.rows)
+    def all_rows(self) -> SafeString:
+        return self.html_of(self.rows)
 
 
 def _head(column: Column, sort: str) -> dict[str, Any]:

@@ -186,7 +186,8 @@ def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
             problems[forms.FIELD_OF.get(error.field or "", error.field or "target")] = error.message
     if draft.is_own and draft.target is not None:
         problems |= preview.own_problems(draft)
-    claim = draft.claim(asked)
+    # A claim that would be refused is not drawn: an interval upside down would look like one that can be made.
+    claim = draft.claim(asked) if problems.keys().isdisjoint(forms.CLAIMED) else None
     if draft.target is not None and "target" not in problems:
         problem = preview.target_problem(draft.target, asked, known_of(subject.run, asked.x))
         problems |= {"target": problem} if problem else {}

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from webapp.accounts.models import User
 from webapp.alarms.configured import rules_by_name
+from webapp.recipes.models import Revision
 from webapp.runs.filtering import config_values, values
 from webapp.runs.filtering.errors import FilterError, nearest
 from webapp.runs.filtering.fields import (
@@ -104,11 +105,12 @@ def _opposite(condition: Q) -> Q:
 
 
 def _word(text: str) -> Q:
+    """Recipes are searched once, not once for each of their runs."""
+    recipes = Q(recipe__name__icontains=text) | Q(recipe__slug__icontains=text)
     return (
         Q(name__icontains=text)
-        | Q(pk__istartswith=text)
-        | Q(revision__recipe__name__icontains=text)
-        | Q(revision__recipe__slug__icontains=text)
+        | Q(pk__startswith=text.lower())
+        | Q(revision__in=Revision.objects.filter(recipes).values("pk"))
         | Q(tags__contains=[text.lower()])
     )
 

@@ -99,6 +99,18 @@ def test_the_preview_refuses_targets_with_words_at_once(ada, form, target, words
     assert 'role="alert"' in page
 
 
+def test_a_claim_that_would_be_refused_is_not_drawn(ada, form):
+    upside_down = form | {"lo_claim": "0.7", "hi_claim": "0.5"}
+
+    drawn, refused = (
+        ada.get("/predictions/new/proposal", said, headers=HTMX).context["preview"]["claim"]
+        for said in (form, upside_down)
+    )
+
+    assert drawn["value"] == 0.6
+    assert refused is None
+
+
 def test_a_question_that_cannot_be_read_is_said(ada, half_run):
     answer = ada.get(f"/predictions/new?run={half_run.pk}&x=miles")
 
