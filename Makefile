@@ -1,12 +1,13 @@
 # Every target but `parity` sets up .venv first (quick when nothing changed). Ctrl-C reaches the program itself.
 VENV_PYTHON := .venv/bin/python
-.PHONY: help setup demo up test check audit bench parity lock clean
+.PHONY: help setup demo up test chaos check audit bench parity lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train two recipes and watch their predicted ceilings (EXIT=1: end when both are done)"
 	@echo "make up      start the local stack (ARGS='--port 8001' passes options on)"
 	@echo "make test    all tests (ARGS='tests/scaling -q' passes options on)"
+	@echo "make chaos   kill every part at three moments of a run (ARGS='--part driver --moment mid' for one cell)"
 	@echo "make check   lint, format, types, import arrows, bandit"
 	@echo "make audit   known vulnerabilities of the pinned dependencies (asks PyPI)"
 	@echo "make bench   benchmarks with their baselines"
@@ -27,6 +28,10 @@ up: setup
 # Side by side on the cores there are; tests/scheduling.py says what never runs twice at a time.
 test: setup
 	@exec $(VENV_PYTHON) -m pytest $(or $(ARGS),-n logical --maxprocesses 4 --dist loadfile)
+
+# The whole matrix takes about an hour; ARGS='--short' is what CI runs as a test.
+chaos: setup
+	@exec $(VENV_PYTHON) -m tests.chaos $(ARGS)
 
 check: setup
 	$(VENV_PYTHON) -m ruff check .

@@ -25,8 +25,16 @@ def add_options(parser: ArgumentParser) -> None:
 
 @contextmanager
 def made_home(options: Namespace) -> Iterator[Path]:
-    """Django set up on the folder, migrated, with assets, an account and the made project; the data are made once."""
-    folder = (options.home or Path(tempfile.mkdtemp(prefix="headroom-bench-"))).resolve()
+    """`bare_home` with the made project; the data are made once."""
+    with bare_home(options.home) as folder:
+        _make_data(options.runs, options.points)
+        yield folder
+
+
+@contextmanager
+def bare_home(home: Path | None = None) -> Iterator[Path]:
+    """Django set up on the folder (default: a temporary one), migrated, with assets and an account that may do all."""
+    folder = (home or Path(tempfile.mkdtemp(prefix="headroom-bench-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     os.environ |= {"HEADROOM_HOME": str(folder), "DJANGO_SETTINGS_MODULE": "webapp.settings"}
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -36,16 +44,15 @@ def made_home(options: Namespace) -> Iterator[Path]:
     postgres = start_postgres(folder / "postgres")
     os.environ["DATABASE_URL"] = postgres.url
     try:
-        prepare(options.runs, options.points)
+        _prepare()
         yield folder
     finally:
         postgres.stop()
-        if options.home is None:
+        if home is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def prepare(runs: int, points: int) -> None:
-    """Migrations, assets, the account, and the data where there are none."""
+def _prepare() -> None:
     import logging
 
     import django
@@ -55,28 +62,39 @@ def prepare(runs: int, points: int) -> None:
     from django.contrib.auth import get_user_model
     from django.core.management import call_command
 
-    from webapp.accounts.models import Project, Role
-    from webapp.accounts.services import set_role
+    from webapp.accounts.models import Role
+    from webapp.accounts.services import default_project, set_role
     from webapp.assets.collect import collect_assets
-    from webapp.runs.models import Run
 
     call_command("migrate", verbosity=0)
     collect_assets()
     user, _ = get_user_model().objects.get_or_create(username=USER)
+    set_role(default_project(), user, Role.ADMIN)
+
+
+def _make_data(runs: int, points: int) -> None:
+    from django.contrib.auth import get_user_model
+    from django.core.management import call_command
+
+    from webapp.accounts.models import Project, Role
+    from webapp.accounts.services import set_role
+    from webapp.runs.models import Run
+
     if not Run.objects.filter(project__slug=PROJECT).exists():
         call_command("make_data", runs=runs, points=points, project=PROJECT)
+    user = get_user_model().objects.get(username=USER)
     set_role(Project.objects.get(slug=PROJECT), user, Role.ADMIN)
 
 
-def session_key() -> str:
-    """A session of the account, in the made project."""
+def session_key(project: str = PROJECT) -> str:
+    """A session of the account, in the project."""
     from django.contrib.auth import get_user_model
     from django.test import Client
 
     client = Client()
     client.force_login(get_user_model().objects.get(username=USER))
     session = client.session
-    session["project"] = PROJECT
+    session["project"] = project
     session.save()
     return client.cookies["sessionid"].value
 

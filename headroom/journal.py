@@ -113,6 +113,17 @@ class Journal:
         self.end += written
         self._unwritten.clear()
 
+    def flush(self) -> None:
+        """Write what the disk refused so far. Raises OSError where it still does."""
+        with self._mutex:
+            if self._unwritten:
+                self._write_out()
+
+    def unwritten(self) -> list[bytes]:
+        """Records that the disk has refused, and that are in memory alone."""
+        with self._mutex:
+            return list(self._unwritten)
+
     def lines(self, start: int, *, max_lines: int, max_bytes: int) -> list[bytes]:
         """Complete lines from byte `start` on; at least one where there is any, within the limits otherwise."""
         lines: list[bytes] = []

@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -79,7 +80,8 @@ class Run:
         `infrastructure` it failed because of the machines, not of what it was to do.
 
         True when the server has everything (or there is none); False when `timeout` seconds were not enough: the
-        journal keeps the rest, and the next `init` with the same journal sends it. Later calls change nothing.
+        journal keeps the rest, and the next `init` with the same journal sends it. Later calls change nothing, but
+        wait once more.
         """
         with self._finish_mutex:
             if self._finished is None:
@@ -89,6 +91,8 @@ class Run:
                 self._finished = self._end(
                     outcome | ({"infrastructure": True} if infrastructure else {}), timeout
                 )
+            elif not self._finished:
+                self._finished = self._wait_for_sender(timeout)
             return self._finished
 
     def _end(self, outcome: dict[str, Any] | None, timeout: float) -> bool:
@@ -96,6 +100,8 @@ class Run:
             return False
         sent = True
         try:
+            with suppress(OSError):  # the sender has what the disk refuses even now
+                self._journal.flush()
             if self._sender is not None:
                 payload = None if outcome is None else {"attempt": self.attempt, **outcome}
                 sent = self._sender.close(payload, timeout)
@@ -107,6 +113,12 @@ class Run:
             self._complain("finish", f"finishing failed: {error!r}")
             sent = False
         return sent
+
+    def _wait_for_sender(self, timeout: float) -> bool:
+        if self._sender is None or os.getpid() != self._pid or not self._sender.wait(timeout):
+            return False
+        self._journal.close()
+        return True
 
     def _at_exit(self) -> None:
         if self._finished is None:
@@ -144,6 +156,7 @@ def init(
     url: str | None = None,
     token: str | None = None,
     resumed_from_step: int | None = None,
+    restarted: bool = False,
     device: Any = None,
 ) -> Run:
     """Begin (or go on with) a run.
@@ -151,7 +164,8 @@ def init(
     Without `url` (or HEADROOM_URL) everything stays in the journal. With it, `run` (or HEADROOM_RUN) names a run that
     the server knows; without one, the run of an existing `journal`, else a new tracked run is made from name, task,
     model and config. `attempt` (or HEADROOM_ATTEMPT) is by default the journal's last one, the next one where
-    `resumed_from_step` is given. The token comes from HEADROOM_TOKEN or the file that HEADROOM_TOKEN_FILE names.
+    `resumed_from_step` is given, or where the trainer was `restarted` and begins anew. The token comes from
+    HEADROOM_TOKEN or the file that HEADROOM_TOKEN_FILE names.
 
     A known run needs no answering server: it is told later. Raises ValueError for unusable settings, JournalBusy or
     OSError for the journal, ServerError where a new run cannot be made.
@@ -161,7 +175,7 @@ def init(
     server = Server(url, token or _token_from_environment()) if url else None
     book = Journal(Path(journal) if journal else _default_journal(run, name))
     try:
-        attempt = attempt or _attempt(book, resumed_from_step)
+        attempt = attempt or _attempt(book, restarted or resumed_from_step is not None)
         if server is None:
             return Run(book, attempt, run, None)
         run_id = run or book.load_state(None).run
@@ -178,14 +192,14 @@ def init(
     return Run(book, attempt, run_id, Sender(book, server, run_id, start))
 
 
-def _attempt(journal: Journal, resumed_from_step: int | None) -> int:
+def _attempt(journal: Journal, is_next: bool) -> int:
     given = os.environ.get("HEADROOM_ATTEMPT")
     if given:
         return int(given)
     last = journal.last_attempt()
     if last is None:
         return 1
-    return last if resumed_from_step is None else last + 1
+    return last + 1 if is_next else last
 
 
 def _token_from_environment() -> str:

@@ -17,7 +17,8 @@ MAX_BATCH_RECORDS = 500
 MAX_BATCH_BYTES = 1_000_000
 FIRST_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 30.0
-CLOSING_BACKOFF_SECONDS = 0.3  # while `finish` waits
+CLOSING_BACKOFF_SECONDS = 0.3  # while `finish` waits; grows to the next figure
+MAX_CLOSING_BACKOFF_SECONDS = 5.0
 HEARTBEAT_SECONDS = 15.0  # of silence, after which the server is told that the trainer lives
 
 
@@ -25,6 +26,7 @@ class Sender:
     """Sends the start notice, then the journal from where the server acknowledged it, then the finish notice.
 
     One thread does all of it in this order; it reads the journal, so a long absence of the server costs no memory.
+    Before the finish notice come the records that the disk refused until the end.
     """
 
     def __init__(self, journal: Journal, server: Server, run: str, start: dict[str, Any]) -> None:
@@ -38,6 +40,7 @@ class Sender:
         self._closing = threading.Event()
         self._warned: set[str] = set()
         self._failures = 0
+        self._closing_failures = 0
         self._wake.set()  # the start notice, and what an earlier process left
         self._thread = threading.Thread(target=self._loop, name="headroom-sender", daemon=True)
         self._thread.start()
@@ -52,6 +55,10 @@ class Sender:
         self._finish = finish
         self._closing.set()
         self._wake.set()
+        return self.wait(timeout_seconds)
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """After `close`: go on waiting; True when the server has all of it."""
         self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
 
@@ -98,6 +105,8 @@ class Sender:
             self._start = None
         while lines := self._next_lines():
             self._send_lines(lines)
+        if self._closing.is_set() and (unwritten := self._journal.unwritten()):
+            self._send_lines(unwritten, in_journal=False)
         if self._finish is not None:
             self._send_notice(self._server.finish, self._finish)
             self._finish = None
@@ -120,7 +129,7 @@ class Sender:
             self._state.acknowledged, max_lines=MAX_BATCH_RECORDS, max_bytes=MAX_BATCH_BYTES
         )
 
-    def _send_lines(self, lines: list[bytes]) -> None:
+    def _send_lines(self, lines: list[bytes], *, in_journal: bool = True) -> None:
         """Send; where the batch is refused for good, halve it until the refused records are alone."""
         try:
             self._send_batch(lines)
@@ -129,11 +138,12 @@ class Sender:
                 raise
             if len(lines) > 1:
                 middle = len(lines) // 2
-                self._send_lines(lines[:middle])
-                self._send_lines(lines[middle:])
+                self._send_lines(lines[:middle], in_journal=in_journal)
+                self._send_lines(lines[middle:], in_journal=in_journal)
                 return
             self._reject(lines[0], error.status, error.reason)
-        self._acknowledge(sum(map(len, lines)))
+        if in_journal:
+            self._acknowledge(sum(map(len, lines)))
 
     def _send_batch(self, lines: list[bytes]) -> None:
         if any(parse_line(line) is None for line in lines):
@@ -146,12 +156,18 @@ class Sender:
 
     def _acknowledge(self, size: int) -> None:
         self._state = JournalState(self._run, self._state.acknowledged + size)
-        self._journal.save_state(self._state)
+        try:
+            self._journal.save_state(self._state)
+        except OSError as error:  # a later process sends them once more, which does no harm
+            self._warn("state", f"what has been sent could not be noted: {error}")
 
     def _back_off(self, retry_after: float | None) -> None:
         self._failures += 1
         if self._closing.is_set():
-            time.sleep(CLOSING_BACKOFF_SECONDS)
+            time.sleep(
+                min(CLOSING_BACKOFF_SECONDS * 1.2**self._closing_failures, MAX_CLOSING_BACKOFF_SECONDS)
+            )
+            self._closing_failures += 1
             return
         seconds = min(FIRST_BACKOFF_SECONDS * 2 ** (self._failures - 1), MAX_BACKOFF_SECONDS)
         seconds = min(max(seconds, retry_after or 0.0), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)  # nosec B311  # spreads retries

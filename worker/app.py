@@ -1,4 +1,4 @@
-"""The Celery application: `celery -A worker.app worker -B`."""
+"""The Celery application: `celery -A worker.app worker`, and once `celery -A worker.app beat`."""
 
 import logging
 import os

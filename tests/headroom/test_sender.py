@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headroom import sender
+from headroom.journal import Journal
 from headroom.run import Run
 from tests.headroom.fake_server import FakeServer
 
@@ -147,8 +148,71 @@ def test_hung_server_holds_finish_no_longer_than_its_timeout(begin: Begin, serve
     log_steps(run, 0)
 
     assert not run.finish(timeout=0.1)
-    assert not run.finish()  # and says the same again
+    assert not run.finish(timeout=0)  # and says the same again
     released.set()
+
+
+def test_finish_may_be_waited_for_once_more(begin: Begin, server: FakeServer, journal_path: Path) -> None:
+    released = threading.Event()
+    server.refuse = lambda path, body: None if released.is_set() else (503, "later")
+    run = begin()
+    log_steps(run, 0, 1)
+    assert not run.finish("failed", "out of memory", timeout=0)
+    released.set()
+
+    assert run.finish()
+    assert server.steps() == [0, 1]
+    assert server.notices[-1] == ("finish", {"attempt": 1, "state": "failed", "message": "out of memory"})
+    Journal(journal_path).close()  # and is free
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For journals: neither records nor what was acknowledged can be written."""
+
+    def refuse(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("headroom.journal.os.write", refuse)
+    monkeypatch.setattr("headroom.journal.Journal.save_state", refuse)
+
+
+def test_records_that_a_full_disk_refused_are_sent_at_the_end(
+    begin: Begin, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begin()
+    log_steps(run, 0)
+    fill_disk(monkeypatch)
+    log_steps(run, 1, 2)
+
+    assert run.finish()
+    assert server.steps() == [0, 1, 2]
+    assert [what for what, _ in server.notices] == ["start", "finish"]
+
+
+def test_records_that_fit_on_the_disk_again_are_in_the_journal_at_the_end(
+    begin: Begin, server: FakeServer, journal_path: Path
+) -> None:
+    run = begin()
+    log_steps(run, 0)
+    with pytest.MonkeyPatch.context() as full:
+        fill_disk(full)
+        log_steps(run, 1)
+
+    assert run.finish()
+    assert server.steps() == [0, 1]
+    assert [json.loads(line)["step"] for line in journal_path.read_text().splitlines()] == [0, 1]
+
+
+def test_trainer_that_begins_anew_is_the_next_attempt(begin: Begin, server: FakeServer) -> None:
+    first = begin()
+    log_steps(first, 0, 1)
+    first.finish("failed", "killed")
+    again = begin(restarted=True)
+    log_steps(again, 0)
+
+    assert again.finish()
+    assert server.steps(attempt=2) == [0]
+    assert server.notices[2] == ("start", {"attempt": 2, "resumed_from_step": None, "device": None})
 
 
 def test_batches_are_bounded(begin: Begin, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:

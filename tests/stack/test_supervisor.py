@@ -28,6 +28,14 @@ def keeper_of(running: RunningStack, name: str) -> psutil.Process:
     return found
 
 
+def has_successor(running: RunningStack, name: str, pid: int) -> bool:
+    """Whether the part runs in another process than `pid`."""
+    try:
+        return any(child.pid != pid for child in keeper_of(running, name).children())
+    except (ValueError, psutil.NoSuchProcess):  # between the two
+        return False
+
+
 def health(running: RunningStack) -> dict[str, str]:
     try:
         return httpx.get(f"{running.url}/healthz", timeout=5).json()
@@ -97,11 +105,15 @@ def test_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     assert "cannot be used: Not a directory" in result.stderr.strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize(("name", "in_command"), [("redis", "valkey-server"), ("celery", "worker.app")])
+@pytest.mark.parametrize(
+    ("name", "in_command"),
+    [("redis", "valkey-server"), ("celery", "--concurrency"), ("beat", "celery.beat:Scheduler")],
+)
 def test_dead_part_is_started_again(small: RunningStack, name: str, in_command: str) -> None:
     (victim,) = keeper_of(small, in_command).children()
     victim.send_signal(signal.SIGKILL)
     small.wait_for(f"{name} ended with status 137")
+    wait_until(lambda: has_successor(small, in_command, victim.pid), 30, f"another {name}")
 
     expected = {"status": "ok", "database": "ok", "broker": "ok", "worker": "ok", "ray": "not configured"}
     wait_until(lambda: health(small) == expected, 60, f"{name} works again")
@@ -140,6 +152,6 @@ def test_parts_that_are_given_are_used_and_not_started(tmp_path: Path, small: Ru
     commands = [" ".join(child.cmdline()) for child in psutil.Process(second.process.pid).children()]
     second.stop()
 
-    assert len(commands) == 2, commands
+    assert len(commands) == 3, commands  # web, worker, beat
     assert not (home / "postgres").exists() and not (home / "redis").exists()
     assert os.path.exists(f"/proc/{small.process.pid}")

@@ -1,0 +1,38 @@
+"""The benchmarks of launching and reconciliation run, at a size that says nothing about speed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stack.environment import ROOT
+from tests.running_stack import stack_environment
+
+
+def run(module: str, home: Path, *options: str) -> str:
+    command = [sys.executable, "-m", f"benchmarks.{module}", *options]
+    done = subprocess.run(
+        command, cwd=ROOT, env=stack_environment(home), capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_rounds_of_reconciliation_are_timed_and_counted(tmp_path: Path) -> None:
+    printed = run("bench_reconcile", tmp_path, "--runs", "2", "4", "--rounds", "1")
+
+    rows = re.findall(r"^ +([24]) +[\d.]+ s +[\d.]+ s +(\d+) +(\d+)$", printed, re.MULTILINE)
+    assert [row[0] for row in rows] == ["2", "4"], printed
+    assert all(int(queries) > 0 and int(requests) > 0 for _, queries, requests in rows)
+    assert "the number of queries is" in printed
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(240)
+def test_clicks_are_timed_until_their_job_is_submitted(tmp_path: Path) -> None:
+    printed = run("bench_dispatch", tmp_path, "--launches", "2")
+
+    assert re.search(r"^click to the submitted job +\d+ +\d+ +\d+$", printed, re.MULTILINE), printed
+    assert "of the goal" in printed
