@@ -21,7 +21,8 @@ def add_lines(log: JobLog, last: LogChunk | None, lines: Iterable[str]) -> list[
         text = f"{line}\n"
         size = len(text.encode())
         if log.head_lines is None and log.size + size > HEAD_BYTES:
-            log.head_lines, chunk = log.lines, _finished(chunk, texts)
+            _finished(chunk, texts)
+            log.head_lines, chunk = log.lines, None
         if chunk is None or chunk.size >= CHUNK_BYTES:
             _finished(chunk, texts)
             chunk, texts = LogChunk(log=log, first_line=log.lines + 1, lines=0, size=0, text=""), []

@@ -1,6 +1,7 @@
 """Giving a run a larger budget: while it runs, or after it has used the one it had."""
 
 import math
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F
@@ -47,7 +48,7 @@ def extend_run(run: Run, budget_hours: float, *, user: User | None) -> Run:
         )
     if run.state in ACTIVE:
         _tell_driver(run)
-    figures = {"budget_hours": budget_hours, "before": before}
+    figures: dict[str, Any] = {"budget_hours": budget_hours, "before": before}
     record("run.extended", actor=user, project=run.project, kind="run", key=run.pk, name=run.name, **figures)
     return run
 

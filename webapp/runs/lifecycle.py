@@ -191,8 +191,8 @@ def report_started(
     fresh = Attempt.objects.filter(run=run, number=attempt, started_at=None).update(
         started_at=now, resumed_from_step=resumed_from_step, device=device
     )
-    times = {"started_at": run.started_at or now, "heartbeat_at": now}
-    moved = move(run, State.RUNNING, attempt=attempt, part=DRIVER, **times)
+    started = run.started_at or now
+    moved = move(run, State.RUNNING, attempt=attempt, part=DRIVER, started_at=started, heartbeat_at=now)
     if fresh:
         refit = {"refit_wanted_at": now, "alarms_wanted_at": now} if attempt > 1 else {}
         bump(run.pk, heartbeat_at=now, **refit)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Count, F, Q, Sum
@@ -155,7 +156,7 @@ def tell_waiting() -> int:
         f"waits for a place in its project: {taken} of {most} at work" for taken, most in full.values()
     ]
     with connection.cursor() as cursor:
-        values = {"projects": list(full), "reasons": reasons, "now": timezone.now()}
+        values: dict[str, Any] = {"projects": list(full), "reasons": reasons, "now": timezone.now()}
         cursor.execute(TELL_WAITING, values)
         return cursor.rowcount
 

@@ -106,7 +106,7 @@ def move_many(moves: Sequence[Move], *, actor: User | None = None, part: str = "
     if not moves:
         return set()
     now = timezone.now()
-    values = {
+    values: dict[str, Any] = {
         "runs": [move.run_id for move in moves],
         "attempts": [move.attempt for move in moves],
         "states": [str(move.to) for move in moves],
@@ -185,7 +185,7 @@ def queue_next_attempts(
     rows = list(wanted)
     if not rows:
         return set()
-    values = {
+    values: dict[str, Any] = {
         "runs": [run_id for run_id, _, _ in rows],
         "attempts": [attempt for _, attempt, _ in rows],
         "reasons": [reason for _, _, reason in rows],
