@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from pytest_django.fixtures import Settings
 
 from stack.ports import free_port
@@ -39,6 +40,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def with_broker(settings: Settings, broker: str) -> str:
+    """The broker, empty: no other test has taken a turn."""
+    redis.Redis.from_url(broker).flushall()
     settings.CELERY_BROKER_URL = broker
     return broker
 

@@ -173,11 +173,13 @@ class Devices:
 
 
 def devices() -> Devices | None:
-    """What the cluster has; None where a worker has not seen it lately."""
+    """What the cluster has; None where a worker has not seen it lately, or saw no node alive."""
     seen = ClusterSeen.objects.first()
     if seen is None or seen.seen_at is None or timezone.now() - seen.seen_at > SIGHT_HOLDS:
         return None
     alive = [node for node in seen.nodes if node["alive"]]
+    if not alive:
+        return None
     return Devices(sum(node["gpus"] for node in alive), sum(node["cpus"] for node in alive))
 
 
