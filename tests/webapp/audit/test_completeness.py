@@ -387,7 +387,7 @@ SILENT = {
         "full_projects": "reads",
         "has_place": "reads",
         "tell_waiting": "what a queued run says of itself",
-        "sight": "reads",
+        "devices": "reads",
         "lacks": "reads",
         "check_priority": "reads",
     },

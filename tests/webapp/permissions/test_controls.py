@@ -18,6 +18,7 @@ from webapp.pages.permissions import NEEDS, needed
 from webapp.runs import lifecycle
 from webapp.runs.models import Run, State
 
+ACTIONS = ("stop", "resume", "extend", "launch", "delete", "priority")
 EXAMPLES = {"components"}  # shows every component; its buttons are examples
 TABS = ("log", "forms", "window", "history", "plan", "configuration", "attempts", "diagnostics")
 
@@ -160,14 +161,12 @@ def test_the_search_for_controls_finds_them():
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("who", "may"), [("viewer", False), ("contributor", False), ("launcher", True)])
-def test_a_run_says_stop_and_resume_only_to_who_may(model_folder, ended_run, who, may):
+def test_a_run_says_what_can_be_done_only_to_who_may(model_folder, ended_run, who, may):
     world = make_world(who)
     client, failed = signed_in(world), ended_run(world)
 
-    for run, actions in (
-        (world.run, {"stop": may, "resume": False}),
-        (failed, {"stop": False, "resume": may}),
-    ):
+    for run, allowed in ((world.run, {"stop", "extend"}), (failed, {"resume", "extend"})):
+        actions = {name: may and name in allowed for name in ACTIONS}
         assert client.get(f"/runs/{run.pk}/figure").json()["actions"] == actions
         page = client.get(f"/runs/{run.pk}").content.decode()
         figure = json.loads(re.search(r'id="figure" type="application/json">(.*?)</script>', page)[1])
@@ -212,7 +211,7 @@ def test_who_is_viewer_of_one_project_and_admin_of_another_stops_nothing_in_the_
     assert client.post("/project", {"project": world.other.slug}).status_code == 302
 
     assert client.post(f"/runs/{run.pk}/stop").status_code == 403
-    assert client.get(f"/runs/{run.pk}/figure").json()["actions"] == {"stop": False, "resume": False}
+    assert client.get(f"/runs/{run.pk}/figure").json()["actions"] == dict.fromkeys(ACTIONS, False)
     assert client.get(f"/runs/new?clone={run.pk}").status_code == 403
     bulk = client.post("/runs/bulk", {"action": "stop", "runs": run.pk, "key": "k"}, follow=True)
     assert "1 not found." in bulk.content.decode()

@@ -198,6 +198,7 @@ def post(world, body):
 def test_a_launch_has_these_fields_and_no_others():
     assert set(LaunchBody.model_fields) == {
         "tracked", "recipe", "revision", "task", "model", "seed", "budget_hours", "name",
+        "priority", "retries", "draft", "policies",
     }  # fmt: skip
 
 
