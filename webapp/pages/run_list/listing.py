@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from django.db.models import Q
 from django.http import QueryDict
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from webapp.accounts.models import Project
@@ -223,7 +224,7 @@ class Table:
     def html_of(self, rows: list[Row]) -> SafeString:
         """These rows of the table."""
         columns, scale = self.columns, self.scale
-        return SafeString("\n".join(row_html(row, columns, scale) for row in rows))
+        return format_html_join("\n", "{}", ((row_html(row, columns, scale),) for row in rows))
 
     def all_rows(self) -> SafeString:
         return self.html_of(self.rows)
