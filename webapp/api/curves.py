@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 
 from webapp.api import tables
@@ -64,9 +64,10 @@ def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpRespo
     if unknown is not None:
         raise NotFound(f"There is no run {unknown}.")
     found = curve_columns(wanted, query.metric.replace("\0", ""), query.x)
-    items = [{"run": pk} | found[pk] for pk in wanted]
-    # Written as it is: to check tens of thousands of numbers against "anything" takes longer than to read them.
-    return JsonResponse({"metric": query.metric, "x": query.x, "items": items}, encoder=json.JSONEncoder)
+    # Put together as text: to read tens of thousands of numbers and write them again takes longer than to find them.
+    items = ", ".join(f'{{"run": {json.dumps(pk)}, {found[pk].removeprefix("{")}' for pk in wanted)
+    head = json.dumps({"metric": query.metric, "x": query.x}).removesuffix("}")
+    return HttpResponse(f'{head}, "items": [{items}]}}', content_type="application/json")
 
 
 @router.get("/runs/{run_id}/series", auth=READ, response=dict[str, Any], summary="A sampled series")
