@@ -141,7 +141,7 @@ def test_everything_on_the_list_is_reached_by_keyboard(page, make_run):
     make_run(6, name="one")
     page.goto("/runs")
     reached = []
-    for _ in range(48):
+    for _ in range(60):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate("document.activeElement.name || document.activeElement.textContent.trim()")
