@@ -118,5 +118,7 @@ def test_mismatch_is_smaller_with_fp32_on_both_than_on_one_than_on_none(
     both, none = means["float32", "float32"], means["bfloat16", "bfloat16"]
     on_one = [means["float32", "bfloat16"], means["bfloat16", "float32"]]
 
-    assert both < min(on_one) and sum(on_one) / 2 < none  # one of the two alone lies within the samples' noise of none
+    assert (
+        both < min(on_one) and sum(on_one) / 2 < none
+    )  # one of the two alone lies within the samples' noise of none
     assert both < 0.9 * none
