@@ -261,11 +261,8 @@ def lose_silent_trackers() -> int:
 
 def keep_logs(tails: Mapping[str, str]) -> int:
     """Submission id -> the end of its log, for the attempt's page; how many changed."""
-    rows = {
-        row.submission_id: row
-        for row in Attempt.objects.filter(submission_id__in=tails).select_related("run").defer("run__config")
-    }
-    found = [row for name, row in rows.items()]
+    attempts = Attempt.objects.filter(submission_id__in=tails).select_related("run")
+    found = list(attempts.defer("run__config"))
     texts = redact_many([(row.run.project_id, tails[row.submission_id].replace("\0", "")) for row in found])
     now, changed = timezone.now(), []
     for row, text in zip(found, texts, strict=True):
