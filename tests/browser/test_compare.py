@@ -19,8 +19,9 @@ def three_recipes(make_run):
     return {name: [run.pk for run in runs] for name, runs in made.items()}
 
 
-def traces(page, what):
-    return page.evaluate(f"document.getElementById('chart').data.map(t => {what})")
+def wait_for_traces(page, what, condition):
+    """Until `condition` holds of the list `found`: `what` of each trace `t` of the chart."""
+    page.wait_for_function(f"(found => {condition})(document.getElementById('chart').data.map(t => {what}))")
 
 
 def drawn(page):
@@ -64,14 +65,14 @@ def test_runs_are_chosen_by_search_and_compared_at_a_budget(page, make_run, publ
     expect(page.locator("#odds")).to_contain_text("a number above 0 is needed")
 
     page.get_by_role("button", name="hasty, seed 1", exact=True).click()
-    assert "hasty, seed 1" not in traces(page, "t.name")
+    wait_for_traces(page, "t.name", "!found.includes('hasty, seed 1')")
     expect(page).to_have_url(re.compile("hide="))
     page.reload()
     page.wait_for_selector("#chart .main-svg")
-    assert "hasty, seed 1" not in traces(page, "t.name")
+    wait_for_traces(page, "t.name", "!found.includes('hasty, seed 1')")
     page.get_by_role("button", name="hasty, seed 1", exact=True).focus()
     page.keyboard.press("Enter")
-    assert "hasty, seed 1" in traces(page, "t.name")
+    wait_for_traces(page, "t.name", "found.includes('hasty, seed 1')")
 
     page.get_by_role("link", name="Slope").click()
     page.wait_for_selector("#chart .main-svg")
@@ -92,11 +93,11 @@ def test_recipes_are_compared_with_their_seeds(page, three_recipes, published_cu
     expect(page.locator("[data-row]")).to_have_count(3)
     drawn(page)
     expect(page.get_by_text("curve is of a single run (thin, dash-dotted)")).to_be_visible()
-    assert "dashdot" in traces(page, "t.line?.dash")
+    wait_for_traces(page, "t.line?.dash", "found.includes('dashdot')")
     expect(page.locator("#crossing")).to_contain_text("do not cross")
     expect(page.locator(".config-diff")).to_contain_text("loss")
     page.locator("#legend button").first.hover()
-    assert 0.15 in traces(page, "t.opacity")
+    wait_for_traces(page, "t.opacity", "found.includes(0.15)")
     page.mouse.move(5, 5)
     look(page, "compare-recipes")
 

@@ -15,6 +15,9 @@ from webapp.logs.models import JobLog, LogChunk
 from webapp.policies.models import PolicyAction
 from webapp.runs.models import Attempt, Run
 
+AT_THE_END = (
+    "(log => log.scrollHeight - log.scrollTop - log.clientHeight < 24)(document.getElementById('log'))"
+)
 TRACEBACK = [
     "Traceback (most recent call last):",
     '  File "/srv/headroom/training/launch.py", line 68, in run',
@@ -54,7 +57,7 @@ def test_a_log_is_followed_searched_and_read_back(page, make_run):
 
     append(run, ["a new line <b>"])
     expect(page.locator("#log .line[data-n='1201']")).to_have_text("a new line <b>")
-    assert log.evaluate("node => node.scrollHeight - node.scrollTop - node.clientHeight") < 24
+    page.wait_for_function(AT_THE_END)
     expect(page.locator("#log-total")).to_have_text("1,201")
 
     log.evaluate("node => { node.scrollTop = 0 }")

@@ -155,7 +155,9 @@ def test_the_whole_story(new_page, user, grace, half_run):
     assert outcome.inside is True
     assert outcome.prediction_id == second.pk
     wait_for_chart(ada)
-    assert traces(ada)["outcome"] == 1
+    ada.wait_for_function(
+        "document.getElementById('chart').data.find(t => t.name === 'outcome')?.x.length === 1"
+    )
     look(ada, "prediction-scored")
     ada.get_by_role("button", name="near the target").click()
     ada.wait_for_function("document.getElementById('chart')._fullLayout.yaxis.range[0] > 0.5")

@@ -14,6 +14,9 @@ from webapp.runs import ingest, lifecycle
 from webapp.runs.models import Attempt, Run
 
 POINTS = "#chart .scatterlayer .trace .points path"
+AT_THE_END = (
+    "(log => log.scrollHeight - log.scrollTop - log.clientHeight < 24)(document.getElementById('log'))"
+)
 LIVE_SECONDS = 2.0
 
 
@@ -237,7 +240,7 @@ def test_tabs_come_without_leaving_the_chart(page, make_run):
 
     log = page.locator("#log")
     expect(log).to_contain_text("step 499")
-    assert log.evaluate("node => node.scrollHeight - node.scrollTop - node.clientHeight") < 24
+    page.wait_for_function(AT_THE_END)
     assert page.evaluate("window.stayed") is True
     assert "tab=log" in page.url
 
@@ -288,7 +291,7 @@ def test_views_are_in_the_address_and_keep_axis_window_and_zoom(page, grown):
 
     page.get_by_role("button", name="Slope").click()
     expect(page.locator("#view-sentence")).to_contain_text("straight line of slope B = ")
-    assert "slope B" in traces(page)
+    page.wait_for_function("document.getElementById('chart').data.some(t => t.name === 'slope B')")
     assert "view=slope" in page.url and "cutoff=5" in page.url and "robust=1" in page.url
     expect(page.get_by_role("button", name="lin", exact=True)).to_be_disabled()
     look(page, "run-slope")
@@ -348,7 +351,8 @@ def test_an_open_analysis_follows_the_cutoff_and_keeps_its_chart(page, grown):
     expect(page.locator("#panel")).to_contain_text("After the cutoff")
     expect(page.locator("#panel .answer")).to_contain_text("sigmoid forecasts later evaluations best")
     assert page.evaluate("document.getElementById('forms-chart').stayed") is True
-    assert {"Sigmoid", "Power law", "Logistic"} <= set(traces(page, "forms-chart"))
+    forms = "document.getElementById('forms-chart').data.map(t => t.name)"
+    page.wait_for_function(f"['Sigmoid', 'Power law', 'Logistic'].every(name => {forms}.includes(name))")
     look(page, "run-forms")
 
 
@@ -417,7 +421,7 @@ def test_a_panel_opens_as_a_chart_and_closes_again(page, grown):
     look(page, "run-panel")
     ingest.store_records(grown, [record(42, 8.2, {"train/truncation_rate": 0.05})])
     expect(page.locator("#big-panel")).to_contain_text("All 42 values")
-    assert page.evaluate("document.querySelector('#big-panel [data-tab-chart]').data[0].x.length") == 42
+    page.wait_for_function("document.querySelector('#big-panel [data-tab-chart]').data[0].x.length === 42")
     page.get_by_role("link", name="Close").click()
     expect(page.locator("#big-panel")).to_have_count(0)
 

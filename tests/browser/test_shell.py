@@ -177,10 +177,10 @@ def test_on_paper_there_is_the_page_without_its_shell_in_light_colours(new_page,
     expect(page.locator("#chart .main-svg").first).to_be_visible()
     for gone in (".side", ".chart-tools", "#tabs .tabs"):
         expect(page.locator(gone).first).to_be_hidden()
-    assert page.evaluate(grid) != dark
+    page.wait_for_function(f"{grid} !== '{dark}'")
     page.emulate_media(media="screen", color_scheme="dark")
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.evaluate(grid) == dark
+    page.wait_for_function(f"{grid} === '{dark}'")
 
 
 def test_readers_with_colours_of_their_own_see_what_is_chosen(page, make_run):
