@@ -13,7 +13,7 @@ export function runChart(payload, colour, wanted, narrow) {
   if (payload.points.role.includes("outlier")) traces.push(pointTrace(payload, "outlier", colour));
   if (payload.points.role.includes("waiting")) traces.push(pointTrace(payload, "waiting", colour, "not in the fit yet"));
   if (payload.start && scale === "linear") traces.push(startTrace(payload.start, colour));
-  const layout = baseLayout(colour, payload.x, scale, xRange(payload, scale), yRange(payload));
+  const layout = baseLayout(colour, payload.x, scale, xRange(payload, scale), yRange(payload, narrow));
   layout.shapes = shapes(payload, colour);
   layout.annotations = annotations(payload, colour, scale, narrow);
   if (onlyStart) layout.xaxis = { ...layout.xaxis, range: [-1, 1], tickmode: "array", tickvals: [0], ticktext: ["0"] };
@@ -49,15 +49,16 @@ function xRange({ points, fit, superseded }, scale) {
   return scale === "log" ? [first * 0.8, last * 1.05] : [0, last * 1.03];
 }
 
-/** Room for points, curve and ceiling; a band that is wider than that leaves the frame. */
-function yRange({ points, fit, ceiling, start, superseded }) {
+/** Room for points, curve and ceiling; a band that is wider than that leaves the frame. Where the ceiling's words are as
+ *  wide as the chart, they stand below the window's handles. */
+function yRange({ points, fit, ceiling, start, superseded }, narrow) {
   const seen = [...points.y, ...(superseded?.y ?? []), ...(fit?.solid?.y ?? []), ...(fit?.dashed?.y ?? [])];
   if (start) seen.push(start.y);
   for (const end of [ceiling.value, ceiling.lo, ceiling.hi]) if (end !== null) seen.push(end);
   if (!seen.length) return [0, 1];
   const [lo, hi] = [Math.min(...seen), Math.max(...seen)];
   const pad = Math.max(0.02, (hi - lo) * 0.08);
-  return [lo - pad, hi + pad * 1.4];
+  return [lo - pad, hi + pad * (narrow ? 3.2 : 1.4)];
 }
 
 function shapes({ fit, ceiling }, colour) {

@@ -1,10 +1,12 @@
 import errno
 
 import pytest
+from ray.exceptions import RayTaskError
 
 from headroom import JournalBusy
 from training.checkpoints import CheckpointError, CheckpointUnwritable
 from training.cluster.placement import ClusterError, PartGone
+from training.engines.vllm_engine import EngineDied
 from training.errors import first_line, is_infrastructure, last_line, telling_line
 
 
@@ -40,6 +42,9 @@ def test_advice_is_left_out_and_so_is_a_traceback(message: str, told: str) -> No
     ("error", "expected"),
     [
         (PartGone("generator 0 died"), True),
+        (EngineDied("the vLLM engine of process 7 has died"), True),
+        (RayTaskError("push", "Traceback", EngineDied("it has died")).as_instanceof_cause(), True),
+        (RayTaskError("push", "Traceback", ValueError("a reward")).as_instanceof_cause(), False),
         (CheckpointUnwritable("no room"), True),
         (JournalBusy("is being written by another process"), True),
         (OSError(errno.ENOSPC, "No space left on device"), True),

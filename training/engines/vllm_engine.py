@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from training.broadcast import Plan
 from training.engines.devices import device_of
 from training.engines.shared_files import as_files
+from training.errors import Infrastructure
 from training.models import eos_token_ids
 from training.rollouts import Completion, Request
 from training.schema import Recipe
@@ -34,7 +35,7 @@ LOOK_SECONDS = 1.0  # whether the engine's processes are alive
 T = TypeVar("T")
 
 
-class EngineDied(RuntimeError):
+class EngineDied(RuntimeError, Infrastructure):
     """The engine's processes are gone, or do not answer; the message says which."""
 
 
