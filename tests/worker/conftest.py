@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 from tests.worker.fake_ray import FakeRay
 from webapp.accounts.models import User
 from webapp.accounts.services import default_project
-from webapp.runs import launch
+from webapp.runs import launch, outbox
 from webapp.runs.models import Run, State
 
 
@@ -70,5 +70,5 @@ def make_run(**changes: Any) -> Run:
         **changes,
     )
     launch.new_attempt(run, 1, State.QUEUED)
-    launch._dispatch(run, launch.Dispatch.Kind.SUBMIT, 1)
+    outbox.submit(run, 1)
     return run

@@ -40,6 +40,7 @@ from webapp.policies.services import checked, set_run_policy
 from webapp.runs import drafts, extending, ingest, launch, lifecycle, places, selectors
 from webapp.runs.filtering import narrow
 from webapp.runs.models import Run
+from webapp.runs.once import Launched
 
 router = Router(tags=["runs"])
 RUN = {200: schemas.RunOut}
@@ -78,7 +79,7 @@ def create_run(
     return Status(201 if launched.created else 200, run_payload(run))
 
 
-def _launch(request: ApiRequest, body: schemas.LaunchBody, key: str | None) -> launch.Launched:
+def _launch(request: ApiRequest, body: schemas.LaunchBody, key: str | None) -> Launched:
     token = request.auth
     check_scope(token, Scope.LAUNCH)
     checked(body.policies)
@@ -92,7 +93,7 @@ def _launch(request: ApiRequest, body: schemas.LaunchBody, key: str | None) -> l
     return launched
 
 
-def _track(request: ApiRequest, body: TrackBody, key: str | None) -> launch.Launched:
+def _track(request: ApiRequest, body: TrackBody, key: str | None) -> Launched:
     token = request.auth
     if body.project not in (None, token.project.slug):
         raise InvalidInput("project", f"This token belongs to the project {token.project.slug}.")

@@ -47,12 +47,6 @@ def bytes_in_words(size: float) -> str:
     return f"{size:,.3g} TiB" if size < 1000 else f"{size:,.0f} TiB"
 
 
-def why_no_room() -> str:
-    """Why nothing should be begun that writes checkpoints, with figures; empty where there is room, or no answer."""
-    disk = disk_now()
-    return low_words(disk) if disk is not None and disk.is_low else ""
-
-
 def low_words(disk: Disk) -> str:
     """What a low disk means."""
     return (

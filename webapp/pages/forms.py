@@ -12,7 +12,7 @@ from webapp.accounts.models import Role, Scope
 from webapp.accounts.permissions import grants
 from webapp.accounts.services import PERMISSION_OF_SCOPE
 from webapp.runs import launch_seeds
-from webapp.runs.launch import MAX_SEED
+from webapp.runs.bounds import MAX_SEED
 
 # Hints follow what is being typed; a form's other fields say of which recipe.
 HINTS = {"hx-trigger": "input changed delay:400ms", "hx-target": "#hints", "hx-swap": "outerHTML"}

@@ -172,7 +172,7 @@ def _stop(run: Run, user: User) -> Outcome:
 def _resume(run: Run, user: User) -> Outcome:
     try:
         launch.resume_run(run, user=user)
-    except Conflict as error:
+    except (Conflict, InvalidInput) as error:  # of the quota, or the disk
         return Outcome("not resumed", error.message)
     return Outcome("resumed")
 

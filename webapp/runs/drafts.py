@@ -15,7 +15,7 @@ def launch_draft(run: Run, *, user: User | None) -> Run:
     """Queue the draft's first attempt. Its configuration is resolved anew: a model may have gone since.
 
     A person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput where it cannot be launched (any more)
-    or the project's quota does not reach, and Conflict where it is no draft (any more).
+    or the project's quota does not reach, NoRoom where the disk is full, and Conflict where it is no draft (any more).
     """
     if user is not None:
         require(user, run.project, Permission.LAUNCH)

@@ -1,6 +1,5 @@
 """Giving a run a larger budget: while it runs, or after it has used the one it had."""
 
-import math
 from typing import Any
 
 from django.db import transaction
@@ -13,7 +12,7 @@ from webapp.accounts.permissions import Permission, require
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.runs import places
-from webapp.runs.launch import MAX_BUDGET_HOURS
+from webapp.runs.bounds import check_budget
 from webapp.runs.models import Dispatch, Run, State
 from webapp.runs.selectors import used_hours
 from webapp.runs.states import ACTIVE
@@ -54,10 +53,7 @@ def extend_run(run: Run, budget_hours: float, *, user: User | None) -> Run:
 
 
 def _check(run: Run, before: float, budget_hours: float) -> None:
-    if isinstance(budget_hours, bool) or not math.isfinite(budget_hours) or budget_hours > MAX_BUDGET_HOURS:
-        raise InvalidInput(
-            "budget_hours", f"budget_hours must be at most {MAX_BUDGET_HOURS:,.0f} device-hours."
-        )
+    check_budget(budget_hours)
     used = used_hours(run)
     if budget_hours <= used:
         raise InvalidInput(

@@ -10,7 +10,8 @@ from webapp.accounts.permissions import Permission, require
 from webapp.errors import InvalidInput
 from webapp.recipes.models import Revision
 from webapp.recipes.services import add_revision_once
-from webapp.runs.launch import Launched, launch_run_once
+from webapp.runs.launch import launch_run_once
+from webapp.runs.once import Launched
 
 MAX_SEEDS = 4
 

@@ -10,7 +10,8 @@ from webapp.accounts.models import Project, User
 from webapp.errors import InvalidInput
 from webapp.recipes.models import Revision
 from webapp.recipes.selectors import find_revision
-from webapp.runs.launch import Launched, launch_run_once
+from webapp.runs.launch import launch_run_once
+from webapp.runs.once import Launched
 
 MAX_RUNS = 500
 

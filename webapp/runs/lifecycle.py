@@ -13,7 +13,7 @@ from webapp.accounts.models import User
 from webapp.accounts.permissions import Permission, require
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
-from webapp.runs import places
+from webapp.runs import outbox, places
 from webapp.runs.models import Attempt, Dispatch, Run, State
 from webapp.runs.states import DISPATCH, DRIVER, ENDED, INSTALLATION, bump, move, take_over
 from webapp.secrets.services import redact
@@ -21,7 +21,7 @@ from worker import names
 
 CLAIM = timedelta(seconds=60)
 FIRST_RETRY = timedelta(seconds=2)
-LOOK_AGAIN = timedelta(seconds=10)  # whether the cluster has grown, for a run that it cannot place
+LOOK_AGAIN = timedelta(seconds=10)  # whether a run that waits for cluster or disk finds there what it needs
 MAX_ATTEMPT = 32767
 REPORTED_ENDS = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 
@@ -34,7 +34,8 @@ def claim_dispatches(*, run_id: str | None = None, limit: int = 100) -> list[Dis
 
     Stops come first, then submissions by priority and age. Each is claimed by a conditional UPDATE, so that of two
     workers one gets it. A stop waits until the submission of the same attempt is settled, a submission until its
-    project has a place for it and the cluster what it needs. Rows that have become pointless are closed.
+    project has a place for it, the cluster what it needs, and the disk room. Rows that have become pointless are
+    closed.
     """
     now = timezone.now()
     free = Q(done_at=None) & (Q(claimed_until=None) | Q(claimed_until__lt=now))
@@ -51,15 +52,25 @@ def claim_dispatches(*, run_id: str | None = None, limit: int = 100) -> list[Dis
     in_order = candidates.select_related("run__project").order_by(
         "kind", "-run__priority", "run__created_at", "id"
     )
+    found = list(in_order[:limit])
+    held = outbox.why_held() if any(_waits(dispatch) for dispatch in found) else ""
     there = places.devices()
-    return [dispatch for dispatch in in_order[:limit] if _claim(dispatch, free, now, there)]
+    return [dispatch for dispatch in found if _claim(dispatch, free, now, there, held)]
+
+
+def _waits(dispatch: Dispatch) -> bool:
+    return dispatch.kind == Dispatch.Kind.SUBMIT and dispatch.run.state == State.QUEUED
 
 
 @transaction.atomic
-def _claim(dispatch: Dispatch, free: Q, now: datetime, there: places.Devices | None) -> bool:
-    waits = dispatch.kind == Dispatch.Kind.SUBMIT and dispatch.run.state == State.QUEUED
-    if waits and (_is_short_of(dispatch, free, now, there) or not places.has_place(dispatch, free)):
-        return False
+def _claim(dispatch: Dispatch, free: Q, now: datetime, there: places.Devices | None, held: str) -> bool:
+    if _waits(dispatch):
+        lacking = held or ("" if settings.CLUSTER_GROWS else places.lacks(dispatch.run, there))
+        if lacking:
+            _look_again(dispatch, free, now, lacking)
+            return False
+        if not places.has_place(dispatch, free):
+            return False
     taken = Dispatch.objects.filter(free, pk=dispatch.pk).update(
         claimed_until=now + CLAIM, tries=F("tries") + 1
     )
@@ -72,15 +83,11 @@ def _claim(dispatch: Dispatch, free: Q, now: datetime, there: places.Devices | N
     return False
 
 
-def _is_short_of(dispatch: Dispatch, free: Q, now: datetime, there: places.Devices | None) -> bool:
-    """A run that needs more than the cluster has says so and waits, without keeping its place from others."""
-    lacking = "" if settings.CLUSTER_GROWS else places.lacks(dispatch.run, there)
-    if not lacking:
-        return False
+def _look_again(dispatch: Dispatch, free: Q, now: datetime, lacking: str) -> None:
+    """It waits and says for what, without keeping its place from others. Nothing is written that is so already."""
     if Dispatch.objects.filter(free, pk=dispatch.pk).update(claimed_until=now + LOOK_AGAIN):
         queued = Run.objects.filter(pk=dispatch.run_id, state=State.QUEUED, attempt_number=dispatch.attempt)
         queued.exclude(state_reason=lacking).update(state_reason=lacking, version=F("version") + 1)
-    return True
 
 
 def _ready_to_submit(dispatch: Dispatch) -> bool:
@@ -156,8 +163,7 @@ def cancel_run(run: Run, *, user: User | None, reason: str = "") -> Run:
         )
         _record_stop(run, user)
     elif move(run, State.STOPPING, attempt=attempt, reason=f"{by}; waits for its job to stop.", **who):
-        Dispatch.objects.get_or_create(run=run, attempt=attempt, kind=Dispatch.Kind.STOP)
-        nudge.send(names.DISPATCH, run.pk)
+        outbox.stop(run, attempt)
         _record_stop(run, user)
     else:
         run.refresh_from_db()

@@ -12,6 +12,7 @@ from django.db.models import Exists, F, OuterRef, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from webapp.runs.bounds import SPENT_SHARE
 from webapp.runs.models import Attempt, Dispatch, Run, State
 from webapp.runs.states import RECONCILIATION, queue_next_attempts
 
@@ -19,7 +20,6 @@ RETRIED = frozenset({State.FAILED, State.LOST})
 FIRST_WAIT = timedelta(seconds=10)  # then 30 s, 90 s, ...
 LONGEST_WAIT = timedelta(minutes=15)
 TOO_LATE = timedelta(hours=1)  # after its end a run is left as it is
-SPENT_SHARE = 0.999  # of the budget: nothing worth another attempt is left
 
 
 def wait_before(retry: int) -> timedelta:

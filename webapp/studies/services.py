@@ -16,10 +16,11 @@ from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
 from webapp.recipes.models import Recipe, Revision
 from webapp.recipes.services import add_revision_once, create_recipe
-from webapp.runs.launch import MAX_KEY, launch_run
+from webapp.runs.launch import launch_run
 from webapp.runs.launch_set import MAX_RUNS
 from webapp.runs.lifecycle import cancel_run
 from webapp.runs.models import Run
+from webapp.runs.once import MAX_KEY
 from webapp.runs.states import ACTIVE
 from webapp.studies.axes import base_number, base_value
 from webapp.studies.models import Arm, Kind, Study, StudyRun

@@ -14,7 +14,7 @@ from tests.webapp.retention.conftest import grow_old, steps_of, write_checkpoint
 from webapp.accounts.models import Role
 from webapp.alerts.models import Notice
 from webapp.audit.models import Event
-from webapp.errors import Conflict, Forbidden, InvalidInput, NoRoom
+from webapp.errors import Forbidden, InvalidInput, NoRoom
 from webapp.logs.chunking import add_lines
 from webapp.logs.models import JobLog, LogChunk
 from webapp.logs.selectors import Kept
@@ -222,7 +222,7 @@ def test_launches_and_resumes_are_refused_with_figures(disk, ended_run, user, pr
             user=user, project=project, recipe="tiny-scalerl", task="arithmetic", model="tiny-arithmetic", seed=9,
             budget_hours=1.0,
         )  # fmt: skip
-    with pytest.raises(Conflict, match="Only 1 GiB are free"):
+    with pytest.raises(NoRoom, match="Only 1 GiB are free"):
         launch.resume_run(run, user=user)
     run.refresh_from_db()
     assert (Run.objects.count(), run.state, run.attempt_number) == (1, "cancelled", 1)

@@ -31,9 +31,9 @@ from webapp.policies.selectors import own_actions, project_policy
 from webapp.policies.services import set_run_policy
 from webapp.recipes.hints import hints_for
 from webapp.recipes.models import Revision
-from webapp.runs.launch import Launched
 from webapp.runs.launch_seeds import launch_seeds
 from webapp.runs.models import Run, State
+from webapp.runs.once import Launched
 from webapp.runs.pace import pace_of
 from webapp.runs.queue import queue_now
 

@@ -28,6 +28,7 @@ from webapp.pages.run.questions import BadQuestion, question_of
 from webapp.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
 from webapp.predictions.selectors import status_of
 from webapp.runs import drafts, extending, launch, lifecycle, places
+from webapp.runs.bounds import SPENT_SHARE
 from webapp.runs.models import Attempt, Run, State, Summary
 from webapp.runs.states import ACTIVE, ENDED
 
@@ -78,7 +79,7 @@ def _is_extended(run: Run) -> bool:
     if run.budget_hours is None or (run.config.get("budget") or {}).get("max_steps") is not None:
         return False
     used = Summary.objects.filter(run=run).values_list("used_hours", flat=True).first()
-    return used is not None and used < launch.SPENT_SHARE * run.budget_hours
+    return used is not None and used < SPENT_SHARE * run.budget_hours
 
 
 def may_extend(run: Run) -> bool:
