@@ -1,39 +1,48 @@
-"""What the worker and the Ray cluster say of themselves now: asked with a time-out, remembered for some seconds."""
+"""What stands between a launch and its start: the worker, asked with a time-out and remembered for some seconds, and
+the Ray cluster as a worker last saw it. Ray itself is asked by no page."""
 
-from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
 
-import httpx
 from django.conf import settings
 from django.core.cache import cache
+from django.utils import timezone
 
 from stack import environment
 from webapp.api import health
+from webapp.health.models import ClusterSeen
+from webapp.health.troubles import CLUSTER_OLD
+from webapp.pages.durations import duration
 
 CACHED_SECONDS = 15
-ALIVE = "ALIVE"
-_askers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="cluster")
+NOT_SEEN, REFUSES, OLD = "not seen", "refuses", "old"
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """`worker`, `ray`: as /healthz says it. `gpus`, `cpus`: of all nodes together; None where Ray did not say."""
+    """`worker`: as /healthz says it. `ray`: the same, or NOT_SEEN, REFUSES, OLD, by what a worker wrote down.
+
+    `gpus`, `cpus`: of all nodes that were alive `age` ago; None where no worker has ever seen them.
+    """
 
     worker: str
     ray: str
     gpus: int | None = None
     cpus: int | None = None
+    age: timedelta | None = None
 
     @property
     def troubles(self) -> list[str]:
         """What keeps launched runs from starting, as sentences."""
-        return [TROUBLES[part](answer) for part, answer in self._answers().items() if answer != health.OK]
+        found = [_worker_trouble(self.worker)] if self.worker != health.OK else []
+        return found + ([RAY_TROUBLES[self.ray] + self._before] if self.ray != health.OK else [])
 
-    def _answers(self) -> dict[str, str]:
-        return {"worker": self.worker, "ray": self.ray}
+    @property
+    def _before(self) -> str:
+        """Not in seconds: the overview would say something new each time that it looks."""
+        if self.age is None or self.age < CLUSTER_OLD:
+            return ""
+        return f" What is known of its nodes is {duration(self.age)} old."
 
 
 def _worker_trouble(answer: str) -> str:
@@ -42,52 +51,37 @@ def _worker_trouble(answer: str) -> str:
     return "The worker does not answer: launched runs wait, and curves are not refitted, until it is back."
 
 
-def _ray_trouble(answer: str) -> str:
-    if answer == health.NOT_CONFIGURED:
-        return "No Ray cluster is known: launched runs wait until there is one (make up starts one here)."
-    return f"Ray cannot be asked ({answer}): what the cluster has is not known, and launched runs wait."
-
-
-TROUBLES: dict[str, Callable[[str], str]] = {"worker": _worker_trouble, "ray": _ray_trouble}
+RAY_TROUBLES = {
+    health.NOT_CONFIGURED: "No Ray cluster is known: launched runs wait until there is one (make up starts one here).",
+    NOT_SEEN: "What the cluster has is not known: no worker has seen it yet.",
+    REFUSES: "Ray does not tell the worker how its nodes are: launched runs wait.",
+    OLD: "No worker has asked Ray lately how its nodes are.",
+}
 
 
 def cluster_now() -> Cluster:
-    """At most a second; the same answer for the next CACHED_SECONDS."""
-    key = f"cluster-{hash((settings.CELERY_BROKER_URL, environment.services().ray_address))}"
+    """One query, and at most a second for the worker; its answer holds for the next CACHED_SECONDS."""
+    seen = ClusterSeen.objects.first()
+    worker, ray = _worker(), _ray(seen)
+    if seen is None or seen.seen_at is None:
+        return Cluster(worker, ray)
+    alive = [node for node in seen.nodes if node["alive"]]
+    gpus, cpus = (sum(node[kind] for node in alive) for kind in ("gpus", "cpus"))
+    return Cluster(worker, ray, gpus, cpus, timezone.now() - seen.seen_at)
+
+
+def _worker() -> str:
+    key = f"worker-{hash(settings.CELERY_BROKER_URL)}"
     known = cache.get(key)
     if known is None:
-        known = _ask()
+        known = health.worker()
         cache.set(key, known, CACHED_SECONDS)
     return known
 
 
-def _ask() -> Cluster:
-    worker, ray = _askers.submit(health.worker), _askers.submit(health.ray)
-    nodes = _askers.submit(_amounts) if environment.services().ray_address else None
-    amounts = nodes.result() if nodes else None
-    if amounts is None:
-        return Cluster(worker.result(), ray.result())
-    return Cluster(worker.result(), ray.result(), round(amounts.get("GPU", 0)), round(amounts.get("CPU", 0)))
-
-
-def _amounts() -> dict[str, float] | None:
-    """Resources of all nodes that are alive; None where Ray does not say."""
-    address = environment.services().ray_address or ""
-    url = address.rstrip("/") if "://" in address else f"http://{address}"
-    try:
-        response = httpx.get(f"{url}/api/v0/nodes", headers=health.ray_headers(), timeout=health.PART_SECONDS)
-        return sum_of_nodes(response.json()) if response.is_success else None
-    except (httpx.HTTPError, ValueError):
-        return None
-
-
-def sum_of_nodes(answer: Any) -> dict[str, float] | None:
-    """Resources of Ray's answer for its nodes, summed over those that are alive; None for another answer."""
-    total: Counter[str] = Counter()
-    try:
-        for node in answer["data"]["result"]["result"]:
-            if node["state"] == ALIVE:
-                total.update({name: float(amount) for name, amount in node["resources_total"].items()})
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-    return dict(total)
+def _ray(seen: ClusterSeen | None) -> str:
+    if seen is None or seen.error:
+        if not environment.services().ray_address:
+            return health.NOT_CONFIGURED
+        return REFUSES if seen else NOT_SEEN
+    return OLD if timezone.now() - seen.asked_at > CLUSTER_OLD else health.OK

@@ -15,7 +15,6 @@ from webapp.curves.bent import newly_identified
 from webapp.curves.models import Fit
 from webapp.curves.services import refit
 from webapp.pages import overview as overviews
-from webapp.pages.cluster import Cluster, sum_of_nodes
 from webapp.pages.durations import duration
 from webapp.runs import ingest
 from webapp.runs.models import Run
@@ -217,27 +216,6 @@ def test_another_projects_runs_are_not_seen(ada, foreign_run):
 )
 def test_durations(hours, words):
     assert duration(timedelta(hours=hours)) == words
-
-
-def test_troubles_of_the_cluster():
-    assert Cluster("ok", "ok", 0, 2).troubles == []
-    assert Cluster("does not answer", "ok").troubles[0].startswith("The worker does not answer")
-    assert (
-        "cannot be asked (does not answer (ConnectError))"
-        in Cluster("ok", "does not answer (ConnectError)").troubles[0]
-    )
-
-
-def test_only_living_nodes_count():
-    node = lambda state, **amounts: {"state": state, "resources_total": amounts}
-    answer = {
-        "data": {
-            "result": {"result": [node("ALIVE", CPU=2.0), node("DEAD", CPU=8.0), node("ALIVE", CPU=4, GPU=1)]}
-        }
-    }
-
-    assert sum_of_nodes(answer) == {"CPU": 6.0, "GPU": 1.0}
-    assert sum_of_nodes({"data": None}) is None
 
 
 def test_it_asks_to_sign_in(client, db):

@@ -120,14 +120,17 @@ def _too_large(recipe: Recipe, cluster: Cluster) -> str:
 
 
 def _place(recipe: Recipe, num_runs: int, queue: Queue, cluster: Cluster) -> str:
-    """Whether there is a place at once, by what Ray has and what our runs hold."""
+    """Whether there is a place at once, by what Ray last said that it has and what our runs hold."""
     if cluster.gpus is None or cluster.cpus is None:
-        return "Ray answers, but does not say what its nodes have."
+        return "What the cluster has is not known."
     gpus, cpus = (num_runs * count for count in asked(recipe.resources.model_dump()))
     free_gpus = cluster.gpus - sum(run.gpus for run in queue.held)
     free_cpus = cluster.cpus - sum(run.cpus for run in queue.held)
     has = f"{words.count(cluster.gpus, 'GPU')} and {words.count(cluster.cpus, 'CPU core')}"
     if gpus <= free_gpus and cpus <= free_cpus:
-        return f"The cluster has {has}, enough of them free: it starts as soon as the worker hands it over."
-    free = f"{max(0, free_gpus)} and {max(0, free_cpus)}"
-    return f"The cluster has {has}, {free} not held by Headroom's runs: it waits for a place."
+        place = "enough of them free: it starts as soon as the worker hands it over."
+    else:
+        free = f"{max(0, free_gpus)} and {max(0, free_cpus)}"
+        place = f"{free} not held by Headroom's runs: it waits for a place."
+    said = f" Ray said so {duration(cluster.age)} ago." if cluster.age is not None else ""
+    return f"The cluster has {has}, {place}{said}"

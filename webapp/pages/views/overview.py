@@ -26,7 +26,7 @@ DIGEST_CHARACTERS = 8
 def overview(request: HttpRequest) -> HttpResponse:
     """The page; for htmx the parts whose digest is not in `seen`, or 204 where there are none.
 
-    Worker and Ray are asked by the fragment alone: the page does not wait for them.
+    The worker is asked by the fragment alone: the page does not wait for it.
     """
     project = current_project(request)
     said = overview_of(project)

@@ -6,7 +6,7 @@ import pytest
 
 from training.recipe import apply_overrides, load_recipe
 from webapp.api.health import NOT_CONFIGURED
-from webapp.pages.cluster import Cluster, cluster_now
+from webapp.pages.cluster import REFUSES, Cluster
 from webapp.pages.launching.cost import cost, wait
 from webapp.runs.pace import Pace, Range
 from webapp.runs.queue import Held, Queue
@@ -87,8 +87,8 @@ def test_runs_that_hold_the_devices_are_named_with_the_first_end():
     [
         (FULL, WELL, "bad", "asks for 80 GPUs and the cluster has 0: it would wait in vain"),
         (TINY, Cluster("ok", "ok", 0, 1), "bad", "asks for 2 CPU cores and the cluster has 1"),
-        (TINY, Cluster("ok", "ok"), "", "does not say what its nodes have"),
-        (TINY, Cluster("ok", "does not answer (ConnectError)"), "warn", "Ray cannot be asked"),
+        (TINY, Cluster("ok", "ok"), "", "What the cluster has is not known."),
+        (TINY, Cluster("ok", REFUSES), "warn", "Ray does not tell the worker"),
         (TINY, Cluster("does not answer", "ok", 0, 2), "warn", "The worker does not answer"),
         (TINY, Cluster(NOT_CONFIGURED, NOT_CONFIGURED), "warn", "No Ray cluster is known"),
     ],
@@ -107,10 +107,7 @@ def test_a_hand_over_that_fails_is_quoted():
     assert payload["level"] == "warn"
 
 
-def test_a_cluster_that_refuses_is_no_error(monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+def test_how_old_it_is_what_the_cluster_has():
+    seen = Cluster("ok", "ok", gpus=0, cpus=2, age=timedelta(seconds=12))
 
-    found = cluster_now()
-
-    assert (found.gpus, found.cpus) == (None, None)
-    assert found.ray.startswith("does not answer")
+    assert said(wait(TINY, 1, IDLE, seen)).endswith("hands it over. Ray said so 12 s ago.")
