@@ -137,4 +137,4 @@ def test_the_same_idempotency_key_launches_once(api):
 def test_health_names_every_part(stack_with_model):
     health = httpx.get(f"{stack_with_model.url}/healthz", timeout=10).json()
 
-    assert {health[part] for part in ("status", "database", "broker", "worker", "ray")} == {"ok"}
+    assert {health[part] for part in ("status", "database", "broker", "worker", "beat", "ray")} == {"ok"}

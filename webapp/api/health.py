@@ -1,4 +1,5 @@
-"""GET /healthz: whether database, broker, worker and Ray answer, each asked with a timeout, all at the same time."""
+"""GET /healthz: whether database, broker, worker and Ray answer, each asked with a timeout, all at the same time; and
+whether beat does: it cannot be asked, but its rounds are written down."""
 
 import os
 from collections.abc import Callable
@@ -10,10 +11,13 @@ import redis
 from django.conf import settings
 from django.db import connections
 from django.http import HttpRequest, JsonResponse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from stack import environment
 from webapp import nudge
+from webapp.health.models import LastRound
+from webapp.health.troubles import ROUND_LATE, span_words
 
 OK, NOT_CONFIGURED = "ok", "not configured"
 PART_SECONDS = 0.9
@@ -79,6 +83,20 @@ def worker() -> str:
 
 
 @_guarded
+def beat() -> str:
+    if not settings.CELERY_BROKER_URL:
+        return NOT_CONFIGURED
+    try:
+        last = LastRound.objects.first()
+    finally:
+        connections["default"].close()
+    if last is None:
+        return "no round of reconciliation yet"
+    age = last.age(timezone.now())
+    return OK if age <= ROUND_LATE else f"no round of reconciliation for {span_words(age)}"
+
+
+@_guarded
 def ray() -> str:
     address = environment.services().ray_address  # read anew: the supervisor may have started Ray elsewhere
     if not address:
@@ -97,4 +115,4 @@ def ray_headers() -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-CHECKS = {"database": database, "broker": broker, "worker": worker, "ray": ray}
+CHECKS = {"database": database, "broker": broker, "worker": worker, "beat": beat, "ray": ray}

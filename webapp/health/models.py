@@ -1,5 +1,7 @@
 """Signs of life: workers, the newest round of reconciliation, and the cluster as it was last seen."""
 
+from datetime import datetime, timedelta
+
 from django.db import models
 
 
@@ -22,6 +24,10 @@ class LastRound(models.Model):
     began_at = models.DateTimeField()
     seconds = models.FloatField()
     failures = models.JSONField(default=dict)  # step -> why it failed, in a line
+
+    def age(self, now: datetime) -> timedelta:
+        """Since its end."""
+        return now - self.began_at - timedelta(seconds=self.seconds)
 
 
 class ClusterSeen(models.Model):

@@ -69,12 +69,13 @@ def _of_round(status: Status, *, has_worker: bool) -> list[Trouble]:
     if last is None:
         return [Trouble(True, "Reconciliation has never run: is beat running?")] if has_worker else []
     found = []
-    age = status.at - last.began_at - timedelta(seconds=last.seconds)
+    age = last.age(status.at)
     if age > ROUND_LATE and has_worker:
         found.append(
             Trouble(
                 True,
-                f"The last round of reconciliation was {_span(age)} ago: is beat running, and does the broker answer?",
+                f"The last round of reconciliation was {span_words(age)} ago: is beat running, and does the broker "
+                "answer?",
             )
         )
     found += [
@@ -138,7 +139,7 @@ def _of_unsent(status: Status) -> list[Trouble]:
     )
     for one, many, waiting, late in waits:
         if waiting.oldest is not None and status.at - waiting.oldest > late:
-            age = _span(status.at - waiting.oldest)
+            age = span_words(status.at - waiting.oldest)
             found.append(
                 Trouble(
                     False, f"{_count(waiting.count, f'{one} waits', f'{many} wait')}, the oldest for {age}."
@@ -157,7 +158,8 @@ def _clock(moment: datetime) -> str:
     return f"{moment:%H:%M:%S} UTC"
 
 
-def _span(span: timedelta) -> str:
+def span_words(span: timedelta) -> str:
+    """ "40 s", "25 min", "3 h"."""
     seconds = int(span.total_seconds())
     return (
         f"{seconds} s"

@@ -2,8 +2,13 @@
 
 import socket
 import time
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
+
+from webapp.health.models import LastRound
+from webapp.health.services import note_round
 
 pytestmark = pytest.mark.django_db(transaction=True)  # the parts are asked from threads
 
@@ -19,6 +24,7 @@ def test_parts_that_are_not_configured_do_no_harm(client, settings):
         "database": "ok",
         "broker": "not configured",
         "worker": "not configured",
+        "beat": "not configured",
         "ray": "not configured",
     }
 
@@ -34,6 +40,20 @@ def test_parts_that_refuse_are_named(client, settings, free_port, monkeypatch):
     assert (body["status"], body["database"]) == ("failing", "ok")
     assert all(body[part].startswith("does not answer") for part in ("broker", "worker", "ray"))
     assert b"secret" not in response.content
+
+
+def beat_after(client, **ago):
+    note_round(timezone.now() - timedelta(**ago), {})
+    LastRound.objects.update(seconds=1.0)
+    return client.get("/healthz").json()["beat"]
+
+
+def test_beat_is_what_its_newest_round_says(client, settings, free_port):
+    settings.CELERY_BROKER_URL = f"redis://:secret@127.0.0.1:{free_port}/0"
+
+    assert client.get("/healthz").json()["beat"] == "no round of reconciliation yet"
+    assert beat_after(client, seconds=3) == "ok"
+    assert beat_after(client, seconds=301) == "no round of reconciliation for 5 min"
 
 
 def test_a_part_that_hangs_is_given_up_within_a_second(client, monkeypatch):
