@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from signal import Signals
 
 from django.conf import settings
 from django.db import transaction
@@ -26,6 +27,9 @@ ORPHAN_AFTER = timedelta(minutes=2)  # so long a job may take to end after its a
 ALIVE = frozenset({"PENDING", "RUNNING"})
 LOG_TAIL_CHARACTERS = 64 * 1024
 EXIT_CODE = re.compile(r"exit code (-?\d+)")
+LOG_BEGINS = ", last available logs"  # in Ray's message: then up to 20,000 characters of it
+SHELL_SAYS_SIGNAL = 128  # and the signal's number; a process that was killed itself has its negative
+SIGNALS = frozenset(Signals)
 EXIT_INFRASTRUCTURE = 75  # EX_TEMPFAIL: what the driver ends with where the same again may go through
 FAILURE = Attempt.Failure
 
@@ -82,8 +86,7 @@ def verdict(
     if job.status in ALIVE:
         return _of_living_job(row, job)
     if job.status == "FAILED":
-        reason = job.message.strip() or "The job failed without a message."
-        return Verdict(State.FAILED, reason, failure_of(job.message), sent=True)
+        return Verdict(State.FAILED, reason_of(job.message), failure_of(job.message), sent=True)
     if job.status == "STOPPED" or (job.status == "SUCCEEDED" and row.state == State.STOPPING):
         return Verdict(
             State.CANCELLED, _stop_reason(row), sent=True
@@ -97,10 +100,25 @@ def failure_of(message: str) -> str:
     The driver ends with status 1 for a failure of the recipe. Its own word for trouble of the machines, a signal, and
     an end of which Ray gives no exit code (its node or supervisor is gone) are failures of the infrastructure.
     """
-    found = EXIT_CODE.search(message)
-    code = int(found[1]) if found else None
+    code = _exit_code(message)
     is_recipe = code is not None and 0 < code <= 128 and code != EXIT_INFRASTRUCTURE
     return FAILURE.RECIPE if is_recipe or not message.strip() else FAILURE.INFRASTRUCTURE
+
+
+def reason_of(message: str) -> str:
+    """What Ray says of a failed job, for people. Of a driver that was killed that alone, without the log's end, which
+    tells what it was doing and not what ended it."""
+    code = _exit_code(message)
+    number = 0 if code is None else -code if code < 0 else code - SHELL_SAYS_SIGNAL
+    if number not in SIGNALS:
+        return message.strip() or "The job failed without a message."
+    said = message.partition(LOG_BEGINS)[0].strip().removesuffix(".")
+    return f"The driver process was killed by signal {number} ({Signals(number).name}). Ray says: {said}."
+
+
+def _exit_code(message: str) -> int | None:
+    found = EXIT_CODE.search(message)
+    return int(found[1]) if found else None
 
 
 def _of_unknown_job(row: Unfinished, now: datetime) -> Verdict | None:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from webapp.runs import lifecycle, observation, retrying
 from webapp.runs.models import Attempt, Dispatch, Run, State, Transition
-from webapp.runs.observation import JobStatus, Unfinished, failure_of, observe, unfinished_attempts, verdict
+from webapp.runs.observation import (
+    JobStatus,
+    Unfinished,
+    failure_of,
+    observe,
+    reason_of,
+    unfinished_attempts,
+    verdict,
+)
 from webapp.runs.states import ACTIVE, ENDED, LEAVES
 
 NOW = datetime.fromisoformat("2026-03-01T12:00:00+00:00")
@@ -92,6 +100,36 @@ def test_what_ray_does_not_know_is_lost_or_over_within_a_minute(row):
 )
 def test_whose_failure_it_was(message, kind):
     assert failure_of(message) == kind
+
+
+KILLED = """Job entrypoint command failed with exit code -9, last available logs (truncated to 20,000 chars):
+2026-11-22 11:40:02,101\tINFO worker.py:1691 -- Using address 127.0.0.1:6379 set in the environment variable RAY_ADDRESS
+2026-11-22 11:40:02,118\tINFO worker.py:1832 -- Connecting to existing Ray cluster at address: 127.0.0.1:6379...
+\x1b[36m(Generator pid=4711)\x1b[0m generator 0: 32 prompts of 16 answers, last available logs of exit code 1
+step 12: pass rate 0.41
+"""  # as Ray 2.60 writes it
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (KILLED, "The driver process was killed by signal 9 (SIGKILL). "
+         "Ray says: Job entrypoint command failed with exit code -9."),
+        ("Job entrypoint command failed with exit code -15. No logs available.",
+         "The driver process was killed by signal 15 (SIGTERM). "
+         "Ray says: Job entrypoint command failed with exit code -15. No logs available."),
+        ("Job entrypoint command failed with exit code 137, last available logs (truncated to 20,000 chars):\nx",
+         "The driver process was killed by signal 9 (SIGKILL). "
+         "Ray says: Job entrypoint command failed with exit code 137."),
+        ("failed with exit code 255", "failed with exit code 255"),
+        ("failed with exit code 1, last available logs (truncated to 20,000 chars):\nValueError: x",
+         "failed with exit code 1, last available logs (truncated to 20,000 chars):\nValueError: x"),
+        ("Job supervisor actor died: the node is gone", "Job supervisor actor died: the node is gone"),
+        (" ", "The job failed without a message."),
+    ],
+)  # fmt: skip
+def test_what_a_page_says_of_it(message, reason):
+    assert reason_of(message) == reason
 
 
 # --- on stored runs -------------------------------------------------------------------------------------------
