@@ -5,6 +5,7 @@ from typing import Any
 from uuid import uuid4
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
 from django.urls import reverse
 
@@ -12,17 +13,19 @@ from webapp.accounts.models import Role, Scope
 from webapp.accounts.permissions import grants
 from webapp.accounts.services import PERMISSION_OF_SCOPE
 from webapp.runs import launch_seeds
-from webapp.runs.bounds import MAX_SEED
+from webapp.runs.bounds import MAX_RETRIES, MAX_SEED
+from webapp.runs.models import Run
 
 # Hints follow what is being typed; a form's other fields say of which recipe.
 HINTS = {"hx-trigger": "input changed delay:400ms", "hx-target": "#hints", "hx-swap": "outerHTML"}
 RELOAD = {
     "hx-trigger": "change consume",
     "hx-target": "#launch",
-    "hx-include": "[name=recipe],[name=revision],[name=seed],[name=name]",
+    "hx-include": "[name=recipe],[name=revision],[name=seed],[name=name],[name=priority],[name=retries]",
     "hx-push-url": "true",
 }
 MAX_SEEDS = launch_seeds.MAX_SEEDS
+RETRIES_WORDS = f"Automatic retries are a whole number from 0 to {MAX_RETRIES}, or empty."
 SEEDS_WORDS = f"Seeds are 1 to {MAX_SEEDS} whole numbers from 0 to {MAX_SEED}, such as 0 or 0, 1, 2."
 
 
@@ -134,6 +137,22 @@ class LaunchForm(forms.Form):
     name = forms.CharField(
         max_length=120, required=False, help_text="Optional; that of the recipe if empty. Pages add the seed."
     )
+    priority = forms.TypedChoiceField(
+        coerce=int,
+        required=False,
+        label="Priority in the project's queue",
+        choices=Run.Priority.choices,
+        empty_value=None,
+        help_text="Of runs that wait the highest goes first, of two alike the older. Not part of the recipe.",
+    )
+    retries = forms.IntegerField(
+        required=False,
+        label="Automatic retries",
+        min_value=0,
+        max_value=MAX_RETRIES,
+        error_messages=dict.fromkeys(("invalid", "min_value", "max_value"), RETRIES_WORDS),
+        widget=forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "off"}),
+    )
     message = forms.CharField(
         max_length=300,
         required=False,
@@ -150,6 +169,10 @@ class LaunchForm(forms.Form):
             self.fields[name].choices = values  # type: ignore[attr-defined]
         for name in ("recipe", "revision"):  # another recipe has other defaults: the form comes anew
             self.fields[name].widget.attrs |= RELOAD | {"hx-get": reverse("launch")}
+        self.fields["retries"].help_text = (
+            "How often it goes on by itself from its newest checkpoint when a machine or a process died; what the "
+            f"recipe broke is never retried. Empty: {settings.RETRIES}, as this installation is set."
+        )
         self.fields["budget_hours"].help_text = (
             f"Devices allocated times hours; evaluation is not counted. This recipe holds {devices} "
             f"device{'' if devices == 1 else 's'}, so one device-hour is {60 / devices:.3g} minutes of training."
@@ -165,6 +188,11 @@ class LaunchForm(forms.Form):
         if len(set(seeds)) < len(seeds):
             raise forms.ValidationError("Each seed is trained once: these repeat one.")
         return seeds
+
+    def clean_priority(self) -> int:
+        """Normal where none was sent."""
+        sent = self.cleaned_data["priority"]
+        return Run.Priority.NORMAL if sent is None else sent
 
     def renew_key(self) -> None:
         """Sending this form again is a new launch."""

@@ -11,6 +11,7 @@ from webapp.errors import InvalidInput
 from webapp.recipes.models import Revision
 from webapp.recipes.services import add_revision_once
 from webapp.runs.launch import launch_run_once
+from webapp.runs.models import Run
 from webapp.runs.once import Launched
 
 MAX_SEEDS = 4
@@ -29,6 +30,8 @@ def launch_seeds(
     seeds: Sequence[int],
     budget_hours: float,
     name: str = "",
+    priority: int = Run.Priority.NORMAL,
+    retries: int | None = None,
     draft: bool = False,
     idempotency_key: str | None = None,
 ) -> list[Launched]:
@@ -47,7 +50,7 @@ def launch_seeds(
     return [
         launch_run_once(
             user=user, project=project, recipe=revision.recipe.slug, revision=revision.number, task=task, model=model,
-            seed=seed, budget_hours=budget_hours, name=name, draft=draft,
+            seed=seed, budget_hours=budget_hours, name=name, priority=priority, retries=retries, draft=draft,
             idempotency_key=_key(idempotency_key, place),
         )
         for place, seed in enumerate(seeds)

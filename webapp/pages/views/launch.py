@@ -37,7 +37,10 @@ from webapp.runs.once import Launched
 from webapp.runs.pace import pace_of
 from webapp.runs.queue import queue_now
 
-SHOWN = ("recipe", "revision", "task", "model", "seed", "budget_hours", "task_options", "name")
+SHOWN = (
+    "recipe", "revision", "task", "model", "seed", "budget_hours", "task_options", "name", "priority", "retries",
+)  # fmt: skip
+KEPT = ("seed", "name", "priority", "retries")  # where another recipe is chosen
 WIDE = frozenset({"name", "task_options"})
 
 
@@ -166,14 +169,21 @@ def next_seed(run: Run) -> int:
 def _empty_form(request: HttpRequest, choice: Choice, asked: Draft) -> LaunchForm:
     texts = {name: asked.text(by_path()[path]) for name, path in ESSENTIALS.items()}
     name = choice.cloned.name if choice.cloned and choice.cloned.name != choice.revision.recipe.name else ""
-    kept = {key: request.GET[key] for key in ("seed", "name") if request.GET.get(key)}
-    initial: dict[str, Any] = texts | {"name": name} | kept
+    kept = {key: request.GET[key] for key in KEPT if request.GET.get(key)}
+    initial: dict[str, Any] = texts | {"name": name} | _way_through_the_queue(choice.cloned) | kept
     initial |= {
         "recipe": choice.revision.recipe.slug,
         "revision": choice.revision.number,
         "idempotency_key": new_key(),
     }
     return LaunchForm(initial=initial, **_form_arguments(choice))
+
+
+def _way_through_the_queue(run: Run | None) -> dict[str, Any]:
+    """What is no part of a recipe: a clone takes it over from its run."""
+    if run is None:
+        return {"priority": Run.Priority.NORMAL}
+    return {"priority": run.priority, "retries": run.retry_limit}
 
 
 def _filled(choice: Choice, data: QueryDict, *, live: bool) -> tuple[LaunchForm, Draft]:
@@ -234,7 +244,7 @@ def _try_launch(
             config=draft.of_the_recipe(asked), message=sent["message"] or draft.message_of(changed),
             task=config["task"]["name"], model=config["model"], seeds=sent["seed"],
             budget_hours=config["budget"]["device_hours"], name=sent["name"], idempotency_key=sent["idempotency_key"],
-            draft=request.POST.get("draft") == "1",
+            priority=sent["priority"], retries=sent["retries"], draft=request.POST.get("draft") == "1",
         )  # fmt: skip
     except InvalidInput as error:
         _blame(form, asked, error)
