@@ -1,20 +1,19 @@
 """/api/v1/alerts/rules and /channels: what a project, or the token's owner, is alerted of."""
 
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import Body, Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.accounts.models import User
 from webapp.alerts import conditions, rules, selectors, trial
 from webapp.alerts.models import AlertRule, Channel
-from webapp.api.auth import READ, WRITE, ApiRequest, project_of
+from webapp.api.auth import READ, WRITE, person_of, project_of
 from webapp.api.paging import page
 from webapp.api.schemas import Body as StrictBody
 from webapp.api.schemas import PageQuery
-from webapp.errors import Forbidden, InvalidInput, NotFound
+from webapp.errors import InvalidInput, NotFound
 
 router = Router(tags=["alerts"])
 Payload = dict[str, Any]
@@ -99,14 +98,14 @@ class TestOut(Schema):
 
 @router.get("/rules", auth=READ, response=RulePage, summary="The project's rules, and one's own")
 def list_rules(request: HttpRequest, query: Query[PageQuery]) -> Payload:
-    found = rules.visible_rules(_person(request), project_of(request)).prefetch_related("channels")
+    found = rules.visible_rules(person_of(request), project_of(request)).prefetch_related("channels")
     return page(found, order=["id"], cursor=query.cursor, limit=query.limit, payload=rule_payload)
 
 
 @router.post("/rules", auth=WRITE, response={201: RuleOut}, summary="Make a rule")
 def create_rule(request: HttpRequest, body: Body[NewRuleBody]) -> Status:
     """It watches from now on. A rule of the project needs the role admin (else 403)."""
-    user, project = _person(request), project_of(request)
+    user, project = person_of(request), project_of(request)
     made = rules.create_rule(
         user=user, project=project, wanted=_wanted(body), shared=body.shared, enabled=body.enabled
     )
@@ -123,7 +122,7 @@ def change_rule(request: HttpRequest, rule_id: int, body: Body[ChangedRuleBody])
     """Where the condition or the runs change, it watches anew from now on. Its kind (`on`) cannot change."""
     _rule(request, rule_id)
     changed = rules.change_rule(
-        rule_id, user=_person(request), project=project_of(request), version=body.version, wanted=_wanted(body),
+        rule_id, user=person_of(request), project=project_of(request), version=body.version, wanted=_wanted(body),
         enabled=body.enabled,
     )  # fmt: skip
     return rule_payload(changed)
@@ -133,7 +132,7 @@ def change_rule(request: HttpRequest, rule_id: int, body: Body[ChangedRuleBody])
 def delete_rule(request: HttpRequest, rule_id: int) -> Status:
     """What it found stays. 409 for a rule that everybody has."""
     _rule(request, rule_id)
-    rules.delete_rule(rule_id, user=_person(request), project=project_of(request))
+    rules.delete_rule(rule_id, user=person_of(request), project=project_of(request))
     return Status(204, None)
 
 
@@ -141,13 +140,13 @@ def delete_rule(request: HttpRequest, rule_id: int) -> Status:
 def test_rule(request: HttpRequest, rule_id: int) -> Payload:
     """For real, quiet hours or not; a channel at most once in five seconds. It says what came of each way."""
     _rule(request, rule_id)
-    tried = trial.try_rule(rule_id, user=_person(request), project=project_of(request))
+    tried = trial.try_rule(rule_id, user=person_of(request), project=project_of(request))
     return {"items": [{"way": one.way, "ok": one.ok, "error": one.error} for one in tried]}
 
 
 @router.get("/channels", auth=READ, response=ChannelList, summary="The project's channels, and one's own")
 def list_channels(request: HttpRequest) -> Payload:
-    found = selectors.channels_of(_person(request), project_of(request))
+    found = selectors.channels_of(person_of(request), project_of(request))
     return {"items": [channel_payload(channel) for channel in found]}
 
 
@@ -186,12 +185,4 @@ def _rule(request: HttpRequest, rule_id: int) -> AlertRule:
     """Raises NotFound, also for a rule of another project or another person."""
     if not 0 < rule_id < 2**63:
         raise NotFound("There is no such rule.")
-    return selectors.rule_by_id(_person(request), project_of(request), rule_id)
-
-
-def _person(request: HttpRequest) -> User:
-    """Who stands behind the token. Raises Forbidden for a token that is nobody's."""
-    user = cast(ApiRequest, request).auth.user
-    if user is None:
-        raise Forbidden("This needs the token of a person.")
-    return user
+    return selectors.rule_by_id(person_of(request), project_of(request), rule_id)

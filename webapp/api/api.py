@@ -8,6 +8,7 @@ from ninja import NinjaAPI
 from webapp.api import (
     alert_rules,
     alerts,
+    automation,
     curves,
     logs,
     predictions,
@@ -65,6 +66,7 @@ api.add_router("/predictions", predictions.router)
 api.add_router("/alerts", alerts.router)
 api.add_router("/alerts", alert_rules.router)
 api.add_router("/decisions", decision_log.router)
+api.add_router("", automation.router)
 api.add_router("", curves.router)
 api.add_router("", status.router)
 

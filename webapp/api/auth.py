@@ -6,7 +6,7 @@ from typing import cast
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
-from webapp.accounts.models import ApiToken, Project, Scope
+from webapp.accounts.models import ApiToken, Project, Scope, User
 from webapp.accounts.permissions import grants, refusal
 from webapp.accounts.services import PERMISSION_OF_SCOPE, find_token, note_use, why_dead
 from webapp.errors import Forbidden, InvalidInput, NotFound, Unauthorized
@@ -94,6 +94,14 @@ def refuse_nul(request: HttpRequest) -> None:
 def project_of(request: HttpRequest) -> Project:
     """The project that the token belongs to."""
     return cast(ApiRequest, request).auth.project
+
+
+def person_of(request: HttpRequest) -> User:
+    """Who stands behind the token. Raises Forbidden for a token that is nobody's."""
+    user = cast(ApiRequest, request).auth.user
+    if user is None:
+        raise Forbidden("This needs the token of a person.")
+    return user
 
 
 def run_of(request: HttpRequest, run_id: str) -> Run:

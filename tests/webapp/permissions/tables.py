@@ -142,12 +142,18 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("DELETE", "/alerts/rules/{rule_id}"): (WRITE,),
     ("POST", "/alerts/rules/{rule_id}/test"): (WRITE,),
     ("GET", "/alerts/channels"): (READ,),
+    ("GET", "/policies"): (READ,),
+    ("PUT", "/policies"): (WRITE,),
+    ("GET", "/retention"): (READ,),
+    ("PUT", "/retention"): (WRITE,),
 }
 # Endpoints that ask for more than their scope: the least role that is let in to a thing of somebody else.
 API_ROLES: dict[tuple[str, str], str] = {
     ("POST", "/predictions/{prediction_id}/withdraw"): "admin",  # or its author
     ("POST", "/predictions/{prediction_id}/reviewers"): "admin",  # or its author
     ("POST", "/predictions/{prediction_id}/reviews"): "reviewer",
+    ("PUT", "/policies"): "admin",
+    ("PUT", "/retention"): "admin",
 }
 API_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/runs"): {"tracked": True, "name": "elsewhere"},
@@ -166,6 +172,14 @@ API_BODIES: dict[tuple[str, str], Any] = {
         "on": "metric",
         "version": 1,
         "condition": {"metric": "train/entropy", "comparison": "<", "threshold": 0.2},
+    },
+    ("PUT", "/policies"): {"policies": {"truncation": "stop"}},
+    ("PUT", "/retention"): {
+        "enabled": True,
+        "keep_newest": 3,
+        "checkpoint_days": 7,
+        "log_days": 0,
+        "under_pressure": False,
     },
 }
 API_QUERIES: dict[tuple[str, str], Maker] = {
