@@ -30,7 +30,7 @@ from webapp.runs.bounds import (
 )
 from webapp.runs.models import Dispatch, Run, State
 from webapp.runs.once import Launched, once
-from webapp.runs.selectors import has_checkpoint, used_hours
+from webapp.runs.selectors import begins_anew, used_hours
 from webapp.runs.states import ENDED, INSTALLATION, move, new_attempt, note_made, queue_next_attempt
 from webapp.secrets.services import hand_to_job
 
@@ -229,7 +229,7 @@ def resume_run(run: Run, *, user: User | None) -> Run:
     places.check_quota(run.project, max(0.0, (run.budget_hours or 0.0) - used))
     before = run.attempt_number
     was_lost = run.state == State.LOST
-    reason = "" if not used or has_checkpoint(run) else "There is no checkpoint: it begins anew."
+    reason = "There is no checkpoint: it begins anew." if begins_anew(run) else ""
     if not queue_next_attempt(run, reason=reason, actor=user, part="" if user else INSTALLATION):
         run.refresh_from_db()
         raise Conflict(

@@ -174,6 +174,11 @@ def has_checkpoint(run: Run) -> bool:
     return any(folder.glob("step-*"))
 
 
+def begins_anew(run: Run) -> bool:
+    """Whether its next attempt starts at step 0 although it has trained: there is no checkpoint, or none any more."""
+    return used_hours(run) > 0 and not has_checkpoint(run)
+
+
 def used_hours(run: Run) -> float:
     """Device-hours that the run has spent, by its newest records. One query."""
     return Point.objects.filter(series__run=run).aggregate(used=Max("device_hours"))["used"] or 0.0

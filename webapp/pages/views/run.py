@@ -25,6 +25,7 @@ from webapp.pages.run import alarms as alarm_pages
 from webapp.pages.run import policies
 from webapp.pages.run.logs import last_words, since
 from webapp.pages.run.questions import BadQuestion, question_of
+from webapp.pages.run.resuming import before_resuming
 from webapp.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
 from webapp.predictions.selectors import status_of
 from webapp.runs import drafts, extending, launch, lifecycle, places
@@ -44,6 +45,7 @@ def page_figure(
     payload["last_words_html"], payload["policies_html"] = last_words(run), policies.acted(run)
     payload["asked"] = asked_of(question)
     payload["actions"] = {name: may_launch and may(run) for name, may in ACTIONS.items()}
+    payload["resume_html"] = before_resuming(run) if payload["actions"]["resume"] else ""
     return payload
 
 
