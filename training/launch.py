@@ -25,7 +25,7 @@ from training.recipe import Recipe, RecipeError, check_runnable, content_hash
 from training.reporting import JOURNAL, Reporter, open_reporter
 from training.tasks import Task
 from training.usable import check_verifiers
-from training.waiting import Stopped, Switchboard
+from training.waiting import Interrupted, Stopped, Switchboard
 
 log = logging.getLogger("training")
 
@@ -103,8 +103,7 @@ async def _run(
     switch = Switchboard()
     loop = asyncio.get_running_loop()
     address = cluster.connect(recipe.resources, _weights_bytes(recipe, model_folder))
-    for number in (signal.SIGTERM, signal.SIGINT):  # after ray.init, which has handlers of its own
-        loop.add_signal_handler(number, switch.stop)
+    heed_signals(switch)  # after ray.init, which has handlers of its own
     actors = cluster.Cluster(recipe, model_folder, switch, address=address)
     try:
         generator, trainer = await actors.start()
@@ -136,6 +135,24 @@ async def _run(
     conclude(outcome)
     await actors.stop(patiently=outcome.state == "succeeded")
     return outcome
+
+
+def heed_signals(switch: Switchboard) -> None:
+    """SIGTERM or Ctrl-C: the run finishes its step, writes a checkpoint and ends. Ctrl-C once more: it fails at once.
+
+    A second SIGTERM changes nothing: a server may ask for one stop twice.
+    """
+
+    def interrupt() -> None:
+        if switch.is_stopping:
+            switch.fail(Interrupted("ended at once at a second Ctrl-C, without a checkpoint"))
+        else:
+            log.info("stopping with a checkpoint; Ctrl-C once more ends at once, without one")
+            switch.stop()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, switch.stop)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
 
 
 def _note_late_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -25,6 +25,10 @@ class Stopped(Exception):
     """The run was asked to stop while it waited."""
 
 
+class Interrupted(RuntimeError):
+    """The run was asked to end at once, whatever it waits for."""
+
+
 @dataclass(frozen=True)
 class Timeouts:
     """How long a run waits for its parts, seconds."""

@@ -29,6 +29,7 @@ How a run ends. Each wait has a timeout (`training.waiting.Timeouts`), and its e
        with finished and partial groups          2. verifiers end (closing)
                                                  3. nothing is saved, the error is raised: a resume takes the
                                                     last checkpoint
+                                                 Ctrl-C during a stop ends it like a crash.
 
 What a resume restores. Where generation and training take turns (synchronous, PPO-off-policy-k) it is the state right
 after the last update: groups begun since then are made again with the same seeds, so a resumed run repeats the one that
