@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from webapp.accounts.models import Organisation, Project, Role, User
 from webapp.accounts.permissions import Permission, require
@@ -22,6 +22,23 @@ def require_owner(user: User, organisation: Organisation) -> None:
     if user.is_active and organisation.projects.filter(members=user).exists():
         raise Forbidden("Only an owner of the organisation can do this.")
     raise NotFound("There is no such organisation.")
+
+
+@transaction.atomic
+def found_organisation(*, slug: str, name: str, owner: User) -> Organisation:
+    """A new organisation, without projects, of one owner: for the operator of the installation.
+
+    Raises InvalidInput (slug, name), Conflict (slug) where it is taken.
+    """
+    slug, name = checked_slug(slug), checked_name(name)
+    try:
+        with transaction.atomic():
+            organisation = Organisation.objects.create(slug=slug, name=name)
+    except IntegrityError:
+        raise Conflict(f"There is an organisation {slug} already.", field="slug") from None
+    organisation.owners.add(owner)
+    _record("organisation.created", organisation, None, slug, name, owner=owner.username)
+    return organisation
 
 
 @transaction.atomic
@@ -120,7 +137,7 @@ def _lock(organisation: Organisation) -> None:
 
 
 def _record(
-    verb: str, organisation: Organisation, actor: User, key: object, name: str, **detail: Any
+    verb: str, organisation: Organisation, actor: User | None, key: object, name: str, **detail: Any
 ) -> None:
-    kind = "organisation" if verb == "organisation.renamed" else "owner"
+    kind = "owner" if verb.startswith("organisation.owner") else "organisation"
     record(verb, actor=actor, organisation=organisation, kind=kind, key=key, name=name, **detail)

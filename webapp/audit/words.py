@@ -25,6 +25,7 @@ WORDS = {
     "member.left": "left:",
     "member.removed": "removed",
     "member.role_changed": "changed the role of",
+    "organisation.created": "made the organisation",
     "organisation.owner_added": "made an owner of",
     "organisation.owner_removed": "ended the ownership of",
     "organisation.renamed": "renamed the organisation",

@@ -10,7 +10,7 @@ from django.db import connection
 
 from tests.members import member
 from webapp.accounts import members
-from webapp.accounts.models import Membership, Project, Role
+from webapp.accounts.models import Membership, Organisation, Project, Role
 from webapp.accounts.permissions import role_in
 from webapp.accounts.services import authenticate, create_project, create_token, default_project
 from webapp.audit.models import Event
@@ -183,3 +183,39 @@ def test_the_command_makes_a_project(capsys):
         call_command("create_project", "No Slug", "Again")
     with pytest.raises(CommandError, match="no organisation 'nowhere'"):
         call_command("create_project", "two", "Two", "--organisation", "nowhere")
+
+
+def test_the_command_makes_an_organisation_with_an_owner_who_is_admin_of_its_projects(ada):
+    get_user_model().objects.create_user("eve")
+
+    call_command("create_organisation", "lab", "The  lab", "eve")
+    call_command("create_project", "sums", "Sums", "--organisation", "lab")
+
+    lab = Organisation.objects.get(slug="lab")
+    assert lab.name == "The lab" and [one.username for one in lab.owners.all()] == ["eve"]
+    sums = Project.objects.get(slug="sums")
+    assert sums.organisation == lab
+    assert role_in(get_user_model().objects.get(username="eve"), sums) == Role.ADMIN
+    assert role_in(ada, sums) is None
+    told = Event.objects.get(verb="organisation.created")
+    assert (told.organisation, told.actor_name, told.object_id) == (lab, "system", "lab")
+    assert told.detail == {"owner": "eve"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("default", "Again", "eve"), "already"),
+        (("No Slug", "Lab", "eve"), "A slug has"),
+        (("lab", " ", "eve"), "A name has"),
+        (("lab", "Lab", "nobody"), "no user 'nobody'"),
+    ],
+)
+def test_an_organisation_that_cannot_be_made_leaves_nothing(project, arguments, words):
+    get_user_model().objects.create_user("eve")
+
+    with pytest.raises(CommandError, match=words):
+        call_command("create_organisation", *arguments)
+
+    assert Organisation.objects.count() == 1
+    assert not Event.objects.filter(verb="organisation.created").exists()

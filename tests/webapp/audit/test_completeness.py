@@ -352,6 +352,7 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
 SILENT = {
     "webapp.accounts.members": {"lock": "a lock", "checked_role": "reads"},
     "webapp.accounts.organisations": {
+        "found_organisation": "told in the new organisation's own log: tests/webapp/accounts",
         "require_owner": "reads",
         "checked_name": "reads",
         "checked_slug": "reads",
