@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from webapp.accounts.models import Organisation, Project, Role, User
 from webapp.accounts.permissions import Permission, require
@@ -97,6 +98,17 @@ def add_owner(organisation: Organisation, *, username: str, actor: User) -> User
     if not organisation.owners.filter(pk=user.pk).exists():
         organisation.owners.add(user)
         _record("organisation.owner_added", organisation, actor, user.pk, user.username)
+    return user
+
+
+def person_of(organisation: Organisation, user_id: int, *, actor: User) -> User:
+    """For an owner: another one, or a member of a project. Raises NotFound for anybody else, who is not named, and
+    Forbidden."""
+    require_owner(actor, organisation)
+    known = Q(owned_organisations=organisation) | Q(projects__organisation=organisation)
+    user = User.objects.filter(known, pk=user_id).distinct().first() if user_id < 2**63 else None
+    if user is None:
+        raise NotFound("There is no such person in this organisation.")
     return user
 
 

@@ -354,6 +354,7 @@ SILENT = {
     "webapp.accounts.organisations": {
         "found_organisation": "told in the new organisation's own log: tests/webapp/accounts",
         "require_owner": "reads",
+        "person_of": "reads",
         "checked_name": "reads",
         "checked_slug": "reads",
     },

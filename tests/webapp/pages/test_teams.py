@@ -312,6 +312,18 @@ def test_owners_come_and_go(owner, bob, project):
     assert Organisation.objects.get().name == "Sums & Co"
 
 
+def test_of_who_is_nobody_here_not_even_the_name_is_told(owner, user):
+    stranger = get_user_model().objects.create_user("eve-of-another-lab")
+
+    pages = [
+        text_of(owner.post(f"/organisation/owners/{pk}/remove", follow=True))
+        for pk in (stranger.pk, stranger.pk + 1000, 2**63)
+    ]
+
+    assert all("There is no such person in this organisation." in page for page in pages)
+    assert "eve-of-another-lab" not in pages[0]
+
+
 def test_others_see_their_own_projects_only(client, bob, project):
     create_project(slug="hidden", name="A hidden one", organisation=project.organisation)
     client.force_login(bob)

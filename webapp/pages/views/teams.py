@@ -284,8 +284,13 @@ def add_owner(request: HttpRequest) -> HttpResponse:
 @require_POST
 def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
     """End somebody's ownership."""
-    found, user = current_project(request).organisation, get_object_or_404(User, pk=user_id)
-    return _change(request, lambda: organisations.remove_owner(found, user=user, actor=signed_in(request)))
+    found, actor = current_project(request).organisation, signed_in(request)
+
+    def end() -> None:
+        user = organisations.person_of(found, user_id, actor=actor)
+        organisations.remove_owner(found, user=user, actor=actor)
+
+    return _change(request, end)
 
 
 def _change(request: HttpRequest, change: Any) -> HttpResponse:
