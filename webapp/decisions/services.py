@@ -44,6 +44,7 @@ def decide(
         raise InvalidInput("key", "The key must have 1 to 64 characters.")
     if key is not None and (before := _same(project, key, user, kind, runs, reason)):
         return before
+    _check_still_stands(prediction, revises)  # after the key: what is sent again was checked when it was made
     try:
         with transaction.atomic():
             made = Decision.objects.create(
@@ -80,10 +81,21 @@ def _check(
     _check_switch(project, kind, runs, to_run, to_revision)
     if prediction is not None and prediction.project_id != project.pk:
         raise InvalidInput("prediction", "There is no such prediction in this project.")
+    if revises is not None and revises.project_id != project.pk:
+        raise InvalidInput("revises", "There is no such decision in this project.")
+
+
+def _check_still_stands(prediction: Prediction | None, revises: Decision | None) -> None:
+    """Raises InvalidInput for a prediction that was withdrawn, Conflict for a decision that was revised."""
+    if (
+        prediction is not None
+        and Prediction.objects.filter(pk=prediction.pk).exclude(withdrawn_at=None).exists()
+    ):
+        raise InvalidInput(
+            "prediction", "This prediction was withdrawn: a decision rests on one that stands."
+        )
     if revises is None:
         return
-    if revises.project_id != project.pk:
-        raise InvalidInput("revises", "There is no such decision in this project.")
     if later := Decision.objects.filter(revises=revises).first():
         raise Conflict(f"This decision was revised before, by {later.pk}: revise that one.", field="revises")
 

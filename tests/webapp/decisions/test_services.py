@@ -17,6 +17,7 @@ from webapp.decisions.models import Decision, Note, Subject
 from webapp.decisions.services import add_note, decide
 from webapp.errors import Conflict, Forbidden, InvalidInput, NotFound
 from webapp.predictions.models import Outcome
+from webapp.predictions.services import withdraw
 from webapp.recipes.models import Revision
 from webapp.runs import ingest
 from webapp.runs.models import Run
@@ -190,6 +191,30 @@ def test_the_same_form_decides_once(choose, make_run):
     assert Decision.objects.count() == 1
     with pytest.raises(Conflict):
         choose("continue", run, key="k")
+
+
+def test_a_revision_sent_twice_is_one(choose, make_run):
+    run = make_run(0)
+    first = choose("stop", run)
+
+    second, again = (choose("continue", run, revises=first, key="k") for _ in range(2))
+
+    assert second.pk == again.pk
+    assert Decision.objects.count() == 2
+
+
+def test_a_decision_does_not_rest_on_a_withdrawn_prediction(choose, make_run, user):
+    run = make_run(10)
+    prediction = make_prediction(user, run)
+    before = choose("continue", run, prediction=prediction, key="k")
+    withdraw(prediction, user=user, reason="The data were wrong.")
+
+    with pytest.raises(InvalidInput, match="withdrawn") as refused:
+        choose("stop", run, prediction=prediction)
+
+    assert refused.value.field == "prediction"
+    assert choose("continue", run, prediction=prediction, key="k") == before
+    assert list(Decision.objects.all()) == [before]
 
 
 @pytest.mark.parametrize(
