@@ -8,7 +8,7 @@ from typing import Any
 import scaling
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.fitting import Question
-from webapp.errors import InvalidInput
+from webapp.errors import Conflict, InvalidInput
 from webapp.predictions.frozen import NOT_IDENTIFIED, Proposal
 from webapp.predictions.models import Prediction
 from webapp.runs.models import Run
@@ -16,6 +16,7 @@ from webapp.runs.selectors import is_pass_rate
 
 Statement = Prediction.Statement
 LEAST_LEVEL, MOST_LEVEL = 0.5, 0.99
+RATES = ("value", "lo", "hi")
 MAX_TEXT = 10_000
 MAX_METRIC = 250
 FARTHEST = 1000.0  # times the newest evaluation: more is a slip of the pen
@@ -144,6 +145,29 @@ def complete(claim: Claim, own: Proposal) -> Claim:
     if own.value is None or own.lo is None or own.hi is None:
         raise InvalidInput("value", f"value is required. {own.problem or NOT_IDENTIFIED}".strip())
     return replace(claim, value=own.value, lo=own.lo, hi=own.hi)
+
+
+def unrounded(claim: Claim, own: Proposal) -> Claim:
+    """A claim with the fit's own numbers as a page showed them, without them: `complete` puts the exact ones in their
+    place. Raises Conflict (value, probability) where they are those of another target, statement or level, or of a fit
+    without the newest points."""
+    names, tolerance = (("probability",), 0.01) if claim.statement == Statement.PASSES else (RATES, 0.001)
+    for shown, says in ((getattr(claim, name), getattr(own, name)) for name in names):
+        if shown is None:
+            continue
+        if says is None or not math.isclose(shown, says, rel_tol=tolerance, abs_tol=1e-9):
+            raise Conflict(f"{names[0]}: {_other_than(own)}", field=names[0])
+    return replace(claim, value=None, lo=None, hi=None, probability=None)
+
+
+def _other_than(own: Proposal) -> str:
+    if own.probability is not None:
+        says = f"by now the fit says {own.probability:.3g}"
+    elif own.value is not None and own.lo is not None and own.hi is not None:
+        says = f"by now the fit says {own.value:.4g} ({own.lo:.4g} to {own.hi:.4g})"
+    else:
+        says = "by now the fit says nothing"
+    return f"{says} of what is claimed. Use that, or freeze what stands here as your own."
 
 
 def check_rival(run: Run, rival: Run | None, statement: str) -> None:

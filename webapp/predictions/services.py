@@ -25,6 +25,7 @@ from webapp.predictions.checks import (
     level_from,
     question_from,
     text_from,
+    unrounded,
 )
 from webapp.predictions.comments import comment, edit_comment, resolve_comment
 from webapp.predictions.frozen import Proposal, frozen_of, says, target_hours
@@ -110,13 +111,16 @@ def freeze_once(
     reasons: str,
     replaces: Prediction | None = None,
     key: str | None = None,
+    is_proposed: bool = False,
 ) -> Frozen:
     """Store a claim that never changes, made before the data: the target lies beyond all that is stored of the run.
 
-    What the person leaves out (value, lo and hi; or the probability) is what the fit says. With `key` a repeated
-    request is the same prediction. Raises Forbidden, InvalidInput (statement, target, level, value, lo, hi,
-    probability, rival, reasons, replaces, key, x, metric, form, window_lo, cutoff), and Conflict (target: the run has
-    been there; replaces: it cannot be replaced; key: used for another claim). On an error nothing is stored.
+    What the person leaves out (value, lo and hi; or the probability) is what the fit says. `is_proposed`: the numbers
+    are what a page showed as the fit's own; it is refused where the fit says something else of this target by now.
+    With `key` a repeated request is the same prediction. Raises Forbidden, InvalidInput (statement, target, level,
+    value, lo, hi, probability, rival, reasons, replaces, key, x, metric, form, window_lo, cutoff), and Conflict
+    (target: the run has been there; value, probability: not what the fit says; replaces: it cannot be replaced; key:
+    used for another claim). On an error nothing is stored.
     """
     require(user, run.project, Permission.CONTRIBUTE)
     asked = question_from(question, level_from(level))
@@ -129,7 +133,7 @@ def freeze_once(
     key = _clean_key(key)
     try:
         with transaction.atomic():
-            return _freeze(user, run, asked, claim, rival, reasons, replaces, key, body)
+            return _freeze(user, run, asked, claim, rival, reasons, replaces, key, body, is_proposed)
     except IntegrityError as error:
         raise _taken(error) from error
 
@@ -144,6 +148,7 @@ def _freeze(
     replaces: Prediction | None,
     key: str | None,
     body: str,
+    is_proposed: bool,
 ) -> Frozen:
     # The lock that ingest takes: what is read here is all there is until the claim is stored.
     run = Run.objects.select_for_update(of=("self",)).select_related("project").get(pk=run.pk)
@@ -153,7 +158,7 @@ def _freeze(
             raise Conflict("This key was used for another claim.", field="key")
         return Frozen(stored, created=False)
     found = _found(run, question, claim, rival)
-    claim = complete(claim, found.own)
+    claim = complete(unrounded(claim, found.own) if is_proposed else claim, found.own)
     if replaces is not None:
         replaces = _replaceable(replaces, user, run)
     prediction = Prediction.objects.create(

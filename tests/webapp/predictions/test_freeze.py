@@ -91,6 +91,29 @@ def test_passing_a_rival_has_the_probability_of_the_curves(freeze, make_run, oth
     assert made.rival_frozen["params"]["A"] == pytest.approx(0.5, abs=0.02)
 
 
+def test_a_shown_probability_is_held_to_that_of_the_curves(freeze, make_run, other_revision):
+    worse = make_run(a=0.5, seed=1, revision=other_revision)
+    exact = freeze(statement="passes", rival=worse).probability
+
+    made = freeze(statement="passes", rival=worse, probability=float(f"{exact:.3g}"), is_proposed=True)
+    with pytest.raises(Conflict, match="by now the fit says") as refused:
+        freeze(statement="passes", rival=worse, probability=exact / 2, is_proposed=True)
+
+    assert made.probability == exact
+    assert refused.value.field == "probability"
+
+
+def test_a_shown_ceiling_that_is_not_identified_any_more_is_refused(freeze, make_run):
+    early = make_run(to=0.9, n=12, seed=3)
+    shown = {"value": 0.6, "lo": 0.5, "hi": 0.7}
+
+    with pytest.raises(Conflict, match="says nothing") as refused:
+        freeze(run=early, statement="ceiling", target=10.0, **shown, is_proposed=True)
+
+    assert refused.value.field == "value"
+    assert not Prediction.objects.exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

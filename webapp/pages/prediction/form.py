@@ -136,15 +136,20 @@ class ClaimForm(forms.Form):
             "probability": said["probability"] if passes else None,
             "reasons": said["reasons"],
             "key": said["idempotency_key"],
+            "is_proposed": said["own"] != "1",
         }
 
-    def renew_key(self) -> None:
-        """Sending this form again is a new request; every value of it stays."""
+    def renewed(self) -> QueryDict:
+        """Sending this form again is a new request; every value of it stays. Numbers that were refused count as the
+        person's own from then on: they are not changed under the hands."""
         data = QueryDict(mutable=True)
         for name in self.data:
             data.setlist(name, self.data.getlist(name))  # type: ignore[attr-defined]
         data["idempotency_key"] = new_key()
+        if any(name in self.errors for name in CLAIMED):
+            data["own"] = "1"
         self.data = data
+        return data
 
     def chosen_reviewers(self) -> list[User]:
         return [self.reviewers_by_name[name] for name in self.cleaned_data["reviewers"]]

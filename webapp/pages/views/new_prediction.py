@@ -76,8 +76,7 @@ def new_prediction(request: HttpRequest) -> HttpResponse:
     prediction = _try_freeze(request, subject, form)
     if prediction is not None:
         return redirect("prediction", prediction.pk)
-    form.renew_key()
-    return _show(request, subject, draft_of(request.POST, subject.rivals), form)
+    return _show(request, subject, draft_of(form.renewed(), subject.rivals), form)
 
 
 def _first_draft(subject: Subject) -> Draft:
