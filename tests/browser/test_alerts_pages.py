@@ -136,3 +136,23 @@ def test_a_webhook_is_made_tested_and_shows_what_became_of_its_messages(
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Now: 22:00 to 07:00, every day, Europe/Berlin.")).to_be_visible()
     look(page, "alerts-quiet-hours")
+
+
+@pytest.mark.parametrize("unread", [1, 16, 100])
+def test_the_bell_stands_beside_the_name_however_many_notices_wait(page, user, project, unread):
+    for number in range(unread):
+        notify(user, project=project, kind="mention", text=f"grace mentioned you: {number}", url="/runs")
+    page.reload()
+    expect(page.locator("#bell-count")).to_have_text("99+" if unread == 100 else str(unread))
+
+    gap = page.evaluate(
+        """() => {
+          const words = document.createRange();
+          words.selectNode(document.querySelector(".side .brand").lastChild);
+          const bell = document.getElementById("bell-button").getBoundingClientRect();
+          const side = document.querySelector(".side").getBoundingClientRect();
+          return [bell.left - words.getBoundingClientRect().right, side.right - bell.right];
+        }"""
+    )
+
+    assert min(gap) >= 0, gap
