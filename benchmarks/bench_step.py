@@ -8,7 +8,7 @@ steps is warm-up. Activations are bfloat16 on both sides, master weights float32
 
     trl, trl-float32         GRPOTrainer, generation and training in turns on both cores
     shared, shared-float32   Headroom as on-policy as TRL: two engines and a rank of two threads, in turns on both cores
-    pipeline                 PipelineRL, one engine on one core, one rank on the other
+    pipeline, pipeline-float32   PipelineRL, one engine on one core, one rank on the other
     vllm                     like pipeline, with vLLM generating
 """
 
@@ -65,6 +65,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "shared": {"offpolicy": SYNCHRONOUS, "resources": BOTH_CORES},
     "shared-float32": {"offpolicy": SYNCHRONOUS, "resources": BOTH_CORES, "precision": FLOAT32},
     "pipeline": {"offpolicy": {"mode": "pipeline", "k": 8}},
+    "pipeline-float32": {"offpolicy": {"mode": "pipeline", "k": 8}, "precision": FLOAT32},
     "vllm": {"offpolicy": {"mode": "pipeline", "k": 8}, "engine": {"type": "vllm"}},
 }
 
