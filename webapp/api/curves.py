@@ -29,7 +29,7 @@ from webapp.curves.run.figure import run_figure
 from webapp.curves.selectors import stored_fits
 from webapp.errors import InvalidInput, NotFound
 from webapp.runs import selectors
-from webapp.runs.columns import curve_columns
+from webapp.runs.columns import COLUMNS, curve_columns
 from webapp.runs.models import Run
 
 router = Router(tags=["curves"])
@@ -63,7 +63,7 @@ def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpRespo
     unknown = next((run_id for run_id in wanted if run_id not in known), None)
     if unknown is not None:
         raise NotFound(f"There is no run {unknown}.")
-    found = curve_columns(wanted, query.metric.replace("\0", ""), query.x)
+    found = curve_columns(wanted, query.metric.replace("\0", ""), query.x, query.column or COLUMNS)
     # Put together as text: to read tens of thousands of numbers and write them again takes longer than to find them.
     items = ", ".join(f'{{"run": {json.dumps(pk)}, {found[pk].removeprefix("{")}' for pk in wanted)
     head = json.dumps({"metric": query.metric, "x": query.x}).removesuffix("}")

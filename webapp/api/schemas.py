@@ -292,6 +292,10 @@ class ManyCurvesQuery(Schema):
     run: list[str] = Field(max_length=100, description="Ids of at most 100 runs.")
     metric: str = "eval/pass_rate"
     x: Axis = "device_hours"
+    column: list[Literal["step", "compute", "value", "stderr", "time"]] = Field(
+        [],
+        description="The columns that are wanted; none named: all. compute is on the axis x, time in seconds.",
+    )
 
 
 class SeriesQuery(Schema):

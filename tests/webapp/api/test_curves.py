@@ -207,6 +207,16 @@ def test_many_curves_have_every_point_in_columns(reader, evaluated, django_asser
     assert len(curve["time"]) == len(alone)
 
 
+def test_many_curves_have_the_columns_that_are_named(reader, evaluated, problem):
+    whole = reader.get(f"curves?run={evaluated.pk}").json()["items"][0]
+    some = reader.get(f"curves?run={evaluated.pk}&column=value&column=time&column=value").json()["items"][0]
+    empty = reader.get(f"curves?run={evaluated.pk}&column=value&metric=nothing").json()["items"][0]
+
+    assert some == {name: whole[name] for name in ("run", "value", "time")}
+    assert empty == {"run": evaluated.pk, "value": []}
+    assert problem(reader.get(f"curves?run={evaluated.pk}&column=vale"))[:3] == (422, "invalid_input", "column.0")
+
+
 def test_many_curves_of_an_unknown_series_are_empty(reader, evaluated):
     body = reader.get(f"curves?run={evaluated.pk}&metric=nothing").json()
 
