@@ -49,16 +49,21 @@ function xRange({ points, fit, superseded }, scale) {
   return scale === "log" ? [first * 0.8, last * 1.05] : [0, last * 1.03];
 }
 
-/** Room for points, curve and ceiling; a band that is wider than that leaves the frame. Where the ceiling's words are as
- *  wide as the chart, they stand below the window's handles. */
-function yRange({ points, fit, ceiling, start, superseded }, narrow) {
+/** Room for points, curve and ceiling; a band that is wider than that leaves the frame. The ceiling's words stand below
+ *  the window's handles, which takes a larger share of a plot that residuals have made lower. */
+function yRange({ points, fit, ceiling, start, superseded, after }, narrow) {
   const seen = [...points.y, ...(superseded?.y ?? []), ...(fit?.solid?.y ?? []), ...(fit?.dashed?.y ?? [])];
   if (start) seen.push(start.y);
   for (const end of [ceiling.value, ceiling.lo, ceiling.hi]) if (end !== null) seen.push(end);
   if (!seen.length) return [0, 1];
   const [lo, hi] = [Math.min(...seen), Math.max(...seen)];
   const pad = Math.max(0.02, (hi - lo) * 0.08);
-  return [lo - pad, hi + pad * (narrow ? 3.2 : 1.4)];
+  return [lo - pad, hi + pad * headroom(narrow, Boolean(after))];
+}
+
+function headroom(narrow, residuals) {
+  if (residuals) return narrow ? 4.6 : 2.8;
+  return narrow ? 3.2 : 1.4;
 }
 
 function shapes({ fit, ceiling }, colour) {

@@ -6,7 +6,7 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NARROW
+from tests.browser.conftest import NARROW, WIDE
 from tests.browser.look import look
 from tests.webapp.pages.data import curve_records, record
 from webapp.curves.services import refit
@@ -265,6 +265,29 @@ def test_at_390_pixels_nothing_scrolls_sideways(new_page, user, make_run, query)
 
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     expect(page.locator(".handle[data-end=cutoff]")).to_be_visible()
+
+
+WORDS_BELOW_THE_GRIPS = """(() => {
+    const said = [...document.querySelectorAll("#chart .annotation")];
+    const words = said.find((node) => node.textContent.includes("90 %"));
+    return [...document.querySelectorAll(".handle:not([hidden])")].map((handle) => {
+        const grip = getComputedStyle(handle, "::after");
+        const end = handle.getBoundingClientRect().top + parseFloat(grip.top) + parseFloat(grip.height);
+        return words.getBoundingClientRect().top - end;
+    });
+})()"""
+
+
+@pytest.mark.parametrize("viewport", [WIDE, NARROW])
+def test_the_words_of_the_ceiling_stand_below_the_grips_of_the_window(new_page, user, make_run, viewport):
+    page = new_page(signed_in=user, viewport=viewport)
+
+    open_run(page, make_run(30), "?cutoff=4")
+
+    assert roles(page)["residuals"] > 0
+    room = page.evaluate(WORDS_BELOW_THE_GRIPS)
+    assert len(room) == 2
+    assert min(room) >= 0
 
 
 @pytest.fixture
