@@ -88,7 +88,13 @@ def test_another_task_is_another_plan(ada, three, make_run):
 
     assert '<option value="math:tiny-arithmetic" selected>' in page
     assert len(chart_in(page)["series"]) == 1
-    assert ada.get("/planner", {"group": "nothing"}).status_code == 200
+    assert "no fitted run of" not in page
+
+
+def test_a_task_without_fitted_runs_is_not_answered_for_another_in_silence(ada, three):
+    page = ada.get("/planner", {"group": "gone:tiny-arithmetic"}).content.decode()
+
+    assert "no fitted run of “gone:tiny-arithmetic” (any more). You see arithmetic, tiny-arithmetic." in page
 
 
 def test_a_run_that_does_not_rise_is_no_candidate(ada, make_run, three):

@@ -13,6 +13,7 @@ import scaling
 from webapp.accounts.models import Project
 from webapp.amounts import NoAmount, amount_in
 from webapp.curves.bulk import curves_of, fits_of
+from webapp.curves.comparison.choice import clean
 from webapp.curves.comparison.compare import label_of
 from webapp.curves.models import Fit
 from webapp.curves.planner import recipes as planning
@@ -50,13 +51,17 @@ class Questions:
 
 @require_GET
 def planner(request: HttpRequest) -> HttpResponse:
-    """Answers to four questions for one task and model; 422 where a number of the address is none."""
+    """Answers to four questions for one task and model; 422 where a number of the address is none.
+
+    A task and model without a fitted run are answered for the newest that has one, which the page says.
+    """
     project = current_project(request)
     groups = _groups(project)
     if not groups:
         return render(request, "planner.html", {"groups": []})
-    wanted = request.GET.get("group", "")
-    chosen = next((group for group in groups if group["key"] == wanted), groups[0])
+    wanted = clean(request.GET.get("group", ""))
+    asked_for = next((group for group in groups if group["key"] == wanted), None)
+    chosen = asked_for or groups[0]
     runs = _runs(project, chosen)
     fits = _fits(runs)
     candidates = _candidates(runs, fits)
@@ -64,6 +69,7 @@ def planner(request: HttpRequest) -> HttpResponse:
     context = {
         "groups": groups,
         "chosen": chosen,
+        "not_here": wanted if asked_for is None else "",
         "candidates": candidates,
         "total": chosen["runs"],
         "looked_at": len(runs),
