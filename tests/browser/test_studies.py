@@ -33,6 +33,8 @@ def test_a_leave_one_out_study_from_the_form_to_its_verdicts(page, user, project
     page.get_by_role("link", name="Take one choice back at a time").click()
     expect(page.locator("#preview .big")).to_have_text("27 runs")
     look(page, "study-new")
+    cut = "nodes => nodes.filter(node => node.scrollWidth > node.clientWidth + 1).map(node => node.innerText)"
+    assert page.locator("#preview ol.preview, #preview ol.preview *").evaluate_all(cut) == []
 
     page.get_by_label("Seeds").fill("0")
     page.get_by_label("Any other setting").fill("optimizer.lr = -1")
