@@ -63,9 +63,7 @@ def ceiling(status: str, interval: words.Interval | None, value: float | None, l
         "lo": lo,
         "hi": None,
         "text": "not identified yet",
-        "interval_text": f"{words.percent(level)} at least {floored(lo)}"
-        if lo is not None
-        else "too few evaluations",
+        "interval_text": f"{words.percent(level)} at least {floored(lo)}" if lo is not None else "no fit yet",
     }
 
 
@@ -225,7 +223,7 @@ def ceiling_sentence(ceiling: Payload, level: float) -> str:
     if ceiling["identified"]:
         return f"ceiling {ceiling['text']}, {ceiling['interval_text']}"
     if ceiling["lo"] is None:
-        return "ceiling not identified yet: too few evaluations"
+        return "ceiling not identified: no fit yet"
     return f"ceiling not identified yet: at least {floored(ceiling['lo'])} ({words.percent(level)})"
 
 

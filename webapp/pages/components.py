@@ -63,7 +63,7 @@ def ceilings() -> list[dict[str, Any]]:
             "words": "not identified: at least",
             "ceiling": ceiling("not_identified", (0.52, None), None, LEVEL),
         },
-        {"words": "too few evaluations", "ceiling": ceiling("failed", None, None, LEVEL)},
+        {"words": "no fit", "ceiling": ceiling("failed", None, None, LEVEL)},
     ]
 
 

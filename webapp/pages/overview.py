@@ -150,7 +150,7 @@ def _outcome(row: Row) -> str:
         return "No evaluation was reported."
     rate = words.rate(row.latest, _around(row.latest, row.latest_stderr))
     if row.ceiling is None:
-        return f"Reached {rate}; too few evaluations for a fit."
+        return f"Reached {rate}; no curve could be fitted."
     if not row.ceiling["identified"]:
         return f"Reached {rate}; its ceiling is not identified ({row.ceiling['interval_text']})."
     return f"Reached {rate}; ceiling {row.ceiling['text']}, {row.ceiling['interval_text']}."

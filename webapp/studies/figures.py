@@ -150,7 +150,7 @@ def _slope_points(fits: "Sequence[scaling.Fit]") -> tuple[Payload, int]:
 
 def _why_left_out(group: Group, verdict: Verdict | None, found: Efficiency | None) -> str:
     if not group.fits:
-        return "too few evaluations"
+        return "no fit yet"
     if verdict is not None and verdict.kind == OTHER:
         return "another task"
     if found is None or verdict is None or verdict.delta is None:

@@ -136,7 +136,7 @@ def sentence(label: str, verdict: Verdict, *, own_b=None, base_b=None, shared_a=
     """One variant against the base, in words."""
     delta, interval = verdict.delta, verdict.interval
     if verdict.kind == PENDING:
-        return f"{label}: too few evaluations for a fit yet."
+        return f"{label}: no fit yet."
     if verdict.kind == OTHER:
         return f"{label} is evaluated on other tasks than the base, so their pass rates are no rivals."
     if verdict.kind == OPEN or delta is None:

@@ -231,3 +231,18 @@ def test_the_number_of_queries_does_not_grow_with_the_points(ada, make_run):
     assert (
         before[1] <= 9
     )  # session, user, project, run, points, names of curves, what is kept, alarms, policies
+
+
+@pytest.mark.parametrize(
+    ("rates", "reason"),
+    [([0.3] * 12, "Every reward is the same"), ([0.2, 1.4] * 6, "is not between 0 and 1")],
+)
+def test_a_run_without_a_fit_is_not_said_to_have_too_few_evaluations(ada, make_run, rates, reason):
+    run = make_run(0)
+    ingest.store_records(run, [record(i, i / 2, {"eval/pass_rate": rate}) for i, rate in enumerate(rates)])
+
+    page = ada.get(f"/runs/{run.pk}").content.decode()
+
+    assert "ceiling not identified: no fit yet" in page
+    assert reason in page
+    assert "too few evaluations" not in page

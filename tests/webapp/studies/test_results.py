@@ -94,7 +94,7 @@ def test_before_anything_reports_nothing_is_claimed(make_study):
     assert payload["headline"] == "Nothing can be told apart yet."
     assert [row["ceiling"] for row in payload["rows"]] == [None] * 3
     assert payload["slopes"]["rows"] == []
-    assert all("too few evaluations" in said["sentence"] for said in payload["sentences"])
+    assert all("no fit yet" in said["sentence"] for said in payload["sentences"])
 
 
 def test_what_is_not_identified_is_said_and_has_no_value(make_study, report):

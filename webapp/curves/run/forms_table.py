@@ -46,7 +46,7 @@ def sentence(choice: forms.Choice) -> str:
     """Which form forecasts later points best, as far as the data tell."""
     ranked = sorted((row.forecast_rmse, row.form) for row in choice.rows if row.forecast_rmse is not None)
     if len(ranked) < 2:
-        return "Too few evaluations to say which form forecasts best."
+        return "The evaluations do not tell which form forecasts best."
     said = ", ".join(f"{LABELS[form].lower()} {rmse:.4f}" for rmse, form in ranked)
     if choice.by_forecast is None:
         return f"Which form forecasts later evaluations best cannot be told yet: errors {said}."
