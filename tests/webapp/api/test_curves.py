@@ -214,7 +214,11 @@ def test_many_curves_have_the_columns_that_are_named(reader, evaluated, problem)
 
     assert some == {name: whole[name] for name in ("run", "value", "time")}
     assert empty == {"run": evaluated.pk, "value": []}
-    assert problem(reader.get(f"curves?run={evaluated.pk}&column=vale"))[:3] == (422, "invalid_input", "column.0")
+    assert problem(reader.get(f"curves?run={evaluated.pk}&column=vale"))[:3] == (
+        422,
+        "invalid_input",
+        "column.0",
+    )
 
 
 def test_many_curves_of_an_unknown_series_are_empty(reader, evaluated):
