@@ -71,14 +71,11 @@ def observe_jobs() -> int:
     were looked at. A Ray that cannot be asked says nothing about its jobs.
     """
     rows = observation.unfinished_attempts()
-    if not rows and not observation.logs_wanted(1):  # of the last one that ended
+    if not (rows or observation.logs_wanted(1) or retrying.is_wanted()):  # of runs that have all ended
         return 0
     try:
         with connect() as jobs:
-            if rows:
-                _compare(jobs, rows)
-            else:
-                read_logs(jobs, jobs.all())
+            _compare(jobs, rows)
     except RayUnreachable as error:
         log.warning("reconciliation: %s", error)
         observation.observe(rows, None)

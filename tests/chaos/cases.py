@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from importlib.util import find_spec
 from typing import Any
 
 from tests.chaos import proofs
@@ -25,8 +24,7 @@ BACKLOG = 3  # records that wait when the sender is killed
 ARRIVAL_SECONDS = 40.0  # a sender that has been refused waits up to 30 s
 POLL_SECONDS = 0.02
 MOST_REASON = 160  # characters that are kept of its first line
-# For a retry by the system itself, where it has that: it says so with the end, or a round of reconciliation later.
-GRACE_SECONDS = 10.0 if find_spec("webapp.runs.retrying") else 0.0
+GRACE_SECONDS = 45.0  # for a retry by the system itself, which waits until the job has left the cluster
 
 
 class NotInTime(AssertionError):

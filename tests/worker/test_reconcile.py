@@ -182,6 +182,21 @@ def test_a_killed_driver_is_retried_and_a_broken_recipe_is_not(
     assert ray.jobs[f"run-{run.pk}-a2"].submission["entrypoint"].endswith(" --resume")
 
 
+def test_the_only_run_is_retried_when_its_driver_has_said_that_a_part_died(
+    run: Run, job: FakeJob, with_broker: str
+) -> None:
+    lifecycle.report_finished(run, attempt=1, state="failed", message="generator 0 died", infrastructure=True)
+    reconcile_all()
+    assert state(run) == State.FAILED  # its driver still leaves the cluster
+
+    job.status, job.message = "FAILED", "Job entrypoint command failed with exit code 75"
+    for _ in range(2):  # whether or not there is a log to read
+        reconcile_all()
+
+    assert (state(run), run.attempt_number) == (State.QUEUED, 2)
+    assert "Retry 1 of 3 in 10 s, from the newest checkpoint: generator 0 died" in run.state_reason
+
+
 def test_a_larger_budget_reaches_the_drivers_folder(run: Run, job: FakeJob, tmp_path: Path) -> None:
     run.refresh_from_db()
     extending.extend_run(run, 0.75, user=None)

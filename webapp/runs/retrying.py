@@ -51,6 +51,11 @@ def retry_failed(alive: Collection[str]) -> int:
     return len(queued)
 
 
+def is_wanted() -> bool:
+    """Whether a run waits for its retry, be it the only one. One query."""
+    return bool(_candidates())
+
+
 def _candidates() -> list[tuple[str, int, int, int, str, str]]:
     """(run, attempt, retries so far, their limit, why it ended, submission id). One query."""
     stop = Dispatch.objects.filter(run=OuterRef("run"), attempt=OuterRef("number"), kind=Dispatch.Kind.STOP)
