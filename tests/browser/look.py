@@ -12,6 +12,10 @@ from playwright.sync_api import Page
 
 FOLDER = Path(os.environ.get("HEADROOM_SCREENSHOTS", "test-artifacts/screenshots"))
 SIZES = {"1440": {"width": 1440, "height": 900}, "390": {"width": 390, "height": 844}}
+# Of a log that is followed, for `wait_for_function`.
+AT_THE_END = (
+    "(log => log.scrollHeight - log.scrollTop - log.clientHeight < 24)(document.getElementById('log'))"
+)
 FIND_VIOLATIONS = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations.map(
     (rule) => `${rule.id}: ${rule.nodes.map((node) => node.target.join(" ")).slice(0, 5).join(", ")}`)"""
 

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from tests.browser.look import look
+from tests.browser.look import AT_THE_END, look
 from tests.webapp.retention.conftest import grow_old, write_checkpoint
 from webapp.health import services as health
 from webapp.health.code import code_version
@@ -15,9 +15,6 @@ from webapp.logs.models import JobLog, LogChunk
 from webapp.policies.models import PolicyAction
 from webapp.runs.models import Attempt, Run
 
-AT_THE_END = (
-    "(log => log.scrollHeight - log.scrollTop - log.clientHeight < 24)(document.getElementById('log'))"
-)
 TRACEBACK = [
     "Traceback (most recent call last):",
     '  File "/srv/headroom/training/launch.py", line 68, in run',

@@ -7,16 +7,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW, WIDE
-from tests.browser.look import look
+from tests.browser.look import AT_THE_END, look
 from tests.webapp.pages.data import curve_records, record
 from webapp.curves.services import refit
 from webapp.runs import ingest, lifecycle
 from webapp.runs.models import Attempt, Run
 
 POINTS = "#chart .scatterlayer .trace .points path"
-AT_THE_END = (
-    "(log => log.scrollHeight - log.scrollTop - log.clientHeight < 24)(document.getElementById('log'))"
-)
 LIVE_SECONDS = 2.0
 
 

@@ -6,7 +6,7 @@ by the worker and goes on by itself (`why_held`).
 
 from webapp import nudge
 from webapp.errors import NoRoom
-from webapp.health.disk import bytes_in_words, disk_now, low_words
+from webapp.health.disk import Disk, bytes_in_words, disk_now, low_words
 from webapp.runs.models import Dispatch, Run
 from worker import names
 
@@ -14,8 +14,7 @@ from worker import names
 def submit(run: Run, attempt: int) -> None:
     """Have the attempt handed to Ray; part of the caller's transaction. Raises NoRoom, with the figures, where the
     checkpoints that it would write have none."""
-    disk = disk_now()
-    if disk is not None and disk.is_low:
+    if (disk := _low_disk()) is not None:
         raise NoRoom(low_words(disk))
     _want(run, Dispatch.Kind.SUBMIT, attempt)
 
@@ -28,10 +27,15 @@ def stop(run: Run, attempt: int) -> None:
 def why_held() -> str:
     """Why no attempt is handed to Ray now, in words that stay the same while it lasts; empty where there is room, or
     the disk does not answer."""
-    disk = disk_now()
-    if disk is None or not disk.is_low:
+    if (disk := _low_disk()) is None:
         return ""
     return f"waits for room on the disk of HEADROOM_HOME: {bytes_in_words(disk.least)} must stay free"
+
+
+def _low_disk() -> Disk | None:
+    """None where there is room, or the disk does not answer."""
+    disk = disk_now()
+    return disk if disk is not None and disk.is_low else None
 
 
 def _want(run: Run, kind: Dispatch.Kind, attempt: int) -> None:
