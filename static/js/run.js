@@ -1,6 +1,6 @@
 // The run page: draws the payload, keeps it fresh, and asks again when the question (axis, view, window) changes.
 import { CONFIG, keepTicks } from "./chart.js";
-import { amount, colours } from "./format.js";
+import { colours } from "./format.js";
 import { fetchJson, keepAsking } from "./live.js";
 import { runChart } from "./run_chart.js";
 import { followPanel } from "./run_panel.js";
@@ -188,9 +188,7 @@ function writeHtml(node, html) {
 }
 
 function showParameters() {
-  const fit = payload.fit;
-  write(document.getElementById("fit-title"), fit ? `Fit on ${amount(fit.window[0])} to ${amount(fit.window[1])} ${payload.x.label.toLowerCase().replace("flops", "FLOPs")}` : "Fit");
-  const rows = (fit?.rows ?? []).map((row) => {
+  const rows = (payload.fit?.rows ?? []).map((row) => {
     const tr = document.createElement("tr");
     const [name, value, interval] = ["td", "td", "td"].map((tag) => tr.appendChild(document.createElement(tag)));
     name.innerHTML = row.html_name; // one of four constants of the server

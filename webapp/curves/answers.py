@@ -209,6 +209,13 @@ def advice(fit: "scaling.Fit | None", curve: Curve, axis: Axis, end_x: float | N
     return f"{'Worth continuing' if lo > 0 else 'Perhaps worth continuing'}: {more} would add {share}."
 
 
+def fit_title(fit: "scaling.Fit | None", axis: Axis) -> str:
+    """ "Fit on 0.1 to 0.9 device-hours": the window, in the axis' own unit."""
+    if fit is None:
+        return "Fit"
+    return f"Fit on {words.amount(fit.window[0])} to {words.amount(fit.window[1])} {axis.unit}"
+
+
 def fit_sentence(fit: "scaling.Fit | None", message: str = "") -> str:
     """What was fitted and how well."""
     if fit is None:

@@ -45,6 +45,29 @@ def test_the_page_says_the_ceiling_in_words_without_any_script(ada, make_run):
     assert re.search(r'data-text="ceiling.interval_text">90 % between 0\.\d+ and 0\.\d+<', page)
 
 
+def test_the_page_comes_as_its_script_would_leave_it(ada, make_run):
+    """Nothing moves when the script begins: parameters, key of the view, controls of the window are there already."""
+    page = ada.get(f"/runs/{make_run(30, a=0.6).pk}").content.decode()
+    fit = figure_in(page)["fit"]
+
+    table = re.search(r'id="parameters">(.*?)</table>', page, re.S)[1]
+    assert [row["value_text"] for row in fit["rows"]] == re.findall(r'<td class="num">(.*?)</td>', table)
+    assert re.search(r'data-text="fit_title">Fit on [\d.]+ to [\d.]+ device-hours<', page)
+    shown = dict(re.findall(r'data-views="([a-z ]+)"[^>]*?( hidden)?>', page))
+    assert shown["curve gain"] == "" and shown["gain"] == shown["slope"] == " hidden"
+    assert not re.search(r'id="window-controls"[^>]* hidden', page)
+    assert re.search(r'id="chart-empty" hidden', page)
+
+
+def test_a_run_without_an_evaluation_says_so_without_its_script(ada, make_run):
+    page = ada.get(f"/runs/{make_run(0).pk}").content.decode()
+
+    assert re.search(r'id="chart-empty">', page)
+    assert re.search(r'class="chart" id="chart"[^>]* hidden>', page)
+    assert re.search(r'id="window-controls" hidden', page)
+    assert re.search(r'data-text="fit_title">Fit<', page)
+
+
 def test_too_few_evaluations_are_no_ceiling(ada, make_run):
     page = ada.get(f"/runs/{make_run(3).pk}").content.decode()
 

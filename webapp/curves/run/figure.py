@@ -132,6 +132,7 @@ def _said(
         "after": answers.after(fit, curve, question),
         "hindsight": hindsight(curve, axis, question) if fit else None,
         "advice": answers.advice(fit, curve, axis, end_x, run.state in ENDED),
+        "fit_title": answers.fit_title(fit, axis),
         "fit_sentence": answers.fit_sentence(fit, problem),
         "summary": answers.summary(name_of(run), fit, axis, level),
         "left_out": left_out(curve, question, fit, axis),

@@ -56,12 +56,14 @@ class Draft:
 
 
 def of_revision(revision: Revision, wanted: Mapping[str, object] | None = None) -> Draft:
-    """The revision as it is, with the values of some settings (path -> value). It is not checked."""
+    """The revision as it is, with the values of some settings (path -> value), checked as while a person types."""
     base = values.settled(revision.config)
     config = copy.deepcopy(base)
     for path, value in (wanted or {}).items():
         values.put(config, path, value)
-    return Draft(base, config, values.document(config))
+    draft = _checked(base, config, live=True)
+    draft.yaml_text = values.document(draft.config)
+    return draft
 
 
 def of_form(revision: Revision, data: QueryDict, *, live: bool) -> Draft:

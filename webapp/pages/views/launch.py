@@ -29,7 +29,6 @@ from webapp.pages.launching.specs import by_path
 from webapp.pages.team.automation import RunPolicyForm
 from webapp.policies.selectors import own_actions, project_policy
 from webapp.policies.services import set_run_policy
-from webapp.recipes.hints import hints_for
 from webapp.recipes.models import Revision
 from webapp.runs.launch_seeds import launch_seeds
 from webapp.runs.models import Run, State
@@ -76,7 +75,7 @@ def launch(request: HttpRequest) -> HttpResponse:
         form = _empty_form(request, choice, asked)
     context = _context(request, choice, form, asked) | {
         "problems": _problems(form, asked) if form.is_bound else [],
-        "hints": hints_for(asked.config),
+        "hints": asked.checked.hints,
     }
     status = 422 if form.is_bound else 200
     return page_or_fragment(request, "runs/launch.html", "runs/_launch_form.html", context, status)
@@ -323,12 +322,13 @@ def _essential(form: LaunchForm, asked: Draft, name: str) -> dict[str, Any]:
     """A field that stands on top, with what stands under it."""
     bound, path = form[name], ESSENTIALS.get(name)
     field = fields.field_of(asked, path) if path and name != "seed" else None
+    problems = bound.errors if form.is_bound else asked.checked.problems.get(path or "", ())
     status = Status(
         id=f"st-e-{name}",
         widget=bound.auto_id,
         name=name,
         label=str(bound.label),
-        problems=tuple(str(error) for error in bound.errors),
+        problems=tuple(str(problem) for problem in problems),
         is_changed=bool(field and field.is_changed),
         was=field.was if field else "",
         base_text=field.base_text if field else "",

@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, Stream
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
+from scaling import MIN_POINTS
 from webapp.accounts.permissions import Permission
 from webapp.alarms.models import Alarm
 from webapp.alarms.services import current_alarms
@@ -121,8 +122,11 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
     else:
         context["lazy"] = True  # the page is there first; its script asks for the panel
     if not wants_fragment(request):
+        shown = page_figure(run, asked.question, asked.alarms, may_launch=may_launch(request))
         context |= {
-            "figure": page_figure(run, asked.question, asked.alarms, may_launch=may_launch(request)),
+            "figure": shown,
+            "nothing": not shown["points"]["x"] and not shown["start"],
+            "fewest_fitted": MIN_POINTS,
             "axes": AXES,
             "predictions": [(one, status_of(one)) for one in of_run(run.project, run.pk)],
             "problems": [

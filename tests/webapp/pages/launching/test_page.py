@@ -142,6 +142,13 @@ def test_the_form_starts_with_the_hints_of_its_own_model(ada, odd_recipe):
     assert 'hx-post="/runs/new/check"' in page
 
 
+def test_the_form_starts_with_what_is_wrong_beside_its_field(ada, odd_recipe):
+    response = ada.get("/runs/new", {"recipe": "tiny-scalerl"})
+
+    assert "No model named &#x27;not-here-yet&#x27;" in error_of(response, "model")
+    assert response.status_code == 200
+
+
 def test_several_seeds_are_several_runs(ada, launch_form):
     response = ada.post("/runs/new", launch_form | {"seed": "0, 1 2"})
 
