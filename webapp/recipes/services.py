@@ -149,4 +149,14 @@ def _shipped_revision(recipe: Recipe, parsed: RecipeConfig, digest: str) -> Revi
 def shipped_recipes() -> tuple[tuple[str, RecipeConfig, str], ...]:
     """(slug, configuration, content hash) of each file in `recipes/`; read once a process."""
     loaded = ((name, load_recipe(name)) for name in recipe_names())
-    return tuple((name.replace("/", "-"), parsed, content_hash(parsed)) for name, parsed in loaded)
+    return tuple((_slug_of(name), parsed, content_hash(parsed)) for name, parsed in loaded)
+
+
+@lru_cache(maxsize=1)
+def shipped_slugs() -> frozenset[str]:
+    """The slugs of the files in `recipes/`, without reading them."""
+    return frozenset(map(_slug_of, recipe_names()))
+
+
+def _slug_of(name: str) -> str:
+    return name.replace("/", "-")

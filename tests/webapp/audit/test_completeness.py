@@ -376,6 +376,7 @@ SILENT = {
         "parse_config": "reads",
         "sync_shipped_recipes": "the installation brings its own recipes",
         "shipped_recipes": "reads",
+        "shipped_slugs": "reads",
     },
     "webapp.runs.launch": {
         "resolved_config": "reads",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from webapp.recipes.models import Revision
-from webapp.recipes.services import shipped_recipes
+from webapp.recipes.services import shipped_slugs
 
 PREVALENT = ("scalerl", "deepseek-grpo", "qwen25-dapo", "magistral", "minimax")
 SMALL = "tiny-"
@@ -22,7 +22,7 @@ Group = tuple[str, list[Revision]]
 
 def grouped(newest: Sequence[Revision]) -> list[Group]:
     """(title, the newest revision of each recipe) in the order of GROUPS; without the empty ones."""
-    shipped = {slug for slug, _, _ in shipped_recipes()}
+    shipped = shipped_slugs()
     groups: list[Group] = [(title, []) for title in GROUPS]
     for revision in sorted(newest, key=_order):
         groups[_place(revision.recipe.slug, shipped)][1].append(revision)
@@ -34,7 +34,7 @@ def _order(revision: Revision) -> tuple[int, str]:
     return PREVALENT.index(name) if name in PREVALENT else len(PREVALENT), name
 
 
-def _place(slug: str, shipped: set[str]) -> int:
+def _place(slug: str, shipped: frozenset[str]) -> int:
     name, is_small = slug.removeprefix(SMALL), slug.startswith(SMALL)
     if slug not in shipped:
         return 2
