@@ -11,14 +11,16 @@ from typing import Any, cast
 import redis
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Min, Q
+from django.db.models import Case, Count, Min, Q, QuerySet, When
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from webapp.alerts.models import Delivery
 from webapp.health.code import code_version
 from webapp.health.disk import Disk, disk_now
 from webapp.health.models import ClusterSeen, LastRound, WorkerSeen
-from webapp.runs.models import Dispatch, Run
+from webapp.runs import places
+from webapp.runs.models import Dispatch, Run, State
 from webapp.runs.states import WAITING
 
 BROKER_SECONDS = 0.5
@@ -86,7 +88,7 @@ def status_now() -> Status:
         at=now,
         version=code_version(),
         runs_waiting=_runs_waiting(),
-        dispatches=_waiting(Dispatch.objects.filter(done_at=None), "created_at"),
+        dispatches=_waiting(_undelivered(now), "due_at"),
         dispatch_error=failing.values_list("error", flat=True).first() or "",
         alerts=_waiting(Delivery.objects.filter(state=Delivery.State.WAITING, next_at__lte=now), "next_at"),
         **_wishes(),
@@ -110,6 +112,18 @@ def _answer(asked: Future[Broker]) -> Broker:
 def _runs_waiting() -> dict[str, int]:
     waiting = Run.objects.filter(origin=Run.Origin.LAUNCHED, state__in=WAITING).order_by("state")
     return dict(waiting.values_list("state").annotate(number=Count("pk")))
+
+
+def _undelivered(now: datetime) -> QuerySet[Dispatch]:
+    """Hand-overs that a worker should have made, each with `due_at`: those that failed, and those that are due. What
+    waits on purpose, for a place or for the time of its retry, is no trouble."""
+    for_a_place = Q(
+        run__project__in=list(places.full_projects()), run__state=State.QUEUED, kind=Dispatch.Kind.SUBMIT
+    )
+    rows = Dispatch.objects.filter(done_at=None).exclude(for_a_place)
+    due = Q(claimed_until=None) | Q(claimed_until__lt=now)
+    since = Case(When(~Q(error=""), then="created_at"), default=Coalesce("claimed_until", "created_at"))
+    return rows.filter(due | ~Q(error="")).annotate(due_at=since)
 
 
 def _waiting(rows: Any, since: str) -> Waiting:

@@ -14,6 +14,8 @@ from webapp.health.code import code_version
 from webapp.health.models import ClusterSeen, LastRound, WorkerSeen
 from webapp.health.payloads import status_payload
 from webapp.health.status import status_now
+from webapp.runs import lifecycle, places
+from webapp.runs.models import Dispatch
 
 pytestmark = pytest.mark.django_db
 NODES = [{"id": "n1", "address": "10.1.2.3", "alive": True, "is_head": True, "cpus": 8, "gpus": 2}]
@@ -72,6 +74,25 @@ def test_queued_runs_and_undelivered_rows_are_counted(seen, make_run):
     assert payload["unsent"]["dispatches"]["count"] == 1
     assert payload["oldest_unsent_seconds"] < 60
     assert payload["cluster"]["gpus"] == 2
+
+
+def test_what_waits_on_purpose_is_no_hand_over_that_is_late(seen, make_run):
+    first, _, retried, failing = (make_run(0, seed=seed) for seed in range(4))
+    places.set_queue(first.project, most_at_work=1, quota_hours=None, user=None)
+    lifecycle.claim_dispatches(run_id=first.pk)
+    hour = timedelta(hours=1)
+    Dispatch.objects.update(created_at=timezone.now() - hour)
+
+    waiting = status_payload(status_now(), is_admin=True)
+    assert waiting["unsent"]["dispatches"] == {"count": 0, "oldest_seconds": None}
+    assert not any("hand-over" in trouble["text"] for trouble in waiting["troubles"])
+
+    places.set_queue(first.project, most_at_work=None, quota_hours=None, user=None)
+    retried.dispatches.update(claimed_until=timezone.now() + hour)
+    failing.dispatches.update(claimed_until=timezone.now() + hour, error="Ray does not answer")
+    late = status_payload(status_now(), is_admin=True)
+    assert late["unsent"]["dispatches"]["count"] == 2
+    assert late["oldest_unsent_seconds"] >= hour.total_seconds()
 
 
 def test_a_broker_that_hangs_costs_a_second_and_is_said(seen, silent_broker):
