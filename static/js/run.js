@@ -239,8 +239,9 @@ keepAsking({
   ended: () => payload.ended,
   ask: async () => {
     if (asking) return;
-    const next = await fetchJson(figureUrl(question, payload.version)); // no version: the fit of these points is awaited
-    if (next === null || asking) return;
+    const url = figureUrl(question, payload.version); // no version: the fit of these points is awaited
+    const next = await fetchJson(url);
+    if (next === null || asking || url !== figureUrl(question, payload.version)) return; // another question was answered meanwhile
     if (!payload.waiting || !next.waiting) panel.isOld();
     show(next);
   },

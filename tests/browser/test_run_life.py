@@ -1,6 +1,7 @@
 """What people do with a run, and what its page says of its attempts, in a real browser; with pictures."""
 
-from playwright.sync_api import Page, expect
+from django.db.models import F
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.look import look
 from tests.browser.test_run_page import open_run, roles
@@ -42,6 +43,24 @@ def test_superseded_points_come_and_go_with_the_address(page: Page, make_run) ->
 
     page.get_by_role("button", name="Superseded").click()
     page.wait_for_function(f"({crosses}).length === 0")
+
+
+def test_a_late_answer_to_an_earlier_question_changes_nothing(page: Page, make_run) -> None:
+    run = resumed(make_run)
+    polls: list[Route] = []
+    page.route("**/figure?*since=*", polls.append)
+    with page.expect_request("**/figure?*since=*"):
+        open_run(page, run)
+    button = page.get_by_role("button", name="Superseded")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    Run.objects.filter(pk=run.pk).update(version=F("version") + 1)  # the held poll brings a curve without them
+
+    with page.expect_request("**/figure?*since=*"):  # the next one is sent when its answer has been seen
+        polls[0].continue_()
+
+    assert button.get_attribute("aria-pressed") == "true"
+    page.unroute("**/figure?*since=*")
 
 
 def test_the_attempts_tab_tells_the_history(page: Page, make_run) -> None:

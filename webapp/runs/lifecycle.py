@@ -13,7 +13,7 @@ from webapp.accounts.models import User
 from webapp.accounts.permissions import Permission, require
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput
-from webapp.runs import outbox, places
+from webapp.runs import outbox, places, stopping
 from webapp.runs.models import Attempt, Dispatch, Run, State
 from webapp.runs.states import DISPATCH, DRIVER, ENDED, INSTALLATION, bump, move, take_over
 from webapp.secrets.services import redact
@@ -162,7 +162,7 @@ def cancel_run(run: Run, *, user: User | None, reason: str = "") -> Run:
             done_at=timezone.now(), error="not sent: the run was cancelled"
         )
         _record_stop(run, user)
-    elif move(run, State.STOPPING, attempt=attempt, reason=f"{by}; waits for its job to stop.", **who):
+    elif move(run, State.STOPPING, attempt=attempt, reason=stopping.while_waiting(by), **who):
         outbox.stop(run, attempt)
         _record_stop(run, user)
     else:
@@ -222,6 +222,8 @@ def report_finished(
         raise InvalidInput("state", f"state must be one of {', '.join(REPORTED_ENDS)}.")
     ensure_attempts(run, {attempt: "attempt"})
     reason = redact(run.project_id, message.replace("\0", ""))[:10_000]
+    if state == State.CANCELLED:
+        reason = _who_stopped(run, attempt) or reason
     if move(run, State(state), attempt=attempt, reason=reason, part=DRIVER):
         if state == State.FAILED:
             kind = Attempt.Failure.INFRASTRUCTURE if infrastructure else Attempt.Failure.RECIPE
@@ -232,6 +234,12 @@ def report_finished(
         if ended != state:
             raise Conflict(f"Attempt {attempt} of this run has already ended: {ended}.", field="state")
     return run
+
+
+def _who_stopped(run: Run, attempt: int) -> str:
+    """A driver that stops knows only that it was asked to."""
+    asked = Run.objects.filter(pk=run.pk, attempt_number=attempt, state=State.STOPPING)
+    return stopping.once_stopped(asked.values_list("state_reason", flat=True).first() or "")
 
 
 def ensure_attempts(run: Run, wanted: dict[int, str]) -> None:

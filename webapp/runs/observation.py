@@ -15,6 +15,7 @@ from django.db.models import Exists, F, OuterRef, Q, Subquery
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
+from webapp.runs import stopping
 from webapp.runs.models import Attempt, Dispatch, Run, State
 from webapp.runs.states import ACTIVE, ENDED, RECONCILIATION, Move, move_many
 from webapp.secrets.services import redact_many
@@ -149,7 +150,7 @@ def _of_living_job(row: Unfinished, job: JobStatus) -> Verdict | None:
 def _stop_reason(row: Unfinished) -> str:
     """Who asked for it, as `cancel_run` wrote it down; nobody did where the job was stopped behind our back."""
     if row.state == State.STOPPING:
-        return row.reason.split(";")[0].rstrip(".") + "."
+        return stopping.once_stopped(row.reason)
     return "Its job was stopped on the cluster."
 
 

@@ -319,6 +319,29 @@ def test_exit_zero_after_a_stop_request_is_the_stop(launch_one, user):
     assert (run.state, run.state_reason) == (State.CANCELLED, "Cancelled by ada.")
 
 
+@pytest.mark.parametrize("why", ["", "Stopped by the policy of its project: too long; 16 %"])
+def test_a_run_that_its_driver_stopped_still_says_who_wanted_it(launch_one, user, why):
+    run = launch_one()
+    submit(run)
+    lifecycle.report_started(run, attempt=1)
+    lifecycle.cancel_run(run, user=None if why else user, reason=why)
+
+    lifecycle.report_finished(run, attempt=1, state="cancelled", message="stopped on request")
+
+    said = "Stopped by the policy of its project: too long, 16 %." if why else "Cancelled by ada."
+    assert (run.state, run.state_reason) == (State.CANCELLED, said)
+
+
+def test_a_run_that_stopped_by_itself_keeps_its_driver_s_words(launch_one):
+    run = launch_one()
+    submit(run)
+    lifecycle.report_started(run, attempt=1)
+
+    lifecycle.report_finished(run, attempt=1, state="cancelled", message="stopped on request")
+
+    assert run.state_reason == "stopped on request"
+
+
 def test_a_waiting_job_says_what_it_waits_for(launch_one):
     run = launch_one()
     submit(run)
