@@ -4,17 +4,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from webapp.health import services
-from worker.ray_jobs import RayUnreachable, connect
+from webapp.runs import places
+from webapp.runs.models import Dispatch, State
+from worker.ray_jobs import RayRefused, RayUnreachable, connect
 
 
 def look_at_cluster() -> int:
     """Ask Ray for its nodes, every 15 s; returns how many there are."""
-    if not services.is_cluster_due():
-        return 0
+    return _look() if services.is_cluster_due() else 0
+
+
+def know_cluster() -> None:
+    """Before anything is handed over: what the cluster has, where that is not known, as after all workers were away.
+    A run that it cannot hold would else be handed over, and fail there."""
+    waiting = Dispatch.objects.filter(done_at=None, kind=Dispatch.Kind.SUBMIT, run__state=State.QUEUED)
+    if places.devices() is None and waiting.exists():
+        _look()
+
+
+def _look() -> int:
     try:
         with connect() as jobs:
             nodes = [node_of(row) for row in jobs.nodes()]
-    except RayUnreachable as error:
+    except (RayUnreachable, RayRefused) as error:
         services.note_no_cluster(str(error))
         return 0
     services.note_cluster(nodes)

@@ -14,6 +14,7 @@ from stack import environment
 from webapp.runs import launch, lifecycle
 from webapp.runs.launch import JobSpec
 from webapp.runs.models import Dispatch
+from worker.cluster import know_cluster
 from worker.ray_jobs import RayJobs, RayRefused, RayUnreachable, connect
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ def send_dispatches(*, run_id: str | None = None) -> int:
 
     A row that could not be sent is tried again later, unless Ray refuses it for good.
     """
+    know_cluster()
     sent = 0
     for dispatch in lifecycle.claim_dispatches(run_id=run_id):
         try:

@@ -13,8 +13,10 @@ from stack.environment import ROOT
 from tests.worker.fake_ray import FakeRay
 from training.recipe import load_recipe
 from webapp.accounts.services import authenticate
+from webapp.health.models import ClusterSeen
 from webapp.runs import lifecycle
 from webapp.runs.models import Dispatch, Run, State
+from worker.cluster import look_at_cluster
 from worker.dispatch import send_dispatches
 
 pytestmark = pytest.mark.django_db
@@ -123,6 +125,25 @@ def test_folder_that_cannot_be_written_is_tried_again(run: Run, ray: FakeRay, tm
     (tmp_path / "runs").unlink()
     due_now()
     assert send_dispatches() == 1
+
+
+def test_a_cluster_that_was_not_seen_lately_is_asked_first(run: Run, ray: FakeRay) -> None:
+    config = run.config | {"resources": run.config["resources"] | {"generator_gpus": 1}}
+    Run.objects.filter(pk=run.pk).update(config=config)
+    node = {"node_id": "a", "node_ip": "10.0.0.1", "state": "ALIVE", "resources_total": {"CPU": 64.0}}
+    ray.nodes = [node]
+    look_at_cluster()
+    ClusterSeen.objects.update(seen_at=timezone.now() - timedelta(hours=1))  # all workers were away
+
+    assert send_dispatches() == 0
+    run.refresh_from_db()
+    assert (run.state, run.state_reason) == (State.QUEUED, "needs 1 GPU, the cluster has 0")
+
+    ray.fail = (404, "no such address")  # one that says nothing of its nodes is tried all the same
+    ClusterSeen.objects.update(seen_at=timezone.now() - timedelta(hours=1))
+    due_now()
+    send_dispatches()
+    assert run.dispatches.get().tries == 1
 
 
 def test_cancel_stops_the_job(run: Run, ray: FakeRay) -> None:
