@@ -54,7 +54,9 @@ def test_a_late_answer_to_an_earlier_question_changes_nothing(page: Page, make_r
     button = page.get_by_role("button", name="Superseded")
     button.click()
     expect(button).to_have_attribute("aria-pressed", "true")
-    Run.objects.filter(pk=run.pk).update(version=F("version") + 1)  # the held poll brings a curve without them
+    Run.objects.filter(pk=run.pk).update(
+        version=F("version") + 1
+    )  # the held poll brings a curve without them
 
     with page.expect_request("**/figure?*since=*"):  # the next one is sent when its answer has been seen
         polls[0].continue_()

@@ -8,7 +8,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from webapp.logs.models import JobLog, LogChunk
-from webapp.logs.text import error_lines
+from webapp.logs.text import clean_lines, error_lines
 from webapp.runs.models import Attempt, Run, State
 
 CHUNKS_AT_ONCE = 16
@@ -43,7 +43,7 @@ class Kept:
         row = JobLog.objects.filter(pk=attempt.pk).first()
         self._row = row if row is not None and row.lines else None
         self._closed_at = row.closed_at if row is not None else None
-        self._tail = [] if self._row is not None else attempt.log_tail.splitlines()
+        self._tail = [] if self._row is not None else clean_lines(attempt.log_tail)
 
     @property
     def is_tail(self) -> bool:
@@ -93,7 +93,7 @@ class Kept:
         """All of it in pieces, with a line where something was left out."""
         gap, told = self.gap, False
         if self._row is None:
-            yield self.attempt.log_tail
+            yield "".join(f"{line}\n" for line in self._tail)
             return
         for chunk in _chunks(self._row, backwards=False):
             if gap is not None and not told and chunk.first_line > gap.first:

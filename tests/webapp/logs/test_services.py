@@ -134,6 +134,15 @@ def test_a_tail_that_is_older_than_what_is_kept_adds_nothing(job):
     assert Kept(job.attempt).total == 2001 and Kept(job.attempt).is_closed
 
 
+def test_the_end_that_outlives_a_whole_log_is_shown_without_colours(job):
+    job.ends(tail="\x1b[36m(Generator)\x1b[0m 0 %\r100 %\n\x1b[36m(Generator)\x1b[0m error: it died\n")
+    kept = Kept(job.attempt)
+
+    assert kept.is_tail
+    assert [line.text for line in kept.newest(9)] == ["100 %", "(Generator) error: it died"]
+    assert "".join(kept.text()) == "100 %\n(Generator) error: it died\n"
+
+
 def test_a_job_that_never_got_as_far_as_a_copy_has_the_tail(job):
     job.ends(tail="/bin/sh: exec: python: not found\n")
     services.follow()
