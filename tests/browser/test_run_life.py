@@ -48,7 +48,7 @@ def test_superseded_points_come_and_go_with_the_address(page: Page, make_run) ->
 def test_a_late_answer_to_an_earlier_question_changes_nothing(page: Page, make_run) -> None:
     run = resumed(make_run)
     polls: list[Route] = []
-    page.route("**/figure?*since=*", polls.append)
+    page.route("**/figure?*since=*", lambda route: polls.append(route))
     with page.expect_request("**/figure?*since=*"):
         open_run(page, run)
     button = page.get_by_role("button", name="Superseded")
