@@ -282,6 +282,9 @@ class _Stream(httpcore.NetworkStream):
             try:
                 self.socket.settimeout(_left(self.deadline))
                 wrapped = ssl_context.wrap_socket(self.socket, server_hostname=server_hostname)
+            except ssl.SSLCertVerificationError as error:
+                self.close()
+                raise Failed(f"The certificate of {server_hostname} is not trusted.") from error
             except BaseException:
                 self.close()
                 raise

@@ -1,10 +1,11 @@
 """Reading who is where."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from django.db.models import Count, Q, QuerySet
 
 from webapp.accounts.models import Membership, Organisation, Project, Role, User
+from webapp.accounts.services import DEFAULT_ORGANISATION
 
 
 def members_of(project: Project) -> QuerySet[Membership]:
@@ -26,6 +27,14 @@ def projects_of_organisation(
         found = found.filter(pk__in=shown)
     admins = Count("memberships", filter=Q(memberships__role=Role.ADMIN))
     return found.annotate(member_count=Count("memberships"), admin_count=admins).order_by("pk")
+
+
+def organisations_that_hear_of(user: User | None) -> Sequence[Organisation | None]:
+    """Whose audit log tells of this account: those that it belongs to. Of nobody's, and of who belongs to none, that of
+    the organisation that the installation began with; None alone where it is gone."""
+    belongs = Q(owners=user) | Q(projects__members=user)
+    theirs = list(Organisation.objects.filter(belongs).distinct()) if user is not None else []
+    return theirs or [Organisation.objects.filter(slug=DEFAULT_ORGANISATION).first()]
 
 
 def people_of(organisation: Organisation) -> QuerySet[User]:

@@ -3,16 +3,15 @@
 Of a name that is no account nothing is kept but the fact: people type passwords into the wrong field.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from axes.signals import user_locked_out
 from django.contrib.auth.signals import user_logged_in, user_login_failed
-from django.db.models import Q
 from django.dispatch import receiver
 from django.http import HttpRequest
 
-from webapp.accounts.models import Organisation, User
+from webapp.accounts.models import User
+from webapp.accounts.selectors import organisations_that_hear_of
 from webapp.audit.addresses import client_address
 from webapp.audit.services import address_of_request, record
 
@@ -40,20 +39,13 @@ def _account(username: Any) -> User | None:
 
 
 def _record(verb: str, user: User | None, request: HttpRequest | None, actor: User | None = None) -> None:
-    """Once for each organisation of the person's; once without any where there is none."""
+    """Once for each organisation that hears of the person."""
     before = address_of_request.set(client_address(request) if request is not None else None)
     try:
-        for organisation in _organisations(user) or [None]:
+        for organisation in organisations_that_hear_of(user):
             record(
                 verb, actor=actor, organisation=organisation, kind="account", key=user.pk if user else "",
                 name=user.get_username() if user else "",
             )  # fmt: skip
     finally:
         address_of_request.reset(before)
-
-
-def _organisations(user: User | None) -> Iterable[Organisation | None]:
-    if user is None:
-        return []
-    belongs = Q(owners=user) | Q(projects__members=user)
-    return list(Organisation.objects.filter(belongs).distinct())

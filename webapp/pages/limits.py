@@ -36,7 +36,7 @@ LIMITS: dict[str, Limit] = {
     **dict.fromkeys(("shared", "embed", "shared-report"), READ_BY_LINK),
     "shared-picture": HEAVY,
     "invitation": HEAVY,
-    "openid-begin": HEAVY,
+    **dict.fromkeys(("openid-begin", "openid-callback"), HEAVY),
 }  # fmt: skip
 POSTS: dict[str, Limit] = {"forgot-password": Limit(20, 600)}  # looking at the form costs nothing
 

@@ -5,4 +5,4 @@ class SigninConfig(AppConfig):
     name = "webapp.signin"
 
     def ready(self) -> None:
-        from webapp.signin import signals  # noqa: F401  (connects them)
+        from webapp.signin import checks, signals  # noqa: F401  (registers and connects them)

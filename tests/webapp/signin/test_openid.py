@@ -18,7 +18,9 @@ from tests.openid_provider import CLIENT, SECRET
 from tests.webapp.signin.conftest import PASSWORD
 from webapp.accounts.models import Role, User
 from webapp.accounts.services import create_project
+from webapp.audit.models import Event
 from webapp.openid_settings import openid_settings
+from webapp.signin import checks
 from webapp.signin.models import Identity
 
 
@@ -67,6 +69,9 @@ def refused(answer, client, words, status=400):
     assert answer.status_code == status, answer.content
     assert words in answer.content.decode()
     assert who(client) is None
+    event = Event.objects.latest("pk")
+    assert (event.verb, event.actor, event.detail["how"]) == ("sign_in.failed", None, "Example")
+    assert words in event.detail["why"]
     return True
 
 
@@ -100,6 +105,20 @@ def test_the_project_of_the_settings(client, provider, settings):
     walk(client, provider)
     assert User.objects.get().memberships.get().role == Role.CONTRIBUTOR
     assert client.get("/runs").status_code == 200
+    told = dict(Event.objects.values_list("verb", "organisation__slug"))
+    assert told == dict.fromkeys(("member.added", "account.made", "sign_in.succeeded"), "default")
+
+
+def test_a_project_that_is_not_there_keeps_nobody_out(client, provider, settings, caplog):
+    configure(settings, provider, DEFAULT_PROJECT="maths")
+    walk(client, provider)
+    assert not User.objects.get().memberships.exists() and "there is no project 'maths'" in caplog.text
+
+
+def test_a_role_that_is_none_is_found_by_the_check(provider, settings):
+    assert checks.openid() == []
+    configure(settings, provider, DEFAULT_ROLE="member")
+    assert "DEFAULT_ROLE must be one of viewer" in checks.openid()[0].msg
 
 
 def test_a_taken_name_gets_a_number(client, provider):
@@ -153,6 +172,7 @@ def test_two_tabs_both_come_in(client, provider):
 def test_a_verified_address_of_an_account_does_not_open_it(client, provider):
     member("bob", password=PASSWORD, email="Carol@Example.com")
     assert refused(walk(client, provider), client, "Sign in to it as before, and link")
+    assert Event.objects.get().object_name == "bob"
     assert User.objects.count() == 1 and not Identity.objects.exists()
 
 
@@ -246,6 +266,7 @@ def test_a_closed_account_stays_closed(client, provider):
     walk(Client(), provider)
     User.objects.update(is_active=False)
     assert refused(walk(client, provider), client, "closed")
+    assert Event.objects.latest("pk").object_name == "carol"
 
 
 def test_the_second_factor_is_asked_for_as_well(client, provider):
@@ -448,9 +469,10 @@ def test_a_provider_cannot_lead_us_elsewhere(client, provider, name, url):
     assert refused(client.get("/sign-in/openid"), client, "cannot be used", 502)
 
 
-def test_a_provider_at_a_private_address_is_not_asked(client, provider, settings):
+def test_a_provider_at_a_private_address_is_not_asked(client, provider, settings, caplog):
     settings.ALLOW_PRIVATE_HOSTS = []
     assert refused(client.get("/sign-in/openid"), client, "must start with https", 502)
+    assert f"{provider.url}/.well-known" in caplog.text and Event.objects.get().object_name == ""
     configure(settings, provider, ISSUER=provider.url.replace("http:", "https:"))
     assert refused(client.get("/sign-in/openid"), client, "not on the public internet", 502)
     assert provider.asked == []

@@ -20,6 +20,7 @@ from webapp.pages.forms import SignInForm
 from webapp.pages.profile.forms import CodeForm, ForgottenForm, NewPasswordForm
 from webapp.pages.views import account
 from webapp.signin import entry, limits, passwords, two_factor
+from webapp.signin.events import record_refusal
 from webapp.signin.oidc import flow, people
 from webapp.signin.oidc.configuration import Configuration, configuration
 from webapp.signin.oidc.errors import NotAccepted, ProviderFailed
@@ -130,7 +131,7 @@ def openid_begin(request: HttpRequest) -> HttpResponse:
     try:
         return HttpResponseRedirect(flow.ask(request, it, next_url=_next(request), links=links))
     except ProviderFailed as error:
-        return _not_in(request, str(error), 502)
+        return _no_provider(request, it, error)
 
 
 def _next(request: HttpRequest) -> str:
@@ -150,9 +151,10 @@ def openid_callback(request: HttpRequest) -> HttpResponse:
             return _link(request, it, asked, claims)
         user = people.account_of(it, claims)
     except NotAccepted as error:
+        record_refusal(error.account, how=it.name, why=str(error))
         return _not_in(request, str(error), 400)
     except ProviderFailed as error:
-        return _not_in(request, str(error), 502)
+        return _no_provider(request, it, error)
     if entry.enter(request, user, next_url=asked.next):
         return HttpResponseRedirect(asked.next)
     return redirect("sign-in-code")
@@ -168,6 +170,13 @@ def _link(request: HttpRequest, it: Configuration, asked: flow.Asked, claims: di
     else:
         messages.success(request, f"{it.name} is linked: you can sign in with it from now on.")
     return redirect("profile")
+
+
+def _no_provider(request: HttpRequest, it: Configuration, error: ProviderFailed) -> HttpResponse:
+    """The person can do nothing about it; whoever runs the installation finds the call in the server's log."""
+    record_refusal(None, how=it.name, why=str(error))
+    problem = f"Signing in with {it.name} does not work at the moment. {error}"
+    return _not_in(request, f"{problem} Try again later, or tell whoever runs this installation.", 502)
 
 
 def _not_in(request: HttpRequest, problem: str, status: int) -> HttpResponse:

@@ -1,18 +1,21 @@
 """From claims to an account: found by (issuer, subject), never by a mail address; linked by its owner; or made."""
 
+import logging
 import re
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from webapp.accounts.models import Project, Role, User
-from webapp.accounts.services import set_role
+from webapp.accounts.members import put_member
+from webapp.accounts.models import Project, User
 from webapp.errors import Conflict
 from webapp.signin.events import record_account
 from webapp.signin.models import Identity
 from webapp.signin.oidc.configuration import Configuration
 from webapp.signin.oidc.errors import NotAccepted
+
+log = logging.getLogger(__name__)
 
 
 def account_of(it: Configuration, claims: dict[str, Any]) -> User:
@@ -21,14 +24,16 @@ def account_of(it: Configuration, claims: dict[str, Any]) -> User:
     _refuse_foreign_domain(it, email)
     known = _known(it, claims)
     if known is None:
-        if email and User.objects.filter(email__iexact=email).exists():
+        theirs = User.objects.filter(email__iexact=email).first() if email else None
+        if theirs is not None:
             raise NotAccepted(
                 "There is an account with your mail address already. Sign in to it as before, and link "
-                f"{it.name} on your account page."
+                f"{it.name} on your account page.",
+                theirs,
             )
         known = _make(it, claims, email)
     if not known.user.is_active:
-        raise NotAccepted("This account is closed.")
+        raise NotAccepted("This account is closed.", known.user)
     Identity.objects.filter(pk=known.pk).update(last_used_at=timezone.now(), label=label_of(claims))
     return known.user
 
@@ -68,16 +73,25 @@ def _make(it: Configuration, claims: dict[str, Any], email: str) -> Identity:
             made = Identity.objects.create(
                 user=user, issuer=it.issuer, subject=claims["sub"], label=label_of(claims)
             )
+            _join(it, user)
             record_account("account.made", user, actor=user, how=it.name)
-            project = Project.objects.filter(slug=it.default_project).first() if it.default_project else None
-            if project is not None:
-                set_role(project, user, Role(it.default_role))
         return made
     except IntegrityError as error:
         known = _known(it, claims)
         if known is None:
             raise NotAccepted("The account could not be made. Try again.") from error
         return known
+
+
+def _join(it: Configuration, user: User) -> None:
+    """What the operator gives to new people. A project that is not there keeps nobody out, but the log tells of it."""
+    if not it.default_project:
+        return
+    project = Project.objects.filter(slug=it.default_project).first()
+    if project is None:
+        log.error("HEADROOM_OIDC_DEFAULT_PROJECT: there is no project %r", it.default_project)
+        return
+    put_member(project, user, it.default_role)
 
 
 def _new_user(claims: dict[str, Any], email: str) -> User:

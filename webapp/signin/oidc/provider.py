@@ -1,5 +1,6 @@
 """The provider's own words: its addresses (discovery) and its keys, kept for ten minutes in each process."""
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from joserfc.jwk import KeySet
 from webapp import outbound
 from webapp.signin.oidc.errors import ProviderFailed
 
+log = logging.getLogger(__name__)
 KEPT_S = 600
 KEYS_AGAIN_AFTER_S = 30  # a token with an unknown key makes us look again, but not at every attempt
 
@@ -88,7 +90,9 @@ def fetch_json(method: str, url: str, **options: Any) -> Any:
     try:
         answer = outbound.request(method, url, **options)
         if answer.status != 200:
+            log.warning("OpenID: %s answered with status %s: %r", url, answer.status, answer.body[:200])
             raise ProviderFailed(f"The provider answered with status {answer.status}.")
         return answer.json()
     except (outbound.Refused, outbound.Failed) as error:
+        log.warning("OpenID: %s: %s", url, error)
         raise ProviderFailed(str(error)) from error
