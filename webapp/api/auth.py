@@ -12,7 +12,8 @@ from webapp.accounts.services import PERMISSION_OF_SCOPE, find_token, note_use, 
 from webapp.errors import Forbidden, InvalidInput, NotFound, Unauthorized
 from webapp.limits import Limit, spend
 from webapp.runs.models import Run
-from webapp.runs.selectors import run_by_id
+from webapp.runs.selectors import has_said_its_end, run_by_id
+from webapp.runs.states import ENDED
 
 MOST_HEAVY = Limit(600, 60)  # of one token at one endpoint; what trainers report is never limited
 HEAVY = {
@@ -110,6 +111,20 @@ def run_of(request: HttpRequest, run_id: str) -> Run:
     if token.run_id is not None and token.run_id != run_id:
         raise NotFound(f"There is no run {run_id}.")
     return run_by_id(token.project, run_id)
+
+
+def check_goes_on(request: HttpRequest, run: Run) -> None:
+    """A trainer sends what its journal holds, then its end: after its own word of the end its token writes nothing.
+
+    One whose end somebody else found (its job is gone, it was lost) has an hour for its journal. Raises Unauthorized.
+    """
+    token = cast(ApiRequest, request).auth
+    if token.attempt is None or getattr(token, "attempt_state", None) not in ENDED:
+        return
+    if has_said_its_end(run, token.attempt):
+        raise Unauthorized(
+            f"This token could only report attempt {token.attempt} of run {run.pk}, which has ended."
+        )
 
 
 def check_attempt(request: HttpRequest, attempts: Iterable[int]) -> None:

@@ -18,6 +18,7 @@ from webapp.api.auth import (
     WRITE_RUN,
     ApiRequest,
     check_attempt,
+    check_goes_on,
     check_scope,
     project_of,
     run_of,
@@ -199,6 +200,7 @@ def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any
 )
 def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     run: Run = run_of(request, run_id)
+    check_goes_on(request, run)
     records: list[Record] = parse_batch(request.body)
     check_attempt(request, (record.attempt for record in records))
     reporter = cast(ApiRequest, request).auth.attempt

@@ -17,6 +17,7 @@ from webapp.alarms.configured import rules_by_name
 from webapp.errors import NotFound
 from webapp.runs.many import CHOSEN, POINTS
 from webapp.runs.models import Attempt, Point, Record, Run, Series, Transition
+from webapp.runs.states import DRIVER, ENDED
 
 PASS_RATE = "eval/pass_rate"
 # A run on a mixture of tasks reports eval/<part>/pass_rate, too. NUL cannot be asked of PostgreSQL.
@@ -161,6 +162,12 @@ def effective_points_of(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict
         for run_id, *row in cursor.fetchall():
             found.setdefault(run_id, []).append(CurvePoint(*row))
     return found
+
+
+def has_said_its_end(run: Run, attempt: int) -> bool:
+    """Whether the trainer of this attempt reported how it ended, and not somebody who found it ended."""
+    found = transitions_of(run).filter(attempt=attempt, part=DRIVER, to_state__in=ENDED)
+    return found.exists()
 
 
 def transitions_of(run: Run) -> QuerySet[Transition]:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from tests.webapp.api.conftest import ApiClient
 from webapp.accounts.models import ApiToken
 from webapp.accounts.services import create_token
-from webapp.runs import launch, lifecycle
+from webapp.runs import launch, lifecycle, states
 from webapp.runs.models import Record, State
 
 MIGRATION = "webapp.accounts.migrations.0006_run_tokens_of_an_attempt"
@@ -18,13 +18,13 @@ MIGRATION = "webapp.accounts.migrations.0006_run_tokens_of_an_attempt"
 
 @pytest.fixture
 def run(user, project, model_folder):
-    """Its first attempt failed, its second trains."""
+    """Of its first attempt the job was found dead, its second trains."""
     run = launch.launch_run(
         user=user, project=project, recipe="tiny-scalerl", task="arithmetic", model="tiny-arithmetic", seed=0,
         budget_hours=0.5,
     )  # fmt: skip
     lifecycle.report_started(run, attempt=1, resumed_from_step=None, device="cpu")
-    lifecycle.report_finished(run, attempt=1, state="failed", message="out of memory")
+    states.move(run, State.FAILED, attempt=1, reason="out of memory", part=states.RECONCILIATION)
     launch.resume_run(run, user=user)
     return lifecycle.report_started(run, attempt=2, resumed_from_step=3, device="cpu")
 
@@ -81,6 +81,21 @@ def test_within_the_hour_it_delivers_what_its_journal_held_and_nothing_of_the_ne
     run.refresh_from_db()
     assert (run.state, Record.objects.count()) == (State.RUNNING, 0)
     assert old.post(f"runs/{run.pk}/records", batch(1)).status_code == 200
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled"])
+def test_after_its_own_word_of_the_end_it_writes_nothing_and_may_repeat_that_word(run, job, state):
+    end = {"attempt": 2, "state": state}
+    assert job(2).post(f"runs/{run.pk}/records", batch(2)).status_code == 200
+    assert job(2).post(f"runs/{run.pk}/finish", end).status_code == 200
+
+    late = job(2).post(f"runs/{run.pk}/records", {"records": [batch(2)["records"][0] | {"seq": 1}]})
+
+    assert (late.status_code, Record.objects.count()) == (401, 1)
+    assert late.json()["error"]["message"] == (
+        f"This token could only report attempt 2 of run {run.pk}, which has ended."
+    )
+    assert job(2).post(f"runs/{run.pk}/finish", end).status_code == 200  # the answer did not arrive
 
 
 def test_a_later_job_delivers_what_an_earlier_one_left_in_the_journal(run, job):
