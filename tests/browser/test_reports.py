@@ -4,9 +4,11 @@ import re
 
 from playwright.sync_api import expect
 
+from tests.browser.conftest import NARROW
 from tests.browser.look import look
 from webapp.decisions.services import decide
 from webapp.reports.models import Draft, Report
+from webapp.reports.services import create_report, publish
 
 
 def test_a_report_is_written_published_shared_and_exported(page, new_page, make_run):
@@ -53,6 +55,20 @@ def test_a_report_is_written_published_shared_and_exported(page, new_page, make_
     stranger.wait_for_selector(".report-chart .main-svg")
     look(stranger, "report-shared")
     look(file_page(page, new_page), "report-file")
+
+
+def test_what_is_wide_scrolls_in_its_place(new_page, user, project):
+    """On a telephone neither the page nor the file grows with a long line of code or a word in a table."""
+    text = f"```\n{'code ' * 60}\n```\n\n| a | b |\n|---|---|\n| {'w' * 90} | {'w' * 90} |\n"
+    report = create_report(user=user, project=project, title="Wide", text=text)
+    publish(report, user=user, base=1)
+    page = new_page(signed_in=user, viewport=NARROW)
+
+    page.goto(f"/reports/{report.pk}")
+    expect(page.get_by_role("heading", name="Wide", level=1)).to_be_visible()
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    alone = file_page(page, lambda: new_page(viewport=NARROW))
+    assert not alone.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 def others_of(run):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
 from fpdf import FPDF
@@ -31,9 +32,9 @@ def pdf_of(version: Version, byline: Sequence[str], moment: datetime, base: str)
     for words in byline:
         paper.small(words)
     paper.ln(4)
-    for part in version.parts:
+    for part, after in zip_longest(version.parts, version.parts[1:]):
         if part.prose is not None:
-            _Prose(paper).write(part.prose.tokens)
+            _Prose(paper).write(part.prose.tokens, _room(paper, after))
         else:
             _block(paper, part)
     return bytes(paper.output())
@@ -93,23 +94,24 @@ class _Prose:
         self.quotes = 0
         self.size, self.style, self.link, self.code = SIZE, set[str](), "", False
 
-    def write(self, tokens_: Sequence[Token]) -> None:
-        """All tokens between two blocks."""
-        at = 0
+    def write(self, tokens_: Sequence[Token], below: float) -> None:
+        """All tokens between two blocks; a heading at their end needs `below` millimetres for what it stands above."""
+        at, inlines = 0, [at for at, token in enumerate(tokens_) if token.type == "inline"]
         while at < len(tokens_):
             if tokens_[at].type == "table_open":
                 at = self._table(tokens_, at)
-            else:
-                self._token(tokens_[at])
-                at += 1
+                continue
+            is_last = tokens_[-1].type == "heading_close" and at + 1 == inlines[-1]
+            self._token(tokens_[at], below if is_last else 0.0)
+            at += 1
         self.paper.set_left_margin(MARGIN)
 
-    def _token(self, token: Token) -> None:
+    def _token(self, token: Token, below: float) -> None:
         paper, kind = self.paper, token.type
         if kind == "heading_open":
             paper.ln(3)
             self.size, self.style = HEADINGS[token.tag], {"B"}
-            if paper.get_y() > paper.page_break_trigger - 5 * LINE:
+            if paper.get_y() + max(5 * LINE, self.size * 0.5 + 2 + below) > paper.page_break_trigger:
                 paper.add_page()
         elif kind == "heading_close":
             paper.ln(self.size * 0.5 + 2)
@@ -158,9 +160,11 @@ class _Prose:
             self.lists[-1] = number + 1
 
     def _font(self) -> None:
-        style = "".join(one for one in "BI" if one in self.style)
+        style = "".join(one for one in "BIS" if one in self.style)
         self.paper.set_font(
-            MONO if self.code else BODY, "" if self.code else style, self.size - (1 if self.code else 0)
+            MONO if self.code else BODY,
+            style.strip("BI") if self.code else style,
+            self.size - (1 if self.code else 0),
         )
         self.paper.ink("accent" if self.link else "ink-2" if self.quotes else "ink")
 
@@ -218,6 +222,8 @@ MARKS = {
     "strong_close": ("B", False),
     "em_open": ("I", True),
     "em_close": ("I", False),
+    "s_open": ("S", True),
+    "s_close": ("S", False),
 }
 
 
@@ -299,11 +305,25 @@ def _tables(paper: _Paper, block: dict[str, Any]) -> None:
             paper.small(f"and {table['more']} more")
 
 
+def _height(scene: Scene, scale: float) -> float:
+    """Of a chart and the lines around it that stay with it."""
+    return scene.height * scale + 3 * LINE
+
+
+def _room(paper: _Paper, part: Shown | None) -> float:
+    """What a heading must have below it for this part: all of a chart, since a chart is not cut; else some lines."""
+    block = part.block if part is not None else None
+    if not block or block["kind"] != "chart":
+        return 0.0
+    scene = scene_of(drawing_of(block["drawing"]))
+    return _height(scene, (paper.w - 2 * MARGIN) / scene.width) + 1
+
+
 def _chart(paper: _Paper, block: dict[str, Any]) -> None:
     drawing = drawing_of(block["drawing"])
     scene = scene_of(drawing)
     scale = (paper.w - 2 * MARGIN) / scene.width
-    if paper.get_y() + scene.height * scale + 3 * LINE > paper.page_break_trigger:
+    if paper.get_y() + _height(scene, scale) > paper.page_break_trigger:
         paper.add_page()
     paper.set_font(BODY, "B", 9)
     paper.ink("ink-2")

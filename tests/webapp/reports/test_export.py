@@ -140,9 +140,16 @@ class Pdf:
     @property
     def text(self):
         """Every word in any of the fonts: each string is read by the map that has all of its glyphs."""
+        return self._words(b"\n".join(self.contents))
+
+    def words_in(self, content):
+        """The words of one page, without spaces."""
+        return self._words(content).replace(" ", "").replace("\n", "")
+
+    def _words(self, content):
         tables = [self._table(one) for one in self.maps]
         said = []
-        for raw in re.findall(rb"\((.*?)(?<!\\)\) Tj", b"\n".join(self.contents), re.DOTALL):
+        for raw in re.findall(rb"\((.*?)(?<!\\)\) Tj", content, re.DOTALL):
             glyphs = self._glyphs(raw)
             said.append([("".join(t.get(g, "�") for g in glyphs)) for t in tables])
         return "\n".join("\t".join(one) for one in said)
@@ -196,6 +203,19 @@ def test_a_long_report_breaks_over_pages(project, db):
     long = draft_version(project, "Long", "\n\n".join(f"Paragraph {n}. " + "word " * 80 for n in range(80)))
 
     assert Pdf(pdf_of(long, [], timezone.now(), BASE)).pages > 8
+
+
+@pytest.mark.parametrize("lines", range(30, 52, 2))
+def test_a_heading_stands_on_the_page_of_the_chart_below_it(make_run, project, lines):
+    run = make_run(16, name="ScaleRL")
+    text = "\n\n".join(
+        ["word"] * lines + ["~~struck~~", "## Above the chart", block(chart="run", run=run.pk)]
+    )
+
+    pdf = Pdf(pdf_of(draft_version(project, "Long", text), [], timezone.now(), BASE))
+
+    pages = [pdf.words_in(one) for one in pdf.contents]
+    assert ["Abovethechart" in one for one in pages] == ["Device-hours" in one for one in pages]
 
 
 PIECES = (
