@@ -5,7 +5,8 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from webapp.accounts.models import Project
+from tests.members import member
+from webapp.accounts.models import Project, Role
 from webapp.alarms.models import Alarm
 from webapp.curves.models import Fit
 from webapp.curves.services import refit
@@ -86,7 +87,9 @@ def test_a_project_with_runs_is_left_alone_unless_told(made):
     with pytest.raises(CommandError, match="the project big has 40 runs; --remove"):
         make()
 
+    vic = member("vic", project=Project.objects.get(slug="big"), role=Role.VIEWER)
     make(add=True, runs=10, points=20_000, seed=1)
+    assert vic.memberships.get().role == Role.VIEWER
     assert Run.objects.filter(project__slug="big").count() == RUNS + 10
 
 

@@ -113,8 +113,12 @@ class Command(BaseCommand):
 
 
 def _project(slug: str) -> Project:
-    """The project, made where there is none, with every account in it."""
-    project = Project.objects.filter(slug=slug).first() or create_project(slug=slug, name=slug.capitalize())
+    """The project; where there is none it is made, with every account as an admin. Members of one that is there stay
+    what they are."""
+    found = Project.objects.filter(slug=slug).first()
+    if found is not None:
+        return found
+    project = create_project(slug=slug, name=slug.capitalize())
     for user in User.objects.all():
         set_role(project, user, Role.ADMIN)
     return project
