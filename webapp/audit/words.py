@@ -110,6 +110,10 @@ def detail_words(detail: dict) -> str:
 
 
 def _value(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, dict):
         return detail_words(value)
     if isinstance(value, list):

@@ -8,7 +8,7 @@ from webapp.curves import words
 from webapp.curves.axes import AXES
 from webapp.pages.prediction import calibration as shares
 from webapp.predictions import claims
-from webapp.predictions.claims import outcome_words
+from webapp.predictions.claims import outcome_words, times_as_far
 from webapp.predictions.comments import MENTION
 from webapp.predictions.models import Comment, Outcome, Prediction
 from webapp.predictions.status import Status
@@ -69,9 +69,8 @@ def came(outcome: Outcome) -> str:
 @register.filter
 def horizon(prediction: Prediction) -> str:
     """ "8.00 to 16.0 h, 2 times"."""
-    times = prediction.target / prediction.known_until
     ends = f"{words.amount(prediction.known_until)} to {words.amount(prediction.target)}"
-    return f"{ends} {AXES[prediction.x].short}, {times:.2g} times"
+    return f"{ends} {AXES[prediction.x].short}, {times_as_far(prediction)}"
 
 
 @register.filter

@@ -29,6 +29,8 @@ def test_how_far_is_measured_from_what_was_known(user, half_run):
     claim = make_prediction(user, half_run, question={"cutoff": 4.0})
 
     assert claims.made_from(claim) == "from 8.00 device-hours, 2 times as far"
+    far = make_prediction(user, half_run, target=2000.0)
+    assert claims.made_from(far) == "from 8.00 device-hours, 250 times as far"
 
 
 def test_the_question_of_the_run_page_goes_through_the_form():
