@@ -274,8 +274,11 @@ def test_a_view_that_is_gone_says_so_and_shows_all(ada, many, user, project):
 
     page = ada.get("/runs?view=12345")
 
-    assert "This view does not exist any more" in page.content.decode()
+    assert (
+        "This view does not exist any more, or is not shared with you. You see all" in page.content.decode()
+    )
     assert len(names(page)) == 1
+    assert "You see all" not in ada.get("/runs?view=12345&filter=seed:7").content.decode()
 
 
 def test_changes_of_a_view(ada, many):
@@ -347,6 +350,15 @@ def test_comparing_goes_to_the_comparison(ada, many):
     )
 
     assert response.url == f"/compare?run={first.pk}&run={second.pk}"
+
+
+def test_comparing_more_than_can_be_compared_says_so(ada, many):
+    many(101)
+
+    response = ada.get("/runs/bulk", {"action": "compare", "all": "1"}, follow=True)
+
+    assert response.redirect_chain[0][0].count("run=") == 100
+    assert "More runs were chosen than can be compared: these are the first 100" in response.content.decode()
 
 
 @pytest.mark.parametrize(

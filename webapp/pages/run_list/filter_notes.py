@@ -10,12 +10,12 @@ from webapp.runs.filtering.errors import nearest
 from webapp.runs.filtering.fields import BY_NAME
 from webapp.runs.filtering.tree import And, Node, Not, Or, Word, comparisons
 
-MISSING_VIEW = "This view does not exist any more, or is not shared with you. You see all runs."
+MISSING_VIEW = "This view does not exist any more, or is not shared with you."
 
 
 def notes(compiled: Compiled, state: ListState, project: Project) -> list[str]:
     """Sentences in the order of the filter; a query only where it names a recipe or a person."""
-    found = [MISSING_VIEW] if state.view_missing else []
+    found = [_missing_view(state)] if state.view_missing else []
     recipes = _named(compiled, "recipe")
     if recipes:
         known = {
@@ -29,6 +29,10 @@ def notes(compiled: Compiled, state: ListState, project: Project) -> list[str]:
         known = {name.lower() for name in project.members.values_list("username", flat=True)}
         found += [_unknown("member", name, known, state) for name in people if name.lower() not in known]
     return found + [_field_as_word(word) for word in _words(compiled.node) if word.lower() in BY_NAME]
+
+
+def _missing_view(state: ListState) -> str:
+    return MISSING_VIEW if state.filter else f"{MISSING_VIEW} You see all runs."
 
 
 def _named(compiled: Compiled, field: str) -> list[str]:

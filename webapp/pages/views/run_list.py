@@ -26,6 +26,9 @@ from webapp.savedviews.models import SavedView
 from webapp.savedviews.selectors import views_of
 
 MOST_COMPARED = 100
+TOO_MANY_COMPARED = (
+    f"More runs were chosen than can be compared: these are the first {MOST_COMPARED} of them."
+)
 SHOWN = 12  # runs that a confirmation names
 
 
@@ -47,7 +50,9 @@ def act(request: HttpRequest) -> HttpResponse:
     try:
         ids = _chosen(request, asked, action)
         if action == "compare":
-            return redirect(f"{reverse('compare')}?{urlencode([('run', pk) for pk in ids])}")
+            if len(ids) > MOST_COMPARED:
+                messages.info(request, TOO_MANY_COMPARED, extra_tags="warn")
+            return redirect(f"{reverse('compare')}?{urlencode([('run', pk) for pk in ids[:MOST_COMPARED]])}")
         if request.method == "POST":
             return _done(request, action, ids)
     except ServiceError as error:
@@ -72,7 +77,7 @@ def _chosen(request: HttpRequest, asked: QueryDict, action: str) -> list[str]:
             )
     if not found:
         raise InvalidInput("runs", "Tick at least one run first.")
-    return found[:MOST_COMPARED] if action == "compare" else found
+    return found
 
 
 def _ask(
