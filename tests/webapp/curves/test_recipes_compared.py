@@ -113,6 +113,14 @@ def test_of_more_than_three_only_the_leader_is_told_apart(make_run):
     assert "r1, seed 1, r2, seed 2 and r3, seed 3 lie below" in said[1]
 
 
+def test_one_alone_below_is_named_once(make_run):
+    runs = chosen(*(make_run(a=a, seed=i, name=f"r{i}") for i, a in enumerate((0.7, 0.7, 0.7, 0.5))))
+
+    said = comparison(runs, [])["sentences"]
+
+    assert said[2].startswith("r3, seed 3 lies below, by 0.")
+
+
 def test_slopes_are_those_of_the_paper(make_run):
     run = make_run()
     fit = fits_of([run])[0]

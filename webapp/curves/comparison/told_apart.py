@@ -85,16 +85,18 @@ def _of_rivals(rivals: list[Entry]) -> list[str]:
     if tied:
         said.append(f"It cannot be told apart from {_names(tied)}.")
     if below:
-        said.append(
-            f"{_names(below)} {'lies' if len(below) == 1 else 'lie'} below. " + _next(leader, below[0])
-        )
+        said.append(_below(leader, below))
     return said + rest
 
 
-def _next(leader: Entry, other: Entry) -> str:
-    delta, (lo, hi) = compare.difference(_ceiling(leader), _ceiling(other))
+def _below(leader: Entry, others: list[Entry]) -> str:
+    """How far the nearest of the others lies below."""
+    delta, (lo, hi) = compare.difference(_ceiling(leader), _ceiling(others[0]))
     ends = " to ".join("open" if end is None else words.signed(end) for end in (lo, hi))
-    return f"The nearest of them, {other.label}, by {delta:.3f} ({words.percent(DEFAULT_LEVEL)} {ends})."
+    apart = f"by {delta:.3f} ({words.percent(DEFAULT_LEVEL)} {ends})"
+    if len(others) == 1:
+        return f"{others[0].label} lies below, {apart}."
+    return f"{_names(others)} lie below. The nearest of them, {others[0].label}, {apart}."
 
 
 def _names(entries: Sequence[Entry], most: int = 4) -> str:
