@@ -11,6 +11,7 @@ from webapp.errors import InvalidInput
 from webapp.recipes.models import Revision
 from webapp.recipes.selectors import find_revision
 from webapp.recipes.services import parse_config
+from webapp.runs.bounds import check_budget
 from webapp.runs.launch_set import MAX_RUNS
 from webapp.studies.axes import Change, change_of
 
@@ -99,6 +100,7 @@ def plan(project: Project, asked: Asked) -> Plan:
     base = find_base(project, asked.recipe, asked.revision)
     recipe = parse_config(base.config)
     check_seeds(asked.seeds)
+    check_budget(asked.budget_hours)
     if len(asked.model) > MAX_MODEL:
         raise InvalidInput("model", f"model must have at most {MAX_MODEL} characters.")
     if not asked.changes:

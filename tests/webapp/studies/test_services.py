@@ -92,6 +92,7 @@ def test_the_same_key_is_the_same_study(make_study, user, project):
         ({"seeds": tuple(range(200))}, "seeds", "at most 500 runs"),
         ({"budget_hours": 0.0}, "budget_hours", "above 0"),
         ({"budget_hours": float("nan")}, "budget_hours", "above 0"),
+        ({"budget_hours": 1e99}, "budget_hours", "at most 1,000,000"),
         ({"task": "chess"}, "task", "no task named"),
         ({"model": "nowhere"}, "model", "no model named"),
         ({"recipe": "nothing"}, "recipe", "no recipe nothing"),

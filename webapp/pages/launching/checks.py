@@ -14,11 +14,12 @@ from pydantic import ValidationError
 from training.hints import Hint, hints
 from training.recipe import RecipeError, check_runnable
 from training.schema import Recipe
-from webapp.errors import sentence
+from webapp.errors import InvalidInput, sentence
 from webapp.pages.launching.specs import by_path, sections
 from webapp.pages.launching.values import Config, strange
 from webapp.recipes.hints import parameters_of
 from webapp.recipes.places import outside_data, words_on
+from webapp.runs.bounds import check_budget
 
 LIVE_PATIENCE_SECONDS = 0.5  # for data of the hub, while a person types; the download goes on
 CACHED_SECONDS = 15
@@ -73,6 +74,12 @@ def check(config: Config, *, live: bool) -> Checked:
     except ValidationError as error:
         for found in error.errors():
             checked.add(path_of(found["loc"]), _words(dict(found)))
+        return checked
+    try:
+        check_budget(checked.recipe.budget.device_hours)
+    except InvalidInput as error:  # nothing more is known of a run that is never accepted
+        checked.add("budget.device_hours", error.message.removeprefix("budget_hours "))
+        checked.recipe = None
         return checked
     found_problem = _remembered(checked.recipe) if live else runnable_problem(checked.recipe)
     if found_problem is not None:

@@ -61,6 +61,13 @@ def test_a_wrong_setting_is_said_beside_it_and_nothing_is_stored(ada, whole_form
     assert project.recipes.get(slug="tiny-scalerl").revisions.count() == 1
 
 
+def test_a_budget_beyond_reason_is_said_beside_it(ada, whole_form):
+    answer = check(ada, whole_form | {"budget_hours": "1e99"})
+
+    assert "Must be above 0 and at most 1,000,000 device-hours." in answer
+    assert "What it costs" not in answer
+
+
 def test_what_does_not_fit_together_stands_on_top(ada, whole_form):
     answer = check(ada, whole_form | {"s.resources.shared": "true"})
 
