@@ -43,7 +43,7 @@ def extend_run(run: Run, budget_hours: float, *, user: User | None) -> Run:
     run.refresh_from_db()
     if not changed:
         raise Conflict(
-            f"Somebody else changed the budget meanwhile: it is {run.budget_hours:g} device-hours now."
+            f"Somebody else changed the budget meanwhile: it is {run.budget_hours:,.7g} device-hours now."
         )
     if run.state in ACTIVE:
         _tell_driver(run)

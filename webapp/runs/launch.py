@@ -224,7 +224,7 @@ def resume_run(run: Run, *, user: User | None) -> Run:
     used = used_hours(run)
     if run.budget_hours is not None and used >= SPENT_SHARE * run.budget_hours:
         raise Conflict(
-            f"The budget of {run.budget_hours:g} device-hours is spent; extend it, or launch a new run."
+            f"The budget of {run.budget_hours:,.7g} device-hours is spent; extend it, or launch a new run."
         )
     places.check_quota(run.project, max(0.0, (run.budget_hours or 0.0) - used))
     before = run.attempt_number
