@@ -8,6 +8,8 @@ const SIGN_OF_LIFE = "/alive";
 const EVERY = 20_000;
 const RETRY_FIRST = 1_000;
 const RETRY_MOST = 10_000;
+const PATIENCE = 10_000; // for a sign of life, which takes the server no time
+const LONGEST = 30_000; // for anything else, as htmx waits (base.html)
 
 const banner = document.getElementById("banner");
 const troubles = new Map();
@@ -30,6 +32,13 @@ export function fine(source) {
 /** "You see the state of 12:01:44": until then the server answered. */
 export function notAnswering() {
   return `The server does not answer. You see the state of ${lastAnswer.toLocaleTimeString()}; trying again.`;
+}
+
+/** A signal that ends a request without an answer: a server that hangs, or a line that died silently, never refuses. */
+export function inTime(milliseconds = LONGEST) {
+  const waiting = new AbortController();
+  setTimeout(() => waiting.abort(), milliseconds);
+  return waiting.signal;
 }
 
 /** Nothing on this page will work until somebody signs in again; what was typed stays. */
@@ -63,7 +72,8 @@ async function look() {
   clearTimeout(timer);
   if (document.hidden || !banner) return;
   try {
-    const response = await fetch(SIGN_OF_LIFE, { headers: { Accept: "application/json" }, cache: "no-store" });
+    const headers = { Accept: "application/json" };
+    const response = await fetch(SIGN_OF_LIFE, { headers, cache: "no-store", signal: inTime(PATIENCE) });
     if (response.status === 401 || response.redirected) { tellSignedOut(); return; }
     if (response.status >= 500) throw new Error(`status ${response.status}`);
     answered();

@@ -1,5 +1,5 @@
 // Polling that notices when nobody looks, when the server is away, and when there is nothing more to come.
-import { fine, notAnswering, tellSignedOut, trouble } from "./connection.js";
+import { fine, inTime, notAnswering, tellSignedOut, trouble } from "./connection.js";
 
 const FAST = 1_000;
 const HIDDEN = 10_000;
@@ -45,7 +45,8 @@ export function keepAsking({ ask, ended }) {
 
 /** JSON of a URL of ours, or null for "nothing new" (204). An error with `final` will not get better by waiting. */
 export async function fetchJson(url, options = {}) {
-  const response = await fetch(url, { headers: { Accept: "application/json" }, credentials: "same-origin", ...options });
+  const headers = { Accept: "application/json" };
+  const response = await fetch(url, { headers, credentials: "same-origin", signal: inTime(), ...options });
   if (response.status === 204) return null;
   if (response.redirected || response.status === 401) {
     throw Object.assign(new Error("You have been signed out. Reload the page to sign in again."), { final: true, signedOut: true });

@@ -1,5 +1,6 @@
 // Runs list: what is ticked stays ticked while the table refreshes, sorts and pages; actions on it; what changed.
 import "./filterbox.js";
+import { inTime } from "./connection.js";
 import { keepAsking } from "./live.js";
 
 const form = document.getElementById("bulk-form");
@@ -109,7 +110,7 @@ async function ask() {
   if (!here?.dataset.cursor) return;
   const known = here.dataset.cursor;
   const headers = { "HX-Request": "true", "X-Cursor": known };
-  const response = await fetch(here.dataset.url, { headers, credentials: "same-origin", cache: "no-store" });
+  const response = await fetch(here.dataset.url, { headers, credentials: "same-origin", cache: "no-store", signal: inTime() });
   if (response.redirected || response.status === 401) throw Object.assign(new Error("signed out"), { signedOut: true });
   if (!response.ok) throw new Error(`status ${response.status}`);
   if (response.status === 204 || table() !== here || here.dataset.cursor !== known) return;
@@ -124,7 +125,8 @@ async function ask() {
 
 // Only the table: a dialog that is open stays, and what a saved view was when this page was made stays known.
 async function reload(here) {
-  const response = await fetch(here.dataset.url, { headers: { "HX-Request": "true" }, cache: "no-store" });
+  const headers = { "HX-Request": "true" };
+  const response = await fetch(here.dataset.url, { headers, cache: "no-store", signal: inTime() });
   if (!response.ok || response.redirected || table() !== here) return;
   const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
   const fresh = parsed.getElementById("table");

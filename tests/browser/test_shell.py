@@ -97,6 +97,24 @@ def test_a_server_that_goes_away_is_said_on_any_page_and_what_was_asked_comes(pa
     expect(page.locator("#banner")).to_be_hidden()
 
 
+def test_a_server_that_takes_requests_and_answers_none_is_said_too(page, make_run):
+    page.watch.expect("net::ERR", "aborted")
+    make_run(0, name="alpha")
+    page.clock.install()
+    page.goto("/tokens")
+    page.route("**/alive", lambda route: None)  # neither answered nor refused, as by a server that hangs
+
+    with page.expect_request("**/alive"):
+        page.clock.fast_forward(20_000)
+    expect(page.locator("#banner")).to_be_hidden()
+    page.clock.fast_forward(10_000)
+    expect(page.locator("#banner")).to_contain_text("does not answer")
+
+    page.unroute("**/alive")
+    page.clock.fast_forward(10_000)
+    expect(page.locator("#banner")).to_be_hidden()
+
+
 def test_a_session_that_ended_elsewhere_is_said(page, new_page, make_run, user):
     page.watch.expect("401")
     make_run(0, name="alpha")
