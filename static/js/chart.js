@@ -4,6 +4,9 @@ import { amount, faded, logTicks } from "./format.js";
 
 export const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false };
 export const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "x"];
+
+/** The shape of a series by its place: as `shape_path` in webapp/pages/marks.py, no two of 36 share colour and shape. */
+export const symbolOf = (place) => SYMBOLS[(place + Math.floor(place / 6)) % 6];
 const MARGIN = { l: 46, r: 14, t: 10, b: 40 };
 
 /** Layout that every chart has: quiet grid, our type, no legend (it is in the page). */
@@ -48,9 +51,11 @@ export function keepTicks(node) {
 }
 
 /** Two traces: the lower edge, and the upper filled down to it. */
-export function band(x, lo, hi, fill, axes = {}) {
+/** The area between two edges. Where a chart has several, `of` says whose it is: files of the chart name it. */
+export function band(x, lo, hi, fill, axes = {}, of = "") {
   const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", ...axes };
-  return [{ ...edge, y: lo }, { ...edge, y: hi, fill: "tonexty", fillcolor: fill }];
+  const named = (which) => (of ? { name: `${of}, band, ${which} edge` } : {});
+  return [{ ...edge, ...named("lower"), y: lo }, { ...edge, ...named("upper"), y: hi, fill: "tonexty", fillcolor: fill }];
 }
 
 export function line(x, y, colour, dash = "solid", axes = {}) {

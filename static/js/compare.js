@@ -1,7 +1,7 @@
 // Comparison: curves overlaid, told apart by colour and by shape. What is chosen is a form whose state is the URL; what
 // is hidden, the scale and the budget are kept there, too. Every number comes from the server's payload.
 import { budgetSlider } from "./budget.js";
-import { CONFIG, SYMBOLS, band, baseLayout, keepTicks, line } from "./chart.js";
+import { CONFIG, band, baseLayout, keepTicks, line, symbolOf } from "./chart.js";
 import { chooser } from "./chooser.js";
 import { amount, colours, faded } from "./format.js";
 
@@ -27,8 +27,20 @@ function keepInUrl(changes) {
     if (value === null || value === "") url.searchParams.delete(name);
     else url.searchParams.set(name, value);
     if (name !== "budget") keepInForm(name, value); // the budget has a field of its own
+    keepInLinks(name, value);
   }
   history.replaceState(null, "", url);
+}
+
+/** The other views and axes are links; each carries the same state, but for what it drops. */
+function keepInLinks(name, value) {
+  for (const link of document.querySelectorAll(".seg a[href]")) {
+    if (link.closest("[data-drops]")?.dataset.drops === name) continue;
+    const url = new URL(link.href);
+    if (value) url.searchParams.set(name, value);
+    else url.searchParams.delete(name);
+    link.href = url.href;
+  }
 }
 
 /** The form of the choice sends the same state along. */
@@ -43,7 +55,7 @@ const places = new Map(Object.entries(payload?.places ?? {}));
 
 function look(series) {
   const index = places.get(series.id) ?? 0;
-  return { ink: `c${(index % 6) + 1}`, symbol: SYMBOLS[(index + Math.floor(index / 6)) % 6] };
+  return { ink: `c${(index % 6) + 1}`, symbol: symbolOf(index) };
 }
 
 function seriesTraces(series, colour) {
@@ -51,10 +63,11 @@ function seriesTraces(series, colour) {
   const ink = colour[name];
   const { fit, points } = series;
   const traces = [];
-  if (fit?.lo) traces.push(...band(fit.x, fit.lo, fit.hi, faded(ink, series.kind === "recipe" ? 0.17 : 0.12)));
+  if (fit?.lo) traces.push(...band(fit.x, fit.lo, fit.hi, faded(ink, series.kind === "recipe" ? 0.17 : 0.12), {}, series.label));
   if (fit) traces.push(...fitLines(series, ink));
   if (points) traces.push(pointTrace(series, ink, symbol));
-  return traces.map((trace) => ({ ...trace, meta: series.id }));
+  const speaks = traces.at(-1); // for the series, in the key of a saved picture
+  return traces.map((trace) => ({ ...trace, meta: series.id, legendgroup: series.label, showlegend: trace === speaks }));
 }
 
 /** Solid as far as points were fitted, dashed beyond. A published curve has no points here: dotted. A single run beside
@@ -62,16 +75,16 @@ function seriesTraces(series, colour) {
 function fitLines(series, ink) {
   const { fit } = series;
   const width = payload.many ? 1.2 : series.kind === "recipe" ? 2.6 : 2;
-  const part = (from, to, dash) => {
+  const part = (from, to, dash, what) => {
     const trace = line(fit.x.slice(from, to), fit.y.slice(from, to), ink, dash);
-    return { ...trace, name: series.label, line: { ...trace.line, width } };
+    return { ...trace, name: `${series.label}, ${what}`, line: { ...trace.line, width } };
   };
-  if (series.kind === "published" || fit.solid_until === null) return [part(0, fit.x.length, "2px,3px")];
+  if (series.kind === "published" || fit.solid_until === null) return [part(0, fit.x.length, "2px,3px", "curve")];
   const beyond = fit.x.findIndex((x) => x > fit.solid_until);
   const split = beyond < 0 ? fit.x.length : beyond;
   const alone = payload.mixed && series.kind === "run";
   const solid = alone ? "dashdot" : "solid";
-  const traces = [part(0, split, solid), part(Math.max(0, split - 1), fit.x.length, "6px,5px")];
+  const traces = [part(0, split, solid, "fit"), part(Math.max(0, split - 1), fit.x.length, "6px,5px", "predicted")];
   if (alone) for (const trace of traces) trace.line.width = 1.2;
   return traces;
 }

@@ -6,6 +6,8 @@ import { colours } from "./format.js";
 
 const LONGEST_NAME = 80;
 const PNG_SCALE = 2;
+const MOST_KEYS = 36; // series that colour and shape tell apart
+const KEY_HEIGHT = 20;
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-download]");
@@ -52,11 +54,27 @@ export function fileName(wanted, extension) {
 /** The chart as a Blob; `light`: in the colours of the light theme, whatever the page shows. */
 async function pictureOf(node, format, light) {
   const { width, height } = node.getBoundingClientRect();
-  const figure = { data: node.data, layout: { ...node.layout, paper_bgcolor: groundOf(node) } };
+  const { data, layout, below } = withKey(node, width);
+  const figure = { data, layout: { ...layout, paper_bgcolor: groundOf(node) } };
   const picture = light ? inLightColours(figure) : figure;
   const scale = format === "png" ? PNG_SCALE : 1;
-  const url = await window.Plotly.toImage({ ...picture, config: {} }, { format, width, height, scale });
+  const url = await window.Plotly.toImage({ ...picture, config: {} }, { format, width, height: height + below, scale });
   return blobOf(url);
+}
+
+/** On the page the key stands beside the chart; a picture brings it along, `below` pixels high. A trace with
+ * `showlegend` speaks for its series, whose name is its `legendgroup`. */
+export function withKey({ data, layout }, width) {
+  const names = data.filter((trace) => trace.showlegend).map((trace) => trace.legendgroup);
+  if (!names.length || names.length > MOST_KEYS) return { data, layout, below: 0 };
+  const widest = 45 + 7 * Math.max(...names.map((name) => name.length)); // as wide as Plotly makes each
+  const below = KEY_HEIGHT * Math.ceil(names.length / Math.max(1, Math.floor(width / widest))) + KEY_HEIGHT / 2;
+  const keyed = data.map((trace) => ({
+    ...trace, showlegend: Boolean(trace.showlegend), legendgroup: undefined, name: trace.showlegend ? trace.legendgroup : trace.name,
+  }));
+  const legend = { orientation: "h", traceorder: "normal", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom", font: { size: 11 } };
+  const margin = { ...layout.margin, b: (layout.margin?.b ?? 80) + below };
+  return { data: keyed, layout: { ...layout, showlegend: true, legend, margin }, below };
 }
 
 function groundOf(node) {

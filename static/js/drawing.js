@@ -1,5 +1,5 @@
 // A drawing of the server (webapp/shares/drawing.py) with Plotly: on shared pages, and between the lines of reports.
-import { CONFIG, SYMBOLS, band, baseLayout, keepTicks, line } from "./chart.js";
+import { CONFIG, band, baseLayout, keepTicks, line, symbolOf } from "./chart.js";
 import { amount, colours, faded } from "./format.js";
 
 const DASHES = { solid: "solid", dashed: "6px,5px", dotted: "2px,3px" };
@@ -36,7 +36,7 @@ function pointTrace({ x, y, series, role, label }, drawing, colour) {
 }
 
 function marker(series, role, colour) {
-  if (role === "fitted") return { symbol: SYMBOLS[series % 6], size: 7, color: inkOf(series, colour), line: { width: 0 } };
+  if (role === "fitted") return { symbol: symbolOf(series), size: 7, color: inkOf(series, colour), line: { width: 0 } };
   if (role === "outlier") return { symbol: "x-thin", size: 9, line: { color: colour.bad, width: 2 } };
   const ink = role === "after" ? inkOf(series, colour) : colour.mark;
   return { size: 7, color: colour.card, line: { color: ink, width: 1.5 } };

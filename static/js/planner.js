@@ -1,5 +1,5 @@
 // The planner's chart: expected pass rate against budget, with bands; budget and target as lines.
-import { CONFIG, SYMBOLS, band, baseLayout, keepTicks, line } from "./chart.js";
+import { CONFIG, band, baseLayout, keepTicks, line, symbolOf } from "./chart.js";
 import { amount, colours, faded } from "./format.js";
 
 const chart = document.getElementById("plan-chart");
@@ -11,14 +11,14 @@ function traces(series, index, colour) {
   const split = series.x.findIndex((x) => x > series.solid_until);
   const at = split < 0 ? series.x.length : split;
   const drawn = [
-    ...band(series.x, series.lo, series.hi, faded(own, 0.1)),
+    ...band(series.x, series.lo, series.hi, faded(own, 0.1), {}, series.name),
     { ...line(series.x.slice(0, at), series.y.slice(0, at), own), name: `${series.name}, fit` },
   ];
   if (split >= 0) drawn.push({ ...line(series.x.slice(at - 1), series.y.slice(at - 1), own, "6px,5px"), name: `${series.name}, predicted` });
   const end = Math.max(0, at - 1); // the shape stands where the evaluations end
   drawn.push({
     x: [series.x[end]], y: [series.y[end]], mode: "markers", name: `${series.name}, last evaluation`,
-    marker: { symbol: SYMBOLS[index % 6], size: 9, color: own },
+    legendgroup: series.name, showlegend: true, marker: { symbol: symbolOf(index), size: 9, color: own },
     hovertemplate: `<b>%{y:.3f}</b> at ${amount(series.x[end])} h<br>${series.name}<extra></extra>`,
   });
   return drawn;

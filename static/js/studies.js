@@ -47,7 +47,7 @@ function overlayTraces(series, colour) {
   const own = ink(series, colour);
   const { points, curve } = series;
   const traces = [];
-  if (curve?.lo) traces.push(...band(curve.x, curve.lo, curve.hi, faded(own, 0.12)));
+  if (curve?.lo) traces.push(...band(curve.x, curve.lo, curve.hi, faded(own, 0.12), {}, series.label));
   if (curve) {
     const split = curve.x.findIndex((x) => x > curve.solid_until);
     const at = split < 0 ? curve.x.length : split;
@@ -56,7 +56,7 @@ function overlayTraces(series, colour) {
   }
   if (points.x.length) {
     traces.push({
-      x: points.x, y: points.y, mode: "markers", name: series.label, cliponaxis: false,
+      x: points.x, y: points.y, mode: "markers", name: series.label, legendgroup: series.label, showlegend: true, cliponaxis: false,
       marker: { symbol: symbol(series), size: 5, color: own, opacity: 0.7 },
       text: points.x.map((x, i) => `${amount(x)} h, seed ${points.seed[i]}`),
       hovertemplate: `<b>%{y:.3f}</b> at %{text}<br>${series.label}<extra></extra>`,
@@ -79,7 +79,7 @@ function drawSlopes(colour) {
   layout.margin = { ...layout.margin, l: 60 };
   const traces = rows.flatMap((row) => [
     {
-      x: row.points.x, y: row.points.y, mode: "markers", name: row.label,
+      x: row.points.x, y: row.points.y, mode: "markers", name: row.label, legendgroup: row.label, showlegend: true,
       marker: { symbol: symbol(row), size: 5, color: ink(row, colour), opacity: 0.45 },
       hovertemplate: `${row.label}<extra></extra>`,
     },

@@ -67,6 +67,12 @@ def test_runs_are_chosen_by_search_and_compared_at_a_budget(page, make_run, publ
     page.get_by_role("button", name="hasty, seed 1", exact=True).click()
     wait_for_traces(page, "t.name", "!found.includes('hasty, seed 1')")
     expect(page).to_have_url(re.compile("hide="))
+    expect(page.get_by_role("link", name="Slope", exact=True)).to_have_attribute(
+        "href", re.compile(rf"(?=.*hide=)(?=.*budget={re.escape(now)})")
+    )
+    expect(page.get_by_role("link", name="Tokens", exact=True)).to_have_attribute(
+        "href", re.compile(r"^(?=.*hide=)(?!.*budget=)")
+    )
     page.reload()
     page.wait_for_selector("#chart .main-svg")
     wait_for_traces(page, "t.name", "!found.includes('hasty, seed 1')")

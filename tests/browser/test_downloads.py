@@ -25,6 +25,26 @@ def corner(png: bytes) -> int:
     return sum(Image.open(io.BytesIO(png)).convert("RGB").getpixel((3, 3)))
 
 
+def test_a_comparison_saved_says_which_curve_is_whose(page, make_run):
+    steady, hasty = make_run(30, name="steady"), make_run(30, name="hasty", seed=1)
+    page.goto(f"/compare?run={steady.pk}&run={hasty.pk}")
+    page.wait_for_function("document.getElementById('chart').data?.length > 2")
+    height = page.locator("#chart").evaluate("node => node.getBoundingClientRect().height")
+
+    svg = saved(page, "SVG")[1]
+    words = [node.text for node in ElementTree.fromstring(svg).iter() if node.get("class") == "legendtext"]
+    assert sorted(words) == ["hasty, seed 1", "steady, seed 0"]
+    assert Image.open(io.BytesIO(saved(page, "PNG")[1])).height > 2 * height + 20
+    assert page.locator("#chart .legendtext").count() == 0  # the page has a key of its own
+
+    rows = list(csv.DictReader(io.StringIO(saved(page, "CSV")[1].decode())))
+    assert {
+        f"{name}{what}"
+        for name in words
+        for what in ("", ", fit", ", band, lower edge", ", band, upper edge")
+    } <= {row["series"] for row in rows}
+
+
 def test_a_chart_is_saved_as_it_is_drawn(new_page, user, make_run):
     page = new_page(signed_in=user, color_scheme="dark", permissions=["clipboard-read", "clipboard-write"])
     run = make_run(30, name='../wide: "batch" 20 % / seed 0')

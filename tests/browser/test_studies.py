@@ -6,6 +6,7 @@ from tests.browser.look import look
 from tests.webapp.pages.data import curve_records
 from webapp.curves.services import refit
 from webapp.runs import ingest, lifecycle
+from webapp.runs.models import Run
 from webapp.studies import services
 from webapp.studies.models import Study
 from webapp.studies.planning import Asked
@@ -136,6 +137,24 @@ def test_the_planner_answers_what_is_asked(page, make_run):
     expect(page.locator("tr.kept")).to_have_count(1, timeout=30_000)
     page.locator("tr.kept a").first.click()
     page.wait_for_url("**/runs/*")
+
+
+def test_on_the_planners_chart_a_series_has_the_shape_that_its_key_shows(page, make_run):
+    for number in range(8):  # more than there are colours
+        run = make_run(8, a=0.5 + 0.03 * number, seed=number, name=f"tracked {number}")
+        Run.objects.filter(pk=run.pk).update(revision=None)
+    page.goto("/planner")
+    page.wait_for_selector("#plan-chart .main-svg")
+
+    marks = page.locator("#plan-chart").evaluate(
+        "node => node.data.filter(t => t.showlegend).map(t => [t.marker.color, t.marker.symbol])"
+    )
+    paths = page.locator(".legend .key path").evaluate_all(
+        "nodes => nodes.map(node => node.getAttribute('d'))"
+    )
+    assert len(marks) == len(paths) == len({tuple(mark) for mark in marks}) == 8
+    pairs = {(symbol, path) for (_, symbol), path in zip(marks, paths, strict=True)}
+    assert len(pairs) == len({symbol for symbol, _ in pairs}) == len({path for _, path in pairs})
 
 
 def test_a_study_is_renamed_and_archived_from_its_page(page, user, project, model_folder):
