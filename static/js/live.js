@@ -4,6 +4,13 @@ import { fine, inTime, notAnswering, tellSignedOut, trouble } from "./connection
 const FAST = 1_000;
 const HIDDEN = 10_000;
 const ROUNDS_AFTER_END = 6; // a last batch may still be on its way
+const LEAVING_MS = 10_000; // a form was sent: the next page is on its way, and what this one shows may be gone
+
+let leavingUntil = 0;
+addEventListener("submit", (event) => {
+  if (!event.defaultPrevented && event.target.method === "post") leavingUntil = Date.now() + LEAVING_MS;
+});
+addEventListener("pageshow", () => { leavingUntil = 0; });
 
 /**
  * Call `ask()` again and again. It resolves to "changed" or "same", or rejects; `ended()` says whether to slow down
@@ -16,6 +23,10 @@ export function keepAsking({ ask, ended }) {
   let rounds = 0;
 
   async function round() {
+    if (Date.now() < leavingUntil) {
+      timer = setTimeout(round, FAST);
+      return;
+    }
     try {
       await ask();
       failures = 0;
