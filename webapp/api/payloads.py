@@ -6,6 +6,7 @@ from webapp.alarms.models import Alarm
 from webapp.alarms.words import alarm_payload
 from webapp.recipes.models import Recipe, Revision
 from webapp.runs.models import Attempt, Point, Record, Run, Transition
+from webapp.runs.places import waits_for
 from webapp.runs.selectors import CurvePoint
 
 Payload = dict[str, Any]
@@ -42,6 +43,7 @@ def run_detail(run: Run, attempts: list[Attempt], latest: dict[str, Point], alar
     """A run with its configuration, attempts, newest values and alarms."""
     values = {name: {"value": p.value, "stderr": p.stderr, "step": p.step} for name, p in latest.items()}
     return run_payload(run) | {
+        "state_reason": run.state_reason or ("" if latest else waits_for(run)),
         "config": run.config,
         "attempts": [attempt_payload(attempt) for attempt in attempts],
         "latest": values,

@@ -185,11 +185,35 @@ def devices() -> Devices | None:
 
 def lacks(run: Run, there: Devices | None) -> str:
     """What the run needs that the whole cluster does not have, in words; empty where it has it or nothing is known."""
+    return "" if there is None else _short(run, there, "the cluster has {}")
+
+
+def waits_for(run: Run) -> str:
+    """What a run that was handed over waits for, because runs that report already hold it; empty once it reports.
+
+    Its driver asks Ray for everything at once and waits. By what reconciliation last saw of the cluster.
+    """
+    handed_over = run.origin == Run.Origin.LAUNCHED and run.state in (State.STARTING, State.RUNNING)
+    there = devices() if handed_over else None
     if there is None:
         return ""
+    reports = Q(summary__used_attempt=F("attempt_number"), summary__used_seq__gte=0)
+    at_work = Run.objects.filter(reports, origin=Run.Origin.LAUNCHED, state__in=AT_WORK)
+    resources = dict(at_work.values_list("pk", "config__resources"))
+    if run.pk in resources:
+        return ""
+    held = [asked(each or {}) for each in resources.values()]
+    gpus, cpus = (sum(each[kind] for each in held) for kind in (0, 1))
+    free = Devices(max(0, there.gpus - gpus), max(0, there.cpus - cpus))
+    short = _short(run, free, "{} free")
+    return f"waits for the cluster: {short}" if short else ""
+
+
+def _short(run: Run, there: Devices, words: str) -> str:
+    """ "needs 2 GPUs, the cluster has 0": what the run needs beyond that; empty where it is enough."""
     gpus, cpus = asked(run.config.get("resources") or {})
     short = [
-        f"{needed} {unit if needed == 1 else unit + 's'}, the cluster has {has}"
+        f"{needed} {unit if needed == 1 else unit + 's'}, {words.format(has)}"
         for needed, has, unit in ((gpus, there.gpus, "GPU"), (cpus, there.cpus, "CPU core"))
         if needed > has
     ]

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.webapp.pages.data import curve_records, mixture_records, record
 from webapp.curves import services
+from webapp.health.services import note_cluster
 from webapp.runs import ingest, launch
 from webapp.runs.models import Attempt, Run
 
@@ -57,6 +58,19 @@ def test_the_page_comes_as_its_script_would_leave_it(ada, make_run):
     assert shown["curve gain"] == "" and shown["gain"] == shown["slope"] == " hidden"
     assert not re.search(r'id="window-controls"[^>]* hidden', page)
     assert re.search(r'id="chart-empty" hidden', page)
+
+
+def test_a_run_that_waits_for_the_cluster_says_so_instead_of_standing_empty(ada, make_run):
+    holder, waiting = make_run(5), make_run(0, seed=1)
+    Run.objects.update(state="running")
+    Run.objects.filter(pk=waiting.pk).update(config=waiting.config | {"resources": {"generator_cpus": 2}})
+    Run.objects.filter(pk=holder.pk).update(config=holder.config | {"resources": {"generator_cpus": 1}})
+    note_cluster([{"node": "n", "alive": True, "gpus": 0, "cpus": 2}])
+
+    page = ada.get(f"/runs/{waiting.pk}").content.decode()
+
+    assert figure_in(page)["state_reason"] == "waits for the cluster: needs 2 CPU cores, 1 free"
+    assert figure_in(ada.get(f"/runs/{holder.pk}").content.decode())["state_reason"] == ""
 
 
 def test_a_run_without_an_evaluation_says_so_without_its_script(ada, make_run):

@@ -197,6 +197,41 @@ def test_a_run_that_cannot_be_placed_says_what_it_lacks(launch_one, limit):
     assert large.state_reason == "needs 2 GPUs, the cluster has 0"
 
 
+def test_a_run_that_waits_for_what_others_hold_says_so_until_it_reports(launch_one, make_record):
+    first, second = launch_one(seed=0), launch_one(seed=1)
+    for run in (first, second):
+        needs(run, generator_cpus=1, trainer_cpus=1)
+        lifecycle.claim_dispatches(run_id=run.pk)
+        lifecycle.dispatch_done(run.dispatches.get())
+    saw(0, 3)
+    ask = lambda run: places.waits_for(Run.objects.get(pk=run.pk))
+    before = ask(first), ask(second)
+
+    ingest.store_records(first, [make_record(1, {"a": 1.0}, hours=0.25)])
+    meanwhile = ask(first), ask(second)
+    ingest.store_records(second, [make_record(1, {"a": 1.0}, hours=0.25)])
+
+    assert before == ("", "")  # nothing is known of who comes first
+    assert meanwhile == ("", "waits for the cluster: needs 2 CPU cores, 1 free")
+    assert ask(second) == ""
+
+
+def test_a_resumed_run_waits_again_and_an_ended_one_holds_nothing(launch_one, make_record):
+    first, second = launch_one(seed=0), launch_one(seed=1)
+    for run in (first, second):
+        needs(run, shared=True, generator_gpus=2, trainer_gpus=2, generator_cpus=1, trainer_cpus=1)
+        ingest.store_records(run, [make_record(1, {"a": 1.0}, hours=0.25)])
+    saw(2, 64)
+    Run.objects.filter(pk=second.pk).update(attempt_number=2, state=State.STARTING)
+    ask = lambda: places.waits_for(Run.objects.get(pk=second.pk))
+    waiting = ask()
+
+    lifecycle.report_finished(Run.objects.get(pk=first.pk), attempt=1, state="succeeded")
+
+    assert waiting == "waits for the cluster: needs 2 GPUs, 0 free"
+    assert ask() == ""
+
+
 def test_it_goes_when_the_cluster_has_grown_or_may_grow(launch_one, settings):
     run = launch_one()
     needs(run, generator_gpus=1, trainer_gpus=1)

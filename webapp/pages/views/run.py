@@ -45,6 +45,8 @@ def page_figure(
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
     payload["last_words_html"], payload["policies_html"] = last_words(run), policies.acted(run)
     payload["asked"] = asked_of(question)
+    if not (payload["state_reason"] or payload["start"] or payload["points"]["x"]):
+        payload["state_reason"] = places.waits_for(run)
     payload["actions"] = {name: may_launch and may(run) for name, may in ACTIONS.items()}
     payload["resume_html"] = before_resuming(run) if payload["actions"]["resume"] else ""
     return payload
