@@ -6,6 +6,7 @@ import time
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import connection
+from django.test import Client
 from django.urls import get_resolver
 from django.utils import timezone
 
@@ -32,6 +33,20 @@ def policy_of(response) -> set[str]:
 )
 def test_every_answer_carries_the_strict_policy(ada, path):
     assert policy_of(ada.get(path)) == STRICT
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/sign-in", "/runs", "/runs/new", "/runs/{run}", "/compare?run={run}", "/leaderboard", "/recipes"],
+)
+def test_what_the_first_paint_waits_for_is_on_the_page(ada, make_run, path):
+    """Else a browser waits for the end of the page."""
+    reader = Client() if path == "/sign-in" else ada
+
+    page = reader.get(path.format(run=make_run(30).pk)).content.decode()
+
+    awaited = re.search(r'<link rel="expect" href="#([\w-]+)" blocking="render">', page)[1]
+    assert page.count(f'id="{awaited}"') == 1
 
 
 def test_an_error_carries_it_too(client):
