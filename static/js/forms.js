@@ -2,6 +2,7 @@
 // is not lost without a question.
 
 document.addEventListener("change", (event) => {
+  if (event.target.closest("[data-sent-together]")) return; // several are chosen first; a button sends them
   if (event.target.closest("form[data-send-on-change]")) event.target.form.requestSubmit();
 });
 

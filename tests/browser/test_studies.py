@@ -139,6 +139,21 @@ def test_the_planner_answers_what_is_asked(page, make_run):
     page.wait_for_url("**/runs/*")
 
 
+def test_several_other_runs_are_chosen_before_the_planner_is_asked(page, make_run):
+    page.set_default_timeout(30_000)
+    make_run(14, a=0.6, name="at work")
+    for seed in (1, 2):
+        make_run(14, a=0.6, seed=seed, name=f"over {seed}", ended="succeeded")
+    page.goto("/planner")
+
+    page.get_by_text("Other runs to look at, 2").click()
+    for seed in (1, 2):
+        page.get_by_label(f"over {seed}").check()
+    page.get_by_role("button", name="Look at these too").click()
+
+    expect(page.get_by_role("checkbox", name="is among them")).to_have_count(3)
+
+
 def test_on_the_planners_chart_a_series_has_the_shape_that_its_key_shows(page, make_run):
     for number in range(8):  # more than there are colours
         run = make_run(8, a=0.5 + 0.03 * number, seed=number, name=f"tracked {number}")
