@@ -2,10 +2,12 @@
 
 It runs in a process of its own with kernels that every x86-64 processor of the last ten years has. With the fastest
 that a processor has, sums are rounded in another order on another processor, and what was sampled differs with them.
+Even so two kinds of processors are known that differ from the second digit on: stored is a run for each, and the run here
+must be one of them.
 
-After a change that is meant to change them:
+After a change that is meant to change them, on one processor of each kind (delete the others first):
 
-    PYTHONPATH=. .venv/bin/python -m tests.training.driver.test_stored_run store
+    PYTHONPATH=. .venv/bin/python -m tests.training.driver.test_stored_run store "kind of processor"
 """
 
 import json
@@ -80,11 +82,13 @@ def runs() -> list[dict[str, list[float]]]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_run_is_the_stored_one(runs: list[dict[str, list[float]]]) -> None:
+def test_run_is_a_stored_one(runs: list[dict[str, list[float]]]) -> None:
     stored = json.loads(STORED.read_text())
+    start = runs[0]["train/loss"][0]
+    kind = min(stored, key=lambda kind: abs(stored[kind]["train/loss"][0] - start))
 
     for name, values in runs[0].items():
-        assert values == pytest.approx(stored[name], rel=1e-3, abs=1e-6), name
+        assert values == pytest.approx(stored[kind][name], rel=1e-3, abs=1e-6), (kind, name)
 
 
 def test_run_repeats_itself(runs: list[dict[str, list[float]]]) -> None:
@@ -98,6 +102,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "store":
         command = [sys.executable, "-m", "tests.training.driver.test_stored_run", "print"]
         made = subprocess.run(command, env=os.environ | SAME_EVERYWHERE, stdout=subprocess.PIPE, check=True)
-        STORED.write_text(json.dumps(json.loads(made.stdout.splitlines()[-1])[0], indent=1) + "\n")
+        known = json.loads(STORED.read_text()) | {sys.argv[2]: json.loads(made.stdout.splitlines()[-1])[0]}
+        STORED.write_text(json.dumps(known, indent=1) + "\n")
     else:
         print(json.dumps(made_twice()))

@@ -392,6 +392,7 @@ SILENT = {
         "tell_waiting": "what a queued run says of itself",
         "devices": "reads",
         "lacks": "reads",
+        "waits_for": "reads",
         "check_priority": "reads",
     },
     "webapp.runs.launch_seeds": {},

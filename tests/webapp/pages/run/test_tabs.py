@@ -254,7 +254,7 @@ def test_the_log_is_filtered_and_saved(ada, panel, make_run):
     assert 'data-n="2"' in fragment and 'data-n="1"' not in fragment
     assert "1 of 3 lines" in fragment
     assert "No line holds “nothing like it”" in panel(run, tab="log", q="nothing like it")
-    assert b"".join(saved.streaming_content).decode() == "step 1\nWARNING: slow <b>\nstep 2"
+    assert b"".join(saved.streaming_content).decode() == "step 1\nWARNING: slow <b>\nstep 2\n"
     assert saved["Content-Disposition"] == f'attachment; filename="{run.pk}-attempt-1.log"'
     assert saved["Content-Type"].startswith("text/plain")
 
