@@ -198,7 +198,9 @@ def test_polling_ends_soon_after_the_run(page, make_run):
     asked: list[str] = []
     answered: list[str] = []
     for event, urls in (("request", asked), ("requestfinished", answered)):
-        page.on(event, lambda request, urls=urls: urls.append(request.url) if "/figure" in request.url else None)
+        page.on(
+            event, lambda request, urls=urls: urls.append(request.url) if "/figure" in request.url else None
+        )
     page.clock.install()
     open_run(page, run)
     expect(page.locator("#state")).to_have_text("succeeded, attempt 1")

@@ -2,8 +2,8 @@
 
 It runs in a process of its own with kernels that every x86-64 processor of the last ten years has. With the fastest
 that a processor has, sums are rounded in another order on another processor, and what was sampled differs with them.
-Even so two kinds of processors are known that differ from the second digit on: stored is a run for each, and the run here
-must be one of them.
+Even so two kinds of processors are known that differ from the second digit on: stored is a run for each, and the run
+here must be one of them.
 
 After a change that is meant to change them, on one processor of each kind (delete the others first):
 
