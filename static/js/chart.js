@@ -50,8 +50,7 @@ export function keepTicks(node) {
   });
 }
 
-/** Two traces: the lower edge, and the upper filled down to it. */
-/** The area between two edges. Where a chart has several, `of` says whose it is: files of the chart name it. */
+/** Two traces: the lower edge, and the upper filled down to it. Where a chart has several, `of` says whose it is: files of the chart name it. */
 export function band(x, lo, hi, fill, axes = {}, of = "") {
   const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", ...axes };
   const named = (which) => (of ? { name: `${of}, band, ${which} edge` } : {});

@@ -11,9 +11,9 @@ from django.dispatch import receiver
 from django.http import HttpRequest
 
 from webapp.accounts.models import User
-from webapp.accounts.selectors import organisations_that_hear_of
+from webapp.audit.accounts import record_account
 from webapp.audit.addresses import client_address
-from webapp.audit.services import address_of_request, record
+from webapp.audit.services import address_of_request
 
 
 @receiver(user_logged_in)
@@ -39,13 +39,9 @@ def _account(username: Any) -> User | None:
 
 
 def _record(verb: str, user: User | None, request: HttpRequest | None, actor: User | None = None) -> None:
-    """Once for each organisation that hears of the person."""
+    """With the address that the request came from."""
     before = address_of_request.set(client_address(request) if request is not None else None)
     try:
-        for organisation in organisations_that_hear_of(user):
-            record(
-                verb, actor=actor, organisation=organisation, kind="account", key=user.pk if user else "",
-                name=user.get_username() if user else "",
-            )  # fmt: skip
+        record_account(verb, user, actor=actor)
     finally:
         address_of_request.reset(before)

@@ -213,7 +213,7 @@ def fit_title(fit: "scaling.Fit | None", axis: Axis) -> str:
     """ "Fit on 0.1 to 0.9 device-hours": the window, in the axis' own unit."""
     if fit is None:
         return "Fit"
-    return f"Fit on {words.amount(fit.window[0])} to {words.amount(fit.window[1])} {axis.unit}"
+    return f"Fit on {words.amount(fit.window[0])} to {words.amount(fit.window[1])} {UNITS[axis.key]}"
 
 
 def fit_sentence(fit: "scaling.Fit | None", message: str = "") -> str:

@@ -11,11 +11,6 @@ class Axis:
     label: str
     short: str  # unit after a number
 
-    @property
-    def unit(self) -> str:
-        """The label within a sentence; abbreviations keep their capitals."""
-        return self.label if self.label[1:2].isupper() else self.label.lower()
-
 
 AXES = {
     axis.key: axis

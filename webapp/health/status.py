@@ -20,7 +20,7 @@ from webapp.health.code import code_version
 from webapp.health.disk import Disk, disk_now
 from webapp.health.models import ClusterSeen, LastRound, WorkerSeen
 from webapp.runs import places
-from webapp.runs.models import Dispatch, Run, State
+from webapp.runs.models import Dispatch, Run
 from webapp.runs.states import WAITING
 
 BROKER_SECONDS = 0.5
@@ -117,10 +117,7 @@ def _runs_waiting() -> dict[str, int]:
 def _undelivered(now: datetime) -> QuerySet[Dispatch]:
     """Hand-overs that a worker should have made, each with `due_at`: those that failed, and those that are due. What
     waits on purpose, for a place or for the time of its retry, is no trouble."""
-    for_a_place = Q(
-        run__project__in=list(places.full_projects()), run__state=State.QUEUED, kind=Dispatch.Kind.SUBMIT
-    )
-    rows = Dispatch.objects.filter(done_at=None).exclude(for_a_place)
+    rows = Dispatch.objects.filter(done_at=None).exclude(places.submissions_without_a_place())
     due = Q(claimed_until=None) | Q(claimed_until__lt=now)
     since = Case(When(~Q(error=""), then="created_at"), default=Coalesce("claimed_until", "created_at"))
     return rows.filter(due | ~Q(error="")).annotate(due_at=since)

@@ -43,10 +43,7 @@ def claim_dispatches(*, run_id: str | None = None, limit: int = 100) -> list[Dis
         run=OuterRef("run"), attempt=OuterRef("attempt"), kind=Dispatch.Kind.SUBMIT, done_at=None
     )
     candidates = Dispatch.objects.filter(free).exclude(Q(Exists(unsent), kind=Dispatch.Kind.STOP))
-    full = Q(
-        run__project__in=list(places.full_projects()), kind=Dispatch.Kind.SUBMIT, run__state=State.QUEUED
-    )
-    candidates = candidates.exclude(full)
+    candidates = candidates.exclude(places.submissions_without_a_place())
     if run_id is not None:
         candidates = candidates.filter(run_id=run_id)
     in_order = candidates.select_related("run__project").order_by(

@@ -112,6 +112,11 @@ def full_projects() -> dict[int, tuple[int, int]]:
     return {row.pk: (row.at_work, row.most_at_work or 0) for row in full}
 
 
+def submissions_without_a_place() -> Q:
+    """Of dispatches: submissions of queued runs whose project is full. One query, made now."""
+    return Q(run__project__in=list(full_projects()), kind=Dispatch.Kind.SUBMIT, run__state=State.QUEUED)
+
+
 def has_place(dispatch: Dispatch, due: Q) -> bool:
     """Whether its project has a place for this submission before those that come first.
 

@@ -17,8 +17,8 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from webapp.accounts.models import User
+from webapp.audit.accounts import record_account
 from webapp.signin import sessions
-from webapp.signin.events import record_account
 from webapp.signin.models import PasswordMail
 
 log = logging.getLogger(__name__)

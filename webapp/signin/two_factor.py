@@ -6,9 +6,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.accounts.models import User
+from webapp.audit.accounts import record_account
 from webapp.errors import Conflict, InvalidInput
 from webapp.signin import codes, sealing
-from webapp.signin.events import record_account
 from webapp.signin.models import RecoveryCode, TwoFactor
 
 LONGEST_WAIT = timedelta(minutes=15)

@@ -388,6 +388,7 @@ SILENT = {
         "quota_of": "reads",
         "check_quota": "reads",
         "full_projects": "reads",
+        "submissions_without_a_place": "reads",
         "has_place": "reads",
         "tell_waiting": "what a queued run says of itself",
         "devices": "reads",

@@ -15,12 +15,12 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.accounts.models import User
+from webapp.audit.accounts import record_refusal
 from webapp.errors import Conflict
 from webapp.pages.forms import SignInForm
 from webapp.pages.profile.forms import CodeForm, ForgottenForm, NewPasswordForm
 from webapp.pages.views import account
 from webapp.signin import entry, limits, passwords, two_factor
-from webapp.signin.events import record_refusal
 from webapp.signin.oidc import flow, people
 from webapp.signin.oidc.configuration import Configuration, configuration
 from webapp.signin.oidc.errors import NotAccepted, ProviderFailed

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from webapp.accounts.members import put_member
 from webapp.accounts.models import Project, User
+from webapp.audit.accounts import record_account
 from webapp.errors import Conflict
-from webapp.signin.events import record_account
 from webapp.signin.models import Identity
 from webapp.signin.oidc.configuration import Configuration
 from webapp.signin.oidc.errors import NotAccepted

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webapp.accounts.models import User
-from webapp.signin.events import record_account
+from webapp.audit.accounts import record_account
 from webapp.signin.passwords import link_path
 
 
