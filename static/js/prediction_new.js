@@ -12,7 +12,18 @@ function redraw() {
   if (data) draw(chart, JSON.parse(data.textContent), "log");
 }
 
-form.addEventListener("input", ({ target }) => { if (OWN.has(target.name)) own.value = "1"; });
+form.addEventListener("input", ({ target }) => {
+  if (!OWN.has(target.name)) return;
+  own.value = "1";
+  document.getElementById(`${target.id}_error`)?.remove(); // was of what stood there
+});
+
+// An answer that was asked for before the person typed would put the fit's own numbers over theirs.
+let askedAsOwn = "";
+form.addEventListener("htmx:configRequest", ({ detail }) => { askedAsOwn = detail.parameters.own; });
+document.addEventListener("htmx:oobBeforeSwap", (event) => {
+  if (event.detail.target.id === "claim-values" && own.value !== askedAsOwn) event.detail.shouldSwap = false;
+});
 
 form.addEventListener("click", (event) => {
   if (!event.target.closest("[data-use-fit]")) return;

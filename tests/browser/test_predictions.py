@@ -235,6 +235,33 @@ def test_what_is_refused_keeps_everything_that_was_typed(page, half_run):
     look(page, "prediction-new-refused")
 
 
+def test_an_answer_from_before_does_not_undo_what_is_typed(page, half_run):
+    held = []
+    page.clock.install()
+    page.goto(f"/predictions/new?run={half_run.pk}")
+    wait_for_chart(page, "preview-chart")
+    page.route("**/predictions/new/proposal*", lambda route: held.append(route))
+    with page.expect_request("**/predictions/new/proposal*"):
+        page.get_by_label("Level of the interval").select_option("0.5")
+    page.clock.pause_at(page.evaluate("() => Date.now() + 1000"))  # what is typed now is asked about later
+
+    page.get_by_label("Value").fill("0.6")
+    with page.expect_response("**/predictions/new/proposal*"):
+        held[0].continue_()
+    page.clock.run_for(100)
+    expect(page.locator("#preview")).to_contain_text("50 % between")
+    expect(page.get_by_label("Value")).to_have_value("0.6")
+
+    page.unroute_all()
+    page.clock.resume()
+    page.get_by_label("From").fill("0.55")
+    expect(page.locator("#preview")).to_contain_text("between 0.550")
+    expect(page.get_by_label("Value")).to_have_value("0.6")
+    expect(page.get_by_label("From")).to_have_value("0.55")
+    page.get_by_role("button", name="Use those of the fit").click()
+    expect(page.get_by_label("Value")).not_to_have_value("0.6")
+
+
 def test_two_tabs(page, new_page, user, half_run):
     page.watch.expect("409")
     claim = make_prediction(user, half_run)

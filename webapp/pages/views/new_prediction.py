@@ -157,10 +157,11 @@ def proposal(request: HttpRequest) -> HttpResponse:
     if not draft.is_own:
         data["probability"] = shown(draft.probability, 3)
     form = _form(subject, initial={name: data.get(name, "") for name in (*forms.CLAIMED, "rival", "own")})
-    fields_wanted = request.headers.get("HX-Trigger-Name") not in forms.CLAIMED
+    claimed = "probability" if draft.statement == Statement.PASSES else "value"
+    shown_already = claimed in request.GET  # typed numbers are not put anew under the hands
     return render(
         request, "predictions/_preview.html",
-        said | {"form": form, "with_values": fields_wanted, "subject": subject, "run": subject.run},
+        said | {"form": form, "with_values": not (draft.is_own and shown_already), "subject": subject, "run": subject.run},
     )  # fmt: skip
 
 

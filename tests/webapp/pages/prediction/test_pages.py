@@ -110,12 +110,14 @@ def test_the_preview_follows_the_target_until_the_numbers_are_ones_own(ada, form
 
     followed = text_of(ada.get("/predictions/new/proposal", said | {"own": ""}, headers=HTMX))
     kept = text_of(ada.get("/predictions/new/proposal", said, headers=HTMX))
-    typing = text_of(ada.get("/predictions/new/proposal", said, headers=HTMX | {"HX-Trigger-Name": "value"}))
+    passes = {name: said[name] for name in said if name != "probability"} | {"statement": "passes"}
+    other = text_of(ada.get("/predictions/new/proposal", passes, headers=HTMX))
 
     assert f'name="value" value="{own.value:.4g}"' in followed
     assert "50 % between" in followed
-    assert 'name="value" value="0.6"' in kept
-    assert 'id="claim-values"' not in typing  # nothing is swapped under the hands
+    assert 'id="claim-values"' not in kept  # nothing is swapped under the hands
+    assert "Use those of the fit" in kept
+    assert 'name="probability"' in other  # another statement has other fields
 
 
 @pytest.mark.parametrize(
