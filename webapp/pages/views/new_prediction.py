@@ -151,17 +151,17 @@ def proposal(request: HttpRequest) -> HttpResponse:
     said = _preview(subject, draft_of(request.GET, subject.rivals))
     draft: Draft = said["draft"]
     data = request.GET.copy()
-    typed = {"value": draft.value, "lo_claim": draft.lo, "hi_claim": draft.hi}
-    for name, value in typed.items():
+    says = {"value": draft.value, "lo_claim": draft.lo, "hi_claim": draft.hi}
+    for name, value in says.items():
         data[name] = request.GET.get(name, "") if draft.is_own else shown(value)
     if not draft.is_own:
         data["probability"] = shown(draft.probability, 3)
     form = _form(subject, initial={name: data.get(name, "") for name in (*forms.CLAIMED, "rival", "own")})
     claimed = "probability" if draft.statement == Statement.PASSES else "value"
-    shown_already = claimed in request.GET  # typed numbers are not put anew under the hands
+    typed_already = draft.is_own and claimed in request.GET  # is not put anew under the hands
     return render(
         request, "predictions/_preview.html",
-        said | {"form": form, "with_values": not (draft.is_own and shown_already), "subject": subject, "run": subject.run},
+        said | {"form": form, "with_values": not typed_already, "subject": subject, "run": subject.run},
     )  # fmt: skip
 
 
