@@ -8,6 +8,8 @@ const LONGEST_NAME = 80;
 const PNG_SCALE = 2;
 const MOST_KEYS = 36; // series that colour and shape tell apart
 const KEY_HEIGHT = 20;
+const TITLE_HEIGHT = 28;
+const TITLE_CHARACTER = 7.5; // pixels, about
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-download]");
@@ -55,10 +57,11 @@ export function fileName(wanted, extension) {
 async function pictureOf(node, format, light) {
   const { width, height } = node.getBoundingClientRect();
   const { data, layout, below } = withKey(node, width);
-  const figure = { data, layout: { ...layout, paper_bgcolor: groundOf(node) } };
+  const titled = withTitle(layout, titleOf(node), width);
+  const figure = { data, layout: { ...titled, paper_bgcolor: groundOf(node) } };
   const picture = light ? inLightColours(figure) : figure;
   const scale = format === "png" ? PNG_SCALE : 1;
-  const url = await window.Plotly.toImage({ ...picture, config: {} }, { format, width, height: height + below, scale });
+  const url = await window.Plotly.toImage({ ...picture, config: {} }, { format, width, height: height + below + TITLE_HEIGHT, scale });
   return blobOf(url);
 }
 
@@ -75,6 +78,23 @@ export function withKey({ data, layout }, width) {
   const legend = { orientation: "h", traceorder: "normal", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom", font: { size: 11 } };
   const margin = { ...layout.margin, b: (layout.margin?.b ?? 80) + below };
   return { data: keyed, layout: { ...layout, showlegend: true, legend, margin }, below };
+}
+
+/** What the page says around a chart: its own heading, the chart's, and which of the chart's views is pressed. */
+function titleOf(node) {
+  const card = node.closest("section, aside, .card");
+  const view = card?.querySelector("[data-view][aria-pressed=true]");
+  const parts = [document.querySelector("h1"), card?.querySelector("h2"), view].map((each) => each?.textContent.trim().replace(/\s+/g, " "));
+  return [...new Set(parts.filter(Boolean))].join(" · ");
+}
+
+function withTitle(layout, title, width) {
+  const most = Math.max(10, Math.floor(width / TITLE_CHARACTER));
+  const short = title.length > most ? `${title.slice(0, most - 1)}…` : title;
+  const text = short.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  const place = { x: 0, xref: "container", xanchor: "left", y: 1, yref: "container", yanchor: "top", pad: { t: 10, l: 12 } };
+  const margin = { ...layout.margin, t: (layout.margin?.t ?? 100) + TITLE_HEIGHT };
+  return { ...layout, margin, title: { text, font: { size: 13, color: colours().ink }, ...place } };
 }
 
 function groundOf(node) {

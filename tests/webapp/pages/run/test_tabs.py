@@ -157,6 +157,7 @@ def test_the_plan_answers_the_form(panel, make_run):
         ({"target": "7"}, "Target: a pass rate is between 0 and 1"),
         ({"target": "nan"}, "Target: not a number"),
         ({"target": "120", "of": "gain"}, "Target: a share of the gain is between 0 and 100 %"),
+        ({"target": "0.6", "of": "gain"}, "Target: write 60 for 60 %, or 0.6% if that is meant"),
         ({"target": "0.5", "of": "hope"}, "Kind of target: one of rate, gain"),
         ({"delta": "-1"}, "Smallest gain: a gain of pass rate is between 0 and 1"),
         ({"delta": "1e999"}, "Smallest gain: must be a finite number"),
