@@ -93,6 +93,8 @@ def test_the_live_check_says_what_it_would_have_done(ada, make_run):
         "must be a number"
         in ada.get("/alerts/rules/check", {"on": "metric"} | RULE | {"threshold": "x"}).content.decode()
     )
+    begun = ada.get("/alerts/rules/check", {"on": "metric"} | RULE | {"metric": ""}).content.decode()
+    assert "Once the condition is whole" in begun and "required" not in begun
 
 
 def test_a_webhooks_secret_is_shown_once(ada, receiver, user):

@@ -117,7 +117,8 @@ def test_each_row_leads_to_its_evidence(ada, make_run):
     assert ada.get("/leaderboard/evidence", {"task": "x", "model": "y", "run": "\0"}).status_code == 404
 
 
-def test_of_many_tasks_the_first_are_there_and_the_others_come_when_asked_for(ada, make_run):
+def test_of_many_tasks_the_first_are_there_and_the_others_come_when_asked_for(ada, make_run, monkeypatch):
+    monkeypatch.setattr("webapp.pages.views.leaderboard.SCREENFUL", 3)
     runs = [make_run(seed=seed) for seed in range(4)]
     for place, run in enumerate(runs):
         Run.objects.filter(pk=run.pk).update(task=f"task {place}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from cachetools import LRUCache, cached
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
 
 from scaling import compare, curve
 from webapp.accounts.models import Project
@@ -78,9 +78,12 @@ def leaderboard(
     return groups + (published_groups() if published else [])
 
 
-def tasks_and_models(project: Project) -> list[tuple[str, str]]:
-    """(task, model) of every fitted run, to filter by. One query."""
-    return list(_fitted(project).order_by("task", "model").values_list("task", "model").distinct())
+def tasks_and_models(project: Project) -> dict[tuple[str, str], int]:
+    """(task, model) of every fitted run, in order, with how many recipes it has there (`recipe_key`). One query."""
+    known = _fitted(project).order_by("task", "model").values_list("task", "model")
+    tracked = Count("name", filter=Q(revision=None), distinct=True)
+    counted = known.annotate(recipes=Count("revision", distinct=True) + tracked)
+    return {(task, model): recipes for task, model, recipes in counted}
 
 
 def _fitted(project: Project) -> QuerySet[Run]:

@@ -65,7 +65,9 @@ def goal_of(query: QueryDict) -> Goal:
     value = _number("target", text.removesuffix("%") if of == "gain" else text)
     if of == "gain":
         if 0 < value < 1 and not text.endswith("%"):  # of the gain's own scale, most likely
-            raise BadQuestion("target", f"write {100 * value:g} for {100 * value:g} %, or {text}% if that is meant")
+            raise BadQuestion(
+                "target", f"write {100 * value:g} for {100 * value:g} %, or {text}% if that is meant"
+            )
         value /= 100
         if not 0 < value < 1:
             raise BadQuestion("target", "a share of the gain is between 0 and 100 %, both excluded")

@@ -137,7 +137,8 @@ def check(request: HttpRequest) -> HttpResponse:
     except FilterError as error:
         context |= {"problem": error.message, "pointer": error.pointer}
     except InvalidInput as error:
-        context["problem"] = error.message
+        not_said_yet = error.field is not None and not request.GET.get(error.field, "").strip()
+        context |= {"not_said_yet": True} if not_said_yet else {"problem": error.message}
     return render(request, "alerts/_check.html", context)
 
 

@@ -1,6 +1,8 @@
 """Recipes by ceiling, per task and model."""
 
 import csv
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -22,7 +24,7 @@ from webapp.spreadsheets import harmless
 
 __all__ = ["leaderboard", "leaderboard_csv", "leaderboard_efficiency", "tie_stripes"]
 
-GROUPS = 3  # tasks and models shown at once
+SCREENFUL = 10  # recipes; the tasks and models after the one that fills it come as the reader gets there
 CSV_COLUMNS = (
     "task", "model", "rank", "tied", "recipe", "revision", "published", "source", "identified",
     "A", "lo", "hi", "B", "B_lo", "B_hi", "c90", "c90_lo", "c90_hi", "at_budget", "at_budget_lo", "at_budget_hi",
@@ -41,12 +43,13 @@ def leaderboard(request: HttpRequest) -> HttpResponse:
     sort = sort if sort in SORTS else ""
     known = tasks_and_models(project)
     wanted = [pair for pair in known if asked["task"] in ("", pair[0]) and asked["model"] in ("", pair[1])]
-    groups = ranked_groups(project, **asked, pairs=wanted[:GROUPS])
+    at_once = _at_once([known[pair] for pair in wanted])
+    groups = ranked_groups(project, **asked, pairs=wanted[:at_once])
     context = {
         "groups": [_shown(group, sort) for group in groups],
         "most_runs": MOST_RUNS,
-        "left_out": left_out(project, wanted[:GROUPS]),
-        "later_groups": [_later(request, *pair) for pair in wanted[GROUPS:]],
+        "left_out": left_out(project, wanted[:at_once]),
+        "later_groups": [_later(request, *pair) for pair in wanted[at_once:]],
         "show_published": asked["published"],
         "has_own": any(not group["published"] for group in groups),
         "any_own": bool(known),
@@ -63,6 +66,11 @@ def leaderboard(request: HttpRequest) -> HttpResponse:
         "model": asked["model"],
     }
     return render(request, "leaderboard.html", context)
+
+
+def _at_once(recipes: Sequence[int]) -> int:
+    """How many groups fill a screen, from the number of recipes of each."""
+    return sum(before < SCREENFUL for before in accumulate(recipes[:-1], initial=0))
 
 
 @require_GET

@@ -228,9 +228,13 @@ def test_other_orders_keep_the_ranks(project, make_run, other):
 def test_tasks_and_models_filter(project, make_run):
     fitted(make_run())
     code = fitted(make_run(seed=1))
+    tracked = [fitted(make_run(seed=seed)) for seed in (2, 3, 4)]
     Run.objects.filter(pk=code.pk).update(task="code")
+    for name, run in zip(("mine", "mine", "yours"), tracked, strict=True):
+        Run.objects.filter(pk=run.pk).update(task="code", revision=None, name=name)
 
-    assert tasks_and_models(project) == [("code", "8b"), ("math", "8b")]
+    assert tasks_and_models(project) == {("code", "8b"): 3, ("math", "8b"): 1}
+    Run.objects.filter(pk__in=[run.pk for run in tracked]).delete()
     (group,) = leaderboard(project, published=False, task="code")
     assert group["rows"][0]["runs"] == [code.pk]
     assert leaderboard(project, published=False, model="nothing") == []
