@@ -90,6 +90,19 @@ document.addEventListener("htmx:oobAfterSwap", () => {
   if (wrong) document.getElementById("filter").setAttribute("aria-invalid", "true");
 });
 
+// A column goes to the other side of the next one that is shown.
+document.getElementById("columns")?.addEventListener("click", ({ target }) => {
+  const button = target.closest("[data-move]");
+  if (!button) return;
+  const item = button.closest("li");
+  const shown = [...item.parentElement.children].filter((each) => each.querySelector(":checked"));
+  const other = shown[shown.indexOf(item) + Number(button.dataset.move)];
+  if (!other) return;
+  if (button.dataset.move === "1") other.after(item); else other.before(item);
+  button.focus();
+  item.dispatchEvent(new Event("change", { bubbles: true }));
+});
+
 // The address holds only what differs from the default; with a saved view it says all that was asked for.
 document.addEventListener("htmx:configRequest", ({ detail }) => {
   if (detail.elt.id !== "filters") return;

@@ -77,7 +77,16 @@ def test_columns_order_and_a_saved_view_from_two_tabs(page, new_page, user, fort
     page.keyboard.press("Enter")
     expect(page.get_by_role("columnheader", name="loss.type")).to_be_visible()
     expect(page.get_by_role("columnheader", name="Seed")).to_have_count(0)
+    further_left = page.get_by_role("button", name="Tags further left")
+    further_left.focus()
+    for _ in range(2):
+        page.keyboard.press("Enter")
+        expect(further_left).to_be_focused()
+    look(page, "runs-columns")
     page.keyboard.press("Escape")
+    expect(page.locator("table.runs th").nth(-4)).to_contain_text(
+        "Tags"
+    )  # two columns and the setting after it
     assert "config.loss.type" in page.url
 
     page.get_by_role("button", name="Save as view").click()

@@ -162,7 +162,9 @@ def test_every_column_shows_every_kind_of_run(ada, make_run):
 
 def test_chosen_keys():
     assert columns.chosen_keys(["x", ""]) == columns.DEFAULTS
-    assert columns.chosen_keys(["seed,state", "id"]) == ("state", "name", "seed", "id")
+    assert columns.chosen_keys(["seed,state", "id"]) == ("name", "seed", "state", "id")
+    assert columns.chosen_keys(["state,seed"]) == ("state", "name", "seed")
+    assert columns.chosen_keys(["id", "name", "state"]) == ("id", "name", "state")
     assert columns.chosen_keys(["config.a.b"]) == ("name", "config.a.b")
     assert len(columns.chosen_keys([f"config.k{i}" for i in range(20)])) == 1 + columns.MAX_SETTINGS
 

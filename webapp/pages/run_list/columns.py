@@ -205,15 +205,16 @@ ALWAYS = "name"
 
 
 def chosen_keys(asked: Iterable[str]) -> tuple[str, ...]:
-    """The known ones of what an address asks for, each once, settings last; the defaults where none is known."""
+    """The known ones of what an address asks for, in its order, each once, settings last; the defaults where none is
+    known. Without the run's name it comes first, or next to the state."""
     keys = [key for part in asked for key in part.split(",")]
     plain = [key for key in dict.fromkeys(keys) if key in BY_KEY]
     settings = [key for key in dict.fromkeys(keys) if is_setting(key)][:MAX_SETTINGS]
     if not plain and not settings:
         return DEFAULTS
-    plain = plain if ALWAYS in plain else [*plain[:1], ALWAYS, *plain[1:]]
-    order = list(BY_KEY)
-    return (*sorted(plain, key=order.index), *settings)
+    if ALWAYS not in plain:
+        plain.insert(1 if plain[:1] == ["state"] else 0, ALWAYS)
+    return (*plain, *settings)
 
 
 def is_setting(key: str) -> bool:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from webapp.accounts.models import Project
 from webapp.pages.access import current_project, granted, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
-from webapp.pages.run_list.columns import ALWAYS, COLUMNS, DEFAULTS, is_setting
+from webapp.pages.run_list.columns import ALWAYS, BY_KEY, COLUMNS, DEFAULTS, Column, is_setting
 from webapp.pages.run_list.filter_notes import notes
 from webapp.pages.run_list.listing import MAX_TOTAL, ListState, Table, state_of
 from webapp.pages.run_list.rows import rows_of
@@ -108,9 +108,9 @@ def _context(
         "table": table,
         "views": views,
         "tabs": tabs,
-        "columns": [(c, c.key in state.columns, c.key == ALWAYS) for c in COLUMNS],
+        "columns": _columns_to_choose(state),
         "settings_shown": ",".join(key for key in state.columns if is_setting(key)),
-        "default_columns": ",".join(key for key in DEFAULTS if key != ALWAYS),
+        "default_columns": ",".join(DEFAULTS),
         "fields": FIELDS,
         "max_total": MAX_TOTAL,
         "bulk_actions": [
@@ -118,6 +118,13 @@ def _context(
         ],
         "report": report_of(project, request.GET.get("report", "")),
     }
+
+
+def _columns_to_choose(state: ListState) -> list[tuple[Column, bool, bool]]:
+    """(column, whether it is shown, whether it always is): those that are shown first, in their order."""
+    shown = [BY_KEY[key] for key in state.columns if key in BY_KEY]
+    others = [column for column in COLUMNS if column not in shown]
+    return [(column, column in shown, column.key == ALWAYS) for column in (*shown, *others)]
 
 
 def _empty(compiled: Compiled, project: Project, table: Table, request: HttpRequest) -> dict[str, Any]:
