@@ -9,10 +9,13 @@ that a view that forgets to ask is found by its first test and shows nothing. Th
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.template.loader import render_to_string
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.defaults import page_not_found, permission_denied
 
 from webapp.errors import Forbidden, NotFound
@@ -37,6 +40,8 @@ class Doors:
         name = _name_of(request)
         if name in NEEDS and response.status_code < HTTPStatus.BAD_REQUEST and not _is_open(request):
             raise NeverAsked(f"{name} answered {response.status_code} without asking what the reader may do")
+        if isinstance(response, HttpResponseNotAllowed) and not request.path.startswith(API):
+            response.content = render_to_string("405.html", request=request)
         return response
 
     def process_view(
@@ -47,7 +52,7 @@ class Doors:
             return None
         if not request.user.is_authenticated:
             request._sent_away = True  # type: ignore[attr-defined]
-            return redirect_to_login(request.get_full_path())
+            return redirect_to_login(_page_of(request))
         if name in ACCOUNT:
             return None
         if name not in NEEDS:
@@ -65,6 +70,16 @@ class Doors:
         if isinstance(error, NotFound):
             return page_not_found(request, Http404(error.message))
         return None
+
+
+def _page_of(request: HttpRequest) -> str:
+    """The address that is asked for; where a form was sent, that of the page it stood on, as only that can be opened."""
+    if request.method in ("GET", "HEAD"):
+        return request.get_full_path()
+    came_from = request.headers.get("Referer", "")
+    if not url_has_allowed_host_and_scheme(came_from, {request.get_host()}):
+        return "/"
+    return urlsplit(came_from)._replace(scheme="", netloc="", fragment="").geturl() or "/"
 
 
 def _is_open(request: HttpRequest) -> bool:
