@@ -73,7 +73,7 @@ class Doors:
 
 
 def _page_of(request: HttpRequest) -> str:
-    """The address that is asked for; where a form was sent, that of the page it stood on, as only that can be opened."""
+    """The address that is asked for; of a form that was sent, that of the page it stood on, which can be opened."""
     if request.method in ("GET", "HEAD"):
         return request.get_full_path()
     came_from = request.headers.get("Referer", "")
