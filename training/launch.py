@@ -172,7 +172,8 @@ async def _save_model(
         written = trainer.export(
             checkpoint.trainer_path, str(model_folder), str(out), recipe.precision.generator
         )
-        await asyncio.wait_for(written, EXPORT_TIMEOUT_SECONDS)
+        async with asyncio.timeout(EXPORT_TIMEOUT_SECONDS):
+            await written
     except Exception as error:
         log.warning(
             "the model of step %d was not saved to %s: %s; `python -m training export --run-dir %s --out FOLDER` "

@@ -102,7 +102,8 @@ class Switchboard:
                 return
             changed = self._changed
             try:
-                await asyncio.wait_for(changed.wait(), None if deadline is None else deadline - loop.time())
+                async with asyncio.timeout_at(deadline):
+                    await changed.wait()
             except TimeoutError:
                 raise WaitTimeout(f"waited {timeout:g} s for {what}") from None
 
@@ -142,7 +143,10 @@ async def within(awaitable: Awaitable[T], *, what: str, timeout: float) -> T:
 
 
 async def in_thread(call: Callable[[], T], seconds: float) -> T:
-    """The call's result, from a thread that nothing waits for at the process's end. TimeoutError if it is late."""
+    """The call's result, from a thread that nothing waits for at the process's end. TimeoutError if it is late.
+
+    Not by `asyncio.wait_for`: before Python 3.12 that loses a cancellation which comes together with the result.
+    """
     future: Future[T] = Future()
 
     def work() -> None:
@@ -157,7 +161,8 @@ async def in_thread(call: Callable[[], T], seconds: float) -> T:
 
     future.set_running_or_notify_cancel()
     threading.Thread(target=work, name="call", daemon=True).start()
-    return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+    async with asyncio.timeout(seconds):
+        return await asyncio.wrap_future(future)
 
 
 def _give_up(future: "asyncio.Future[Any]") -> None:

@@ -132,3 +132,24 @@ def test_call_that_blocks_is_left_behind_in_a_thread_that_ends_with_the_process(
 
     asyncio.run(scenario())
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "call")
+
+
+def test_a_cancellation_that_comes_with_the_result_is_not_lost() -> None:
+    async def work() -> None:
+        loop, begun, go = asyncio.get_running_loop(), threading.Event(), threading.Event()
+
+        def call() -> None:
+            begun.set()
+            go.wait()
+            loop.call_soon_threadsafe(loop.call_soon, task.cancel)
+
+        others = set(threading.enumerate())
+        task = asyncio.create_task(in_thread(call, 10))
+        await asyncio.to_thread(begun.wait)
+        (thread,) = [each for each in set(threading.enumerate()) - others if each.name == "call"]
+        go.set()
+        thread.join()  # while the loop stands still: cancellation and result come in one turn of it
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(work())

@@ -120,9 +120,8 @@ class Verification:
             self._in_threads.add(work)
             work.add_done_callback(self._forget)
             try:
-                return await asyncio.wait_for(
-                    asyncio.wrap_future(work), verifier.timeout_seconds + self._grace_seconds
-                )
+                async with asyncio.timeout(verifier.timeout_seconds + self._grace_seconds):
+                    return await asyncio.wrap_future(work)
             except TimeoutError:
                 self._left_behind.add(work)
                 if work.done():  # just now
@@ -227,7 +226,8 @@ class _Worker:
         if self._process is None:
             return "it could not be started"
         with suppress(TimeoutError):
-            code = await asyncio.wait_for(self._process.wait(), 1)
+            async with asyncio.timeout(1):
+                code = await self._process.wait()
             return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
         return "it stopped answering"
 
