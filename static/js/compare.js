@@ -3,7 +3,7 @@
 import { budgetSlider } from "./budget.js";
 import { CONFIG, band, baseLayout, keepTicks, line, symbolOf } from "./chart.js";
 import { chooser } from "./chooser.js";
-import { amount, colours, faded } from "./format.js";
+import { amount, colours, escaped, faded } from "./format.js";
 
 const chart = document.getElementById("chart");
 const data = document.getElementById("comparison");
@@ -103,11 +103,6 @@ function pointTrace(series, ink, symbol) {
     text: points.x.map((x, index) => `${amount(x)} ${short}${seed(index)}`),
     hovertemplate: `<b>%{y:.3f}</b> at %{text}<br>${escaped(series.label)}<extra></extra>`,
   };
-}
-
-/** Labels are people's words; Plotly would read some markup in them. */
-function escaped(text) {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 }
 
 /** What is expected at the budget, with its interval, on the budget's line. */

@@ -2,7 +2,7 @@
 // chart's id) and `data-name` (the file's name). The CSV has every value drawn, a row a point; where the server has a
 // fuller table, the template links to it instead.
 import { copyFrom, say } from "./copy.js";
-import { colours } from "./format.js";
+import { colours, escaped } from "./format.js";
 
 const LONGEST_NAME = 80;
 const PNG_SCALE = 2;
@@ -91,10 +91,9 @@ function titleOf(node) {
 function withTitle(layout, title, width) {
   const most = Math.max(10, Math.floor(width / TITLE_CHARACTER));
   const short = title.length > most ? `${title.slice(0, most - 1)}…` : title;
-  const text = short.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const place = { x: 0, xref: "container", xanchor: "left", y: 1, yref: "container", yanchor: "top", pad: { t: 10, l: 12 } };
   const margin = { ...layout.margin, t: (layout.margin?.t ?? 100) + TITLE_HEIGHT };
-  return { ...layout, margin, title: { text, font: { size: 13, color: colours().ink }, ...place } };
+  return { ...layout, margin, title: { text: escaped(short), font: { size: 13, color: colours().ink }, ...place } };
 }
 
 function groundOf(node) {

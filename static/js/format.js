@@ -57,3 +57,8 @@ export function tickText(value) {
   if (value >= 1000) return `${value / 1000}k`;
   return String(value);
 }
+
+/** Titles and labels are people's words; Plotly would read some markup in them. */
+export function escaped(text) {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+}

@@ -157,7 +157,7 @@ def proposal(request: HttpRequest) -> HttpResponse:
     if not draft.is_own:
         data["probability"] = shown(draft.probability, 3)
     form = _form(subject, initial={name: data.get(name, "") for name in (*forms.CLAIMED, "rival", "own")})
-    claimed = "probability" if draft.statement == Statement.PASSES else "value"
+    claimed = "probability" if said["passes"] else "value"
     typed_already = draft.is_own and claimed in request.GET  # is not put anew under the hands
     return render(
         request, "predictions/_preview.html",
