@@ -228,6 +228,20 @@ def test_names_that_do_not_exist_are_told(ada, many):
     assert "“ceiling” is searched for as a word." in page
 
 
+def test_a_setting_that_no_run_has_is_told(ada, many):
+    many(2)
+
+    def page(text):
+        return ada.get("/runs", {"filter": text}).content.decode()
+
+    wrong = page("NOT config.lrate:0.1")
+    assert "No run of this project has the setting “config.lrate”." in wrong
+    assert "Did you mean &quot;config.lr&quot;?" in wrong
+    assert "has the setting" not in page("config.lr < 1")
+    Run.objects.filter(seed=1).update(config={"my": {"own": 3}})
+    assert "has the setting" not in page("config.my.own > 2")
+
+
 def save(ada, back="filter=seed:1&sort=-ceiling", **fields):
     return ada.post("/runs/views", {"name": "One", "back": back} | fields)
 

@@ -2,19 +2,23 @@
 
 from collections.abc import Iterator
 
+from django.db.models import QuerySet
+
 from webapp.accounts.models import Project
 from webapp.pages.run_list.listing import ListState
 from webapp.recipes.models import Recipe
-from webapp.runs.filtering import Compiled
+from webapp.runs.filtering import Compiled, config_values
+from webapp.runs.filtering.completing import settings_of_newest
 from webapp.runs.filtering.errors import nearest
-from webapp.runs.filtering.fields import BY_NAME
+from webapp.runs.filtering.fields import BY_NAME, config_path
 from webapp.runs.filtering.tree import And, Node, Not, Or, Word, comparisons
+from webapp.runs.models import Run
 
 MISSING_VIEW = "This view does not exist any more, or is not shared with you."
 
 
 def notes(compiled: Compiled, state: ListState, project: Project) -> list[str]:
-    """Sentences in the order of the filter; a query only where it names a recipe or a person."""
+    """Sentences in the order of the filter; a query only where it names a recipe, a person or a setting."""
     found = [_missing_view(state)] if state.view_missing else []
     recipes = _named(compiled, "recipe")
     if recipes:
@@ -28,6 +32,7 @@ def notes(compiled: Compiled, state: ListState, project: Project) -> list[str]:
     if people:
         known = {name.lower() for name in project.members.values_list("username", flat=True)}
         found += [_unknown("member", name, known, state) for name in people if name.lower() not in known]
+    found += _unknown_settings(compiled, project)
     return found + [_field_as_word(word) for word in _words(compiled.node) if word.lower() in BY_NAME]
 
 
@@ -47,10 +52,30 @@ def _named(compiled: Compiled, field: str) -> list[str]:
 
 
 def _unknown(what: str, name: str, known: set[str], state: ListState) -> str:
-    hint = nearest(name, sorted(known))
     named = f"The view “{state.view}” names" if state.view and not state.changed else "This filter names"
-    question = f" {hint[:1].upper()}{hint[1:]}" if hint else ""
-    return f"{named} the {what} “{name}”, which this project does not have (any more).{question}"
+    return f"{named} the {what} “{name}”, which this project does not have (any more).{_did_you_mean(name, known)}"
+
+
+def _unknown_settings(compiled: Compiled, project: Project) -> list[str]:
+    """The settings of the filter that no run of the project has."""
+    named = {each.field for each in comparisons(compiled.node) if each.field.startswith("config.")}
+    if not named:
+        return []
+    known = settings_of_newest(project)
+    runs = Run.objects.filter(project=project)
+    missing = [name for name in sorted(named - known) if not _some_have(runs, name)]
+    return [
+        f"No run of this project has the setting “{name}”.{_did_you_mean(name, known)}" for name in missing
+    ]
+
+
+def _some_have(runs: QuerySet[Run], setting: str) -> bool:
+    return runs.exclude(config_values.missing("config", config_path(setting))).exists()
+
+
+def _did_you_mean(name: str, known: set[str]) -> str:
+    hint = nearest(name, sorted(known))
+    return f" {hint[:1].upper()}{hint[1:]}" if hint else ""
 
 
 def _field_as_word(word: str) -> str:

@@ -51,7 +51,7 @@ def _written(value: str) -> str:
 
 def _fields(project: Project, part: str) -> list[Item]:
     if part.lower().startswith(CONFIG_PREFIX):
-        paths = (path for path in _settings(project) if path.startswith(part))
+        paths = (path for path in settings_of_newest(project) if path.startswith(part))
         return [{"text": path, "says": "setting"} for path in sorted(paths)]
     shown = [{"text": f.name.removesuffix("…"), "says": f.says} for f in FIELDS]
     return [item for item in shown if item["text"].startswith(part.lower())]
@@ -92,7 +92,8 @@ def _tags(project: Project) -> Iterable[str]:
     return sorted({tag for tags in rows[:500] for tag in tags})
 
 
-def _settings(project: Project) -> set[str]:
+def settings_of_newest(project: Project) -> set[str]:
+    """Paths such as `config.loss.type` that the configurations of the newest runs have."""
     newest = (
         Run.objects.filter(project=project).order_by("-created_at", "id").values_list("config", flat=True)
     )
