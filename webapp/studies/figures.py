@@ -14,7 +14,16 @@ from scaling.curve import slope_view
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_LEVEL
 from webapp.studies.selectors import Group
-from webapp.studies.verdicts import LEVEL, OTHER, TIE, Ceiling, Efficiency, Verdict, pooled_parameter
+from webapp.studies.verdicts import (
+    LEVEL,
+    OTHER,
+    TIE,
+    Ceiling,
+    Efficiency,
+    Verdict,
+    pooled_ceiling,
+    pooled_parameter,
+)
 
 Payload = dict[str, Any]
 GRID, BAND_GRID = 80, 24
@@ -153,8 +162,10 @@ def _why_left_out(group: Group, verdict: Verdict | None, found: Efficiency | Non
         return "no fit yet"
     if verdict is not None and verdict.kind == OTHER:
         return "another task"
-    if found is None or verdict is None or verdict.delta is None:
+    if pooled_ceiling(group.fits) is None:
         return "ceiling not identified"
+    if found is None or verdict is None or verdict.delta is None:
+        return "the base's ceiling is not identified"
     if verdict.kind == TIE:
         return "cannot be refitted at the shared ceiling"
     side = "above" if verdict.delta > 0 else "below"

@@ -111,6 +111,19 @@ def test_what_is_not_identified_is_said_and_has_no_value(make_study, report):
     assert payload["overlay"][0]["curve"]["x"][-1] == pytest.approx(0.5)  # nothing is drawn beyond the points
 
 
+def test_who_has_no_place_among_the_slopes_is_told_whose_ceiling_is_missing(make_study, report):
+    study = make_study(changes=("loss=dapo",), seeds=(0,))
+    for place, curve in zip(study.members.order_by("id"), ({"n": 8, "to": 0.5}, {"n": 24}), strict=True):
+        report(place.run, **curve)
+
+    left_out = shown(study)["slopes"]["left_out"]
+
+    assert [item["reason"] for item in left_out] == [
+        "ceiling not identified",
+        "the base's ceiling is not identified",
+    ]
+
+
 def test_a_seed_that_is_not_identified_opens_the_upper_end(make_study, report):
     study = make_study(changes=("loss=dapo",), seeds=(0, 1))
     for place in study.members.select_related("run"):

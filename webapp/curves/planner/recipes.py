@@ -157,7 +157,8 @@ def _reach_sentence(row: Payload, target: float) -> str:
     bound = "" if row["lo"] is None else f"; not before {words.amount(row['lo'])} {HOURS} ({LEVEL})"
     if row["verdict"] == "not identified":
         return f"{name}: its ceiling is not identified, so nobody knows whether it reaches {goal}{bound}."
-    return f"{name} never reaches {goal}: {above}{bound}."
+    verb = "never reaches" if row["lo"] is None else "is not expected to reach"  # its band does or does not
+    return f"{name} {verb} {goal}: {above}{bound}."
 
 
 # --- (b) what a budget buys -----------------------------------------------------------------------------------

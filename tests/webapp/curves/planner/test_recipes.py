@@ -87,6 +87,11 @@ def test_seeds_never_reach_what_lies_above_their_pooled_ceiling(seeded):
 
     assert (row["verdict"], row["compute"], row["hi"]) == ("never", None, None)
     assert row["above_ceiling"] > 0.5
+    band_reaches = row["lo"] is not None
+    assert ("is not expected to reach 0.63" in row["sentence"]) == band_reaches
+    (far,) = planner.to_target([seeded], 0.9)
+    assert far["lo"] is None
+    assert "never reaches 0.9" in far["sentence"]
     assert planner.to_target([seeded], 0.605)[0]["hi"] is None  # the band may end below it
 
 
