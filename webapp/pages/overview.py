@@ -19,9 +19,10 @@ from webapp.curves.ranking.leaderboard import leaderboard
 from webapp.curves.selectors import latest_fits
 from webapp.pages.durations import duration
 from webapp.pages.run_list.rows import Row, rows_of, shared_scale, stored_ceiling
-from webapp.runs.models import Run, State
+from webapp.runs.models import Point, Run, State
 from webapp.runs.pace import time_left
 from webapp.runs.queue import waiting_of
+from webapp.runs.selectors import span_of_runs
 from webapp.runs.states import ACTIVE, ENDED, WAITING
 
 Payload = dict[str, Any]
@@ -62,11 +63,12 @@ def overview(project: Project) -> Payload:
     running_runs, ended_runs = list(running[: MOST + 1]), list(ended[: MOST + 1])
     rows = {row.run.pk: row for row in rows_of(running_runs[:MOST] + ended_runs[:MOST])}
     running_rows = [rows[run.pk] for run in running_runs[:MOST]]
+    spans = span_of_runs([row.run.pk for row in running_rows])
     waiting = waiting_of(project)
     return {
         "has_runs": Run.objects.filter(project=project).exists(),
         "scale": shared_scale([row.ceiling for row in rows.values()]),
-        "running": [(row, _to_the_end(row)) for row in running_rows],
+        "running": [(row, _to_the_end(row, spans.get(row.run.pk))) for row in running_rows],
         "more_running": len(running_runs) > MOST,
         "alarms": raised(running_rows),
         "waiting": [(run, why(run)) for run in waiting[:MOST]],
@@ -83,9 +85,9 @@ def _runs(project: Project) -> Any:
     return runs.defer("config", "revision__config")
 
 
-def _to_the_end(row: Row) -> str:
+def _to_the_end(row: Row, span: tuple[Point, Point] | None) -> str:
     """ "ends in about 25 min"; empty where not known."""
-    left = time_left(row.run, row.used_hours)
+    left = time_left(row.run, row.used_hours, span)
     return f"ends in about {duration(left)}" if left is not None else ""
 
 

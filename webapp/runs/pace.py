@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
-from django.utils import timezone
-
 from training.schema import Resources
 from webapp.accounts.models import Project
 from webapp.runs.models import Point, Run, State
-from webapp.runs.selectors import latest_of_runs
+from webapp.runs.selectors import span_of_runs
 
-MOST_RUNS = 10  # newest ones
+MOST_RUNS = 40  # newest ones
 HOUR = 3600.0
 SHORTEST = timedelta(seconds=10)  # of a speed that says anything
 
@@ -50,34 +48,70 @@ def devices_of(resources: object) -> int:
         return 0
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A run that ended well in its first attempt: its recipe, what it had used at its newest evaluation, the hours by
+    the clock that it lasted and those of them from its first to its newest evaluation."""
+
+    recipe: str
+    newest: Point
+    devices: int
+    lasted: float
+    trained: float
+
+
 def pace_of(project: Project, *, recipe: str, task: str, model: str) -> Pace | None:
     """Of runs of this recipe (slug) on this task with this model; else of any recipe on them; None without any."""
-    ended = Run.objects.filter(
-        project=project, origin=Run.Origin.LAUNCHED, state=State.SUCCEEDED, task=task, model=model,
-        attempt_number=1, started_at__isnull=False, ended_at__isnull=False,
-    ).order_by("-ended_at")  # fmt: skip
+    measured = measured_runs(project, task=task, model=model)
+    overheads = overheads_of(measured)
     for same_recipe in (True, False):
-        chosen = ended.filter(revision__recipe__slug=recipe) if same_recipe else ended
-        rows = list(chosen.values_list("pk", "started_at", "ended_at", "config__resources")[:MOST_RUNS])
-        pace = _pace(rows, same_recipe)
-        if pace is not None:
-            return pace
+        chosen = [i for i, run in enumerate(measured) if run.recipe == recipe or not same_recipe]
+        if chosen:
+            points = [measured[i].newest for i in chosen]
+            rates = (_rate(points, name) for name in RATES)
+            return Pace(len(chosen), same_recipe, _range([overheads[i] for i in chosen]), *rates)
     return None
 
 
-def _pace(rows: Sequence[tuple], same_recipe: bool) -> Pace | None:
-    newest = latest_of_runs([pk for pk, *_ in rows]) if rows else {}
+def measured_runs(project: Project, **narrowed: str) -> list[Measured]:
+    """The newest MOST_RUNS of the project that say how long a run lasts. Two queries."""
+    ended = Run.objects.filter(
+        project=project, origin=Run.Origin.LAUNCHED, state=State.SUCCEEDED, attempt_number=1,
+        started_at__isnull=False, ended_at__isnull=False, **narrowed,
+    ).order_by("-ended_at")  # fmt: skip
+    columns = ("pk", "revision__recipe__slug", "started_at", "ended_at", "config__resources")
+    rows = list(ended.values_list(*columns)[:MOST_RUNS])
+    spans = span_of_runs([pk for pk, *_ in rows]) if rows else {}
     measured = [
-        (newest[pk], (ended - started).total_seconds() / HOUR, devices_of(resources))
-        for pk, started, ended, resources in rows
-        if pk in newest and newest[pk].device_hours
+        Measured(
+            recipe, spans[pk][1], devices_of(resources), _hours(end - start), _hours(_between(spans[pk]))
+        )
+        for pk, recipe, start, end, resources in rows
+        if pk in spans
     ]
-    measured = [(point, hours, devices) for point, hours, devices in measured if devices and hours > 0]
-    if not measured:
-        return None
-    overheads = [max(1.0, hours * devices / (point.device_hours or 1)) for point, hours, devices in measured]
-    points = [point for point, _, _ in measured]
-    return Pace(len(measured), same_recipe, _range(overheads), *(_rate(points, name) for name in RATES))
+    return [run for run in measured if run.devices and run.newest.device_hours and run.lasted > 0]
+
+
+def overheads_of(measured: Sequence[Measured]) -> list[float]:
+    """Hours by the clock for an hour of training, of each: its start, evaluations and end are in it.
+
+    The wait for a place on a full cluster is not: of what runs last outside of their evaluations, the shortest counts
+    for all.
+    """
+    outside = min((run.lasted - run.trained for run in measured), default=0.0)
+    return [
+        max(1.0, (run.trained + max(0.0, outside)) * run.devices / (run.newest.device_hours or 1))
+        for run in measured
+    ]
+
+
+def _between(span: tuple[Point, Point]) -> timedelta:
+    first, newest = span
+    return newest.time - first.time
+
+
+def _hours(time: timedelta) -> float:
+    return time.total_seconds() / HOUR
 
 
 RATES = ("step", "tokens", "flops")
@@ -93,16 +127,14 @@ def _range(values: Sequence[float]) -> Range:
     return Range(min(values), median(values), max(values))
 
 
-def time_left(run: Run, used_hours: float | None) -> timedelta | None:
-    """Until a running run has spent its budget, at the speed that it had since its start; None where not known.
-
-    The time of a run that was resumed says nothing: it stood still in between.
+def time_left(run: Run, used_hours: float | None, span: tuple[Point, Point] | None) -> timedelta | None:
+    """Until a running run has spent its budget, at the speed between the first and the newest evaluation of its
+    attempt (`span_of_runs`), so that neither a wait for a place nor a pause counts; None where not known.
     """
-    if run.state != State.RUNNING or not run.budget_hours or not used_hours or run.attempt_number != 1:
+    if run.state != State.RUNNING or not run.budget_hours or not used_hours or span is None:
         return None
-    if run.started_at is None:
+    first, newest = span
+    used = (newest.device_hours or 0.0) - (first.device_hours or 0.0)
+    if newest.attempt != run.attempt_number or used <= 0 or _between(span) < SHORTEST:
         return None
-    elapsed = (run.heartbeat_at or timezone.now()) - run.started_at
-    if elapsed < SHORTEST:
-        return None
-    return max(timedelta(), elapsed * (run.budget_hours / used_hours - 1))
+    return max(timedelta(), _between(span) * ((run.budget_hours - used_hours) / used))

@@ -7,9 +7,9 @@ from datetime import timedelta
 from django.db.models import F
 
 from webapp.accounts.models import Project
-from webapp.runs.models import Dispatch, Run, State
+from webapp.runs.models import Dispatch, Point, Run, State
 from webapp.runs.pace import time_left
-from webapp.runs.selectors import latest_of_runs
+from webapp.runs.selectors import span_of_runs
 from webapp.runs.states import ACTIVE, WAITING
 
 MOST_READ = 200  # more than that many unfinished runs are counted, not read
@@ -46,17 +46,17 @@ def queue_now() -> Queue:
         .annotate(resources=F("config__resources"))
         .order_by("created_at")[:MOST_READ]
     )
-    newest = latest_of_runs([run.pk for run in rows if run.state == State.RUNNING])
-    held = [_held(run, newest[run.pk].device_hours if run.pk in newest else None) for run in rows]
+    spans = span_of_runs([run.pk for run in rows if run.state == State.RUNNING])
+    held = [_held(run, spans.get(run.pk)) for run in rows]
     waiting = sum(row.waits for row in held)
     failing = Dispatch.objects.filter(done_at=None).exclude(error="").order_by("-id")
     return Queue(waiting, len(held) - waiting, held, failing.values_list("error", flat=True).first() or "")
 
 
-def _held(run: Run, used: float | None) -> Held:
+def _held(run: Run, span: tuple[Point, Point] | None) -> Held:
     resources = getattr(run, "resources", None) or {}
     gpus, cpus = (_amount(resources, kind) for kind in ("gpus", "cpus"))
-    left = time_left(run, used)
+    left = time_left(run, span[1].device_hours if span else None, span)
     return Held(run.pk, run.project_id, run.name, run.state in WAITING, gpus, cpus, left)
 
 

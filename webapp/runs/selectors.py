@@ -278,6 +278,21 @@ def latest_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str,
     return {point.series.run_id: point for point in points}
 
 
+def span_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, tuple[Point, Point]]:
+    """Run -> the first and the newest point of one series in the newest attempt that reported it. One query."""
+    own = Point.objects.filter(series=OuterRef("pk"))
+    series = Series.objects.filter(run__in=list(run_ids), metric=metric).annotate(
+        first=Subquery(own.order_by("-attempt", "seq").values("pk")[:1]),
+        newest=Subquery(own.order_by("-attempt", "-seq").values("pk")[:1]),
+    )
+    chosen = Q(pk__in=series.values("first")) | Q(pk__in=series.values("newest"))
+    spans: dict[str, tuple[Point, Point]] = {}
+    for point in Point.objects.filter(chosen).select_related("series").order_by("seq"):
+        first, _ = spans.get(point.series.run_id, (point, point))
+        spans[point.series.run_id] = first, point
+    return spans
+
+
 def sparklines(run_ids: Iterable[str], metric: str = PASS_RATE, points: int = 40) -> dict[str, list[float]]:
     """Run -> some 40 evenly picked values of a series in the order of training, for many runs in one query."""
     here = effective(Point.objects.filter(series__run__in=list(run_ids), series__metric=metric))

@@ -2,16 +2,11 @@
 
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
-from training.schema import Resources
 from webapp.accounts.models import Project
 from webapp.curves import words
-from webapp.runs.models import Run, State
-from webapp.runs.selectors import latest_of_runs
+from webapp.runs.pace import measured_runs, overheads_of
 from webapp.studies.planning import Plan
-
-LOOKED_AT = 20  # newest ended runs that say how fast things go here
 
 
 @dataclass(frozen=True)
@@ -87,23 +82,9 @@ def estimate(project: Project, plan: Plan) -> Estimate:
 
 def pace_of(project: Project, task: str, model: str) -> Pace | None:
     """From the newest runs that ended well, of the same task and model where there are any; None without a run."""
-    ended = Run.objects.filter(
-        project=project, origin=Run.Origin.LAUNCHED, state=State.SUCCEEDED, started_at__isnull=False
-    ).order_by("-created_at")
-    same = list(ended.filter(task=task, model=model)[:LOOKED_AT])
-    runs = same or list(ended[:LOOKED_AT])
-    newest = latest_of_runs([run.pk for run in runs]) if runs else {}
-    found = [_stretch(run, newest[run.pk].device_hours) for run in runs if run.pk in newest]
-    usable = [value for value in found if value is not None]
-    return Pace(median(usable), len(usable), bool(same)) if usable else None
-
-
-def _stretch(run: Run, used: float | None) -> float | None:
-    resources: Any = run.config.get("resources")
-    if not (used and resources and run.started_at and run.ended_at and run.attempt_number == 1):
-        return None
-    wall = (run.ended_at - run.started_at).total_seconds() / 3600
-    return max(1.0, wall * Resources.model_validate(resources).devices / used)
+    same = measured_runs(project, task=task, model=model)
+    measured = same or measured_runs(project)
+    return Pace(median(overheads_of(measured)), len(measured), bool(same)) if measured else None
 
 
 def duration(hours: float) -> str:

@@ -2,10 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
-
-from django.utils import timezone
 
 import scaling
 from scaling import curve, seeds
@@ -13,6 +10,8 @@ from scaling.seeds import estimate_of
 from webapp.curves import answers, words
 from webapp.curves.axes import DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.runs.models import State
+from webapp.runs.pace import time_left
+from webapp.runs.selectors import span_of_runs
 from webapp.studies import figures
 from webapp.studies.estimate import duration
 from webapp.studies.models import Arm, Study
@@ -237,7 +236,7 @@ def _spent(groups: Sequence[Group]) -> Payload:
     members = [m for group in groups for m in group.members]
     used = sum(m.used for m in members)
     budget = sum(m.run.budget_hours or m.used for m in members)
-    left = hours_left(groups, timezone.now())
+    left = hours_left(groups)
     return {
         "used": used,
         "budget": budget,
@@ -247,15 +246,12 @@ def _spent(groups: Sequence[Group]) -> Payload:
     }
 
 
-def hours_left(groups: Sequence[Group], now: datetime) -> float | None:
+def hours_left(groups: Sequence[Group]) -> float | None:
     """Wall time in hours until the last of the running runs has spent its budget, at the pace of each so far."""
-    found = []
-    for member in (m for group in groups for m in group.members):
-        run = member.run
-        if run.state == State.RUNNING and run.started_at and run.budget_hours and member.used:
-            elapsed = (now - run.started_at).total_seconds() / 3600
-            found.append(max(0.0, run.budget_hours - member.used) * elapsed / member.used)
-    return max(found, default=None)
+    running = [m for group in groups for m in group.members if m.run.state == State.RUNNING]
+    spans = span_of_runs([member.run.pk for member in running])
+    left = [time_left(member.run, member.used, spans.get(member.run.pk)) for member in running]
+    return max((known.total_seconds() / 3600 for known in left if known is not None), default=None)
 
 
 def progress_sentence(progress: Progress) -> str:

@@ -2,8 +2,12 @@
 
 import random
 from collections.abc import Sequence
+from datetime import timedelta
+
+from django.db.models import DateTimeField, ExpressionWrapper, F
 
 from training.records import Record
+from webapp.runs.models import Point
 
 C_MID = 1.0  # device-hours
 DIAGNOSTICS = {
@@ -65,3 +69,8 @@ def mixture_records(first: int = 0, last: int = 30, *, noise: float = 0.004, see
         errors = {f"{name}_stderr": 0.01 for name in rates}
         records.append(record(i, i / 2, rates | errors | DIAGNOSTICS))
     return records
+
+
+def stretch_times(over: timedelta, last: int) -> None:
+    """As if the stored points had come evenly within this time, from the first (step 0) to the one of step `last`."""
+    Point.objects.update(time=ExpressionWrapper(F("time") + F("step") * (over / last), DateTimeField()))

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.webapp.pages.data import curve_records, record
+from tests.webapp.pages.data import curve_records, record, stretch_times
 from webapp.alarms.services import judge_run
 from webapp.curves.bent import newly_identified
 from webapp.curves.models import Fit
@@ -51,8 +51,9 @@ def test_it_is_the_first_page_of_the_navigation(ada):
 def test_a_run_at_work_has_rate_ceiling_and_time_to_the_end(ada, make_run):
     run = make_run(30, name="climber")
     Run.objects.filter(pk=run.pk).update(
-        started_at=run.heartbeat_at - timedelta(hours=3)
-    )  # half of its budget is used
+        started_at=run.heartbeat_at - timedelta(days=2)
+    )  # it waited for a place
+    stretch_times(timedelta(hours=3), 30)  # half of its budget is used
 
     page = ada.get("/").content.decode()
 

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 import scaling
 from scaling import compare, seeds
+from tests.webapp.pages.data import stretch_times
 from webapp.curves.fitting import Question, curve_of, fit_curve
 from webapp.studies import selectors
 from webapp.studies.models import Study
@@ -182,7 +183,7 @@ def test_queries_do_not_grow_with_runs(finished, make_study, report):
             shown(Study.objects.get(pk=study.pk))
         return len(captured)
 
-    assert queries(small) == queries(finished) <= 4
+    assert queries(small) == queries(finished) + 1 <= 5  # one more for the time left of all that run
 
 
 def test_csv_has_a_row_for_each_run(finished):
@@ -216,10 +217,7 @@ def test_the_time_left_is_that_of_the_slowest_run(make_study, report):
     study = make_study(changes=("loss=dapo",), seeds=(0,))
     for place, to in zip(study.members.select_related("run"), (8.0, 4.0), strict=True):
         report(place.run, to=to)  # of 16 device-hours
-    groups = selectors.groups_of(study)
-    start = groups[0].members[0].run.started_at
-    for group in groups:
-        group.members[0].run.started_at = start
+    stretch_times(timedelta(hours=1), 24)
 
-    assert hours_left(groups, start + timedelta(hours=1)) == pytest.approx(3.0)
-    assert hours_left([], start) is None
+    assert hours_left(selectors.groups_of(study)) == pytest.approx(3.0)
+    assert hours_left([]) is None
