@@ -67,7 +67,7 @@ def test_a_colleague_is_invited_makes_an_account_and_gets_another_role(page, new
     stranger.get_by_role("button", name="Leave the project").click()
     stranger.watch.expect("404", "422")
     stranger.get_by_role("dialog").get_by_role("button", name="Leave").click()
-    expect(stranger.get_by_role("heading", name="Nothing here")).to_be_visible()
+    expect(stranger.get_by_role("heading", name="No project yet")).to_be_visible()
     look(stranger, "no-project-left")
 
 
