@@ -6,6 +6,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import NARROW
 from tests.browser.look import look
 from tests.webapp.alerts.conftest import receiver  # noqa: F401 (fixture)
 from tests.webapp.alerts.data import entropy_below, make_rule, report
@@ -156,3 +157,9 @@ def test_the_bell_stands_beside_the_name_however_many_notices_wait(page, user, p
     )
 
     assert min(gap) >= 0, gap
+
+    type(user).objects.filter(pk=user.pk).update(username="somebody-with-a-long-name")
+    page.set_viewport_size(NARROW)
+    page.reload()
+    expect(page.locator("#bell-count")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
