@@ -5,6 +5,7 @@ from django.db.models import Count, Max, OuterRef, Prefetch, Q, QuerySet, Subque
 from webapp.accounts.models import Project
 from webapp.errors import NotFound
 from webapp.recipes.models import Recipe, Revision
+from webapp.recipes.services import SHIPPED
 
 
 def recipes_of(project: Project) -> QuerySet[Recipe]:
@@ -56,3 +57,11 @@ def revisions_with_runs(project: Project, text: str = "") -> QuerySet[Revision]:
         found = found.filter(Q(recipe__name__icontains=text) | Q(recipe__slug__icontains=text))
     counted = found.annotate(run_count=Count("runs")).filter(run_count__gt=0)
     return counted.order_by("recipe__slug", "-number")
+
+
+def newest_shipped(project: Project) -> dict[str, int]:
+    """Slug -> the number of its newest revision that came with Headroom, whatever was launched from it since."""
+    shipped = Revision.objects.filter(recipe__project=project, message=SHIPPED).order_by(
+        "recipe_id", "number"
+    )
+    return dict(shipped.values_list("recipe__slug", "number"))

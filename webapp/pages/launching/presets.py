@@ -1,6 +1,6 @@
 """The project's recipes in the order in which people reach for them. Pure functions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from webapp.recipes.models import Revision
 from webapp.recipes.services import shipped_slugs
@@ -45,6 +45,15 @@ def _place(slug: str, shipped: frozenset[str]) -> int:
     return 5 if is_small else 6
 
 
-def prominent(groups: Sequence[Group]) -> list[Group]:
-    """Those that stand above the form as presets."""
-    return [group for group in groups if group[0] in GROUPS[:3]]
+def prominent(
+    groups: Sequence[Group], shipped: Mapping[str, int]
+) -> list[tuple[str, list[tuple[Revision, int]]]]:
+    """(title, (newest revision, the revision to launch) of each recipe) of those that stand above the form as presets.
+
+    A recipe that came with Headroom is launched as it came: launching a variant stores that as its newest revision.
+    """
+    return [
+        (title, [(revision, shipped.get(revision.recipe.slug, revision.number)) for revision in group])
+        for title, group in groups
+        if title in GROUPS[:3]
+    ]

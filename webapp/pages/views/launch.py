@@ -30,6 +30,7 @@ from webapp.pages.team.automation import RunPolicyForm
 from webapp.policies.selectors import own_actions, project_policy
 from webapp.policies.services import set_run_policy
 from webapp.recipes.models import Revision
+from webapp.recipes.selectors import newest_shipped
 from webapp.runs.launch_seeds import launch_seeds
 from webapp.runs.models import Run, State
 from webapp.runs.once import Launched
@@ -130,9 +131,11 @@ def _newest_revisions(project: Project) -> list[Revision]:
 
 
 def _chosen(request: HttpRequest, sent: QueryDict, newest: Sequence[Revision]) -> Revision:
-    """The revision that was sent, else the newest of its recipe, else of the first recipe."""
+    """The revision that was sent, else the newest of its recipe; where no recipe was, that of the first preset."""
     found = next((revision for revision in newest if revision.recipe.slug == sent.get("recipe")), newest[0])
     number = sent.get("revision", "")
+    if not sent.get("recipe") and not sent.get("clone"):
+        number = str(newest_shipped(found.recipe.project).get(found.recipe.slug, found.number))
     is_other = number.isascii() and number.isdecimal() and len(number) < 10 and int(number) != found.number
     if (
         is_other and request.headers.get("HX-Trigger-Name") != "recipe"
@@ -292,7 +295,7 @@ def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draf
         "essentials": [_essential(form, asked, name) for name in SHOWN],
         "sections": fields.sections_of(asked),
         "one": _one(choice, form, asked),
-        "presets": presets.prominent(groups),
+        "presets": [] if form.is_bound else presets.prominent(groups, newest_shipped(choice.project)),
         "changes": changed,
         "generated": draft.message_of(changed),
         "next_number": max([choice.revision.number, *(r.number for r in choice.newest if _same(r, choice))])

@@ -22,6 +22,22 @@ def test_the_form_starts_with_the_recipes_own_values(ada):
     assert "one device-hour is 30 minutes of training" in page
 
 
+def test_a_preset_is_what_came_with_headroom_whatever_was_launched_from_it_since(ada, project):
+    recipe = project.recipes.get(slug="tiny-scalerl")
+    shipped = recipe.revisions.get()
+    variant = shipped.config | {"optimizer": shipped.config["optimizer"] | {"lr": 1.0}}
+    add_revision(recipe=recipe, config=variant, message="optimizer.lr 5e-5 → 1")
+
+    def revision(query):
+        page = ada.get("/runs/new", query).content.decode()
+        assert "/runs/new?recipe=tiny-scalerl&amp;revision=1" in page
+        return int(re.search(r'<option value="(\d+)" selected>rev', page)[1])
+
+    assert revision({}) == 1
+    assert revision({"recipe": "tiny-scalerl", "revision": "1"}) == 1
+    assert revision({"recipe": "tiny-scalerl"}) == 2
+
+
 def test_another_recipe_brings_its_form_and_keeps_name_and_seed(ada):
     query = {"recipe": "tiny-minimax", "revision": "1", "seed": "7", "name": "mine"}
 
@@ -181,7 +197,7 @@ def test_no_text_is_an_error_of_the_server(ada, launch_form, name, text):
 def test_presets_have_the_prevalent_ones_first(ada):
     page = ada.get("/runs/new").content.decode()
 
-    slugs = re.findall(r'class="chip preset" href="/runs/new\?recipe=([^"]+)"', page)
+    slugs = re.findall(r'class="chip preset" href="/runs/new\?recipe=([^"&]+)&amp;revision=1"', page)
     assert slugs[:5] == [
         "tiny-scalerl",
         "tiny-deepseek-grpo",
