@@ -35,7 +35,8 @@ export function baseLayout(colour, axis, scale, xRange, yRange) {
 }
 
 function logAxisTicks([from, to]) {
-  const [tickvals, ticktext] = logTicks(from, to);
+  const most = window.innerWidth < 720 ? 6 : 9; // more would be turned, into each other and the title
+  const [tickvals, ticktext] = logTicks(from, to, most);
   return { tickmode: "array", tickvals, ticktext };
 }
 

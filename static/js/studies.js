@@ -66,7 +66,7 @@ function overlayTraces(series, colour) {
 }
 
 function logAxis(range, title, colour) {
-  const [tickvals, ticktext] = logTicks(range[0], range[1], 7);
+  const [tickvals, ticktext] = logTicks(range[0], range[1], window.innerWidth < 720 ? 5 : 7);
   return { type: "log", range: range.map(Math.log10), title: { text: title, standoff: 6 }, tickmode: "array", tickvals, ticktext, gridcolor: colour.line, zeroline: false };
 }
 

@@ -271,6 +271,19 @@ def test_at_390_pixels_nothing_scrolls_sideways(new_page, user, make_run, query)
     expect(page.locator(".handle[data-end=cutoff]")).to_be_visible()
 
 
+def test_at_390_pixels_the_ticks_of_small_amounts_stand_upright(new_page, user, make_run):
+    page = new_page(signed_in=user, viewport=NARROW)
+
+    open_run(page, make_run(30, to=0.06, budget_hours=0.5))
+
+    ticks = page.locator("#chart .xtick text")
+    assert ticks.count() >= 2
+    turned = ticks.evaluate_all(
+        "texts => texts.filter(text => /rotate[(](?!0[,)])/.test(text.getAttribute('transform')))"
+    )
+    assert turned == []
+
+
 WORDS_BELOW_THE_GRIPS = """(() => {
     const said = [...document.querySelectorAll("#chart .annotation")];
     const words = said.find((node) => node.textContent.includes("90 %"));
