@@ -274,7 +274,7 @@ def test_at_390_pixels_nothing_scrolls_sideways(new_page, user, make_run, query)
 def test_at_390_pixels_the_ticks_of_small_amounts_stand_upright(new_page, user, make_run):
     page = new_page(signed_in=user, viewport=NARROW)
 
-    open_run(page, make_run(30, to=0.06, budget_hours=0.5))
+    open_run(page, make_run(87, to=0.06, budget_hours=0.5))
 
     ticks = page.locator("#chart .xtick text")
     assert ticks.count() >= 2
