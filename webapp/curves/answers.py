@@ -17,6 +17,7 @@ from webapp.curves.axes import Axis
 from webapp.curves.fitting import Curve, Question
 
 Payload = dict[str, Any]
+TOO_EARLY = "Too early to say: a fit needs at least five evaluations after the first update."
 SHARE_OF_GAIN = 0.9  # the target cell asks for the compute to this share of the gain A - R0
 UNITS = {"device_hours": "device-hours", "flops": "FLOPs", "tokens": "tokens", "step": "steps"}
 
@@ -191,8 +192,10 @@ def after(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payloa
 
 def advice(fit: "scaling.Fit | None", curve: Curve, axis: Axis, end_x: float | None, ended: bool) -> str:
     """One sentence on whether more compute is worth it."""
-    if fit is None or fit.params is None:
-        return "Too early to say: a fit needs at least five evaluations after the first update."
+    if fit is None:
+        return TOO_EARLY
+    if fit.params is None:
+        return f"No advice: {fit.message}."
     if fit.status != "ok" and fit.n < MIN_POINTS_TO_IDENTIFY:
         return (
             f"Too early to say: a ceiling takes {MIN_POINTS_TO_IDENTIFY} evaluations, and these are {fit.n}."

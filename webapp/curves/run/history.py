@@ -80,12 +80,14 @@ def _holds(ceiling: Payload, value: float) -> bool:
     return (lo is None or lo <= value) and (hi is None or value <= hi)
 
 
-def _chart(said: Sequence[Payload]) -> Payload:
-    """Ceilings with their intervals over compute; a bound alone is an open arrow."""
+def _chart(said: Sequence[Payload]) -> Payload | None:
+    """Ceilings with their intervals over compute; a bound alone is an open arrow. None where nothing was ever said."""
     axis = AXES[DEFAULT_AXIS]
     shown = [entry for entry in said if entry["compute"] is not None]
     bounds = [e for e in shown if not e["ceiling"]["identified"] and e["ceiling"]["lo"] is not None]
     known = [e for e in shown if e["ceiling"]["identified"]]
+    if not (bounds or known):
+        return None
     return {
         "kind": "history",
         "x": {"key": axis.key, "label": f"{axis.label} at which the fit was made", "short": axis.short},

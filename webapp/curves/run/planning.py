@@ -17,7 +17,6 @@ Payload = dict[str, Any]
 DEFAULT_DELTA = 0.01  # of pass rate: less than this left to gain is not worth going on
 SURE = 0.9  # probability at which stopping is advised
 MORE = (1.1, 1.25, 1.5, 2.0, 4.0)  # multiples of the compute so far
-TOO_EARLY = "Too early to say: a fit needs at least five evaluations after the first update."
 
 
 def plan_answers(
@@ -32,7 +31,7 @@ def plan_answers(
     fit, problem = try_fit(curve, question)
     if fit is None or fit.params is None:
         why = problem or f"No curve could be fitted: {fit.message if fit else 'no points'}."
-        return {"problem": why if len(curve.x) >= scaling.MIN_POINTS else TOO_EARLY}
+        return {"problem": why if len(curve.x) >= scaling.MIN_POINTS else answers.TOO_EARLY}
     return or_problem(lambda: _answers(fit, curve, axis, end_x, goal, delta), question)
 
 

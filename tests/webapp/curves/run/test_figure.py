@@ -46,6 +46,13 @@ def test_points_after_the_cutoff_are_apart_and_scored(make_run):
     assert figure["fit"]["solid"]["x"][-1] == pytest.approx(x[x <= 3.0].max())
 
 
+def test_where_no_curve_can_be_fitted_the_advice_says_why(make_run):
+    run = make_run(n=12)
+    Point.objects.filter(series__run=run).update(value=0.4)
+
+    assert run_figure(run)["advice"] == "No advice: every reward is the same, so there is no curve to fit."
+
+
 def test_points_before_the_window_are_excluded(make_run):
     figure = run_figure(make_run(), window_lo=1.0)
 

@@ -120,6 +120,16 @@ def test_each_window_has_a_link_that_applies_it_and_keeps_the_rest(panel, make_r
     assert any("cutoff" not in link for link in links)
 
 
+def test_a_history_that_never_said_anything_has_no_chart(panel, make_run):
+    run = make_run(12)
+    run.fits.update(status="failed", params=None, intervals=None)
+
+    page = panel(run, tab="history")
+
+    assert "none could identify the ceiling" in page
+    assert "history-chart" not in page
+
+
 def test_the_history_shows_every_stored_fit(panel, make_run):
     run = make_run(30)
 
