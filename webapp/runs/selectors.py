@@ -285,9 +285,9 @@ def span_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, t
         first=Subquery(own.order_by("-attempt", "seq").values("pk")[:1]),
         newest=Subquery(own.order_by("-attempt", "-seq").values("pk")[:1]),
     )
-    chosen = Q(pk__in=series.values("first")) | Q(pk__in=series.values("newest"))
+    ends = series.values("first").union(series.values("newest"))  # an OR of two would read every point
     spans: dict[str, tuple[Point, Point]] = {}
-    for point in Point.objects.filter(chosen).select_related("series").order_by("seq"):
+    for point in Point.objects.filter(pk__in=ends).select_related("series").order_by("seq"):
         first, _ = spans.get(point.series.run_id, (point, point))
         spans[point.series.run_id] = first, point
     return spans
