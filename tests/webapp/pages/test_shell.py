@@ -195,7 +195,7 @@ def test_who_has_no_project_is_told_what_to_do(client, db):
     loner = get_user_model().objects.create_user("loner")
     client.force_login(loner)
 
-    assert "can add you" in client.get("/runs").content.decode()
+    assert "send you an invitation" in client.get("/runs").content.decode()
 
 
 def test_pages_of_runs_unfurl_without_numbers(ada, make_run):
