@@ -3,7 +3,8 @@
     import headroom
 
     run = headroom.init(name="my run", task="arithmetic", model="tiny")
-    run.log({"eval/pass_rate": 0.41}, step=10, compute={"device_hours": 0.2, "flops": 1e12, "tokens": 5e5})
+    run.log({"train/reward": 0.38}, step=10, compute={"device_hours": 0.2, "flops": 1e12, "tokens": 5e5})
+    run.log_evaluation(0.41, n_prompts=1000, k=16, step=10)
     run.finish()
 
 A record is on disk when `log` returns; a background thread sends it. After `init` nothing here raises or waits for a
@@ -13,12 +14,13 @@ server, and a killed process loses nothing that `log` returned for.
 from collections.abc import Mapping
 from typing import Any
 
+from headroom.evaluation import PassRates
 from headroom.journal import JournalBusy
 from headroom.run import Run
 from headroom.run import init as _init
 from headroom.server import ServerError
 
-__all__ = ["JournalBusy", "Run", "ServerError", "finish", "init", "log"]
+__all__ = ["JournalBusy", "Run", "ServerError", "finish", "init", "log", "log_evaluation"]
 
 _current: Run | None = None
 
@@ -33,6 +35,11 @@ def init(**settings: Any) -> Run:
 def log(metrics: Mapping[str, Any], *, step: int, compute: Mapping[str, Any] | None = None) -> None:
     """`Run.log` of the run that `init` began last. Raises RuntimeError before any `init`."""
     _require().log(metrics, step=step, compute=compute)
+
+
+def log_evaluation(pass_rate: PassRates, *, step: int, **settings: Any) -> None:
+    """`Run.log_evaluation` of the run that `init` began last. Raises RuntimeError before any `init`."""
+    _require().log_evaluation(pass_rate, step=step, **settings)
 
 
 def finish(state: str = "succeeded", message: str = "", timeout: float = 10) -> bool:

@@ -1,15 +1,18 @@
 """The journal: every record as one JSON line on disk, written before `log` returns.
 
 A line that was written survives the death of the process (kill -9 included). A torn last line, left by a crash in the
-middle of a write, belongs to a `log` that never returned; it is cut off when the journal is opened again.
-Beside `NAME` lie `NAME.state` (run id and acknowledged position, replaced atomically), `NAME.rejected` (records that
-the server refused, with its reason) and `NAME.lock` (held while a process writes the journal).
+middle of a write, belongs to a `log` that never returned; it is cut off when the journal is opened again. Each line ends
+in a checksum of its own, so that what a disk changed later is named instead of sent.
+Beside `NAME` lie `NAME.about` (`headroom.about`), `NAME.state` (run id and acknowledged position, replaced atomically),
+`NAME.rejected` (records that the server refused, with its reason) and `NAME.lock` (held while a process writes the
+journal).
 """
 
 import fcntl
 import json
 import os
 import threading
+import zlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -17,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 MAX_UNWRITTEN = 10_000  # records kept in memory while the disk refuses writes
+_SEAL = b',"crc":"'
 _open_paths: set[Path] = set()
 
 
@@ -95,8 +99,7 @@ class Journal:
         is then kept in memory and written with the next one."""
         with self._mutex:
             seq = self._next_seq.get(attempt, 0)
-            record = {"attempt": attempt, "seq": seq, **fields}
-            line = json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+            line = sealed({"attempt": attempt, "seq": seq, **fields})
             self._next_seq[attempt] = seq + 1
             self._unwritten.append(line)
             self._write_out()
@@ -189,6 +192,21 @@ class Journal:
                 os.close(self._lock_file)
                 self._file = -1
                 _open_paths.discard(self.path)
+
+
+def sealed(record: dict[str, Any]) -> bytes:
+    """A record as a line of the journal: its last key, `crc`, is the CRC-32 of all that stands before it."""
+    text = json.dumps(record, allow_nan=False, separators=(",", ":")).encode()[:-1]
+    return b'%s%s%08x"}\n' % (text, _SEAL, zlib.crc32(text))
+
+
+def unsealed(line: bytes) -> bytes | None:
+    """The record of a line as JSON, without its checksum; None where that does not match, or where it is no object.
+    Lines without one, as earlier versions wrote them, are taken as they are."""
+    text, mark, rest = line.rstrip(b"\n").rpartition(_SEAL)
+    if mark and len(rest) == len(b'01234567"}'):
+        return text + b"}" if rest == b'%08x"}' % zlib.crc32(text) else None
+    return line.strip() if parse_line(line) is not None else None
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:

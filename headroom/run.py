@@ -6,11 +6,15 @@ import os
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from headroom import about
+from headroom.about import About
+from headroom.evaluation import PassRates, evaluation_metrics
 from headroom.journal import Journal, JournalState
 from headroom.sender import Sender
 from headroom.server import Server
@@ -18,6 +22,7 @@ from headroom.values import COMPUTE_KEYS, clean_compute, clean_metrics
 
 log = logging.getLogger("headroom")
 
+MODES = ("online", "offline")
 EXIT_FLUSH_SECONDS = 5.0  # a process that ends without `finish` waits this long for the server
 
 
@@ -28,12 +33,15 @@ class Run:
     ...     run.log({"eval/pass_rate": 0.41}, step=10, compute={"device_hours": 0.2})
     """
 
-    def __init__(self, journal: Journal, attempt: int, run_id: str | None, sender: Sender | None) -> None:
+    def __init__(
+        self, journal: Journal, attempt: int, run_id: str | None, sender: Sender | None, known: About
+    ) -> None:
         self.id = run_id  # None: offline, nothing but the journal
         self.attempt = attempt
         self.journal_path = journal.path
         self._journal = journal
         self._sender = sender
+        self._about = known
         self._compute: dict[str, int | float] = dict.fromkeys(COMPUTE_KEYS, 0)
         self._complained: set[str] = set()
         self._finish_mutex = threading.Lock()
@@ -51,6 +59,31 @@ class Run:
             self._log(metrics, step, compute)
         except Exception as error:  # tracking never stops training
             self._complain(type(error).__name__, f"a record of step {step!r} could not be written: {error}")
+
+    def log_evaluation(
+        self,
+        pass_rate: PassRates,
+        *,
+        step: int,
+        n_prompts: int | None = None,
+        k: int = 1,
+        stderr: float | None = None,
+        compute: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
+        """Record an evaluation on held-out prompts with its standard error (`headroom.evaluation`). Never raises.
+
+        pass_rate: the mean over `n_prompts` prompts of the share of `k` answers that passed; or that share of each
+        prompt, from which mean, number and standard error are worked out. stderr: where it is known better. more:
+        further metrics of the evaluation, named `eval/...`.
+        """
+        try:
+            metrics = evaluation_metrics(pass_rate, n_prompts=n_prompts, k=k, stderr=stderr)
+        except (TypeError, ValueError) as error:
+            self._complain(f"evaluation {error}", f"the evaluation of step {step!r} is not recorded: {error}")
+            return
+        extra = {f"eval/{name}": value for name, value in more.items()}
+        self.log(extra | metrics, step=step, compute=compute)
 
     def _log(self, metrics: Mapping[str, Any], step: int, compute: Mapping[str, Any] | None) -> None:
         if self._finished is not None or os.getpid() != self._pid:
@@ -102,8 +135,11 @@ class Run:
         try:
             with suppress(OSError):  # the sender has what the disk refuses even now
                 self._journal.flush()
+            payload = None if outcome is None else {"attempt": self.attempt, **outcome}
+            if payload is not None:
+                with suppress(OSError):
+                    about.save(self._about.ended(payload), self.journal_path)
             if self._sender is not None:
-                payload = None if outcome is None else {"attempt": self.attempt, **outcome}
                 sent = self._sender.close(payload, timeout)
                 if not sent:
                     log.warning("headroom: the server does not have all of %s yet", self.journal_path)
@@ -158,38 +194,60 @@ def init(
     resumed_from_step: int | None = None,
     restarted: bool = False,
     device: Any = None,
+    mode: str | None = None,
 ) -> Run:
     """Begin (or go on with) a run.
 
-    Without `url` (or HEADROOM_URL) everything stays in the journal. With it, `run` (or HEADROOM_RUN) names a run that
-    the server knows; without one, the run of an existing `journal`, else a new tracked run is made from name, task,
-    model and config. `attempt` (or HEADROOM_ATTEMPT) is by default the journal's last one, the next one where
-    `resumed_from_step` is given, or where the trainer was `restarted` and begins anew. The token comes from
-    HEADROOM_TOKEN or the file that HEADROOM_TOKEN_FILE names.
+    `mode` (or HEADROOM_MODE) is online or offline; offline, or without `url` (or HEADROOM_URL), everything stays in the
+    journal until `python -m headroom sync` sends it. Online, `run` (or HEADROOM_RUN) names a run that the server knows;
+    without one, the run of an existing `journal`, else a new tracked run is made from name, task, model and config.
+    `attempt` (or HEADROOM_ATTEMPT) is by default the journal's last one, the next one where `resumed_from_step` is
+    given, or where the trainer was `restarted` and begins anew. The token comes from HEADROOM_TOKEN or the file that
+    HEADROOM_TOKEN_FILE names.
 
     A known run needs no answering server: it is told later. Raises ValueError for unusable settings, JournalBusy or
     OSError for the journal, ServerError where a new run cannot be made.
     """
     run = run or os.environ.get("HEADROOM_RUN")
-    url = url or os.environ.get("HEADROOM_URL")
-    server = Server(url, token or _token_from_environment()) if url else None
+    server = _server(mode, url, token)
     book = Journal(Path(journal) if journal else _default_journal(run, name))
     try:
         attempt = attempt or _attempt(book, restarted or resumed_from_step is not None)
+        start = {"attempt": attempt, "resumed_from_step": resumed_from_step, "device": device}
+        described = {"project": project, "name": name, "task": task, "model": model, "config": config}
+        known = _known(book, described).started(start)
+        about.save(known, book.path)
         if server is None:
-            return Run(book, attempt, run, None)
-        run_id = run or book.load_state(None).run
-        if run_id is None:
-            description = {"project": project, "name": name, "task": task, "model": model, "config": config}
-            run_id = server.create_run(
-                {key: value for key, value in description.items() if value is not None}
-            )
-            book.save_state(JournalState(run_id))
+            if run and book.load_state(None).run is None:
+                book.save_state(JournalState(run))
+            return Run(book, attempt, run, None, known)
+        run_id = run or book.load_state(None).run or make_run(book, server, known)
     except BaseException:
         book.close()
         raise
-    start = {"attempt": attempt, "resumed_from_step": resumed_from_step, "device": device}
-    return Run(book, attempt, run_id, Sender(book, server, run_id, start))
+    return Run(book, attempt, run_id, Sender(book, server, run_id, [start]), known)
+
+
+def _server(mode: str | None, url: str | None, token: str | None) -> Server | None:
+    mode = mode or os.environ.get("HEADROOM_MODE") or "online"
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+    url = url or os.environ.get("HEADROOM_URL")
+    return Server(url, token or token_from_environment()) if url and mode == "online" else None
+
+
+def _known(journal: Journal, described: Mapping[str, Any]) -> About:
+    """What stands beside the journal, with what is described now over it."""
+    before = about.load(journal.path)
+    given = {name: value for name, value in described.items() if value is not None}
+    return replace(before, description={**before.description, **given})
+
+
+def make_run(journal: Journal, server: Server, known: About) -> str:
+    """The id of the run that the journal describes: made once, also where the answer was lost. Raises ServerError."""
+    run_id = server.create_run(known.description, known.key)
+    journal.save_state(JournalState(run_id))
+    return run_id
 
 
 def _attempt(journal: Journal, is_next: bool) -> int:
@@ -202,7 +260,8 @@ def _attempt(journal: Journal, is_next: bool) -> int:
     return last + 1 if is_next else last
 
 
-def _token_from_environment() -> str:
+def token_from_environment() -> str:
+    """Raises ValueError where there is none."""
     token = os.environ.get("HEADROOM_TOKEN")
     path = os.environ.get("HEADROOM_TOKEN_FILE")
     if not token and path:

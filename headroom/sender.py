@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from headroom.journal import Journal, JournalState, parse_line
+from headroom.journal import Journal, JournalState, unsealed
 from headroom.server import Server, ServerError
 
 log = logging.getLogger("headroom")
@@ -23,17 +23,17 @@ HEARTBEAT_SECONDS = 15.0  # of silence, after which the server is told that the 
 
 
 class Sender:
-    """Sends the start notice, then the journal from where the server acknowledged it, then the finish notice.
+    """Sends the start notices, then the journal from where the server acknowledged it, then the finish notice.
 
     One thread does all of it in this order; it reads the journal, so a long absence of the server costs no memory.
     Before the finish notice come the records that the disk refused until the end.
     """
 
-    def __init__(self, journal: Journal, server: Server, run: str, start: dict[str, Any]) -> None:
+    def __init__(self, journal: Journal, server: Server, run: str, starts: list[dict[str, Any]]) -> None:
         self._journal = journal
         self._server = server
         self._run = run
-        self._start: dict[str, Any] | None = start
+        self._starts = starts
         self._finish: dict[str, Any] | None = None
         self._state = journal.load_state(run)
         self._wake = threading.Event()
@@ -100,9 +100,9 @@ class Sender:
         return False
 
     def _send_everything(self) -> None:
-        if self._start is not None:
-            self._send_notice(self._server.start, self._start)
-            self._start = None
+        while self._starts:
+            self._send_notice(self._server.start, self._starts[0])
+            self._starts = self._starts[1:]
         while lines := self._next_lines():
             self._send_lines(lines)
         if self._closing.is_set() and (unwritten := self._journal.unwritten()):
@@ -146,9 +146,10 @@ class Sender:
             self._acknowledge(sum(map(len, lines)))
 
     def _send_batch(self, lines: list[bytes]) -> None:
-        if any(parse_line(line) is None for line in lines):
-            raise ServerError("not a JSON object", status=400)
-        self._server.send_records(self._run, lines)
+        records = [record for line in lines if (record := unsealed(line)) is not None]
+        if len(records) < len(lines):
+            raise ServerError("it was damaged on the disk: its checksum does not match", status=400)
+        self._server.send_records(self._run, records)
 
     def _reject(self, line: bytes, status: int | None, reason: str) -> None:
         self._journal.reject(line, status=status, reason=reason)

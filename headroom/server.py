@@ -1,5 +1,6 @@
 """The few calls that the client makes to a Headroom server, and what their failures mean for the caller."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -39,9 +40,9 @@ class Server:
             timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
         )
 
-    def create_run(self, description: dict[str, Any]) -> str:
-        """Make a tracked run; its id."""
-        answer = self._post("runs", json={"tracked": True} | description)
+    def create_run(self, description: Mapping[str, Any], key: str) -> str:
+        """Make a tracked run, once for each `key`; its id."""
+        answer = self._post("runs", json={"tracked": True, **description}, headers={"Idempotency-Key": key})
         if not isinstance(answer.get("id"), str):
             raise ServerError(f"{self.url} does not answer like a Headroom server")
         return answer["id"]
@@ -52,9 +53,9 @@ class Server:
     def finish(self, run: str, payload: dict[str, Any]) -> None:
         self._post(f"runs/{run}/finish", json=payload)
 
-    def send_records(self, run: str, lines: list[bytes]) -> None:
-        """Send journal lines as one batch. Returning means that the server has stored them all."""
-        body = b'{"records":[' + b",".join(line.strip() for line in lines) + b"]}"
+    def send_records(self, run: str, records: list[bytes]) -> None:
+        """Send records, each as JSON, as one batch. Returning means that the server has stored them all."""
+        body = b'{"records":[' + b",".join(records) + b"]}"
         answer = self._post(f"runs/{run}/records", content=body)
         if "accepted" not in answer:  # a proxy's page with status 200 is no acknowledgement
             raise ServerError(f"{self.url} does not answer like a Headroom server")

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from headroom.journal import unsealed
 from stack.ports import free_port
 from tests.chaos import short_run
 from tests.chaos.network import Network
@@ -112,7 +113,7 @@ class Site:
 
     def journal(self, run_id: str) -> list[Json]:
         """Every record that the journal holds, of all attempts."""
-        return [json.loads(line) for line in self._lines(run_id)]
+        return [json.loads(unsealed(line) or b"null") for line in self._lines(run_id)]
 
     def unsent_records(self, run_id: str) -> int:
         """How many the server has not acknowledged, as the client knows it."""

@@ -2,8 +2,10 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from headroom.journal import Journal, JournalBusy, JournalState
+from headroom.journal import Journal, JournalBusy, JournalState, sealed, unsealed
 from tests.headroom.subprocesses import run_python
 
 
@@ -16,7 +18,9 @@ def test_record_is_one_line_of_json_on_disk_when_append_returns(journal_path: Pa
     journal = Journal(journal_path)
     append(journal, 7)
 
-    assert json.loads(journal_path.read_text()) == {"attempt": 1, "seq": 0, "step": 7}
+    record = json.loads(journal_path.read_text())
+    assert len(record.pop("crc")) == 8
+    assert record == {"attempt": 1, "seq": 0, "step": 7}
     assert journal_path.read_bytes().endswith(b"\n")
     journal.close()
 
@@ -115,3 +119,29 @@ def test_state_of_another_run_or_past_the_end_counts_for_nothing(journal_path: P
     (journal_path.parent / "metrics.jsonl.state").write_text("{half")
     assert journal.load_state("r1") == JournalState("r1", 0)
     journal.close()
+
+
+RECORD = {"attempt": 1, "seq": 3, "step": 7, "metrics": {'a","crc":"00000000': 0.1}}
+
+
+def test_what_was_sealed_is_the_record_again() -> None:
+    line = sealed(RECORD)
+
+    assert line.endswith(b"\n") and line.count(b"\n") == 1
+    assert json.loads(unsealed(line) or b"null") == RECORD
+
+
+@given(place=st.integers(min_value=0), bit=st.integers(0, 7))
+def test_any_flipped_bit_is_found(place: int, bit: int) -> None:
+    line = bytearray(sealed(RECORD)[:-1])
+    place %= len(line)
+    line[place] ^= 1 << bit
+    found = unsealed(bytes(line))
+
+    assert found is None or json.loads(found) != RECORD or place >= len(line) - 20
+
+
+def test_lines_of_earlier_versions_have_no_checksum() -> None:
+    assert unsealed(b'{"step":1}\n') == b'{"step":1}'
+    assert unsealed(b'["step"]\n') is None
+    assert unsealed(b"\xff\n") is None

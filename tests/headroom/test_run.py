@@ -25,11 +25,17 @@ def journal_records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_record_has_exactly_the_fields_of_the_api(begin: Begin, journal_path: Path) -> None:
+def test_record_has_exactly_the_fields_of_the_api(
+    begin: Begin, journal_path: Path, server: FakeServer
+) -> None:
     compute = {"device_hours": 0.5, "flops": 2e9, "tokens": 300}
-    begin(attempt=3).log({"eval/pass_rate": 0.25}, step=4, compute=compute)
+    run = begin(attempt=3)
+    run.log({"eval/pass_rate": 0.25}, step=4, compute=compute)
+    run.finish()
 
     record = journal_records(journal_path)[0]
+    assert record.pop("crc")  # the line's own; it is not sent
+    assert record == server.records["r1", 3, 0]
     assert record.pop("time").endswith("+00:00")
     assert record == {
         "attempt": 3,

@@ -1,0 +1,46 @@
+"""`python -m headroom sync DIR`: send what runs have written to their journals and no server has yet."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from headroom.run import token_from_environment
+from headroom.syncing import journals_in, sync
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0: the server has everything; 1: not all of it; 2: unusable arguments."""
+    parser = argparse.ArgumentParser(prog="python -m headroom", description="The tracking client's commands.")
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("sync", help="send journals of offline runs, and what is left of others")
+    one.add_argument("folder", type=Path, metavar="DIR", help="a folder with journals, or one journal")
+    one.add_argument("--url", default=os.environ.get("HEADROOM_URL"), help="the server (HEADROOM_URL)")
+    one.add_argument("--token", help="API token (HEADROOM_TOKEN, or the file that HEADROOM_TOKEN_FILE names)")
+    one.add_argument("--timeout", type=float, default=60.0, help="seconds for each journal (60)")
+    asked = parser.parse_args(arguments)
+    try:
+        return _sync(asked.folder, asked.url, asked.token, asked.timeout)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _sync(folder: Path, url: str | None, token: str | None, timeout: float) -> int:
+    if not folder.exists():
+        raise ValueError(f"{folder} does not exist")
+    if not url:
+        raise ValueError("a server is needed: --url or HEADROOM_URL")
+    if not journals_in(folder):
+        print(f"no journal in {folder}")
+    failed = 0
+    for one in sync(folder, url, token or token_from_environment(), timeout=timeout):
+        failed += bool(one.problem)
+        said = one.problem or (f"{one.records_bytes:,} bytes sent" if one.records_bytes else "nothing new")
+        print(f"{one.journal}: {f'run {one.run}, ' if one.run else ''}{said}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

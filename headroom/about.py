@@ -1,0 +1,53 @@
+"""What a journal has to say beside its records: how to make the run, how each attempt began, and how the last ended.
+
+It lies beside the journal, replaced atomically, so that `headroom sync` can tell a server all of it days later.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class About:
+    """`key`: makes the run once, however often it is asked for. `description`: of a run that is to be made. `starts`:
+    attempt -> its start notice. `outcome`: the finish notice of the last attempt; None while it goes on."""
+
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+    description: Mapping[str, Any] = field(default_factory=dict)
+    starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    outcome: Mapping[str, Any] | None = None
+
+    def started(self, start: Mapping[str, Any]) -> "About":
+        """With the start notice of an attempt, which has not ended."""
+        return replace(self, starts={**self.starts, str(start["attempt"]): dict(start)}, outcome=None)
+
+    def ended(self, outcome: Mapping[str, Any]) -> "About":
+        return replace(self, outcome=dict(outcome))
+
+    def notices(self) -> list[dict[str, Any]]:
+        """The start notices, in the order of the attempts."""
+        return [dict(self.starts[number]) for number in sorted(self.starts, key=int)]
+
+
+def path_of(journal: Path) -> Path:
+    return journal.with_name(journal.name + ".about")
+
+
+def load(journal: Path) -> About:
+    """A new one where there is none, or none that can be read."""
+    try:
+        return About(**json.loads(path_of(journal).read_text()))
+    except (OSError, ValueError, TypeError):
+        return About()
+
+
+def save(about: About, journal: Path) -> None:
+    """Raises OSError."""
+    path = path_of(journal)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(asdict(about), default=str))
+    partial.replace(path)

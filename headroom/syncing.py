@@ -1,0 +1,61 @@
+"""Sends journals that no run has open to a server: of offline runs, and what is left of runs whose server was away."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headroom import about
+from headroom.journal import Journal, JournalBusy
+from headroom.run import make_run
+from headroom.sender import Sender
+from headroom.server import Server, ServerError
+
+SUFFIX = ".jsonl"
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What came of one journal. `problem`: why not all of it is sent; empty where the server has everything."""
+
+    journal: Path
+    run: str | None
+    records_bytes: int  # sent now
+    problem: str = ""
+
+
+def journals_in(folder: Path) -> list[Path]:
+    """Those below `folder`, or the journal itself; what has no `.about` beside it is no journal of ours."""
+    if folder.is_file():
+        return [folder]
+    return sorted(path for path in folder.rglob(f"*{SUFFIX}") if about.path_of(path).exists())
+
+
+def sync(folder: Path, url: str, token: str, *, timeout: float = 60.0) -> Iterator[Synced]:
+    """Send each journal below `folder`, one after the other; what has been sent is not sent again.
+
+    timeout: seconds for each. Raises ValueError for an address that is none; what goes wrong with one journal is said
+    of that one.
+    """
+    for path in journals_in(folder):
+        yield _sync_one(path, Server(url, token), timeout)
+
+
+def _sync_one(path: Path, server: Server, timeout: float) -> Synced:
+    try:
+        journal = Journal(path)
+    except (JournalBusy, OSError) as error:
+        return Synced(path, None, 0, str(error))
+    run_id = journal.load_state(None).run
+    try:
+        known = about.load(path)
+        run_id = run_id or make_run(journal, server, known)
+        before = journal.load_state(run_id).acknowledged
+        sender = Sender(journal, server, run_id, known.notices())
+        outcome = None if known.outcome is None else dict(known.outcome)
+        done = sender.close(outcome, timeout)
+        sent = journal.load_state(run_id).acknowledged - before
+        return Synced(path, run_id, sent, "" if done else f"not all of it within {timeout:g} s")
+    except (ServerError, OSError) as error:
+        return Synced(path, run_id, 0, str(error))
+    finally:
+        journal.close()

@@ -1,0 +1,142 @@
+"""Journals that are sent later: of offline runs, and of runs whose server was away."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headroom import about
+from headroom.__main__ import main
+from headroom.run import init
+from headroom.syncing import sync
+from tests.headroom.fake_server import FakeServer
+from tests.headroom.subprocesses import run_python
+
+
+def offline(path: Path, *, steps: int = 3, finish: bool = True, **settings: Any) -> None:
+    run = init(journal=path, mode="offline", **{"name": "away", "task": "math", "model": "8b"} | settings)
+    for step in range(steps):
+        run.log({"loss": step / 2}, step=step)
+    if finish:
+        run.finish("failed", "node lost")
+    else:
+        run._at_exit()
+
+
+def test_an_offline_run_is_made_once_and_sent_whole(server: FakeServer, tmp_path: Path) -> None:
+    path = tmp_path / "a" / "metrics.jsonl"
+    offline(path, url=server.url, token="hr_test", config={"lr": 0.1})
+    assert server.requests == []
+
+    (first,) = sync(tmp_path, server.url, "hr_test")
+    (again,) = sync(tmp_path, server.url, "hr_test")
+
+    assert (first.run, first.problem) == ("made1", "") and first.records_bytes == path.stat().st_size
+    assert (again.run, again.records_bytes) == ("made1", 0)
+    made = [body for path, body in server.notices if path == "runs"]
+    assert made == [{"tracked": True, "name": "away", "task": "math", "model": "8b", "config": {"lr": 0.1}}]
+    assert server.steps("made1") == [0, 1, 2]
+    assert ("finish", {"attempt": 1, "state": "failed", "message": "node lost"}) in server.notices
+
+
+def test_attempts_keep_their_order_and_starts(server: FakeServer, journal_path: Path) -> None:
+    offline(journal_path, finish=False)
+    offline(journal_path, resumed_from_step=1)
+
+    (one,) = sync(journal_path, server.url, "hr_test")
+
+    starts = [body for what, body in server.notices if what == "start"]
+    assert [(body["attempt"], body["resumed_from_step"]) for body in starts] == [(1, None), (2, 1)]
+    assert server.steps("made1", 1) == [0, 1, 2] and server.steps("made1", 2) == [0, 1, 2]
+    assert [body["attempt"] for what, body in server.notices if what == "finish"] == [2]
+    assert one.problem == ""
+
+
+def test_a_known_run_stays_that_run(server: FakeServer, journal_path: Path) -> None:
+    offline(journal_path, run="r7")
+
+    (one,) = sync(journal_path, server.url, "hr_test")
+
+    assert one.run == "r7" and server.steps("r7") == [0, 1, 2]
+    assert not any(path == "runs" for path, _ in server.notices)
+
+
+def test_the_end_of_a_run_whose_server_was_away_is_told(server: FakeServer, journal_path: Path) -> None:
+    code = f"""
+import headroom
+run = headroom.init(run="r1", journal={str(journal_path)!r}, url="http://127.0.0.1:9", token="t")
+run.log({{"a": 1}}, step=0)
+print(run.finish(timeout=0.1))
+"""
+    assert run_python(code).stdout == "False\n"
+
+    (one,) = sync(journal_path, server.url, "hr_test")
+
+    assert one.problem == "" and server.steps() == [0]
+    assert ("finish", {"attempt": 1, "state": "succeeded", "message": ""}) in server.notices
+
+
+def test_a_damaged_line_is_kept_back_and_named(server: FakeServer, journal_path: Path, caplog) -> None:
+    offline(journal_path)
+    lines = journal_path.read_bytes().splitlines(keepends=True)
+    journal_path.write_bytes(lines[0] + lines[1].replace(b'"loss":0.5', b'"loss":0.7') + lines[2])
+
+    (one,) = sync(journal_path, server.url, "hr_test")
+
+    assert one.problem == "" and server.steps("made1") == [0, 2]
+    assert "its checksum does not match" in caplog.text
+    assert '"loss": 0.7' in Path(f"{journal_path}.rejected").read_text()
+
+
+def test_one_that_is_written_is_left_alone(server: FakeServer, journal_path: Path) -> None:
+    run = init(journal=journal_path, mode="offline")
+    (one,) = sync(journal_path, server.url, "hr_test")
+    run.finish()
+
+    assert "already open in this process" in one.problem and server.requests == []
+
+
+def test_no_server_says_so(server: FakeServer, journal_path: Path) -> None:
+    offline(journal_path)
+    server.stop()
+
+    (one,) = sync(journal_path, server.url, "hr_test")
+
+    assert "cannot be reached" in one.problem
+    assert about.load(journal_path).outcome is not None
+
+
+def test_the_command(server: FakeServer, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADROOM_TOKEN", "hr_test")
+    offline(tmp_path / "one.jsonl")
+    (tmp_path / "not-ours.jsonl").write_text("{}\n")
+
+    assert main(["sync", str(tmp_path), "--url", server.url]) == 0
+    said = capsys.readouterr().out
+    assert "one.jsonl: run made1" in said and "bytes sent" in said and "not-ours" not in said
+    assert main(["sync", str(tmp_path), "--url", server.url]) == 0
+    assert "nothing new" in capsys.readouterr().out
+    server.stop()
+    offline(tmp_path / "two.jsonl")
+    assert main(["sync", str(tmp_path / "two.jsonl"), "--url", server.url]) == 1
+    assert "cannot be reached" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sync", "nowhere", "--url", "http://x"], "nowhere does not exist"),
+        (["sync", "."], "a server is needed"),
+        (["sync", "{journal}", "--url", "ftp://x", "--token", "t"], "must start with http"),
+    ],
+)
+def test_unusable_arguments(arguments: list[str], words: str, journal_path: Path, capsys) -> None:
+    offline(journal_path)
+
+    assert main([one.format(journal=journal_path) for one in arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_an_unknown_mode_is_refused(journal_path: Path) -> None:
+    with pytest.raises(ValueError, match="mode must be one of online, offline, not 'ofline'"):
+        init(journal=journal_path, mode="ofline")
