@@ -1,8 +1,8 @@
 """The journal: every record as one JSON line on disk, written before `log` returns.
 
 A line that was written survives the death of the process (kill -9 included). A torn last line, left by a crash in the
-middle of a write, belongs to a `log` that never returned; it is cut off when the journal is opened again. Each line ends
-in a checksum of its own, so that what a disk changed later is named instead of sent.
+middle of a write, belongs to a `log` that never returned; it is cut off when the journal is opened again. Each line
+ends in a checksum of its own, so that what a disk changed later is named instead of sent.
 Beside `NAME` lie `NAME.about` (`headroom.about`), `NAME.state` (run id and acknowledged position, replaced atomically),
 `NAME.rejected` (records that the server refused, with its reason) and `NAME.lock` (held while a process writes the
 journal).

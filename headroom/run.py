@@ -217,9 +217,9 @@ def init(
         described = {"project": project, "name": name, "task": task, "model": model, "config": config}
         known = _known(book, described).started(start)
         about.save(known, book.path)
+        if run and book.load_state(None).run != run:
+            book.save_state(JournalState(run))  # what has to be sent later is that run's
         if server is None:
-            if run and book.load_state(None).run is None:
-                book.save_state(JournalState(run))
             return Run(book, attempt, run, None, known)
         run_id = run or book.load_state(None).run or make_run(book, server, known)
     except BaseException:
