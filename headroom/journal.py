@@ -53,6 +53,7 @@ class Journal:
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._unwritten: deque[bytes] = deque(maxlen=MAX_UNWRITTEN)
         self._next_seq: dict[int, int] = {}
+        self.last_step: int | None = None  # of the newest record
         self.end = 0  # bytes that are complete lines
         self._read_existing()
 
@@ -85,6 +86,7 @@ class Journal:
         if record is not None and isinstance(record.get("seq"), int):
             attempt = record.get("attempt", 1)
             self._next_seq[attempt] = max(self._next_seq.get(attempt, 0), record["seq"] + 1)
+            self.last_step = record.get("step", self.last_step)
 
     def next_seq(self, attempt: int) -> int:
         """The first sequence number of `attempt` that the journal does not hold yet."""
@@ -94,6 +96,14 @@ class Journal:
         """The highest attempt that the journal holds records of; None for an empty journal."""
         return max(self._next_seq, default=None)
 
+    def last_compute(self, up_to_step: int | None = None) -> dict[str, Any]:
+        """What the newest record, not past a step, says was used; empty without one."""
+        found: dict[str, Any] = {}
+        for record in map(parse_line, self._read_from(0)):
+            if record is not None and (up_to_step is None or record.get("step", 0) <= up_to_step):
+                found = record.get("compute") or found
+        return found
+
     def append(self, attempt: int, fields: dict[str, Any]) -> None:
         """Write one record and hand it to the operating system. Raises OSError when the disk refuses it; the record
         is then kept in memory and written with the next one."""
@@ -101,6 +111,7 @@ class Journal:
             seq = self._next_seq.get(attempt, 0)
             line = sealed({"attempt": attempt, "seq": seq, **fields})
             self._next_seq[attempt] = seq + 1
+            self.last_step = fields.get("step", self.last_step)
             self._unwritten.append(line)
             self._write_out()
 

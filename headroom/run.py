@@ -34,7 +34,13 @@ class Run:
     """
 
     def __init__(
-        self, journal: Journal, attempt: int, run_id: str | None, sender: Sender | None, known: About
+        self,
+        journal: Journal,
+        attempt: int,
+        run_id: str | None,
+        sender: Sender | None,
+        known: About,
+        used: Mapping[str, Any],
     ) -> None:
         self.id = run_id  # None: offline, nothing but the journal
         self.attempt = attempt
@@ -42,12 +48,22 @@ class Run:
         self._journal = journal
         self._sender = sender
         self._about = known
-        self._compute: dict[str, int | float] = dict.fromkeys(COMPUTE_KEYS, 0)
         self._complained: set[str] = set()
+        self._compute = clean_compute(used, dict.fromkeys(COMPUTE_KEYS, 0), self._complain)
         self._finish_mutex = threading.Lock()
         self._finished: bool | None = None
         self._pid = os.getpid()
         atexit.register(self._at_exit)
+
+    @property
+    def compute(self) -> dict[str, int | float]:
+        """Used so far, as last reported: device_hours, flops, tokens. A resume goes on from where it began."""
+        return dict(self._compute)
+
+    @property
+    def last_step(self) -> int | None:
+        """Of the newest record in the journal, of whichever attempt; None before the first."""
+        return self._journal.last_step
 
     def log(self, metrics: Mapping[str, Any], *, step: int, compute: Mapping[str, Any] | None = None) -> None:
         """Record `metrics` of `step`: on disk when this returns, at the server soon after. Never raises.
@@ -217,15 +233,16 @@ def init(
         described = {"project": project, "name": name, "task": task, "model": model, "config": config}
         known = _known(book, described).started(start)
         about.save(known, book.path)
+        used = {} if restarted and resumed_from_step is None else book.last_compute(resumed_from_step)
         if run and book.load_state(None).run != run:
             book.save_state(JournalState(run))  # what has to be sent later is that run's
         if server is None:
-            return Run(book, attempt, run, None, known)
+            return Run(book, attempt, run, None, known, used)
         run_id = run or book.load_state(None).run or make_run(book, server, known)
     except BaseException:
         book.close()
         raise
-    return Run(book, attempt, run_id, Sender(book, server, run_id, [start]), known)
+    return Run(book, attempt, run_id, Sender(book, server, run_id, [start]), known, used)
 
 
 def _server(mode: str | None, url: str | None, token: str | None) -> Server | None:

@@ -1,0 +1,20 @@
+"""How an adapter begins a run: a trainer that has been started is not ended because a server is away."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from headroom.run import Run, init
+from headroom.server import ServerError
+
+log = logging.getLogger("headroom")
+JOURNAL = "headroom.jsonl"
+
+
+def begin(settings: Mapping[str, Any]) -> Run:
+    """`headroom.init`; offline where the server cannot make the run now. Raises what `init` does otherwise."""
+    try:
+        return init(**settings)
+    except ServerError as error:
+        log.warning("headroom: %s; this run is journalled offline, `python -m headroom sync` sends it", error)
+        return init(**{**settings, "mode": "offline"})

@@ -1,0 +1,41 @@
+"""Headroom's names for what other trainers log, so that diagnostics and alarms know it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+TRL = {
+    "reward": "train/reward",
+    "completions/clipped_ratio": "train/truncation_rate",
+    "completions/mean_length": "train/response_length",
+    "clip_ratio/region_mean": "train/ratio_clip_fraction",
+    "sampling/sampling_logp_difference/mean": "train/mismatch_logp_mean",
+    "sampling/sampling_logp_difference/max": "train/mismatch_logp_max",
+    "sampling/importance_sampling_ratio/min": "train/ratio_min",
+    "sampling/importance_sampling_ratio/max": "train/ratio_max",
+}
+VERL = {
+    "critic/rewards/mean": "train/reward",
+    "actor/entropy": "train/entropy",
+    "actor/grad_norm": "train/grad_norm",
+    "actor/pg_loss": "train/loss",
+    "actor/lr": "train/learning_rate",
+    "actor/pg_clipfrac": "train/ratio_clip_fraction",
+    "response_length/clip_ratio": "train/truncation_rate",
+    "response_length/mean": "train/response_length",
+}
+
+
+def of_transformers(logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Logs of a transformers or TRL trainer: `eval_x` becomes `eval/x`, all else is of training."""
+    return {_of_transformers(name): value for name, value in logs.items()}
+
+
+def _of_transformers(name: str) -> str:
+    if name.startswith("eval_"):
+        return f"eval/{name.removeprefix('eval_')}"
+    return TRL.get(name, f"train/{name.removeprefix('train_')}")
+
+
+def of_verl(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A step's metrics of verl, which have a group in front already."""
+    return {VERL.get(name, name): value for name, value in data.items()}
