@@ -91,7 +91,7 @@ class HeadroomCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, logs: Mapping[str, Any], loader: Any
     ) -> None:
         assert self.run is not None
-        if self._pass_rate in logs:
+        if self._pass_rate is not None and self._pass_rate in logs:
             k = getattr(args, "num_generations_eval", None) or getattr(args, "num_generations", None) or 1
             n_prompts = _size(loader) or 1
             self.run.log_evaluation(logs[self._pass_rate], n_prompts=n_prompts, k=k, step=state.global_step)
