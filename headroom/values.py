@@ -1,11 +1,13 @@
 """Turns what a trainer passes to `log` into plain JSON values; what cannot be used is named, never raised."""
 
-import math
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any
 
 COMPUTE_KEYS = ("device_hours", "flops", "tokens")
 MAX_NAME_LENGTH = 250  # the server's limit
+MOST_NAMES = 10_000  # that are remembered as usable
+_usable_names: set[str] = set()
 Complain = Callable[[str, str], None]  # (kind, message): a kind is reported once
 
 
@@ -19,15 +21,15 @@ def to_number(value: Any) -> int | float | None:
         number = float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         return None
-    return number if math.isfinite(number) else None
+    return number if isfinite(number) else None
 
 
 def clean_metrics(metrics: Mapping[str, Any], complain: Complain) -> dict[str, int | float]:
     """The finite numbers of `metrics`; the others are dropped with one complaint per name."""
     cleaned: dict[str, int | float] = {}
     for name, value in metrics.items():
-        number = to_number(value)
-        if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+        number = value if type(value) is float and isfinite(value) else to_number(value)  # most are floats
+        if name not in _usable_names and not _is_usable(name):
             complain(
                 "name",
                 f"a metric's name has 1 to {MAX_NAME_LENGTH} printable characters, not {name!r}: dropped",
@@ -40,6 +42,14 @@ def clean_metrics(metrics: Mapping[str, Any], complain: Complain) -> dict[str, i
         else:
             cleaned[name] = number
     return cleaned
+
+
+def _is_usable(name: Any) -> bool:
+    """As a metric's name; looked at once, as a training logs the same ones in every step."""
+    usable = isinstance(name, str) and 1 <= len(name) <= MAX_NAME_LENGTH and name.isprintable()
+    if usable and len(_usable_names) < MOST_NAMES:
+        _usable_names.add(name)
+    return usable
 
 
 def clean_compute(
