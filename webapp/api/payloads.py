@@ -45,6 +45,7 @@ def run_detail(run: Run, attempts: list[Attempt], latest: dict[str, Point], alar
     return run_payload(run) | {
         "state_reason": run.state_reason or ("" if latest else waits_for(run)),
         "config": run.config,
+        "meaning": run.meaning,
         "attempts": [attempt_payload(attempt) for attempt in attempts],
         "latest": values,
         "alarms": [alarm_payload(alarm) for alarm in alarms],

@@ -101,6 +101,25 @@ class ExtendBody(Body):
     budget_hours: float = Field(description="Device-hours that the run may use in all, from now on.")
 
 
+class MeaningBody(Body):
+    """What a tracked run's metrics mean; what is left out is not known."""
+
+    pass_rate: str = Field(
+        "",
+        max_length=250,
+        description="The metric that is the held-out pass rate; empty: eval/pass_rate alone.",
+    )
+    n_prompts: int | None = Field(
+        None,
+        description="Prompts of each evaluation: the standard error is at most sqrt(p (1 - p) / n_prompts).",
+    )
+    devices: float | None = Field(
+        None,
+        description="Devices that it trains on: device-hours, where it reports none, are devices x the time since its "
+        "first record, pauses before a resume left out.",
+    )
+
+
 class PriorityBody(Body):
     priority: PriorityName
 
@@ -220,6 +239,7 @@ class AlarmOut(Schema):
 
 class RunDetail(RunOut):
     config: dict[str, Any]
+    meaning: dict[str, Any] = Field(description="What was said of a tracked run's metrics (POST meaning).")
     attempts: list[AttemptOut]
     latest: dict[str, ValueOut] = Field(description="Newest value of every metric.")
     alarms: list[AlarmOut] = Field(description="Active before past, critical before warnings.")

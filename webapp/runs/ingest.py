@@ -16,6 +16,7 @@ from training.records import Record
 from webapp import nudge
 from webapp.errors import Conflict, InvalidInput
 from webapp.runs.lifecycle import ensure_attempts
+from webapp.runs.meaning import mean_incoming
 from webapp.runs.models import Run, State
 from webapp.runs.selectors import is_pass_rate
 from webapp.runs.states import DRIVER, LEAVES, move
@@ -92,6 +93,7 @@ def store_records(run: Run, records: Sequence[Record], *, reporter: int | None =
     current = Run.objects.select_for_update().get(pk=run.pk)
     ensure_attempts(current, _first_uses(unique))
     accepted, has_evaluations = _insert(current, unique)
+    has_evaluations |= accepted > 0 and mean_incoming(current)
     if accepted < len(unique):
         _refuse_other_content(current)
     if accepted:

@@ -76,6 +76,7 @@ class Run(models.Model):
         null=True
     )  # new records wait to be judged by the alarms' rules since then
     tags = models.JSONField(default=list)  # words that people gave it, sorted
+    meaning = models.JSONField(default=dict)  # of what it logs, where a person said it: `webapp.runs.meaning`
     archived_at = models.DateTimeField(null=True)  # since then left out of lists unless asked for
 
     class Meta:
