@@ -321,7 +321,15 @@ class ManyCurvesQuery(Schema):
 class SeriesQuery(Schema):
     metric: str = "eval/pass_rate"
     x: Axis = "step"
-    points: int = Field(1000, ge=10, le=10_000)
+    points: int = Field(1000, ge=10, le=10_000, description="At most so many are shown of a series.")
+    lo: float | None = Field(
+        None, allow_inf_nan=False, description="Only from here on the axis x: to zoom in."
+    )
+    hi: float | None = Field(None, allow_inf_nan=False, description="Only up to here.")
+
+
+class ManySeriesQuery(SeriesQuery):
+    run: list[str] = Field(max_length=100, description="Ids of at most 100 runs.")
 
 
 class FitQuery(PageQuery):

@@ -268,4 +268,9 @@ class Point(models.Model):
     stderr = models.FloatField(null=True)  # standard error of the value, where the trainer reports one
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["series", "attempt", "seq"], name="point_once")]
+        constraints = [
+            # With step and value, so that a chart's sample is chosen in the index alone: `webapp.runs.sampling`.
+            models.UniqueConstraint(
+                fields=["series", "attempt", "seq"], include=["step", "value"], name="point_once"
+            )
+        ]

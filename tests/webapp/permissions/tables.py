@@ -113,6 +113,7 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/runs/{run_id}/fits"): (READ,),
     ("GET", "/status"): (READ,),
     ("GET", "/curves"): (READ,),
+    ("GET", "/series"): (READ,),
     ("GET", "/fits"): (READ,),
     ("GET", "/fits/{fit_id}"): (READ,),
     ("GET", "/compare"): (READ,),
