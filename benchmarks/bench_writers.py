@@ -2,10 +2,10 @@
 
     bash scripts/mlflow.sh benchmarks.bench_writers [--writers 32] [--seconds 20]
 
-Ours: batches of 500 records of 20 metrics to `POST runs/{id}/records`, each writer its own run. MLflow's: `log-batch` of
-1000 metrics, the most that it takes. Both servers run as they come (two workers), one after the other; the load comes
-from processes of their own on the same cores. What was acknowledged is counted in the database afterwards. Without
-MLflow's environment ours is measured alone.
+Ours: batches of 500 records of 20 metrics to `POST runs/{id}/records`, each writer its own run. MLflow's: `log-batch`
+of 1000 metrics, the most that it takes. Both servers run as they come (two workers), one after the other; the load
+comes from processes of their own on the same cores. What was acknowledged is counted in the database afterwards.
+Without MLflow's environment ours is measured alone.
 """
 
 import argparse
