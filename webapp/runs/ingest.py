@@ -60,9 +60,12 @@ WITH fresh AS (
 )
 SELECT count(*) FROM fresh
 """
+# One look at the index a record: a plain join may be answered by reading all that the run has ever reported.
 FIND_CONFLICT = """
-SELECT position FROM incoming_record AS new
-JOIN runs_record AS old ON old.run_id = %(run)s AND old.attempt = new.attempt AND old.seq = new.seq
+SELECT position FROM incoming_record AS new CROSS JOIN LATERAL (
+    SELECT step, "time", compute, metrics FROM runs_record
+    WHERE run_id = %(run)s AND attempt = new.attempt AND seq = new.seq LIMIT 1
+) AS old
 WHERE (old.step, old."time", old.compute, old.metrics) <> (new.step, new."time", new.compute, new.metrics)
 ORDER BY position LIMIT 1
 """

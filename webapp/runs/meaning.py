@@ -45,11 +45,16 @@ WITH span AS (
 )
 """
 _FILL_HOURS = """
-UPDATE runs_point AS p SET device_hours = %(devices)s / 3600.0 * (
-    begun.seconds_before + greatest(0, extract(epoch FROM p.time - begun.since)))
-FROM {rows} AS r, runs_series AS s, begun
-WHERE s.run_id = %(run)s AND p.series_id = s.id AND p.attempt = r.attempt AND p.seq = r.seq
-    AND r.compute -> 'device_hours' = 'null' AND begun.number = r.attempt
+UPDATE runs_point AS p SET device_hours = found.hours
+FROM (
+    SELECT one.id, %(devices)s / 3600.0 * (
+        begun.seconds_before + greatest(0, extract(epoch FROM one.time - begun.since))) AS hours
+    FROM {rows} AS r JOIN begun ON begun.number = r.attempt JOIN runs_series AS s ON s.run_id = %(run)s
+    CROSS JOIN LATERAL (
+        SELECT id, time FROM runs_point WHERE series_id = s.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
+    ) AS one
+    WHERE r.compute -> 'device_hours' = 'null'
+) AS found WHERE p.id = found.id
 """
 # A value that is no rate is none. Of a mean alone the error is the most that independent prompts can have.
 _ADD_RATES = """
@@ -59,7 +64,9 @@ SELECT rate.id, p.attempt, p.seq, p.step, p.time, p.device_hours, p.flops, p.tok
 FROM {rows} AS r
 JOIN runs_series AS said ON said.run_id = %(run)s AND said.metric = %(pass_rate)s
 JOIN runs_series AS rate ON rate.run_id = said.run_id AND rate.metric = %(rate)s
-JOIN runs_point AS p ON p.series_id = said.id AND p.attempt = r.attempt AND p.seq = r.seq
+CROSS JOIN LATERAL (
+    SELECT * FROM runs_point WHERE series_id = said.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
+) AS p
 WHERE p.value BETWEEN 0 AND 1
 ON CONFLICT (series_id, attempt, seq) DO NOTHING
 """
