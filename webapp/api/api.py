@@ -10,6 +10,7 @@ from webapp.api import (
     alerts,
     automation,
     curves,
+    exports,
     logs,
     predictions,
     problems,
@@ -68,6 +69,7 @@ api.add_router("/alerts", alert_rules.router)
 api.add_router("/decisions", decision_log.router)
 api.add_router("", automation.router)
 api.add_router("", curves.router)
+api.add_router("", exports.router)
 api.add_router("", status.router)
 
 

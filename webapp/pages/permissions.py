@@ -38,6 +38,9 @@ NEEDS: dict[str, Need] = {
     "runs": Need(VIEW),
     "runs-complete": Need(VIEW),
     "runs-csv": Need(VIEW),
+    "run-records-csv": Need(VIEW),
+    "run-records-jsonl": Need(VIEW),
+    "run-records-parquet": Need(VIEW),
     "runs-json": Need(VIEW),
     "runs-bulk": Need(VIEW, CONTRIBUTE),  # stopping and archiving ask for more: `webapp.runs.bulk`
     "runs-save-view": Need(write=VIEW),  # one's own; sharing it asks for more: `webapp.savedviews.services`
