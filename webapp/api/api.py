@@ -22,31 +22,20 @@ from webapp.api import (
 from webapp.api import decisions as decision_log
 from webapp.api.auth import NOBODY
 from webapp.api.health import healthz
+from webapp.api.openapi import completed
 from webapp.api.parsing import StrictJson
-from webapp.api.schemas import ErrorBody
 
 DESCRIPTION = """RL runs, their compute-performance curves and the fitted ceilings.
 
 Send `Authorization: Bearer TOKEN`. Every error is `{"error": {"code", "message", "field"?}}`; lists are
 `{"items": [...], "next": cursor or null}`."""
 
-ERROR_RESPONSE = {
-    "description": "Any failure",
-    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}},
-}
-
 
 class HeadroomApi(NinjaAPI):
-    """Says in OpenAPI, too, that every failure has one form."""
+    """Says in OpenAPI, too, how each endpoint may refuse, with examples."""
 
     def get_openapi_schema(self, **options: Any) -> Any:
-        schema = super().get_openapi_schema(**options)
-        error = ErrorBody.model_json_schema(ref_template="#/components/schemas/{model}")
-        schema["components"]["schemas"] |= error.pop("$defs") | {"ErrorBody": error}
-        for operations in schema["paths"].values():
-            for operation in operations.values():
-                operation["responses"].setdefault("default", ERROR_RESPONSE)
-        return schema
+        return completed(super().get_openapi_schema(**options))
 
 
 api = HeadroomApi(
