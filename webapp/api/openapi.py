@@ -4,13 +4,15 @@ Examples are answers of a real server, kept in examples.json; tests/webapp/api/t
 """
 
 import json
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ninja import Router
 from pydantic import TypeAdapter
 
-from webapp.api.auth import HEAVY, WHOLE
+from webapp.api.auth import HEAVY, WHOLE, BearerToken
 from webapp.api.curve_schemas import (
     ComparisonOut,
     CurveOut,
@@ -73,8 +75,8 @@ SAID = {
     404: "There is no such thing in the token's project.",
     409: "It cannot be done as things stand now, or a repeated request came with another body.",
     413: "The body is too large.",
-    422: "A value cannot be used; `field` names it.",
-    429: "Too many requests of this kind; `Retry-After` says after how many seconds to come again.",
+    422: "A value cannot be used; field names it.",
+    429: "Too many requests of this kind; Retry-After says after how many seconds to come again.",
 }
 PARAMETERS = {
     "run_id": "Id of the run, as in its address.",
@@ -118,17 +120,43 @@ def examples() -> dict[str, Json]:
     return json.loads(EXAMPLES_FILE.read_text()) if EXAMPLES_FILE.exists() else {}
 
 
-def completed(schema: Json) -> Json:
-    """The document that ninja makes, with what is said here put in."""
+def completed(schema: Json, routers: Iterable[tuple[str, Router]]) -> Json:
+    """The document that ninja makes, with what is said here put in; `routers` know which scope opens what."""
     _take_in(schema, ErrorBody)
+    scopes = _scopes(routers)
     for operations in schema["paths"].values():
         for method, operation in operations.items():
             name = operation["operationId"].removeprefix("webapp_api_")
             _describe_parameters(operation)
             _put_answers(schema, name, operation)
             _put_errors(name, method, operation)
+            _put_scope(operation, scopes.get(name))
             _put_examples(operation, examples().get(name, {}))
     return schema
+
+
+def _scopes(routers: Iterable[tuple[str, Router]]) -> dict[str, BearerToken]:
+    """Operation -> what opens it."""
+    found: dict[str, BearerToken] = {}
+    for _, router in routers:
+        for operation in (each for view in router.path_operations.values() for each in view.operations):
+            function = operation.view_func
+            name = f"{function.__module__.rpartition('.')[2]}_{function.__name__}"
+            opened_by = next(
+                (each for each in operation.auth_callbacks if isinstance(each, BearerToken)), None
+            )
+            if opened_by is not None:
+                found[name] = opened_by
+    return found
+
+
+def _put_scope(operation: Json, opened_by: BearerToken | None) -> None:
+    if opened_by is not None:
+        also = ", or the run's own token" if opened_by.run_token else ""
+        operation["x-scope"] = opened_by.scope.value
+        operation["responses"][403]["description"] = (
+            f"It needs the scope {opened_by.scope}{also}. {SAID[403]}"
+        )
 
 
 def _take_in(schema: Json, shape: Any) -> Json:

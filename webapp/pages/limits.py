@@ -34,7 +34,7 @@ LIMITS: dict[str, Limit] = {
         ),
         HEAVY,
     ),
-    **dict.fromkeys(("shared", "embed", "shared-report"), READ_BY_LINK),
+    **dict.fromkeys(("shared", "embed", "shared-report", "api-docs"), READ_BY_LINK),
     "shared-picture": HEAVY,
     "invitation": HEAVY,
     **dict.fromkeys(("openid-begin", "openid-callback"), HEAVY),
