@@ -67,7 +67,9 @@ CONFLICTS = {
     "predictions_add_review", "predictions_ask_reviewers", "predictions_add_comment", "alert_rules_create_rule",
     "alert_rules_change_rule", "alert_rules_delete_rule", "decisions_add_decision",
 }  # fmt: skip
-ASKS_FOR_THINGS = {"curves_get_curves", "curves_get_comparison", "curves_list_fits"}  # by ids in the query
+ASKS_FOR_THINGS = {  # by ids in the query or in the body
+    "curves_get_curves", "curves_get_comparison", "curves_list_fits", "predictions_freeze_prediction",
+}  # fmt: skip
 SAID = {
     400: "The body is no JSON, or the request cannot be read.",
     401: "There is no token, or it is unknown, revoked or past its end.",
