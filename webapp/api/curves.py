@@ -8,6 +8,7 @@ from ninja import Query, Router
 
 from webapp.api import tables
 from webapp.api.auth import READ, project_of, run_of
+from webapp.api.etags import newest_fit, unless_known, version_of_runs
 from webapp.api.paging import page
 from webapp.api.payloads import columns_payload, point_payload, sampled_payloads, sampling_payload
 from webapp.api.schemas import (
@@ -42,6 +43,7 @@ Payload = dict[str, Any]
 def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Payload | HttpResponse:
     """Unsampled, without superseded points. CSV columns fit `python -m scaling fit`."""
     run = run_of(request, run_id)
+    unless_known(request, run.version)
     points = [p for p in selectors.effective_points(run, query.metric) if getattr(p, query.x) is not None]
     if not query.start:
         points = [p for p in points if getattr(p, query.x) > 0]
@@ -82,6 +84,7 @@ def known_runs(request: HttpRequest, run_ids: list[str]) -> list[str]:
 def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> Payload:
     """For charts. Says how the points were chosen and of how many; more data never moves a shown point."""
     run = run_of(request, run_id)
+    unless_known(request, run.version)
     sample = sampled_points(
         run, query.metric.replace("\0", ""), query.x, query.points, lo=query.lo, hi=query.hi
     )
@@ -109,7 +112,9 @@ def get_many_series(request: HttpRequest, query: Query[ManySeriesQuery]) -> Http
     "/runs/{run_id}/metrics", auth=READ, response=dict[str, list[str]], summary="Names of a run's series"
 )
 def get_metrics(request: HttpRequest, run_id: str) -> dict[str, list[str]]:
-    return {"items": selectors.metric_names(run_of(request, run_id))}
+    run = run_of(request, run_id)
+    unless_known(request, run.version)
+    return {"items": selectors.metric_names(run)}
 
 
 @router.get(
@@ -133,12 +138,15 @@ def get_figure(request: HttpRequest, run_id: str, query: Query[FigureQuery]) -> 
 @router.get("/runs/{run_id}/fits", auth=READ, response=dict[str, Any], summary="A run's stored fits")
 def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> Payload | HttpResponse:
     run = run_of(request, run_id)
+    unless_known(request, newest_fit(run=run))
     return _fits(stored_fits(run), query, f"{run.pk}-fits")
 
 
 @router.get("/fits", auth=READ, response=dict[str, Any], summary="Stored fits of all runs")
 def list_fits(request: HttpRequest, query: Query[FitQuery]) -> Payload | HttpResponse:
-    fits = Fit.objects.filter(run__project=project_of(request))
+    project = project_of(request)
+    unless_known(request, newest_fit(run__project=project))
+    fits = Fit.objects.filter(run__project=project)
     if query.run:
         fits = fits.filter(run=run_of(request, query.run))
     return _fits(fits, query, "fits")
@@ -148,7 +156,7 @@ def _fits(fits: Any, query: FitQuery, name: str) -> Payload | HttpResponse:
     if query.metric:
         fits = fits.filter(metric=query.metric.replace("\0", ""))
     if query.format == "csv":  # a download is whole
-        rows = (curve_payloads.fit_row(fit) for fit in fits.order_by("-id"))
+        rows = (curve_payloads.fit_row(fit) for fit in fits.order_by("-id").iterator())
         return tables.table(name, curve_payloads.CSV_COLUMNS, rows)
     return page(
         fits, order=["-id"], cursor=query.cursor, limit=query.limit, payload=curve_payloads.fit_payload
@@ -161,6 +169,7 @@ def get_fit(request: HttpRequest, fit_id: int) -> Payload:
     fit = Fit.objects.filter(pk=fit_id, run__project=project_of(request)).first() if in_range else None
     if fit is None:
         raise NotFound(f"There is no fit {fit_id}.")
+    unless_known(request, fit.pk)  # a row never changes
     return curve_payloads.fit_payload(fit)
 
 
@@ -187,8 +196,10 @@ def get_comparison(request: HttpRequest, query: Query[CompareQuery]) -> Payload:
 @router.get("/leaderboard", auth=READ, response=dict[str, Any], summary="Recipes by ceiling")
 def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Payload | HttpResponse:
     """Per task and model, each ceiling with its interval; recipes that cannot be told apart share a rank."""
+    project = project_of(request)
+    unless_known(request, newest_fit(run__project=project), version_of_runs(project))
     groups = leaderboard(
-        project_of(request),
+        project,
         budget=query.budget,
         x=query.x,
         published=query.published,

@@ -146,6 +146,10 @@ class PageQuery(Schema):
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
 
 
+class RecordQuery(PageQuery):
+    since: str | None = Field(None, description='"since" of an earlier answer: only what came after it.')
+
+
 class RunQuery(PageQuery):
     state: list[State] = Field(default_factory=list, description="One or more states.")
     recipe: str = ""
@@ -296,9 +300,31 @@ class RevisionPage(Schema):
     next: str | None
 
 
+class ComputeOut(Schema):
+    """Cumulative training compute; evaluation is not counted. null: not known."""
+
+    device_hours: float | None = None
+    flops: float | None = None
+    tokens: float | None = None
+
+
+class RecordOut(Schema):
+    """A record as it was reported."""
+
+    attempt: int
+    seq: int
+    step: int
+    time: datetime
+    compute: ComputeOut
+    metrics: dict[str, float | None] = Field(description="null: it was not finite.")
+
+
 class RecordPage(Schema):
-    items: list[dict[str, Any]]
+    items: list[RecordOut] = Field(description="In the order of arrival.")
     next: str | None
+    since: str | None = Field(
+        description="Cursor of the last record that was given or known: send it as `since` for what came after."
+    )
 
 
 class CurveQuery(Schema):

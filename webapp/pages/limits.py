@@ -29,11 +29,12 @@ LIMITS: dict[str, Limit] = {
     **dict.fromkeys(
         (
             "report-html", "report-pdf", "audit-csv", "audit-jsonl", "predictions-csv", "decisions-csv",
-            "leaderboard-csv", "study-csv", "alert-test-channel", "alert-test-rule",
+            "leaderboard-csv", "study-csv", "run-records-csv", "run-records-jsonl", "run-records-parquet", "runs-csv",
+            "runs-json", "alert-test-channel", "alert-test-rule",
         ),
         HEAVY,
     ),
-    **dict.fromkeys(("shared", "embed", "shared-report"), READ_BY_LINK),
+    **dict.fromkeys(("shared", "embed", "shared-report", "api-docs"), READ_BY_LINK),
     "shared-picture": HEAVY,
     "invitation": HEAVY,
     **dict.fromkeys(("openid-begin", "openid-callback"), HEAVY),

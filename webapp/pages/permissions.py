@@ -24,6 +24,7 @@ class Need:
 # Nobody need be signed in: the sign-in itself, what a link opens to whoever has it, and the server's own health.
 PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz"}
 PUBLIC |= {"shared-report"}
+PUBLIC |= {"api-docs"}  # what /api/v1/openapi.json says, which is open too
 PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
 PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
 # Signed in is enough: nothing of a project is read or changed.
@@ -38,6 +39,9 @@ NEEDS: dict[str, Need] = {
     "runs": Need(VIEW),
     "runs-complete": Need(VIEW),
     "runs-csv": Need(VIEW),
+    "run-records-csv": Need(VIEW),
+    "run-records-jsonl": Need(VIEW),
+    "run-records-parquet": Need(VIEW),
     "runs-json": Need(VIEW),
     "runs-bulk": Need(VIEW, CONTRIBUTE),  # stopping and archiving ask for more: `webapp.runs.bulk`
     "runs-save-view": Need(write=VIEW),  # one's own; sharing it asks for more: `webapp.savedviews.services`

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q, QuerySet, Subquery, Window
 from django.db.models.functions import Mod, RowNumber
 
 from webapp.accounts.models import Project
@@ -207,6 +207,13 @@ def latest_values(run: Run) -> dict[str, Point]:
     chosen = Series.objects.filter(run=run).annotate(newest=Subquery(newest)).values("newest")
     points = Point.objects.filter(pk__in=chosen).select_related("series").order_by("series__metric")
     return {point.series.metric: point for point in points}
+
+
+def newest_value(metric: str) -> Subquery:
+    """For a query of runs: the newest value of one of their series, null without it. One index entry a run."""
+    newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("value")[:1]
+    series = Series.objects.filter(run=OuterRef("pk"), metric=metric).annotate(newest=Subquery(newest))
+    return Subquery(series.values("newest")[:1], output_field=FloatField())
 
 
 def latest_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, Point]:

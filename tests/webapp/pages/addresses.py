@@ -76,6 +76,7 @@ NOT_PAGES = {
     "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv",
     "study-add-run", "study-remove-run", "study-seeds", "study-stop", "study-rename", "study-archive",
     "runs-csv", "runs-json", "revision-hints", "revoke-share",
+    "run-records-csv", "run-records-jsonl", "run-records-parquet",
     "shared-picture", "palette", "alive", "revoke-token", "choose-project", "sign-out",
     "predictions-csv", "prediction-proposal", "prediction-figure", "prediction-review", "prediction-ask-review",
     "withdraw-prediction", "prediction-comment", "change-comment",

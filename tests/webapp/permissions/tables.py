@@ -109,6 +109,8 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/runs/{run_id}/curve"): (READ,),
     ("GET", "/runs/{run_id}/series"): (READ,),
     ("GET", "/runs/{run_id}/metrics"): (READ,),
+    ("GET", "/runs/{run_id}/export"): (READ,),
+    ("GET", "/export"): (READ,),
     ("GET", "/runs/{run_id}/figure"): (READ,),
     ("GET", "/runs/{run_id}/fits"): (READ,),
     ("GET", "/status"): (READ,),
