@@ -7,10 +7,24 @@ import pytest
 from tests.members import member
 from tests.webapp.pages.test_run import figure_in
 from training.records import Record
+from webapp.curves.services import refit
 from webapp.runs import ingest, launch
-from webapp.runs.models import Run
+from webapp.runs.models import Run, Summary
 
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def reported(i, metric, *, tokens=False):
+    return Record.model_validate(
+        {
+            "attempt": 1,
+            "seq": i,
+            "step": i,
+            "time": (START + timedelta(hours=i)).isoformat(),
+            "compute": {"device_hours": None, "flops": None, "tokens": 1000.0 * i if tokens else None},
+            "metrics": {metric: 0.8 - 0.6 * 0.6**i, "train/loss": 1.0},
+        }
+    )
 
 
 @pytest.fixture
@@ -19,24 +33,7 @@ def elsewhere(user, project):
     run = launch.track_run(user=user, project=project, name="elsewhere", task="math")
 
     def report(metric, *, tokens=False):
-        records = [
-            Record.model_validate(
-                {
-                    "attempt": 1,
-                    "seq": i,
-                    "step": i,
-                    "time": (START + timedelta(hours=i)).isoformat(),
-                    "compute": {
-                        "device_hours": None,
-                        "flops": None,
-                        "tokens": 1000.0 * i if tokens else None,
-                    },
-                    "metrics": {metric: 0.8 - 0.6 * 0.6**i, "train/loss": 1.0},
-                }
-            )
-            for i in range(8)
-        ]
-        ingest.store_records(run, records)
+        ingest.store_records(run, [reported(i, metric, tokens=tokens) for i in range(8)])
         return run
 
     return report
@@ -64,6 +61,11 @@ def test_a_metric_of_its_own_becomes_the_curve(ada, elsewhere):
     assert figure_in(page)["points"]["x"] == pytest.approx([16.0 * i for i in range(1, 8)])
     assert 'value="val/accuracy"' in page
     assert 'value="16"' in page
+    assert figure_in(page)["progress"]["text"] == "112 device-hours"
+    refit(run.pk)
+    assert Summary.objects.get(run=run).used_hours == 112
+    ingest.store_records(run, [reported(8, "val/accuracy")])
+    assert Summary.objects.get(run=run).used_hours == 112  # until the next refit
 
 
 @pytest.mark.parametrize("tokens", [True, False])
@@ -77,6 +79,7 @@ def test_without_device_hours_the_page_opens_by_what_is_known(ada, elsewhere, to
     empty = figure_in(page_of(ada, run, "?x=device_hours"))["empty"]
     assert empty["title"] == "Its device-hours are not known"
     assert "on how many devices" in empty["text"]
+    assert figure_in(page_of(ada, run, "?x=step"))["progress"]["text"] == "device-hours not known"
 
 
 @pytest.mark.parametrize(
