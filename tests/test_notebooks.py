@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import notebook
+from tests import notebook_cells as notebook
 from tests.docs_server import read_server  # noqa: F401 (fixture)
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "notebooks"
