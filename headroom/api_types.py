@@ -106,6 +106,7 @@ class RunDetail(Run):
     """One run with its configuration, attempts, newest values and alarms."""
 
     config: dict[str, Any]
+    meaning: dict[str, Any]  # what was said of a tracked run's metrics
     attempts: list[Attempt]
     latest: dict[str, Value]  # newest value of every metric
     alarms: list[Alarm]  # active before past, critical before warnings
@@ -131,6 +132,12 @@ class Curve(TypedDict):
     points: list[Point]  # in the order of training, without superseded ones
 
 
+class SampledPoint(Point):
+    """A point of a sample."""
+
+    roles: list[Literal["last", "min", "max"]]  # what it is of its bucket; empty where every point is shown
+
+
 class Series(TypedDict):
     """Some points of a series, how they were chosen, and of how many."""
 
@@ -141,7 +148,23 @@ class Series(TypedDict):
     method: str  # how the points were chosen, in words
     total: int  # points that there are
     shown: int
-    points: list[Point]
+    points: list[SampledPoint]
+
+
+class SampledColumns(TypedDict):
+    """A sample of a run's series, in columns."""
+
+    run: str
+    sampled: bool
+    method: str  # how the points were chosen, in words
+    total: int  # points that there are
+    shown: int
+    step: list[int]
+    compute: list[float]  # on the axis x
+    value: list[float]
+    last: list[int]  # places in the columns; empty, as are min and max, where every point is shown
+    min: list[int]
+    max: list[int]
 
 
 class Columns(TypedDict):

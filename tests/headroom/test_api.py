@@ -79,6 +79,8 @@ def test_curves_and_series_are_what_was_reported(api, runs):
     assert columns[0]["value"] == rates
     assert [one["run"] for one in columns] == [run.pk for run in runs]
     assert (series["total"], series["sampled"]) == (len(rates), True)
+    (columns,) = api.many_series([runs[0].pk], "eval/pass_rate", points=10)
+    assert columns["value"] == [point["value"] for point in series["points"]]
     assert "eval/pass_rate" in api.metrics(runs[0].pk)
 
 
@@ -265,6 +267,7 @@ def test_it_needs_an_address_and_a_token(monkeypatch, tmp_path):
 SHAPES = {
     "Run": "RunOut", "RunDetail": "RunDetail", "Attempt": "AttemptOut", "Value": "ValueOut", "Alarm": "AlarmOut",
     "Compute": "ComputeOut", "Record": "RecordOut", "Point": "PointOut", "Curve": "CurveOut", "Series": "SeriesOut",
+    "SampledPoint": "SampledPointOut", "SampledColumns": "SampledColumnsOut",
     "Columns": "ColumnsOut", "Window": "WindowOut", "Fit": "FitOut", "Ranked": "RankedOut", "Group": "GroupOut",
     "Outcome": "OutcomeOut", "Prediction": "PredictionOut", "PredictionDetail": "PredictionDetail", "Arm": "ArmOut",
     "Study": "StudyOut", "StudyDetail": "StudyDetail", "Recipe": "RecipeOut",

@@ -37,6 +37,13 @@ class CurveOut(Exact):
     points: list[PointOut] = Field(description="In the order of training, without superseded ones.")
 
 
+Role = Literal["last", "min", "max"]
+
+
+class SampledPointOut(PointOut):
+    roles: list[Role] = Field(description="What it is of its bucket; empty where every point is shown.")
+
+
 class SeriesOut(Exact):
     run: str
     metric: str
@@ -45,7 +52,7 @@ class SeriesOut(Exact):
     method: str = Field(description="How the points were chosen, in words.")
     total: int = Field(description="Points that there are.")
     shown: int
-    points: list[PointOut]
+    points: list[SampledPointOut]
 
 
 class ColumnsOut(Exact):
@@ -55,6 +62,28 @@ class ColumnsOut(Exact):
     value: list[float] = []
     stderr: list[float | None] = []
     time: list[float] = Field([], description="Seconds since 1970.")
+
+
+class SampledColumnsOut(Exact):
+    run: str
+    sampled: bool
+    method: str = Field(description="How the points were chosen, in words.")
+    total: int = Field(description="Points that there are.")
+    shown: int
+    step: list[int]
+    compute: list[float] = Field(description="On the axis x.")
+    value: list[float]
+    last: list[int] = Field(
+        description="Places in the columns; empty, as are min and max, where every point is shown."
+    )
+    min: list[int]
+    max: list[int]
+
+
+class ManySeriesOut(Exact):
+    metric: str
+    x: Axis
+    items: list[SampledColumnsOut] = Field(description="In the order in which the runs were asked for.")
 
 
 class ManyCurvesOut(Exact):

@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Query, Router
 
 from webapp.api import tables
 from webapp.api.auth import READ, project_of, run_of
 from webapp.api.etags import newest_fit, unless_known, version_of_runs
 from webapp.api.paging import page
-from webapp.api.payloads import point_payload
+from webapp.api.payloads import columns_payload, point_payload, sampled_payloads, sampling_payload
 from webapp.api.schemas import (
     CompareQuery,
     CurveQuery,
@@ -18,6 +18,7 @@ from webapp.api.schemas import (
     FitQuery,
     LeaderboardQuery,
     ManyCurvesQuery,
+    ManySeriesQuery,
     SeriesQuery,
 )
 from webapp.curves import payloads as curve_payloads
@@ -32,6 +33,7 @@ from webapp.errors import InvalidInput, NotFound
 from webapp.runs import selectors
 from webapp.runs.columns import COLUMNS, curve_columns
 from webapp.runs.models import Run
+from webapp.runs.sampling import columns_of_runs, sampled_points
 
 router = Router(tags=["curves"])
 Payload = dict[str, Any]
@@ -60,11 +62,7 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Pa
 @router.get("/curves", auth=READ, response=dict[str, Any], summary="Every point of a curve of many runs")
 def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpResponse:
     """Unsampled, without superseded points, in columns. Points without this x are left out; so are unknown series."""
-    wanted = list(dict.fromkeys(run_id.replace("\0", "") for run_id in query.run))
-    known = set(Run.objects.filter(project=project_of(request), pk__in=wanted).values_list("pk", flat=True))
-    unknown = next((run_id for run_id in wanted if run_id not in known), None)
-    if unknown is not None:
-        raise NotFound(f"There is no run {unknown}.")
+    wanted = known_runs(request, query.run)
     found = curve_columns(wanted, query.metric.replace("\0", ""), query.x, query.column or COLUMNS)
     # Put together as text: to read tens of thousands of numbers and write them again takes longer than to find them.
     items = ", ".join(f'{{"run": {json.dumps(pk)}, {found[pk].removeprefix("{")}' for pk in wanted)
@@ -72,22 +70,42 @@ def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpRespo
     return HttpResponse(f'{head}, "items": [{items}]}}', content_type="application/json")
 
 
+def known_runs(request: HttpRequest, run_ids: list[str]) -> list[str]:
+    """The runs that were asked for, each once. Raises NotFound for one that the token's project does not have."""
+    wanted = list(dict.fromkeys(run_id.replace("\0", "") for run_id in run_ids))
+    known = set(Run.objects.filter(project=project_of(request), pk__in=wanted).values_list("pk", flat=True))
+    unknown = next((run_id for run_id in wanted if run_id not in known), None)
+    if unknown is not None:
+        raise NotFound(f"There is no run {unknown}.")
+    return wanted
+
+
 @router.get("/runs/{run_id}/series", auth=READ, response=dict[str, Any], summary="A sampled series")
 def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> Payload:
     """For charts. Says how the points were chosen and of how many; more data never moves a shown point."""
     run = run_of(request, run_id)
     unless_known(request, run.version)
-    sample = selectors.sampled_points(run, query.metric, query.x, query.points)
+    sample = sampled_points(
+        run, query.metric.replace("\0", ""), query.x, query.points, lo=query.lo, hi=query.hi
+    )
     return {
         "run": run.pk,
         "metric": query.metric,
         "x": query.x,
-        "sampled": sample.sampled,
-        "method": sample.method,
-        "total": sample.total,
-        "shown": len(sample.points),
-        "points": [point_payload(point, query.x) for point in sample.points],
+        **sampling_payload(sample),
+        "points": sampled_payloads(sample, query.x),
     }
+
+
+@router.get("/series", auth=READ, response=dict[str, Any], summary="Sampled series of many runs")
+def get_many_series(request: HttpRequest, query: Query[ManySeriesQuery]) -> HttpResponse:
+    """For charts, in columns: of each run's series at most `points`. Runs without such a series are left out; last, min
+    and max are places in the columns, empty where every point is shown."""
+    wanted = known_runs(request, query.run)
+    metric = query.metric.replace("\0", "")
+    found = columns_of_runs(wanted, metric, query.x, query.points, lo=query.lo, hi=query.hi)
+    items = [columns_payload(pk, found[pk]) for pk in wanted if pk in found]
+    return JsonResponse({"metric": query.metric, "x": query.x, "items": items})
 
 
 @router.get(

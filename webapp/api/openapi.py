@@ -21,6 +21,7 @@ from webapp.api.curve_schemas import (
     FitPage,
     LeaderboardOut,
     ManyCurvesOut,
+    ManySeriesOut,
     MetricList,
     SeriesOut,
 )
@@ -35,6 +36,7 @@ DOCUMENTED: dict[str, Any] = {
     "curves_get_curve": CurveOut,
     "curves_get_curves": ManyCurvesOut,
     "curves_get_series": SeriesOut,
+    "curves_get_many_series": ManySeriesOut,
     "curves_get_metrics": MetricList,
     "curves_get_figure": FigureOut,
     "curves_list_run_fits": FitPage,
@@ -63,12 +65,14 @@ TAGGED = {
 CONFLICTS = {
     "recipes_create_recipe", "runs_create_run", "runs_delete_draft", "runs_cancel_run", "runs_resume_run",
     "runs_stop_run", "runs_extend_run", "runs_set_priority", "runs_launch_draft", "runs_finish", "runs_post_records",
+    "runs_state_meaning",
     "studies_create_study", "predictions_freeze_prediction", "predictions_withdraw_prediction",
     "predictions_add_review", "predictions_ask_reviewers", "predictions_add_comment", "alert_rules_create_rule",
     "alert_rules_change_rule", "alert_rules_delete_rule", "decisions_add_decision",
 }  # fmt: skip
 ASKS_FOR_THINGS = {  # by ids in the query or in the body
-    "curves_get_curves", "curves_get_comparison", "curves_list_fits", "predictions_freeze_prediction",
+    "curves_get_curves", "curves_get_many_series", "curves_get_comparison", "curves_list_fits",
+    "predictions_freeze_prediction",
 }  # fmt: skip
 SAID = {
     400: "The body is no JSON, or the request cannot be read.",

@@ -30,6 +30,7 @@ from webapp.api.records import BATCH_BODY, parse_batch
 from webapp.api.schemas import (
     ExtendBody,
     FinishBody,
+    MeaningBody,
     PriorityBody,
     RecordQuery,
     RunBody,
@@ -39,8 +40,9 @@ from webapp.api.schemas import (
 )
 from webapp.errors import InvalidInput
 from webapp.policies.services import checked, set_run_policy
-from webapp.runs import drafts, extending, ingest, launch, lifecycle, places, selectors
+from webapp.runs import drafts, extending, ingest, launch, lifecycle, meaning, places, selectors
 from webapp.runs.filtering import narrow
+from webapp.runs.meaning import Meaning
 from webapp.runs.models import Run
 from webapp.runs.once import Launched
 from webapp.runs.states import WAITING
@@ -193,6 +195,20 @@ def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any
     check_attempt(request, [body.attempt])
     lifecycle.report_finished(run, **body.model_dump())
     return run_payload(run)
+
+
+@router.post(
+    "/{run_id}/meaning",
+    auth=WRITE,
+    response=RUN,
+    summary="Say what a tracked run's metrics mean",
+    description="Which metric is the held-out pass rate, and on how many devices it trains: for a trainer that knows "
+    "nothing of Headroom. It holds for what was reported and for what comes; said anew, it replaces what was said.",
+)
+def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    said = Meaning(**body.model_dump())
+    return run_payload(meaning.state_meaning(run, said, user=cast(ApiRequest, request).auth.user))
 
 
 @router.post(

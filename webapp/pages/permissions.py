@@ -56,6 +56,7 @@ NEEDS: dict[str, Need] = {
     "run-resume": Need(write=LAUNCH),
     "run-extend": Need(write=LAUNCH),
     "run-priority": Need(write=LAUNCH),
+    "run-meaning": Need(write=CONTRIBUTE),
     "run-launch": Need(write=LAUNCH),
     "run-delete": Need(write=LAUNCH),
     "compare": Need(VIEW),

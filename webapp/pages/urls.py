@@ -64,6 +64,7 @@ urlpatterns = [
     path("runs/<slug:run_id>/resume", run.resume, name="run-resume"),
     path("runs/<slug:run_id>/extend", run.extend, name="run-extend"),
     path("runs/<slug:run_id>/priority", run.priority, name="run-priority"),
+    path("runs/<slug:run_id>/meaning", run.meaning, name="run-meaning"),
     path("runs/<slug:run_id>/launch", run.launch_draft, name="run-launch"),
     path("runs/<slug:run_id>/delete", run.delete_draft, name="run-delete"),
     path("compare", compare.compare, name="compare"),

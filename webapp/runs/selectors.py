@@ -53,19 +53,6 @@ class CurvePoint(NamedTuple):
     time: datetime
 
 
-@dataclass(frozen=True)
-class Sampled:
-    """Some points of a series, how they were chosen, and of how many."""
-
-    points: list[CurvePoint]
-    method: str
-    total: int
-
-    @property
-    def sampled(self) -> bool:
-        return len(self.points) < self.total
-
-
 def runs_of(project: Project, filters: RunFilters = RunFilters()) -> QuerySet[Run]:  # noqa: B008 (frozen)
     """The project's runs, newest first, with their recipe and author, without configurations (kilobytes each)."""
     runs = Run.objects.filter(project=project)
@@ -212,54 +199,6 @@ def pass_rates_of(run: Run) -> list[str]:
     names = Series.objects.filter(run=run, metric__startswith="eval/", metric__endswith="pass_rate")
     found = [name for name in names.values_list("metric", flat=True) if is_pass_rate(name)]
     return sorted(found, key=lambda name: (name != PASS_RATE, name))
-
-
-# Minimum and maximum of each 2^k steps, and the newest point. Coarser windows are unions of finer ones, so a point
-# that is shown was shown at every earlier time since it was new: data only thins points out, never moves one.
-SAMPLE = """
-WITH here AS (
-    SELECT p.* FROM runs_point AS p JOIN runs_series AS s ON s.id = p.series_id
-    WHERE s.run_id = %(run)s AND s.metric = %(metric)s AND NOT EXISTS (
-        SELECT 1 FROM runs_attempt AS a
-        WHERE a.run_id = s.run_id AND a.number > p.attempt AND a.started_at IS NOT NULL
-            AND (a.resumed_from_step IS NULL OR a.resumed_from_step < p.step))
-), size AS (
-    SELECT count(*) AS total, max(step) AS last_step FROM here
-), scale AS (
-    SELECT total, (
-        SELECT min(k) FROM generate_series(0, 62) AS k
-        WHERE total <= %(points)s OR 2 * ((last_step >> k) + 1) < %(points)s
-    ) AS k FROM size
-), ranked AS (
-    SELECT here.*, total, k,
-        row_number() OVER (PARTITION BY step >> k ORDER BY value, attempt, seq) AS from_bottom,
-        row_number() OVER (PARTITION BY step >> k ORDER BY value DESC, attempt, seq) AS from_top,
-        row_number() OVER (ORDER BY attempt DESC, seq DESC) AS age
-    FROM here CROSS JOIN scale
-)
-SELECT total, k, step, device_hours, flops, tokens, value, stderr, attempt, seq, "time" FROM ranked
-WHERE total <= %(points)s OR from_bottom = 1 OR from_top = 1 OR age = 1
-ORDER BY attempt, seq
-"""
-MIN_SAMPLE = 10
-
-
-def sampled_points(run: Run, metric: str, x: str = "step", points: int = 1000) -> Sampled:
-    """At most `points` (at least 10) points of a series, chosen in the database; those without this x are left out.
-
-    Stable: more data thins points out but never moves one, and never brings back one that had gone.
-    """
-    parameters: dict[str, str | int] = {"run": run.pk, "metric": metric, "points": max(points, MIN_SAMPLE)}
-    with connection.cursor() as cursor:
-        cursor.execute(SAMPLE, parameters)
-        rows = cursor.fetchall()
-    if not rows:
-        return Sampled([], "every point", 0)
-    total, k = rows[0][:2]
-    shown = [CurvePoint(*row[2:]) for row in rows]
-    method = f"minimum and maximum of every {2**k} steps, and the newest point"
-    usable = [point for point in shown if getattr(point, x) is not None]
-    return Sampled(usable, method if len(rows) < total else "every point", total)
 
 
 def latest_values(run: Run) -> dict[str, Point]:

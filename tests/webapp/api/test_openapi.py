@@ -15,10 +15,11 @@ from jsonschema import Draft202012Validator
 
 from tests.webapp.permissions import tables
 from tests.webapp.permissions.world import make_world
+from training.records import Record
 from webapp.accounts.services import create_token
 from webapp.api.api import api
 from webapp.api.openapi import CONFLICTS, DOCUMENTED, EXAMPLES_FILE, FILES, TAGGED, examples
-from webapp.runs import launch, lifecycle
+from webapp.runs import ingest, launch, lifecycle
 
 PREFIX = "/api/v1"
 RECORD = {
@@ -34,6 +35,7 @@ BODIES = {
     ("POST", "/runs/{run_id}/start"): lambda world: {"attempt": 1, "device": "8 x H200"},
     ("POST", "/runs/{run_id}/finish"): lambda world: {"attempt": 1, "state": "succeeded", "message": "All steps done."},
     ("POST", "/runs/{run_id}/extend"): lambda world: {"budget_hours": 32.0},
+    ("POST", "/runs/{run_id}/meaning"): lambda world: {"pass_rate": "val/accuracy", "n_prompts": 500, "devices": 8.0},
     ("POST", "/runs/{run_id}/records"): lambda world: {"records": [RECORD]},
     ("POST", "/recipes"): lambda world: {"slug": "my-recipe", "name": "My recipe", "config": _config(world)},
     ("POST", "/recipes/{slug}/revisions"): lambda world: {"config": _config(world), "message": "A smaller step."},
@@ -49,6 +51,7 @@ BODIES = {
 }  # fmt: skip
 QUERIES = {
     ("GET", "/curves"): lambda world: f"?run={world.run.pk}&column=compute&column=value",
+    ("GET", "/series"): lambda world: f"?run={world.run.pk}&metric=eval/pass_rate&points=10",
     ("GET", "/compare"): lambda world: f"?run={world.run.pk}&budget=16",
     ("GET", "/runs"): lambda world: "?filter=state:running",
     ("GET", "/runs/{run_id}/series"): lambda world: "?metric=eval/pass_rate&points=10",
@@ -79,7 +82,15 @@ def _draft(world):
     ).pk  # fmt: skip
 
 
+def _tracked(world):
+    run = launch.track_run(user=world.author, project=world.project, name="elsewhere")
+    metrics = {"metrics": {"val/accuracy": 0.57}}
+    ingest.store_records(run, [Record.model_validate(RECORD | metrics)])
+    return run.pk
+
+
 RUNS = {
+    ("POST", "/runs/{run_id}/meaning"): _tracked,
     ("POST", "/runs/{run_id}/priority"): _queued,
     ("POST", "/runs/{run_id}/resume"): _failed,
     ("POST", "/runs/{run_id}/launch"): _draft,

@@ -15,7 +15,7 @@ from webapp.audit.models import Event
 from webapp.policies import services as policies
 from webapp.recipes import services as recipes
 from webapp.retention import services as retention
-from webapp.runs import bulk, drafts, extending, launch, launch_seeds, launch_set, lifecycle, places
+from webapp.runs import bulk, drafts, extending, launch, launch_seeds, launch_set, lifecycle, meaning, places
 from webapp.savedviews import services as views
 from webapp.savedviews.models import SavedView
 from webapp.secrets import services as secrets
@@ -276,6 +276,14 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.runs.extending.extend_run": [
         (lambda w: extending.extend_run(w.queued, 2.0, user=w.user), "run.extended")
     ],
+    "webapp.runs.meaning.state_meaning": [
+        (
+            lambda w: meaning.state_meaning(
+                launch.track_run(user=w.user, project=w.project), meaning.Meaning(devices=4), user=w.user
+            ),
+            "run.meaning_stated",
+        )
+    ],
     "webapp.runs.places.set_queue": [
         (
             lambda w: places.set_queue(w.project, most_at_work=1, quota_hours=None, user=w.user),
@@ -384,6 +392,7 @@ SILENT = {
     },
     "webapp.runs.drafts": {},
     "webapp.runs.extending": {},
+    "webapp.runs.meaning": {"meaning_of": "reads", "mean_incoming": "part of what a trainer reports"},
     "webapp.runs.places": {
         "quota_of": "reads",
         "check_quota": "reads",

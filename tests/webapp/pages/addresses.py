@@ -70,7 +70,7 @@ PAGES: dict[str, Callable[[Things], str]] = {
 }
 NOT_PAGES = {
     "launch-check", "run-figure", "run-log", "run-log-lines", "run-stop", "run-resume", "run-extend", "run-priority",
-    "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
+    "run-meaning", "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
     "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
     "leaderboard-csv", "leaderboard-efficiency",
     "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv",
