@@ -1,14 +1,10 @@
-"""All URLs: the API under /api/v1/, health, and the pages."""
+"""All URLs: the pages, the API under /api/v1/, and health."""
 
 from django.urls import include, path
 
 from webapp.api.api import urls as api_urls
-from webapp.pages.views import api_docs
 
 urlpatterns = [
-    path(
-        "api/docs", api_docs.page, name="api-docs"
-    ),  # before the API, which answers everything else under api/
+    path("", include("webapp.pages.urls")),  # first: the API answers everything under api/ that is no page
     *api_urls(),
-    path("", include("webapp.pages.urls")),
 ]

@@ -71,12 +71,15 @@ def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpRespo
 
 
 def known_runs(request: HttpRequest, run_ids: list[str]) -> list[str]:
-    """The runs that were asked for, each once. Raises NotFound for one that the token's project does not have."""
+    """The runs that were asked for, each once; the answer gets an ETag of their versions. Raises NotFound for one that
+    the token's project does not have, and NotModified."""
     wanted = list(dict.fromkeys(run_id.replace("\0", "") for run_id in run_ids))
-    known = set(Run.objects.filter(project=project_of(request), pk__in=wanted).values_list("pk", flat=True))
+    found = Run.objects.filter(project=project_of(request), pk__in=wanted)
+    known = dict(found.values_list("pk", "version"))
     unknown = next((run_id for run_id in wanted if run_id not in known), None)
     if unknown is not None:
         raise NotFound(f"There is no run {unknown}.")
+    unless_known(request, [known[run_id] for run_id in wanted])
     return wanted
 
 

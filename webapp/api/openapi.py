@@ -58,7 +58,8 @@ FILES = {
     "exports_export_project": (JSONL, CSV, PARQUET),
 }
 TAGGED = {
-    "runs_get_run", "runs_list_records", "curves_get_curve", "curves_get_series", "curves_get_metrics",
+    "runs_get_run", "runs_list_records", "curves_get_curve", "curves_get_curves", "curves_get_series",
+    "curves_get_many_series", "curves_get_metrics",
     "curves_list_run_fits", "curves_list_fits", "curves_get_fit", "curves_get_leaderboard", "exports_export_run",
     "predictions_list_predictions", "predictions_get_prediction",
 }  # fmt: skip
@@ -72,7 +73,7 @@ CONFLICTS = {
 }  # fmt: skip
 ASKS_FOR_THINGS = {  # by ids in the query or in the body
     "curves_get_curves", "curves_get_many_series", "curves_get_comparison", "curves_list_fits",
-    "predictions_freeze_prediction",
+    "predictions_freeze_prediction", "decisions_add_decision",
 }  # fmt: skip
 SAID = {
     400: "The body is no JSON, or the request cannot be read.",

@@ -5,6 +5,7 @@ from django.urls import path
 from webapp.pages.views import (
     account,
     alerts,
+    api_docs,
     audit,
     automation,
     calibration,
@@ -159,6 +160,7 @@ urlpatterns = [
     path("palette", shell.palette, name="palette"),
     path("alive", shell.alive, name="alive"),
     path("docs/components", shell.component_page, name="components"),
+    path("api/docs", api_docs.page, name="api-docs"),
     path("tokens", account.tokens, name="tokens"),
     path("tokens/<int:token_id>/revoke", account.revoke_token, name="revoke-token"),
     path("project/members", teams.members_page, name="members"),

@@ -25,7 +25,7 @@ def reported(writer, tracked, record):
 PATHS = [
     "runs/{id}", "runs/{id}/records", "runs/{id}/records?limit=2", "runs/{id}/curve", "runs/{id}/curve?format=csv",
     "runs/{id}/series", "runs/{id}/metrics", "runs/{id}/export?format=csv", "runs/{id}/fits", "fits", "leaderboard",
-    "predictions",
+    "predictions", "curves?run={id}", "series?metric=eval/pass_rate&run={id}",
 ]  # fmt: skip
 
 

@@ -57,6 +57,7 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "status": lambda it: "/status",
     "tokens": lambda it: "/tokens",
     "components": lambda it: "/docs/components",
+    "api-docs": lambda it: "/api/docs",
     "sign-in": lambda it: "/sign-in",
     "decisions": lambda it: "/decisions",
     "decision": lambda it: f"/decisions/{it.decision}",
@@ -107,7 +108,7 @@ NOT_PAGES |= {
 }  # fmt: skip
 WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
 WITHOUT_ACCOUNT |= {"forgot-password"}
-WITHOUT_ACCOUNT |= {"shared-report"}
+WITHOUT_ACCOUNT |= {"shared-report", "api-docs"}
 FRAMEABLE = {"embed"}
 
 
