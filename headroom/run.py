@@ -23,6 +23,8 @@ from headroom.values import COMPUTE_KEYS, clean_compute, clean_metrics
 log = logging.getLogger("headroom")
 
 MODES = ("online", "offline")
+UNKNOWN = dict.fromkeys(COMPUTE_KEYS)
+NOTHING_USED = dict.fromkeys(COMPUTE_KEYS, 0)
 EXIT_FLUSH_SECONDS = 5.0  # a process that ends without `finish` waits this long for the server
 
 
@@ -49,15 +51,20 @@ class Run:
         self._sender = sender
         self._about = known
         self._complained: set[str] = set()
-        self._compute = clean_compute(used, dict.fromkeys(COMPUTE_KEYS, 0), self._complain)
+        self._compute = clean_compute(
+            {name: value for name, value in used.items() if value is not None},
+            UNKNOWN,
+            self._complain,
+        )
         self._finish_mutex = threading.Lock()
         self._finished: bool | None = None
         self._pid = os.getpid()
         atexit.register(self._at_exit)
 
     @property
-    def compute(self) -> dict[str, int | float]:
-        """Used so far, as last reported: device_hours, flops, tokens. A resume goes on from where it began."""
+    def compute(self) -> dict[str, int | float | None]:
+        """Used so far, as last reported: device_hours, flops, tokens; None where it never was. A resume goes on from
+        where it began."""
         return dict(self._compute)
 
     @property
@@ -69,7 +76,8 @@ class Run:
         """Record `metrics` of `step`: on disk when this returns, at the server soon after. Never raises.
 
         `compute` is what the run has used so far, evaluation not counted: device_hours, flops, tokens; what is left
-        out stays as last reported. Values that are no finite numbers are dropped and named once in a warning.
+        out stays as last reported, and is unknown (null) before; but nothing was used at step 0, if nothing is said.
+        Values that are no finite numbers are dropped and named once in a warning.
         """
         try:
             self._log(metrics, step, compute)
@@ -110,7 +118,7 @@ class Run:
         fields = {
             "step": int(step),
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "compute": self._compute,
+            "compute": NOTHING_USED if step == 0 and self._compute == UNKNOWN else self._compute,
             "metrics": cleaned,
         }
         self._journal.append(self.attempt, fields)

@@ -53,9 +53,10 @@ def _is_usable(name: Any) -> bool:
 
 
 def clean_compute(
-    compute: Mapping[str, Any] | None, last: dict[str, int | float], complain: Complain
-) -> dict[str, int | float]:
-    """All of COMPUTE_KEYS, cumulative; a key that is missing or not a number >= 0 keeps its `last` value."""
+    compute: Mapping[str, Any] | None, last: Mapping[str, int | float | None], complain: Complain
+) -> dict[str, int | float | None]:
+    """All of COMPUTE_KEYS, cumulative; a key that is missing or not a number >= 0 keeps its `last` value (None:
+    unknown)."""
     cleaned = dict(last)
     for name, value in (compute or {}).items():
         number = to_number(value)

@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "scaling": (),
     "stack": (),
     "training": ("headroom", "scaling"),
-    "webapp": ("scaling", "stack.environment", "worker.names", *LIGHT_TRAINING),
+    "webapp": ("scaling", "stack.environment", "worker.names", "headroom.adapters.naming", *LIGHT_TRAINING),
     "worker": ("scaling", "stack.environment", "webapp", *LIGHT_TRAINING),
 }
 MANAGEMENT = ROOT / "webapp" / "runs" / "management"  # `up` and `demo` are where the stack is started from

@@ -11,13 +11,13 @@ MAX_NAME_LENGTH = 250
 
 
 class Compute(BaseModel):
-    """Cumulative training compute when the record was made; evaluation is not counted."""
+    """Cumulative training compute when the record was made; evaluation is not counted. null: not known."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    device_hours: Amount = Field(description="Devices allocated x hours.")
-    flops: Amount = Field(description="Floating point operations, generation and training.")
-    tokens: Amount = Field(description="Tokens generated plus tokens trained on.")
+    device_hours: Amount | None = Field(description="Devices allocated x hours.")
+    flops: Amount | None = Field(description="Floating point operations, generation and training.")
+    tokens: Amount | None = Field(description="Tokens generated plus tokens trained on.")
 
 
 class Record(BaseModel):

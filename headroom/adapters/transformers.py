@@ -56,7 +56,7 @@ class HeadroomCallback(TrainerCallback):
             }
             | self._settings
         )
-        self._clock = StepClock(args.world_size, self.run.compute["device_hours"])
+        self._clock = StepClock(args.world_size, self.run.compute["device_hours"] or 0.0)
 
     def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
         self._clock.start()

@@ -70,8 +70,8 @@ class VerlLogger:
         is_new = not Path(self._settings["journal"]).exists()
         how = {} if is_new else {"resumed_from_step": after_step} if after_step > 0 else {"restarted": True}
         self.run = begin(self._settings | how)
-        self._clock = StepClock(self._devices, self.run.compute["device_hours"])
-        self._tokens = self.run.compute["tokens"]
+        self._clock = StepClock(self._devices, self.run.compute["device_hours"] or 0.0)
+        self._tokens = self.run.compute["tokens"] or 0
 
     def _evaluation(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The pass rate, where exactly one metric can be it. verl does not say of how many prompts."""

@@ -51,12 +51,23 @@ def test_compute_that_is_left_out_stays_as_last_reported(begin: Begin, journal_p
     run.log({"a": 1}, step=0)
     run.log({"a": 1}, step=1, compute={"device_hours": 1.0, "tokens": 10})
     run.log({"a": 1}, step=2, compute={"tokens": 20, "flops": -1, "unknown": 3})
+    run.log({"a": 1}, step=3)
 
     assert [r["compute"] for r in journal_records(journal_path)] == [
-        {"device_hours": 0, "flops": 0, "tokens": 0},
-        {"device_hours": 1.0, "flops": 0, "tokens": 10},
-        {"device_hours": 1.0, "flops": 0, "tokens": 20},
+        {"device_hours": 0, "flops": 0, "tokens": 0},  # nothing at step 0
+        {"device_hours": 1.0, "flops": None, "tokens": 10},
+        {"device_hours": 1.0, "flops": None, "tokens": 20},
+        {"device_hours": 1.0, "flops": None, "tokens": 20},
     ]
+
+
+def test_a_resumed_run_goes_on_with_what_is_known_and_what_is_not(begin: Begin, journal_path: Path) -> None:
+    with begin() as run:
+        run.log({"a": 1}, step=1, compute={"tokens": 10})
+    with begin(resumed_from_step=1) as again:
+        again.log({"a": 1}, step=2)
+        assert again.compute == {"device_hours": None, "flops": None, "tokens": 10}
+    assert journal_records(journal_path)[-1]["compute"]["tokens"] == 10
 
 
 def test_values_that_are_no_finite_numbers_are_dropped_and_named_once(

@@ -93,7 +93,7 @@ def test_compute_is_the_runs_compute() -> None:
     wandb.log({"eval/pass_rate": 0.4, "compute/device_hours": 2.5, "compute/tokens": 100})
 
     (record,) = records()
-    assert record["compute"] == {"device_hours": 2.5, "flops": 0, "tokens": 100}
+    assert record["compute"] == {"device_hours": 2.5, "flops": None, "tokens": 100}
     assert record["metrics"] == {"eval/pass_rate": 0.4}
 
 

@@ -25,6 +25,12 @@ def test_record_accepts_what_the_client_sends() -> None:
     assert parsed.compute.tokens == 5
 
 
+def test_compute_may_be_unknown() -> None:
+    nothing = {"device_hours": None, "flops": None, "tokens": None}
+
+    assert Record.model_validate(record(compute=nothing)).compute.model_dump() == nothing
+
+
 @pytest.mark.parametrize(
     ("changes", "location"),
     [

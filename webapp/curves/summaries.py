@@ -23,7 +23,7 @@ SELECT run.id, used.hours, coalesce(used.attempt, 0), coalesce(used.seq, -1),
     nullif(fit.intervals -> 'A' -> 0, 'null')::float8, nullif(fit.intervals -> 'A' -> 1, 'null')::float8
 FROM runs_run AS run
 LEFT JOIN LATERAL (
-    SELECT (compute -> 'device_hours')::float8 AS hours, attempt, seq FROM runs_record
+    SELECT nullif(compute -> 'device_hours', 'null')::float8 AS hours, attempt, seq FROM runs_record
     WHERE run_id = run.id ORDER BY attempt DESC, seq DESC LIMIT 1
 ) AS used ON true
 LEFT JOIN LATERAL (

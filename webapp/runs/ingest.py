@@ -48,7 +48,8 @@ WITH fresh AS (
     INSERT INTO runs_point
         (series_id, attempt, seq, step, "time", device_hours, flops, tokens, value, stderr)
     SELECT series.id, attempt, seq, step, "time",
-        (compute -> 'device_hours')::float8, (compute -> 'flops')::float8, (compute -> 'tokens')::float8,
+        nullif(compute -> 'device_hours', 'null')::float8, nullif(compute -> 'flops', 'null')::float8,
+        nullif(compute -> 'tokens', 'null')::float8,
         metric.value::float8, nullif(metrics -> (metric.key || '_stderr'), 'null')::float8
     FROM fresh
     CROSS JOIN LATERAL jsonb_each(metrics) AS metric

@@ -3,9 +3,12 @@
 import pytest
 from django.db import connection
 
+from training.records import Compute
+from webapp.curves import summaries
 from webapp.errors import Conflict, InvalidInput
 from webapp.runs import ingest
-from webapp.runs.models import Point, Record, Run, Series, State
+from webapp.runs.models import Point, Record, Run, Series, State, Summary
+from webapp.runs.selectors import effective_points
 
 
 def test_a_batch_becomes_records_series_and_points(tracked, make_record):
@@ -156,3 +159,20 @@ def test_nothing_stays_in_the_session_after_a_commit(project, user, make_record)
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM incoming_record")
         assert cursor.fetchone() == (0,)
+
+
+def test_compute_that_is_not_known_stays_unknown(tracked, make_record):
+    known = make_record(0, {"eval/pass_rate": 0.5})
+    unknown = make_record(1, {"eval/pass_rate": 0.6})
+    unknown = unknown.model_copy(
+        update={"compute": Compute(device_hours=None, flops=None, tokens=unknown.compute.tokens)}
+    )
+
+    ingest.store_records(tracked, [known, unknown])
+    assert summaries.rebuild([tracked.pk]) >= 0
+
+    points = Point.objects.order_by("seq").values_list("device_hours", "flops", "tokens")
+    assert [p[0] is None for p in points] == [False, True]
+    assert [p[2] is None for p in points] == [False, False]
+    assert Summary.objects.get(run=tracked).used_hours is None
+    assert len(effective_points(tracked, "eval/pass_rate")) == 2
