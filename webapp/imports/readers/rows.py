@@ -23,7 +23,7 @@ STATES = ("succeeded", "failed", "cancelled")
 
 
 class BadSource(Exception):
-    """What cannot be read: `reason` is one sentence, `file` the name inside of the source, `line` from 1 where known."""
+    """What cannot be read: `reason` is one sentence, `file` the name inside the source, `line` from 1 where known."""
 
     def __init__(self, file: str, line: int | None, reason: str) -> None:
         self.file, self.line, self.reason = file, line, reason
