@@ -75,6 +75,7 @@ class Options:
     devices: device-hours are devices x time since the run's first row where nothing in the source says them.
     timezone: of moments that carry no offset ("UTC", "Europe/Berlin"); without it, such moments are refused.
     name: of the source; names the run where nothing else does.
+    ignore: names of columns, or of metrics as the source calls them, to leave out.
     experiments: of an MLflow server: names of those to read; none: all.
     token, user: for an MLflow server: a bearer token, or with `user` a password. Never part of `as_json`.
     """
@@ -85,6 +86,7 @@ class Options:
     timezone: str = ""
     name: str = ""
     experiments: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
     token: str = field(default="", repr=False)
     user: str = ""
 
@@ -108,12 +110,13 @@ class Options:
             "timezone": self.timezone,
             "name": self.name,
             "experiments": list(self.experiments),
+            "ignore": list(self.ignore),
         }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any], *, token: str = "", user: str = "") -> "Options":
         """The inverse of `as_json`. Raises ValueError, also for a key that is none."""
-        lists = {name: tuple(stored[name]) for name in ("per_row", "experiments") if name in stored}
+        lists = {name: tuple(stored[name]) for name in ("per_row", "experiments", "ignore") if name in stored}
         try:
             return cls(**{**stored, **lists, "token": token, "user": user})
         except TypeError as error:

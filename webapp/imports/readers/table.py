@@ -97,6 +97,7 @@ class Layout:
         if len(set(roles.values())) < len(roles):
             raise BadSource(table.file, None, "One column cannot be two things.")
         used = set() if is_long else set(positions.values()) - set(roles.values())
+        used -= {positions[name] for name in options.ignore if name in positions}
         for position in used:
             check_name(table.file, None, table.columns[position])
         return cls(roles, {position: table.columns[position] for position in sorted(used)}, is_long)
