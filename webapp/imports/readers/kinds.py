@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+from webapp.imports.readers import csv_file, parquet_file
 from webapp.imports.readers.rows import FoundRun, Kind, Options, Preview
 
-KINDS: dict[str, Kind] = {}  # name, stable: part of addresses and of what is stored
+KINDS: dict[str, Kind] = {  # name, stable: part of addresses and of what is stored
+    "csv": Kind("CSV", "file", (".csv", ".tsv", ".csv.gz"), csv_file.read, csv_file.preview),
+    "parquet": Kind("Parquet", "file", (".parquet", ".pq"), parquet_file.read, parquet_file.preview),
+}
 
 
 def read(kind: str, source: Path | str, options: Options) -> list[FoundRun]:
@@ -25,4 +29,5 @@ def preview(kind: str, path: Path, options: Options) -> Preview:
 
 def guess_kind(path: Path) -> str | None:
     """The only kind that a file's or folder's name and beginning suggest; None where there is none."""
-    return None
+    fitting = [name for name, kind in KINDS.items() if path.name.lower().endswith(kind.endings)]
+    return fitting[0] if len(fitting) == 1 else None
