@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from headroom.adapters import naming
+from webapp.imports.readers.found import PART
 from webapp.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, BadSource, Options, Row
 from webapp.imports.readers.totals import Totals, amounts_of_tracker
 
@@ -66,7 +67,7 @@ class Builder:
         self._say(sentence)
 
     def bad(self, line: int | None, reason: str) -> BadSource:
-        return BadSource(self.file, line, reason)
+        return BadSource(self.file, line % PART if line else line, reason)
 
     def of_tracker(
         self, line: int, step: Any, time: datetime | None, values: Values, elapsed: float | None = None

@@ -1,17 +1,16 @@
 """CSV files: comma, semicolon or tab, UTF-8, read line by line."""
 
-import codecs
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from webapp.imports.readers import table
 from webapp.imports.readers.building import shown
+from webapp.imports.readers.lines import MAX_LINE, Lines
 from webapp.imports.readers.rows import BadSource, FoundRun, Options, Preview
 
 SEPARATORS = ",;\t"
-MAX_LINE = 4 * 1024 * 1024
 MAX_COLUMNS = 20_000
 csv.field_size_limit(MAX_LINE)
 
@@ -31,11 +30,11 @@ class CsvTable:
         self.path, self.file = path, path.name
         self.notes: list[str] = []
         with path.open("rb") as opened:
-            lines = _Lines(self.file, opened)
+            lines = Lines(self.file, opened)
             header = next(lines, "")
             self.separator = max(SEPARATORS, key=lambda each: _count_outside_quotes(header, each))
             opened.seek(0)
-            lines = _Lines(self.file, opened)
+            lines = Lines(self.file, opened)
             names = next(self._parsed(lines), [])
             self._start = (lines.offset, lines.line)
         self.columns = self._checked([name.strip() for name in names])
@@ -57,7 +56,7 @@ class CsvTable:
         offset, line = position or self._start
         with self.path.open("rb") as opened:
             opened.seek(offset)
-            lines = _Lines(self.file, opened, offset, line)
+            lines = Lines(self.file, opened, offset, line)
             parsed = self._parsed(lines)
             while True:
                 position = (lines.offset, lines.line)
@@ -71,7 +70,7 @@ class CsvTable:
                     raise BadSource(self.file, position[1] + 1, reason)
                 yield position[1] + 1, position, cells
 
-    def _parsed(self, lines: "_Lines") -> Iterator[list[str]]:
+    def _parsed(self, lines: Lines) -> Iterator[list[str]]:
         reader = csv.reader(lines, delimiter=self.separator, strict=True)
         while True:
             first = lines.line + 1
@@ -82,40 +81,6 @@ class CsvTable:
             except csv.Error as error:
                 raise BadSource(self.file, first, f"This is no row of a CSV file: {error}.") from None
             yield cells
-
-
-class _Lines:
-    """Lines as text, none of them longer than memory allows. `line`: how many were read; `offset`: bytes of them."""
-
-    def __init__(self, file: str, opened: BinaryIO, offset: int = 0, line: int = 0) -> None:
-        self._file, self._opened = file, opened
-        self.offset, self.line = offset, line
-
-    def __iter__(self) -> "_Lines":
-        return self
-
-    def __next__(self) -> str:
-        raw = self._opened.readline(MAX_LINE + 1)
-        if not raw:
-            raise StopIteration
-        self.offset += len(raw)
-        self.line += 1
-        if len(raw) > MAX_LINE:
-            raise BadSource(self._file, self.line, f"This line is longer than {MAX_LINE} bytes.")
-        if self.line == 1:
-            raw = self._without_mark(raw)
-        try:
-            text = raw.decode()
-        except UnicodeDecodeError:
-            raise BadSource(self._file, self.line, "This line is not UTF-8.") from None
-        if "\0" in text:
-            raise BadSource(self._file, self.line, "This line has a null byte: this is no CSV file.")
-        return text
-
-    def _without_mark(self, raw: bytes) -> bytes:
-        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise BadSource(self._file, 1, "The file is UTF-16; save it as UTF-8.")
-        return raw.removeprefix(codecs.BOM_UTF8)
 
 
 def _count_outside_quotes(header: str, separator: str) -> int:

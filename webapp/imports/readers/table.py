@@ -1,6 +1,6 @@
 """Tables of rows and columns (CSV, Parquet): which column is what, and the rows of each run in them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -47,14 +47,19 @@ def preview(table: Table, options: Options) -> Preview:
 
 
 def found_runs(
-    table: Table, options: Options, *, rename: Rename = naming.of_tracker, carry_step: bool = False
+    table: Table,
+    options: Options,
+    *,
+    rename: Rename = naming.of_tracker,
+    carry_step: bool = False,
+    hidden: Collection[str] = (),
 ) -> list[FoundRun]:
     """One run, or one for each value of the column of runs. Raises BadSource where columns are missing or unclear.
 
-    carry_step: a row without a step belongs to the one before.
+    carry_step: a row without a step belongs to the one before. hidden: columns that are no metrics.
     """
     options = options if options.columns else replace(options, columns=_guessed(table))
-    layout = Layout.of(table, options)
+    layout = Layout.of(table, options, hidden)
     spans = _spans(table, layout)
     if not spans:
         raise BadSource(table.file, None, "There are no rows.")
@@ -84,7 +89,7 @@ class Layout:
     is_long: bool
 
     @classmethod
-    def of(cls, table: Table, options: Options) -> "Layout":
+    def of(cls, table: Table, options: Options, hidden: Collection[str] = ()) -> "Layout":
         """Raises BadSource for a column that the table has not."""
         positions = {name: position for position, name in enumerate(table.columns) if name}
         is_long = "metric" in options.columns
@@ -96,7 +101,11 @@ class Layout:
                 raise BadSource(table.file, None, f"There is no column {shown(name)} for {role}.")
         if len(set(roles.values())) < len(roles):
             raise BadSource(table.file, None, "One column cannot be two things.")
-        used = set() if is_long else set(positions.values()) - set(roles.values())
+        used = (
+            set()
+            if is_long
+            else {at for name, at in positions.items() if name not in hidden} - set(roles.values())
+        )
         used -= {positions[name] for name in options.ignore if name in positions}
         for position in used:
             check_name(table.file, None, table.columns[position])
