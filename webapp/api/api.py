@@ -10,6 +10,7 @@ from webapp.api import (
     alerts,
     automation,
     curves,
+    imports,
     logs,
     predictions,
     problems,
@@ -62,6 +63,7 @@ api.add_router("/recipes", recipes.router)
 api.add_router("/runs", runs.router)
 api.add_router("/runs", logs.router)
 api.add_router("/studies", studies.router)
+api.add_router("/imports", imports.router)
 api.add_router("/predictions", predictions.router)
 api.add_router("/alerts", alerts.router)
 api.add_router("/alerts", alert_rules.router)

@@ -18,7 +18,7 @@ from webapp.runs.states import ENDED
 MOST_HEAVY = Limit(600, 60)  # of one token at one endpoint; what trainers report is never limited
 HEAVY = {
     "list_runs", "get_comparison", "get_leaderboard", "get_figure", "get_calibration", "get_forecasters", "list_fits",
-    "get_study", "test_rule", "get_logs",
+    "get_study", "test_rule", "get_logs", "create_import", "preview_import",
 }  # fmt: skip
 LEVELS = {Scope.READ: 0, Scope.WRITE: 1, Scope.LAUNCH: 2}
 
