@@ -26,7 +26,7 @@ def wandb_records(opened: BinaryIO, file: str, torn: Torn) -> Iterator[tuple[int
     """Records of a `run-*.wandb` file: LevelDB's log format, blocks of 32 KiB, after a header of its own."""
     header = opened.read(len(WANDB_HEADER))
     if header != WANDB_HEADER:
-        if header and WANDB_HEADER.startswith(header):
+        if WANDB_HEADER.startswith(header):
             return torn()
         raise BadSource(file, 1, "This is no file of W&B: its header is another one.")
     ordinal = 1

@@ -30,7 +30,10 @@ def read(path: Path | str, options: Options) -> list[FoundRun]:
     for file in files:
         seen = Seen(file, inside(root, file))
         seen.look()
-        runs.setdefault(seen.run_id or seen.name, WandbRun([], options)).parts.append(seen)
+        if seen.run_id or seen.is_damaged:
+            runs.setdefault(seen.run_id or seen.name, WandbRun([], options)).parts.append(seen)
+    if not runs:
+        raise BadSource(root.name, None, "No run had begun when these files ended: W&B writes each 15 seconds.")
     return [run.found(key) for key, run in runs.items()]
 
 
@@ -47,6 +50,7 @@ class Seen:
     exit_code: int | None = None
     has_global_step: bool = False
     is_torn: bool = False
+    is_damaged: bool = False
 
     def look(self) -> None:
         """Read it once; damage is said where the rows are read."""
@@ -54,7 +58,7 @@ class Seen:
             for _, record in self.records():
                 self._note(record)
         except BadSource:
-            pass
+            self.is_damaged = True
 
     def records(self) -> Iterator[tuple[int, Any]]:
         """Raises BadSource."""
