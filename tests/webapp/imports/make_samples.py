@@ -1,5 +1,5 @@
 """Writes tests/webapp/imports/samples with the tools whose files are imported, and expected.json beside them: what was
-logged, as it was told to the tools. Run by scripts/importers.sh in an environment of its own; nothing of Headroom is here.
+logged, as it was told to the tools. scripts/importers.sh runs it in an environment of its own, without Headroom.
 """
 
 import json

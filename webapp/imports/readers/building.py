@@ -54,12 +54,18 @@ class Builder:
         devices: float | None = None,
         pass_rates: Collection[str] | None = None,
         from_first_step: bool = True,
+        is_verl: bool = False,
     ) -> None:
         self.file, self.options = file, options
         self._say = Notes(notes).say
         self._rename = rename
         self._devices = options.devices if options.devices is not None else devices
-        self._totals = Totals(options.devices, self._say, from_first_step=from_first_step)
+        self._totals = Totals(
+            options.devices,
+            self._say,
+            from_first_step=from_first_step,
+            starts_at_zero=is_verl or devices is not None,  # only verl's configuration says devices
+        )
         self._pass_rates = pass_rates
         self._names: dict[str, str] = {}
 

@@ -20,7 +20,7 @@ RowsOf = Callable[[Path, Builder], Iterator[Row]]
 
 def read_verl(path: Path | str, options: Options) -> list[FoundRun]:
     """`{"step": 1, "data": {...}}`. Raises BadSource."""
-    return _found(Path(path), options, _verl_rows)
+    return _found(Path(path), options, _verl_rows, is_verl=True)
 
 
 def read_prime_rl(path: Path | str, options: Options) -> list[FoundRun]:
@@ -33,17 +33,17 @@ def read_journal(path: Path | str, options: Options) -> list[FoundRun]:
     return _found(Path(path), options, _journal_rows)
 
 
-def _found(root: Path, options: Options, rows_of: RowsOf) -> list[FoundRun]:
+def _found(root: Path, options: Options, rows_of: RowsOf, is_verl: bool = False) -> list[FoundRun]:
     files = [root] if root.is_file() else files_below(root, lambda name: name.endswith(".jsonl"))
     if not files:
         raise BadSource(root.name, None, "There is no .jsonl file in this folder.")
-    return [_run(root, file, options, rows_of, is_only=len(files) == 1) for file in files]
+    return [_run(root, file, options, rows_of, len(files) == 1, is_verl) for file in files]
 
 
-def _run(root: Path, file: Path, options: Options, rows_of: RowsOf, is_only: bool) -> FoundRun:
+def _run(root: Path, file: Path, options: Options, rows_of: RowsOf, is_only: bool, is_verl: bool) -> FoundRun:
     name = inside(root, file)
     notes: list[str] = []
-    rows = lambda: rows_of(file, Builder(name, options, notes))
+    rows = lambda: rows_of(file, Builder(name, options, notes, is_verl=is_verl))
     title = options.name if options.name and is_only else name.removesuffix(".jsonl")
     return FoundRun(key="" if root.is_file() else name, name=title, rows=rows, notes=notes)
 

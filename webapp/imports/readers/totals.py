@@ -29,13 +29,17 @@ class Totals:
     """One run's totals. They never fall: a clock that goes back, or a source that does, adds nothing.
 
     devices: device-hours are devices x time where the source never says them. from_first_step: amounts are of each
-    step since the first one, so that a source which begins later does not tell a total.
+    step since the first one, so that a source which begins later does not tell a total. starts_at_zero: the trainer's
+    first update makes step 1, so that nothing was used at step 0.
     """
 
-    def __init__(self, devices: float | None, say: Say, *, from_first_step: bool = False) -> None:
-        self._devices, self._say, self._from_first_step = devices, say, from_first_step
+    def __init__(
+        self, devices: float | None, say: Say, *, from_first_step: bool = False, starts_at_zero: bool = False
+    ) -> None:
+        self._devices, self._say = devices, say
+        self._from_first_step, self._starts_at_zero = from_first_step, starts_at_zero
         self._totals: dict[str, float] = {}
-        self._steps: dict[str, int] = {}  # at which a total was last said
+        self._steps: dict[str, int] = {}  # which a total was last said of
         self._added: set[str] = set()
         self._incomplete: set[str] = set()
         self._began: datetime | None = None
@@ -72,6 +76,7 @@ class Totals:
                 )
             self._added.add(name)
             self._totals[name] = self._totals.get(name, 0.0) + added
+            self._steps[name] = max(step, self._steps.get(name, step))
         elif total is not None:
             before = self._totals.get(name, 0.0)
             if total < before:
@@ -82,10 +87,12 @@ class Totals:
     def _known(self, name: str, step: int, seconds: float | None) -> float | None:
         if name in self._incomplete:
             return None
-        if name in self._added:
-            return self._totals[name]
+        if name in self._added:  # at a later step more was used, and how much is not said
+            return self._totals[name] if step <= self._steps[name] else None
         if name in self._totals:  # said of a step, it holds for all that this step says
             return self._totals[name] if self._steps[name] == step else None
+        if self._starts_at_zero and step == 0:
+            return 0.0
         if name == "device_hours" and self._devices is not None and seconds is not None:
             return self._devices * seconds / 3600
         return None

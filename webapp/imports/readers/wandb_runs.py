@@ -33,7 +33,9 @@ def read(path: Path | str, options: Options) -> list[FoundRun]:
         if seen.run_id or seen.is_damaged:
             runs.setdefault(seen.run_id or seen.name, WandbRun([], options)).parts.append(seen)
     if not runs:
-        raise BadSource(root.name, None, "No run had begun when these files ended: W&B writes each 15 seconds.")
+        raise BadSource(
+            root.name, None, "No run had begun when these files ended: W&B writes each 15 seconds."
+        )
     return [run.found(key) for key, run in runs.items()]
 
 

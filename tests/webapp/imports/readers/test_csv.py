@@ -165,7 +165,7 @@ def test_options_keep_their_credentials_out_of_what_is_stored() -> None:
 
 
 def test_the_preview_guesses_and_says_what_is_unclear(tmp_path: Path) -> None:
-    text = "run,iteration,timestamp,tokens,accuracy\na,1,1760000000,50,0.1\na,2,1760000060,40,0.2\nb,1,1760000000,10,0\n"
+    text = "run,iteration,timestamp,tokens,accuracy\na,1,1760000000,50,0.1\na,2,1760000060,40,0.2\nb,1,1760000000,1,0\n"
     found = preview("csv", written(tmp_path, "a.csv", text), Options(devices=8))
     assert found.guess.columns == {"run": "run", "step": "iteration", "time": "timestamp", "tokens": "tokens"}
     assert found.guess.devices == 8 and found.columns[-1] == "accuracy"
