@@ -19,7 +19,8 @@ from webapp.runs.bounds import MAX_NAME, MAX_SEED
 from webapp.runs.ingest import store_records
 from webapp.runs.launch import track_run_once
 from webapp.runs.lifecycle import report_finished
-from webapp.runs.models import IdempotencyKey, Run, State
+from webapp.runs.models import IdempotencyKey, Run, Series, State
+from webapp.runs.selectors import is_pass_rate
 from webapp.runs.states import ENDED
 
 ATTEMPT = 1
@@ -134,6 +135,27 @@ def _record(position: int, row: Row, unknown: datetime, ignored: Collection[str]
         problem = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in problem["loc"])
         raise RowRefused(position, f"{name or 'The row'} {sentence(problem)}.") from error
+
+
+def seen_in(row: Row) -> set[str]:
+    """What `unknown_in` asks for."""
+    found = {"row"} if row.time is not None else {"row", "no time"}
+    return found | {"compute"} if any(value is not None for value in row.compute.values()) else found
+
+
+def unknown_in(run: Run, seen: Collection[str]) -> list[str]:
+    """What the source did not say of the run, in sentences."""
+    sentences = []
+    if "no time" in seen:
+        sentences.append("Rows without a time carry that of their run's first import.")
+    if seen and "compute" not in seen:
+        sentences.append(
+            "Compute is not known: no device-hours, FLOPs or tokens. Curves are drawn over steps only."
+        )
+    metrics = Series.objects.filter(run=run).values_list("metric", flat=True)
+    if not any(is_pass_rate(metric) for metric in metrics):
+        sentences.append("No metric is the pass rate: nothing is fitted where none is named.")
+    return sentences
 
 
 def _position(field: str | None) -> int:

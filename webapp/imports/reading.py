@@ -7,7 +7,7 @@ at most its open batch; whoever takes over goes on behind the last one.
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
@@ -19,7 +19,7 @@ from webapp.audit.services import record
 from webapp.errors import ServiceError
 from webapp.imports import uploads
 from webapp.imports.claims import MOST_TRIES, Claim, Superseded, claim_next
-from webapp.imports.filling import RowRefused, end_run, kept_of, store_rows
+from webapp.imports.filling import RowRefused, end_run, kept_of, seen_in, store_rows, unknown_in
 from webapp.imports.models import Import, ImportedRun, State
 from webapp.imports.opening import opened
 from webapp.imports.readers.kinds import read
@@ -45,6 +45,7 @@ class Turn:
     claim: Claim
     seconds: float
     until: float | None = None  # from the first new row on
+    seen: set[str] = field(default_factory=set)  # of the open run: `filling.seen_in`
 
     @property
     def source(self) -> Import:
@@ -121,6 +122,7 @@ def _read_run(turn: Turn, found: FoundRun) -> None:
     kept = kept_of(turn.source, found)
     if kept.is_done:
         return
+    turn.seen.clear()
     problem = None
     try:
         for batch in _batches(turn, found, kept.rows_done):
@@ -129,9 +131,11 @@ def _read_run(turn: Turn, found: FoundRun) -> None:
     except BadSource as error:
         problem = error
     with transaction.atomic():
-        note = "" if problem else end_run(kept.run, found)
+        notes = [*found.notes, *unknown_in(kept.run, turn.seen)]
+        if problem is None:
+            notes.append(end_run(kept.run, found))
         ImportedRun.objects.filter(pk=kept.pk).update(is_done=True, is_broken=problem is not None)
-        turn.claim.keep(**_words(turn.source, [*found.notes, note], problem))
+        turn.claim.keep(**_words(turn.source, notes, problem))
 
 
 def _batches(turn: Turn, found: FoundRun, done: int) -> Iterator[list[Row]]:
@@ -143,6 +147,7 @@ def _batches(turn: Turn, found: FoundRun, done: int) -> Iterator[list[Row]]:
             if number < done:
                 continue
             turn.begin_clock()
+            turn.seen |= seen_in(row)
             batch.append(row)
             values += len(row.metrics)
             if len(batch) >= BATCH_ROWS or values >= BATCH_VALUES:

@@ -90,14 +90,13 @@ def _number(text: str) -> Any:
 class NewImportForm(SaidForm):
     """A file or a server of another tracker."""
 
-    kind = forms.ChoiceField(
-        required=False, help_text="A table's columns are shown, and named, before it is read."
-    )
+    # For their errors: `webapp.imports.uploads` takes the files themselves.
+    files = forms.CharField(required=False)  # type: ignore[assignment]
+    kind = forms.ChoiceField(required=False)
     pass_rate = _text(
         "Pass rate",
         MAX_NAME,
-        "The metric that is the held-out pass rate, from 0 to 1, as the source calls it: its curve is fitted. The "
-        "columns of a table are asked for next.",
+        "The metric that is the held-out pass rate, from 0 to 1, as the source calls it: its curve is fitted.",
     )
     experiments = _text("Experiments", 2000, "Names with commas between; empty: all.")
     address = _text(
@@ -119,7 +118,7 @@ class NewImportForm(SaidForm):
             (name, kind.label) for name, kind in KINDS.items() if (kind.takes == SERVER) == (takes == SERVER)
         ]
         self.fields["kind"].choices = found if takes == SERVER else [("", "find out from the file"), *found]  # type: ignore[attr-defined]
-        for name in ("address", "user", "token", "experiments") if takes != SERVER else ():
+        for name in ("files",) if takes == SERVER else ("address", "user", "token", "experiments"):
             del self.fields[name]
 
     def asked(self) -> Asked:
