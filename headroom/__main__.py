@@ -1,6 +1,7 @@
 """`python -m headroom sync DIR`: send what runs have written to their journals and no server has yet.
 
 `python -m headroom import KIND PATH...`: have a server read what another tracker wrote.
+`python -m headroom tail FILE`: report what another trainer writes into a file of JSON lines, while it does.
 """
 
 import argparse
@@ -12,6 +13,7 @@ from pathlib import Path
 from headroom.import_command import add_import
 from headroom.run import token_from_environment
 from headroom.syncing import journals_in, sync
+from headroom.tail_command import add_tail
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     one.add_argument("--timeout", type=float, default=60.0, help="seconds for each journal (60)")
     one.set_defaults(do=lambda asked: _sync(asked.folder, asked.url, asked.token, asked.timeout))
     add_import(commands)
+    add_tail(commands)
     asked = parser.parse_args(arguments)
     try:
         return asked.do(asked)
