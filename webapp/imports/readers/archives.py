@@ -16,6 +16,10 @@ MAX_BYTES = 20 * 1024**3
 MAX_RATIO = 200  # unpacked to packed, once there is more than FREE_BYTES
 FREE_BYTES = 64 * 1024**2
 MAX_DEPTH = 40
+MAX_HEADER = 1024 * 1024
+EXTENDED = (
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK
+)  # fmt: skip
 CHUNK = 1024 * 1024
 Member = tuple[str, IO[bytes]]
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError, RuntimeError)
@@ -45,9 +49,20 @@ def unpacked(archive: Path, into: Path, *, max_bytes: int = MAX_BYTES, max_files
 
 
 def _members(archive: Path) -> Iterator[Member]:
-    if zipfile.is_zipfile(archive):
-        return _of_zip(archive)
-    return _of_tar(archive)
+    with archive.open("rb") as opened:
+        is_zip = opened.read(2) == b"PK"
+    return _of_zip(archive) if is_zip else _of_tar(archive)
+
+
+class _Member(tarfile.TarInfo):
+    """Refuses long headers, which would be held in memory as a whole."""
+
+    def _proc_member(
+        self, opened: tarfile.TarFile
+    ) -> tarfile.TarInfo:  # the entry that tarfile has for subclasses
+        if self.type in EXTENDED and self.size > MAX_HEADER:
+            raise tarfile.HeaderError("a header is too long")
+        return super()._proc_member(opened)  # type: ignore[misc]
 
 
 def _of_zip(archive: Path) -> Iterator[Member]:
@@ -62,7 +77,7 @@ def _of_zip(archive: Path) -> Iterator[Member]:
 
 
 def _of_tar(archive: Path) -> Iterator[Member]:
-    with tarfile.open(archive, "r|*") as opened:
+    with tarfile.open(archive, "r|*", tarinfo=_Member) as opened:
         for info in opened:
             content = opened.extractfile(info) if info.isreg() else None
             if content is not None:

@@ -198,14 +198,14 @@ def number(value: Any) -> float | None:
     raise TypeError
 
 
-def numbers(values: Mapping[str, Any]) -> dict[str, float | None]:
+def numbers(values: Mapping[str, Any], depth: int = 20) -> dict[str, float | None]:
     """Those that are numbers; null stands for one that is not finite. Nested ones are named `outer.inner`."""
     found: dict[str, float | None] = {}
     for name, value in values.items():
         if value is None or isinstance(value, bool | int | float):
             found[name] = None if value is None else number(value)
-        elif isinstance(value, Mapping):
-            found |= {f"{name}.{inner}": each for inner, each in numbers(value).items()}
+        elif isinstance(value, Mapping) and depth:
+            found |= {f"{name}.{inner}": each for inner, each in numbers(value, depth - 1).items()}
     return found
 
 

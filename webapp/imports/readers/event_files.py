@@ -75,7 +75,8 @@ class EventRun:
             first = group[0]
             builder.file = self.files[first.part][1]
             if is_last and first.time is not None and not is_settled(first.time):
-                self.notes.append(UNSETTLED)
+                if UNSETTLED not in self.notes:
+                    self.notes.append(UNSETTLED)
                 return
             values = {each.tag: each.value for each in group}
             line = line_of(first.part, first.position)

@@ -38,10 +38,10 @@ def read(path: Path | str, options: Options) -> list[FoundRun]:
                 raise
             runs.append(broken_run(inside(root, meta.parent), error))
     for folder, about in described.items():
-        run_id = about.get("run_id") or about.get("run_uuid")
+        run_id = _word(about.get("run_id") or about.get("run_uuid"))
         if run_id and about.get("lifecycle_stage") != "deleted":
             experiment = described.get(folder.parent, {})
-            runs.append(_run(root, folder, about, str(experiment.get("name") or "")).found(options))
+            runs.append(_run(root, folder, about, _word(experiment.get("name"))).found(options))
     if not runs:
         raise BadSource(root.name, None, "There is no run of MLflow in this folder.")
     return runs
@@ -68,8 +68,8 @@ def _run(root: Path, folder: Path, meta: Mapping[str, Any], experiment: str) -> 
     tags = _texts(folder / "tags")
     return MlflowRun(
         place=inside(root, folder),
-        run_id=str(meta.get("run_id") or meta.get("run_uuid")),
-        name=str(meta.get("run_name") or tags.get("mlflow.runName") or ""),
+        run_id=_word(meta.get("run_id") or meta.get("run_uuid")),
+        name=_word(meta.get("run_name")) or tags.get("mlflow.runName", ""),
         experiment=experiment,
         status=_status(meta.get("status")),
         params=_texts(folder / "params"),
@@ -80,7 +80,12 @@ def _run(root: Path, folder: Path, meta: Mapping[str, Any], experiment: str) -> 
 
 
 def _status(value: Any) -> str:
-    return STATUS.get(value, "") if isinstance(value, int) else str(value or "")
+    return STATUS.get(value, "") if isinstance(value, int) else _word(value)
+
+
+def _word(value: Any) -> str:
+    """Text, or a number as text; nothing for lists and the like, which a short file can make very long."""
+    return str(value) if isinstance(value, str | int) else ""
 
 
 def _texts(folder: Path) -> dict[str, str]:

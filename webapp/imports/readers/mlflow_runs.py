@@ -70,7 +70,8 @@ class MlflowRun:
             first = group[0]
             time = _time(first.milliseconds)
             if is_last and self.status not in STATES and time is not None and not is_settled(time):
-                self.notes.append(UNSETTLED)
+                if UNSETTLED not in self.notes:
+                    self.notes.append(UNSETTLED)
                 return
             values = {point.name: finite(point.value) for point in group}
             yield builder.of_tracker(line, first.step, time, values)

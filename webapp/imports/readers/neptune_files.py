@@ -21,7 +21,9 @@ NEEDED = ("run_id", "attribute_path", "attribute_type", "step", "timestamp", "fl
 COLUMNS = ("project_id", *NEEDED, *sorted(set(VALUES.values()) - {"float_value"}))
 SERIES = "float_series"
 NAMES = ("sys/name", "sys/custom_run_id")
+MAX_RUNS = 10_000
 MAX_CONFIG = 10_000  # parameters
+MAX_TEXT = 10_000  # characters of one
 MAX_COMPUTE_STEPS = 1_000_000
 Cells = Mapping[str, Any]
 
@@ -39,6 +41,8 @@ def read(path: Path | str, options: Options) -> list[FoundRun]:
             run_id, project = cells["run_id"], cells.get("project_id") or ""
             if not run_id:
                 raise BadSource(part.name, line, "This row has no run_id.")
+            if len(runs) == MAX_RUNS and (project, run_id) not in runs:
+                raise BadSource(part.name, line, f"There are more than {MAX_RUNS} runs.")
             runs.setdefault((project, run_id), NeptuneRun(project, run_id, options)).note(part, line, cells)
     if not runs:
         raise BadSource(root.name, None, "There are no rows.")
@@ -89,8 +93,10 @@ class NeptuneRun:
         path, kind = str(cells["attribute_path"] or ""), cells["attribute_type"]
         if kind == SERIES:
             self._note_point(part, line, path, cells)
-        elif kind in VALUES and len(self.config) < MAX_CONFIG:
-            (self.system if path.startswith("sys/") else self.config)[path] = cells.get(VALUES[kind])
+        elif kind in VALUES and len(self.config) + len(self.system) < MAX_CONFIG:
+            value = cells.get(VALUES[kind])
+            found = self.system if path.startswith("sys/") else self.config
+            found[path] = value[:MAX_TEXT] if isinstance(value, str) else value
 
     def _note_point(self, part: Part, line: int, path: str, cells: Cells) -> None:
         self.pass_rates.update(only_pass_rates([path]))

@@ -84,6 +84,23 @@ def test_a_bomb_is_stopped(of, name: str, tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in (tmp_path / "out").rglob("*")) <= 64 * 1024 * 1024
 
 
+def test_a_tar_whose_header_does_not_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as opened:
+        info = tarfile.TarInfo("a")
+        info.pax_headers = {"comment": "x" * 2_000_000}
+        opened.addfile(info)
+    with pytest.raises(BadSource, match="header is too long"):
+        unpacked(path, tmp_path / "out")
+
+
+def test_a_zip_inside_of_a_tar_stays_one(tmp_path: Path) -> None:
+    inner = zip_of(tmp_path / "inner.zip", {"b": b"x"}).read_bytes()
+    assert files_in(unpacked(tar_of(tmp_path / "a.tar", {"inner.zip": inner}), tmp_path / "out")) == {
+        "inner.zip": inner
+    }
+
+
 def test_limits(make, tmp_path: Path) -> None:
     archive = make({"a": b"12345", "b": b"12345"})
     with pytest.raises(BadSource, match="too large"):

@@ -93,6 +93,12 @@ def test_prime_rl(tmp_path: Path) -> None:
     assert first.time is not None and first.time.timestamp() == 1760000000.5
 
 
+def test_what_is_nested_deep_is_left_out(tmp_path: Path) -> None:
+    deep = '{"a":' * 900 + "1" + "}" * 900
+    (row,) = rows_of("verl", written(tmp_path, "a.jsonl", f'{{"step":1,"data":{{"x":{deep},"loss":2}}}}\n'))
+    assert row.metrics == {"loss": 2}
+
+
 def test_a_torn_last_line_is_left_out_and_said(tmp_path: Path) -> None:
     path = written(tmp_path, "a.jsonl", verl((1, STEP), (2, STEP))[:-30])
     (run,) = runs_of("verl", path).values()
@@ -110,6 +116,7 @@ def test_a_torn_last_line_is_left_out_and_said(tmp_path: Path) -> None:
         ("verl", '{"step":1,"data":{"perf/total_num_tokens":-5}}\n', 1, "below 0"),
         ("verl", '{"step":1,"data":{"' + "x" * 251 + '":1}}\n', 1, "1 to 250 printable characters"),
         ("verl", "[" * 100_000 + "\n", 1, "not JSON"),
+        ("verl", '{"a":' * 100_000 + "\n", 1, "not JSON"),
         ("prime-rl", '{"step":1}\n', 1, "no line of prime-rl's"),
         ("prime-rl", '{"step":1,"time":"soon"}\n', 1, "is no time"),
         ("headroom", '{"step":1,"metrics":{}}\n', 1, "no record of Headroom"),

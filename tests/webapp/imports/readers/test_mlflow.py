@@ -175,6 +175,13 @@ def test_a_torn_last_line_is_left_out_and_said(store: Path) -> None:
     assert len(list(run.rows())) == 9 and "not whole" in run.notes[0]
 
 
+def test_a_short_description_that_would_be_endless(store: Path) -> None:
+    bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
+    meta = run_folder(store, "done") / "meta.yaml"
+    meta.write_text(bomb + "run_id: done\nrun_name: *a59\nstatus: *a59\n")
+    assert "done" in runs_of("mlflow", store)
+
+
 @pytest.mark.parametrize("text", ["- a\n", "a: [", "\xff\xfe", "x" * 300_000])
 def test_a_run_that_is_not_described_keeps_the_others_in(store: Path, text: str) -> None:
     (run_folder(store, "done") / "meta.yaml").write_text(text)
