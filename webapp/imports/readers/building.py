@@ -68,6 +68,7 @@ class Builder:
         )
         self._pass_rates = pass_rates
         self._names: dict[str, str] = {}
+        self._verl_names: list[str] = []  # of those seen, what can be verl's pass rate
 
     def note(self, sentence: str) -> None:
         self._say(sentence)
@@ -126,6 +127,7 @@ class Builder:
     def _name(self, line: int, name: str) -> str:
         check_name(self.file, line, name)
         ours = self._names[name] = self._rename(name)
+        self._verl_names += only_pass_rates([name])
         return ours
 
     def _pass_rate(self, line: int, values: Values) -> dict[str, float | None]:
@@ -155,7 +157,8 @@ class Builder:
         """The only `val-core/.../mean@K`; its reward is a pass rate where it lies between 0 and 1."""
         if PASS_RATE in values:
             return {}
-        names = only_pass_rates(values if self._pass_rates is None else self._pass_rates)
+        in_row = [name for name in self._verl_names if name in values]
+        names = in_row if self._pass_rates is None else list(self._pass_rates)
         if len(names) > 1:
             self._say(f"Which is the pass rate is not clear: {' or '.join(sorted(names)[:5])}; name it.")
         if len(names) != 1 or names[0] not in values:

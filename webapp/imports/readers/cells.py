@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
+from math import isfinite
 from typing import Any, Final
 
 from webapp.imports.readers.building import Builder, number, shown
@@ -63,6 +65,11 @@ class Numbers:
 
     def of(self, line: int, name: str, cell: Any) -> float | None:
         """NOTHING for an empty cell and in a column of text. Raises BadSource."""
+        if type(cell) is str and self._is_text.get(name) is False:  # most are plain numbers
+            with suppress(ValueError):
+                plain = float(cell)
+                if isfinite(plain) and "_" not in cell and cell.isascii():
+                    return plain
         if is_empty(cell) or self._is_text.get(name):
             return NOTHING
         if name not in self._is_text:
