@@ -154,7 +154,7 @@ def unknown_in(run: Run, seen: Collection[str]) -> list[str]:
         )
     metrics = Series.objects.filter(run=run).values_list("metric", flat=True)
     if not any(is_pass_rate(metric) for metric in metrics):
-        sentences.append("No metric is the pass rate: nothing is fitted where none is named.")
+        sentences.append("No metric is named as the pass rate, so that nothing is fitted.")
     return sentences
 
 

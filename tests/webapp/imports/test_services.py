@@ -71,7 +71,7 @@ def test_what_a_source_leaves_unknown_is_said(begin):
     assert take_turn().notes == [
         "Rows without a time carry that of their run's first import.",
         "Compute is not known: no device-hours, FLOPs or tokens. Curves are drawn over steps only.",
-        "No metric is the pass rate: nothing is fitted where none is named.",
+        "No metric is named as the pass rate, so that nothing is fitted.",
     ]
 
 
