@@ -127,6 +127,7 @@ class Tail:
                 continue
             if self.run is None:
                 self._begin(line)
+            self._place = replace(self._place, records=self._place.records + 1)
             if self._skip:
                 self._skip -= 1
                 continue
@@ -206,7 +207,6 @@ class Tail:
         compute = self._verl_compute(line) if self._kind == "verl" else self._prime_rl_compute(line)
         known = {name: value for name, value in compute.items() if value is not None}
         self.run.log(metrics | self._evaluation(line.values), step=line.step, compute=known, time=line.time)
-        self._place = replace(self._place, records=self._place.records + 1)
 
     def _verl_compute(self, line: Line) -> dict[str, float | None]:
         if self._tokens is not None:

@@ -134,25 +134,23 @@ def test_a_tail_that_was_killed_goes_on_where_it_was(tail, file: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["at the beginning", "one poll before"])
-def test_killed_before_it_noted_how_far_it_was(tail, file: Path, place: str) -> None:
-    one = tail()
-    append(file, verl(1))
+def test_killed_again_and_again_before_it_noted_how_far_it_was(tail, file: Path, place: str) -> None:
     noted = file.with_name(f"{file.stem}.headroom.jsonl.tail")
-    one.poll()
-    before = noted.read_text()
-    append(file, verl(2) + verl(3))
-    one.poll()
-    killed(one)
-    stored = json.loads(before)
-    if place == "at the beginning":
-        stored |= {"records": 0, "mark": {"offset": 0, "first": "", "last": "", "last_length": 0}}
-    noted.write_text(json.dumps(stored))
-    append(file, verl(4))
+    for step in (1, 4, 7):
+        one = tail()
+        append(file, verl(step))
+        assert one.poll() == 1
+        before = json.loads(noted.read_text())
+        append(file, verl(step + 1) + verl(step + 2))
+        assert one.poll() == 2
+        killed(one)
+        if place == "at the beginning":
+            before |= {"records": 0, "mark": {"offset": 0, "first": "", "last": "", "last_length": 0}}
+        noted.write_text(json.dumps(before))
 
-    assert tail().poll() == 1
     assert [(record["step"], record["compute"]["tokens"]) for record in records(file)] == [
-        (1, 1000), (2, 2000), (3, 3000), (4, 4000)
-    ]  # fmt: skip
+        (step, 1000 * step) for step in range(1, 10)
+    ]
 
 
 def test_truncated_while_nobody_followed(tail, file: Path) -> None:
