@@ -159,7 +159,7 @@ CACHES = {
     else _OF_A_PROCESS | {"LOCATION": "limits"},
 }
 HEADROOM_URL = _services.web_url
-# Hosts (`host` or `host:port`) that webhooks, OpenID and imports may reach although they are not on the public internet.
+# Hosts (`host` or `host:port`) that hooks, OpenID and imports may reach although they are not on the public internet.
 ALLOW_PRIVATE_HOSTS = [
     h.strip().lower() for h in os.environ.get("HEADROOM_ALLOW_PRIVATE_HOSTS", "").split(",") if h.strip()
 ]

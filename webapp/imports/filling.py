@@ -49,19 +49,20 @@ def _short(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:40]
 
 
+def known_of(one: Import, found: FoundRun) -> ImportedRun | None:
+    """How far this import is with a run; None where it has not stored anything of it."""
+    return ImportedRun.objects.select_related("run").filter(source=one, key=_short(found.key)).first()
+
+
 def kept_of(one: Import, found: FoundRun) -> ImportedRun:
-    """How far this import is with a run; the run is made where no import of this source has made it.
+    """As `known_of`, with a run that is made where no import of this source has made it.
 
     Raises InvalidInput for a description that no run can have.
     """
-    key = _short(found.key)
-    kept = ImportedRun.objects.select_related("run").filter(source=one, key=key).first()
-    if kept is not None:
-        return kept
     name = identity(one, found.key)
     known = IdempotencyKey.objects.select_related("run").filter(project=one.project_id, key=name).first()
     run = known.run if known is not None else _make(one, found, name)
-    return ImportedRun.objects.get_or_create(source=one, key=key, defaults={"run": run})[0]
+    return ImportedRun.objects.get_or_create(source=one, key=_short(found.key), defaults={"run": run})[0]
 
 
 def _make(one: Import, found: FoundRun, key: str) -> Run:

@@ -19,9 +19,10 @@ from webapp.audit.services import record
 from webapp.errors import ServiceError
 from webapp.imports import uploads
 from webapp.imports.claims import MOST_TRIES, Claim, Superseded, claim_next
-from webapp.imports.filling import RowRefused, end_run, kept_of, seen_in, store_rows, unknown_in
+from webapp.imports.filling import RowRefused, end_run, kept_of, known_of, seen_in, store_rows, unknown_in
 from webapp.imports.models import Import, ImportedRun, State
 from webapp.imports.opening import opened
+from webapp.imports.readers.found import PART
 from webapp.imports.readers.kinds import read
 from webapp.imports.readers.rows import BadSource, FoundRun, Row
 from worker import names
@@ -118,24 +119,29 @@ def _read_all(turn: Turn) -> None:
 
 
 def _read_run(turn: Turn, found: FoundRun) -> None:
-    """Store what is new of one run, then its end, or what is broken in it."""
-    kept = kept_of(turn.source, found)
-    if kept.is_done:
+    """Store what is new of one run, then its end, or what is broken in it. One that is broken before its first row is
+    not made."""
+    one, problem = turn.source, None
+    kept = known_of(one, found)
+    if kept is not None and kept.is_done:
         return
     turn.seen.clear()
-    problem = None
     try:
-        for batch in _batches(turn, found, kept.rows_done):
+        for batch in _batches(turn, found, kept.rows_done if kept else 0):
+            kept = kept or kept_of(one, found)
             _store(turn, kept, batch)
             turn.check_clock()
+        kept = kept or kept_of(one, found)
     except BadSource as error:
         problem = error
     with transaction.atomic():
-        notes = [*found.notes, *unknown_in(kept.run, turn.seen)]
-        if problem is None:
+        notes = list(found.notes)
+        if kept is not None:
+            notes += unknown_in(kept.run, turn.seen)
+            ImportedRun.objects.filter(pk=kept.pk).update(is_done=True, is_broken=problem is not None)
+        if kept is not None and problem is None:
             notes.append(end_run(kept.run, found))
-        ImportedRun.objects.filter(pk=kept.pk).update(is_done=True, is_broken=problem is not None)
-        turn.claim.keep(**_words(turn.source, notes, problem))
+        turn.claim.keep(**_words(one, notes, problem))
 
 
 def _batches(turn: Turn, found: FoundRun, done: int) -> Iterator[list[Row]]:
@@ -176,7 +182,8 @@ def _store(turn: Turn, kept: ImportedRun, rows: list[Row]) -> None:
     except RowRefused as error:
         if error.position:
             _store(turn, kept, rows[: error.position])
-        raise BadSource(str(turn.source), rows[error.position].line, error.reason) from error
+        line = rows[error.position].line
+        raise BadSource(str(turn.source), line % PART or line, error.reason) from error
 
 
 def _words(one: Import, notes: list[str], problem: BadSource | None) -> dict[str, object]:
@@ -199,8 +206,8 @@ def _broken(problem: BadSource) -> dict[str, object]:
 def _end(turn: Turn, problem: BadSource | None) -> None:
     """Raises Superseded."""
     one = turn.source
-    broken = one.imported.filter(is_broken=True).count()
-    is_whole = problem is None and not broken
+    one.refresh_from_db(fields=["reason"])
+    is_whole = problem is None and not one.reason
     state = State.FINISHED if is_whole else State.PARTIAL if one.imported.exists() else State.FAILED
     fields = _broken(problem) if problem is not None else {}
     turn.claim.release(

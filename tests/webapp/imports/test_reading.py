@@ -126,6 +126,15 @@ def test_one_broken_run_keeps_the_others_not_out(begin):
     assert Run.objects.get(name="b").state == "succeeded"
 
 
+def test_a_run_that_is_broken_before_its_first_row_is_not_made(begin):
+    begin("a x 0.1\na 1 0.1\nb 1 0.2\n")
+
+    done = take_turn()
+
+    assert (done.state, done.broken_line) == (State.PARTIAL, 1)
+    assert list(Run.objects.values_list("name", flat=True)) == ["b"]
+
+
 def test_a_source_of_which_nothing_can_be_read_has_failed(begin, user):
     one = begin("!")
     take_turn()
@@ -170,7 +179,7 @@ def test_what_kills_every_worker_is_given_up(begin):
 
     done = take_turn()
 
-    assert (done.pk, done.state) == (one.pk, State.PARTIAL)
+    assert (done.pk, done.state) == (one.pk, State.FAILED)
     assert "came no further" in done.reason
 
 
