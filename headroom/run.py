@@ -83,9 +83,9 @@ class Run:
         """Record `metrics` of `step`: on disk when this returns, at the server soon after. Never raises.
 
         `compute` is what the run has used so far, evaluation not counted: device_hours, flops, tokens; what is left
-        out stays as last reported, and is unknown (null) before; but nothing was used at step 0, if nothing is said.
-        Values that are no finite numbers are dropped and named once in a warning. time: when it was, with offset; now,
-        if nothing is said.
+        out stays as last reported. Unknown (null) is what was never reported, and what is None; but nothing was used
+        at step 0, if nothing is said. Values that are no finite numbers are dropped and named once in a warning. time:
+        when it was, with offset; now, if nothing is said.
         """
         try:
             self._log(metrics, step, compute, time)

@@ -41,13 +41,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Place:
-    """How far a tail is. records: of the attempt, when the file was read up to the mark; began, hours: time of the
-    attempt's first line, and device-hours before it."""
+    """How far a tail is. records: of the attempt, when the file was read up to the mark; began: time of the attempt's
+    first line; tokens, hours: what was used before it, where that is known."""
 
     mark: Mark = Mark()
     attempt: int = 0
     records: int = 0
     began: float | None = None
+    tokens: float | None = None
     hours: float | None = None
 
 
@@ -156,38 +157,52 @@ class Tail:
         self._file.rewind()
 
     def _begin(self, line: Line) -> None:
-        """Go on with the attempt of the place, or begin the next one at what the line says."""
         if self._place.attempt:
-            how: dict[str, Any] = {"attempt": self._place.attempt}
-            self._skip = max(0, self._written(self._place.attempt) - self._place.records)
-        elif not self.journal.exists():
-            how = {}
+            self._go_on()
         else:
-            after = line.step - 1 if line.trained else line.step
-            how = {"resumed_from_step": after} if after > 0 else {"restarted": True}
-        self.run = begin(self._settings | how)
-        self._know_compute(line, is_new=not self._place.attempt or self._written_now() == 0)
-        if not self._place.attempt:
-            self._place = Place(attempt=self.run.attempt, began=_seconds(line), hours=self._hours)
-            self._save_place(Mark())
+            self._begin_attempt(line)
 
-    def _know_compute(self, line: Line, is_new: bool) -> None:
-        """What was used before this line; 0 where the training begins with it, else unknown if nobody said it."""
-        assert self.run is not None
-        begins = is_new and line.step <= 1
-        self._tokens = _or_zero(self.run.compute["tokens"], begins)
-        hours = _or_zero(self.run.compute["device_hours"], begins)
-        self._hours = hours if self._devices is not None else None
+    def _go_on(self) -> None:
+        """With the attempt of the place, which another tail has begun."""
+        written = self._written(self._place.attempt)
+        self._skip = max(0, written - self._place.records)
+        self.run = begin(self._settings | {"attempt": self._place.attempt})
+        known = (
+            self.run.compute if written else {"tokens": self._place.tokens, "device_hours": self._place.hours}
+        )
+        self._know(known)
+
+    def _begin_attempt(self, line: Line) -> None:
+        """The next one, from the step before this line. What was used until then is known where it is 0, or where that
+        step was reported."""
+        after = line.step - 1 if line.trained else line.step
+        is_known = after > 0 and self._has_step(after)
+        how = {"resumed_from_step": after} if after > 0 else {"restarted": True}
+        self.run = begin(self._settings | (how if self.journal.exists() else {}))
+        unknown = dict.fromkeys(("tokens", "device_hours"), 0.0 if after <= 0 else None)
+        self._know(self.run.compute if is_known else unknown)
+        self._place = Place(
+            attempt=self.run.attempt, began=_seconds(line), tokens=self._tokens, hours=self._hours
+        )
+        self._save_place(Mark())
+
+    def _know(self, compute: Mapping[str, float | None]) -> None:
+        self._tokens = compute["tokens"]
+        self._hours = None if self._devices is None else compute["device_hours"]
 
     def _written(self, attempt: int) -> int:
+        """How many records of the attempt are in the journal."""
         book = Journal(self.journal)
         try:
             return book.next_seq(attempt)
         finally:
             book.close()
 
-    def _written_now(self) -> int:
-        return self._place.records + self._skip
+    def _has_step(self, step: int) -> bool:
+        if not self.journal.exists():
+            return False
+        with self.journal.open("rb") as file:
+            return any(record is not None and record.get("step") == step for record in map(parse_line, file))
 
     def _read(self, raw: bytes) -> Line | None:
         self._kind = self._kind or kind_of(raw)
@@ -205,8 +220,7 @@ class Tail:
         rename = of_verl if self._kind == "verl" else of_prime_rl
         metrics = {name: value for name, value in rename(line.values).items() if to_number(value) is not None}
         compute = self._verl_compute(line) if self._kind == "verl" else self._prime_rl_compute(line)
-        known = {name: value for name, value in compute.items() if value is not None}
-        self.run.log(metrics | self._evaluation(line.values), step=line.step, compute=known, time=line.time)
+        self.run.log(metrics | self._evaluation(line.values), step=line.step, compute=compute, time=line.time)
 
     def _verl_compute(self, line: Line) -> dict[str, float | None]:
         if self._tokens is not None:
@@ -218,13 +232,13 @@ class Tail:
 
     def _prime_rl_compute(self, line: Line) -> dict[str, float | None]:
         total = to_number(line.values.get("progress/total_tokens"))
-        tokens = None if total is None or total < (self._tokens or 0) else total
-        self._tokens = self._tokens if tokens is None else tokens
+        if total is not None and total >= (self._tokens or 0):
+            self._tokens = total
         began, before = self._place.began, self._place.hours
         seconds = _seconds(line)
         if self._devices is not None and began is not None and before is not None and seconds is not None:
             self._hours = max(self._hours or 0.0, before + self._devices * (seconds - began) / 3600)
-        return {"tokens": tokens, "device_hours": self._hours}
+        return {"tokens": self._tokens, "device_hours": self._hours}
 
     def _evaluation(self, values: Mapping[str, Any]) -> dict[str, Any]:
         names = [
@@ -294,10 +308,6 @@ def follow(
 def _name_of(path: Path) -> str:
     """verl's file is called as its experiment; prime-rl's always the same, in the run's folder."""
     return path.resolve().parent.name if path.stem == "metrics" else path.stem
-
-
-def _or_zero(amount: float | None, begins: bool) -> float | None:
-    return 0.0 if amount is None and begins else amount
 
 
 def _seconds(line: Line) -> float | None:

@@ -162,6 +162,33 @@ def test_truncated_while_nobody_followed(tail, file: Path) -> None:
     assert tail().poll() == 1 and seen(file) == [(1, 1), (1, 2), (2, 2)]
 
 
+def test_killed_when_an_attempt_had_begun_and_nothing_was_reported(tail, file: Path) -> None:
+    one = tail()
+    append(file, verl(1) + verl(2) + verl(3))
+    one.poll()
+    file.write_text(verl(2, STEP | {"actor/entropy": 0.1}))
+    one.poll()
+    killed(one)
+    journal = file.with_name(f"{file.stem}.headroom.jsonl")
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
+    noted = journal.with_name(f"{journal.name}.tail")
+    begun = json.loads(noted.read_text())
+    begun |= {"records": 0, "mark": {"offset": 0, "first": "", "last": "", "last_length": 0}}
+    noted.write_text(json.dumps(begun))
+
+    assert tail().poll() == 1 and seen(file)[-1] == (2, 2)
+    assert records(file)[-1]["compute"]["tokens"] == 2000
+
+
+def test_what_was_used_is_unknown_where_the_step_before_a_restart_was_never_read(tail, file: Path) -> None:
+    one = tail()
+    append(file, verl(1) + verl(2))
+    one.poll()
+    file.write_text(verl(10, STEP | {"actor/entropy": 0.1}))
+    assert one.poll() == 1
+    assert records(file)[-1]["compute"] == {"device_hours": None, "flops": None, "tokens": None}
+
+
 def test_what_was_used_before_the_first_file_is_unknown(tail, file: Path) -> None:
     append(file, verl(101))
     one = tail()
