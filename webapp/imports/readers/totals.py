@@ -29,8 +29,8 @@ class Totals:
     """One run's totals. They never fall: a clock that goes back, or a source that does, adds nothing.
 
     devices: device-hours are devices x time where the source never says them. from_first_step: amounts are of each
-    step since the first one, so that a source which begins later does not tell a total. starts_at_zero: the trainer's
-    first update makes step 1, so that nothing was used at step 0.
+    step from 1 on, so that a source which begins later, or lacks some, does not tell a total. starts_at_zero: the
+    trainer's first update makes step 1, so that nothing was used at step 0.
     """
 
     def __init__(
@@ -69,11 +69,9 @@ class Totals:
             if amount is not None and amount < 0:
                 raise ValueError(f"{name} is {amount:g}, below 0")
         if added is not None:
-            if name not in self._added and self._from_first_step and step > 1:
+            if self._from_first_step and step > self._steps.get(name, 0) + 1:
                 self._incomplete.add(name)
-                self._say(
-                    f"The source begins at step {step}, so that {name} before it are unknown, and the total is."
-                )
+                self._say(f"{name} are unknown from step {step} on: the source has not all steps before it.")
             self._added.add(name)
             self._totals[name] = self._totals.get(name, 0.0) + added
             self._steps[name] = max(step, self._steps.get(name, step))

@@ -47,7 +47,12 @@ def test_without_devices_verls_device_hours_are_unknown(tmp_path: Path) -> None:
 def test_a_file_of_a_restart_does_not_tell_what_was_used_before(tmp_path: Path) -> None:
     (run,) = runs_of("verl", written(tmp_path, "a.jsonl", verl((101, STEP), (102, STEP))), devices=8).values()
     assert all(row.compute == dict.fromkeys(("device_hours", "flops", "tokens")) for row in run.rows())
-    assert "begins at step 101" in run.notes[0]
+    assert "unknown from step 101 on" in run.notes[0]
+
+
+def test_steps_that_are_missing_leave_the_total_unknown_from_there_on(tmp_path: Path) -> None:
+    rows = rows_of("verl", written(tmp_path, "a.jsonl", verl((1, STEP), (2, STEP), (4, STEP), (5, STEP))))
+    assert [row.compute["tokens"] for row in rows] == [1000, 2000, None, None]
 
 
 def test_a_step_whose_amounts_are_missing_has_no_total(tmp_path: Path) -> None:
