@@ -50,8 +50,8 @@ def begin_import(
     """
     if user is not None:
         require(user, project, Permission.CONTRIBUTE)
-    if Import.objects.filter(project=project, state__in=OPEN).count() >= MOST_WAITING:
-        raise Conflict(f"{MOST_WAITING} imports of this project wait already; wait until some have ended.")
+    if Import.objects.filter(project=project, state__in=(State.DRAFT, *OPEN)).count() >= MOST_WAITING:
+        raise Conflict(f"{MOST_WAITING} imports of this project have not ended; wait until some have.")
     made = Import(project=project, user=user, task=asked.task, model=asked.model)
     made.kind, made.options, made.source = asked.kind, asked.options.as_json(), asked.source
     if _is_server(asked.kind):
