@@ -23,6 +23,15 @@ VERL = {
     "response_length/clip_ratio": "train/truncation_rate",
     "response_length/mean": "train/response_length",
 }
+PRIME_RL = {
+    "reward/all/mean": "train/reward",
+    "entropy/all/mean": "train/entropy",
+    "optim/grad_norm": "train/grad_norm",
+    "optim/lr": "train/learning_rate",
+    "loss/mean": "train/loss",
+    "is_truncated/all/mean": "train/truncation_rate",
+    "decode_len/all/mean": "train/response_length",
+}
 
 
 def of_transformers(logs: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,3 +48,16 @@ def _of_transformers(name: str) -> str:
 def of_verl(data: Mapping[str, Any]) -> dict[str, Any]:
     """A step's metrics of verl, which have a group in front already."""
     return {VERL.get(name, name): value for name, value in data.items()}
+
+
+def of_prime_rl(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of prime-rl's metrics.jsonl, which has names with a group in front already."""
+    return {PRIME_RL.get(name, name): value for name, value in row.items()}
+
+
+def of_tracker(name: str) -> str:
+    """A metric as a tracker has it: of verl, of prime-rl, or of transformers and TRL, whose own names stand behind
+    `train/` there. One name alone says which; what none of them uses stays as it is."""
+    if name.startswith("train/"):
+        return TRL.get(name.removeprefix("train/"), name)
+    return VERL.get(name) or PRIME_RL.get(name) or name

@@ -28,7 +28,8 @@ LEFT JOIN LATERAL (
 ) AS used ON true
 LEFT JOIN LATERAL (
     SELECT max(value) FILTER (WHERE place = total) AS value, max(stderr) FILTER (WHERE place = total) AS stderr,
-        max(attempt) AS attempt, max(seq) FILTER (WHERE place = total) AS seq, max(device_hours) FILTER (WHERE place = total) AS hours,
+        max(attempt) AS attempt, max(seq) FILTER (WHERE place = total) AS seq,
+        max(device_hours) FILTER (WHERE place = total) AS hours,
         jsonb_agg(value ORDER BY place) FILTER (
             WHERE (place - 1) %% ((total + %(points)s - 1) / %(points)s) = 0 OR place = total) AS spark
     FROM (

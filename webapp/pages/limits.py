@@ -39,7 +39,10 @@ LIMITS: dict[str, Limit] = {
     "invitation": HEAVY,
     **dict.fromkeys(("openid-begin", "openid-callback"), HEAVY),
 }  # fmt: skip
-POSTS: dict[str, Limit] = {"forgot-password": Limit(20, 600)}  # looking at the form costs nothing
+POSTS: dict[str, Limit] = {  # looking at the form costs nothing
+    "forgot-password": Limit(20, 600),
+    **dict.fromkeys(("new-import", "import-resume"), HEAVY),
+}
 
 
 class Limits:

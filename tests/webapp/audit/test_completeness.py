@@ -6,12 +6,16 @@ from importlib import import_module
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from tests.members import member
 from tests.webapp.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
 from webapp.accounts import invitations, members, organisations
 from webapp.accounts.models import Invitation, Organisation, Role
 from webapp.audit.models import Event
+from webapp.imports import services as imports
+from webapp.imports.asked import asked_of
+from webapp.imports.models import State
 from webapp.policies import services as policies
 from webapp.recipes import services as recipes
 from webapp.retention import services as retention
@@ -90,6 +94,17 @@ class World:
 
     def view(self, shared=False) -> SavedView:
         return views.create_view(user=self.user, project=self.project, name="A view", shared=shared)
+
+    def source(self, **changes):
+        files = [SimpleUploadedFile("grpo.csv", b"step,eval/pass_rate\n1,0.1\n")]
+        asked = asked_of("csv", {})
+        made = imports.begin_import(user=self.user, project=self.project, asked=asked, files=files, **changes)
+        return made
+
+    def stopped_source(self):
+        made = self.source()
+        type(made).objects.filter(pk=made.pk).update(state=State.FAILED)
+        return made
 
     def bulk(self, action, run, tag=""):
         bulk.act(user=self.user, project=self.project, action=action, run_ids=[run.pk], key=action, tag=tag)
@@ -307,6 +322,16 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             "run.unarchived",
         ),
     ],
+    "webapp.imports.services.begin_import": [(lambda w: w.source(), "import.started")],
+    "webapp.imports.services.start_import": [
+        (
+            lambda w: imports.start_import(w.source(may_ask=True), user=w.user, asked=asked_of("csv", {})),
+            "import.started",
+        )
+    ],
+    "webapp.imports.services.resume_import": [
+        (lambda w: imports.resume_import(w.stopped_source(), user=w.user), "import.resumed")
+    ],
     "webapp.studies.services.create_study": [(lambda w: w.study, "study.created")],
     "webapp.studies.services.create_study_once": [(lambda w: w.study, "study.seeds_launched")],
     "webapp.studies.services.launch_seeds": [
@@ -432,6 +457,7 @@ SILENT = {
         "clean_run": "system: tests/webapp/retention",
         "watch_disk": "what the disk shows",
     },
+    "webapp.imports.services": {"clean_up": "system: tests/webapp/imports"},
     "webapp.studies.keeping": {},
     "webapp.studies.services": {"checked_name": "reads", "record_change": "tells of the others"},
     "webapp.shares.services": {"note_visit": "a visit changes nothing that anybody made"},
