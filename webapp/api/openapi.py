@@ -66,7 +66,7 @@ TAGGED = {
 CONFLICTS = {
     "recipes_create_recipe", "runs_create_run", "runs_delete_draft", "runs_cancel_run", "runs_resume_run",
     "runs_stop_run", "runs_extend_run", "runs_set_priority", "runs_launch_draft", "runs_finish", "runs_post_records",
-    "runs_state_meaning",
+    "runs_state_meaning", "imports_create_import", "imports_resume_import",
     "studies_create_study", "predictions_freeze_prediction", "predictions_withdraw_prediction",
     "predictions_add_review", "predictions_ask_reviewers", "predictions_add_comment", "alert_rules_create_rule",
     "alert_rules_change_rule", "alert_rules_delete_rule", "decisions_add_decision",
@@ -92,6 +92,7 @@ PARAMETERS = {
     "prediction_id": "Id of the prediction.",
     "decision_id": "Id of the decision.",
     "rule_id": "Id of the rule.",
+    "import_id": "Id of the import.",
     "fit_id": "Id of the stored fit.",
     "limit": "Items a page.",
     "recipe": "Slug of a recipe.",
@@ -210,8 +211,8 @@ def _put_errors(name: str, method: str, operation: Json) -> None:
 
 def _put_examples(operation: Json, known: Json) -> None:
     if "request" in known:
-        content = operation.get("requestBody", {}).get("content", {})
-        content.get("application/json", {})["example"] = known["request"]
+        for content in operation.get("requestBody", {}).get("content", {}).values():  # JSON, or a form
+            content["example"] = known["request"]
     status = known.get("status")
     for content_type, example in known.get("responses", {}).items():
         operation["responses"][status]["content"][content_type]["example"] = example

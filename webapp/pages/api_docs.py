@@ -6,7 +6,8 @@ from typing import Any
 
 Json = dict[str, Any]
 TITLES = {
-    "runs": "Runs", "curves": "Curves, fits and the leaderboard", "exports": "Exports", "predictions": "Predictions",
+    "runs": "Runs", "curves": "Curves, fits and the leaderboard", "exports": "Exports", "imports": "Imports",
+    "predictions": "Predictions",
     "recipes": "Recipes", "studies": "Studies", "decisions": "Decisions", "alerts": "Alerts",
     "automation": "What happens by itself", "status": "Status",
 }  # fmt: skip

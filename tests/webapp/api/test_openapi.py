@@ -9,6 +9,7 @@ import os
 import re
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 from django.test import Client
 from jsonschema import Draft202012Validator
@@ -19,6 +20,7 @@ from training.records import Record
 from webapp.accounts.services import create_token
 from webapp.api.api import api
 from webapp.api.openapi import CONFLICTS, DOCUMENTED, EXAMPLES_FILE, FILES, TAGGED, examples
+from webapp.imports.reading import take_turn
 from webapp.runs import ingest, launch, lifecycle
 
 PREFIX = "/api/v1"
@@ -49,6 +51,12 @@ BODIES = {
         "kind": "continue", "runs": [world.run.pk], "reason": "It still climbs.", "prediction": world.prediction.pk,
     },
 }  # fmt: skip
+TABLE = b"step,eval/pass_rate,gpu_hours\n1,0.1,0.5\n2,0.2,1.0\n3,0.3,1.5\n"
+FORMS: dict = {
+    ("POST", "/imports"): {"kind": "csv", "options": json.dumps({"task": "math"}), "files": ["grpo.csv"]},
+    ("POST", "/imports/preview"): {"kind": "csv", "files": ["grpo.csv"]},
+    ("POST", "/imports/{import_id}/resume"): {"files": ["grpo.csv"]},
+}
 QUERIES = {
     ("GET", "/curves"): lambda world: f"?run={world.run.pk}&column=compute&column=value",
     ("GET", "/series"): lambda world: f"?run={world.run.pk}&metric=eval/pass_rate&points=10",
@@ -113,18 +121,33 @@ def name_of(operation):
     return operation["operationId"].removeprefix("webapp_api_")
 
 
+def broken_import(token):
+    client = Client(headers={"Authorization": f"Bearer {token}"})
+    broken = SimpleUploadedFile("grpo.csv", TABLE.replace(b"0.2", b"zero"))
+    made = client.post(f"{PREFIX}/imports", {"kind": "csv", "files": [broken]}).json()
+    take_turn()
+    return made["id"]
+
+
 def ask(endpoint, world, token, query=None):
     """(body that was sent, response); nothing that it changes stays."""
     method, path = endpoint
     with transaction.atomic():
         things = tables.OBJECTS | ({"run_id": RUNS[endpoint]} if endpoint in RUNS else {})
+        if endpoint == ("POST", "/imports/{import_id}/resume"):
+            things |= {"import_id": lambda _: broken_import(token)}
         filled = re.sub(r"{(\w+)}", lambda match: str(things[match[1]](world)), path)
         if query is None:
             query = QUERIES.get(endpoint, lambda world: "")(world)
-        body = BODIES[endpoint](world) if endpoint in BODIES else tables.API_BODIES.get(endpoint)
-        sent = json.dumps(body) if body is not None else ""
         client = Client(headers={"Authorization": f"Bearer {token}"})
-        answer = client.generic(method, f"{PREFIX}{filled}{query}", sent, content_type="application/json")
+        if endpoint in FORMS:
+            body = FORMS[endpoint]
+            form = body | {"files": [SimpleUploadedFile("grpo.csv", TABLE)]} if "files" in body else body
+            answer = client.post(f"{PREFIX}{filled}{query}", form)
+        else:
+            body = BODIES[endpoint](world) if endpoint in BODIES else tables.API_BODIES.get(endpoint)
+            sent = json.dumps(body) if body is not None else ""
+            answer = client.generic(method, f"{PREFIX}{filled}{query}", sent, content_type="application/json")
         answer.text_given = (
             b"".join(answer.streaming_content) if answer.streaming else answer.content
         ).decode()
@@ -204,7 +227,7 @@ def test_every_operation_has_an_example_that_fits(document):
             wrong.append(f"{name}: no example")
             continue
         if "requestBody" in operation:
-            content = operation["requestBody"]["content"]["application/json"]
+            (content,) = operation["requestBody"]["content"].values()
             wrong += [
                 f"{name} takes {each}" for each in complaints(document, content["schema"], content["example"])
             ]
