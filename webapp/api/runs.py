@@ -237,7 +237,7 @@ def list_records(request: HttpRequest, run_id: str, query: Query[RecordQuery]) -
     unless_known(request, run.version)
     return page_since(
         selectors.records_of(run),
-        order=["id"],
+        order=["arrival"],
         cursor=query.cursor,
         since=query.since,
         limit=query.limit,

@@ -198,6 +198,9 @@ class Record(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "attempt", "seq"], name="record_once")]
+        # Pages in the order of arrival (`records_of`). Of the id alone PostgreSQL would take the primary key, and look
+        # through the records of all other runs that came later.
+        indexes = [models.Index(models.F("run"), models.F("id") + 0, name="records_arrival")]
 
 
 class Summary(models.Model):

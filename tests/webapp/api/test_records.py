@@ -1,8 +1,12 @@
 """Records over HTTP: what is accepted, what is refused and how it is named."""
 
 import pytest
+from django.db import connection
+from django.utils import timezone
 
+from webapp.runs.launch import track_run
 from webapp.runs.models import Point, Record
+from webapp.runs.selectors import records_of
 
 
 def test_post_and_read_back(writer, reader, tracked, record):
@@ -123,3 +127,21 @@ def test_the_cost_in_queries_is_constant(writer, tracked, record, size, django_a
     batch = {"records": [record(i, {f"m{j}": 1.0 for j in range(20)}) for i in range(size)]}
     with django_assert_num_queries(13):  # token, run, and the service's eleven
         assert writer.post(f"runs/{tracked.pk}/records", batch).status_code == 200
+
+
+def test_what_is_new_of_an_old_run_is_found_without_looking_through_those_that_came_later(
+    project, user, tracked
+):
+    later = [track_run(user=user, project=project, name=f"later {i}") for i in range(20)]
+    for run in (tracked, *later):
+        Record.objects.bulk_create(
+            Record(run=run, attempt=1, seq=i, step=i, time=timezone.now(), compute={}, metrics={})
+            for i in range(300)
+        )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE runs_record")
+    last = Record.objects.filter(run=tracked).latest("id").pk
+
+    plan = records_of(tracked).filter(arrival__gt=last)[:51].explain()
+
+    assert "records_arrival" in plan
