@@ -7,7 +7,7 @@
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from django.core.exceptions import RequestDataTooBig
@@ -39,7 +39,8 @@ class Asked:
     """A request whose token was checked: what it says, for which project."""
 
     token: ApiToken
-    body: Mapping[str, Any]
+    body: dict[str, Any]
+    path: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def project(self) -> Project:
@@ -61,7 +62,7 @@ def endpoint(
     def wrap(handler: Handler) -> Callable[..., HttpResponse]:
         @csrf_exempt
         @functools.wraps(handler)
-        def view(request: HttpRequest) -> HttpResponse:
+        def view(request: HttpRequest, **path: str) -> HttpResponse:
             try:
                 if request.method != method:
                     return problem(
@@ -69,7 +70,7 @@ def endpoint(
                     )
                 token = authenticate(request, DOORS[scope])
                 body = _query(request) if method == "GET" else _body(request, most)
-                return JsonResponse(dict(handler(Asked(token, body))))
+                return JsonResponse(dict(handler(Asked(token, body, path))))
             except ServiceError as error:
                 return of_service_error(error)
             except Exception as error:

@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from webapp.mlflow import experiments, logging, runs
+from webapp.mlflow import experiments, logged_models, logging, runs
 from webapp.mlflow.door import nothing_here
 
 urlpatterns = [
@@ -32,5 +32,14 @@ urlpatterns = [
     path("metrics/get-history", logging.get_history),
     path("metrics/get-history-bulk-interval", logging.get_history_bulk_interval),
     path("artifacts/list", logging.list_artifacts),
+    path("logged-models", logged_models.create),
+    path("logged-models/search", logged_models.search),
+    path(
+        "logged-models/<str:model_id>",
+        logged_models.by_method(get=logged_models.get, patch=logged_models.finalize),
+    ),
+    path("logged-models/<str:model_id>/tags", logged_models.set_tags),
+    path("logged-models/<str:model_id>/tags/<str:key>", logged_models.delete_tag),
+    path("logged-models/<str:model_id>/params", logged_models.log_params),
     re_path(r"^(?P<rest>.*)$", nothing_here),
 ]

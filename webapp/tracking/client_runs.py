@@ -21,6 +21,7 @@ from webapp.tracking.translate import Meter, said_by
 
 MAX_PARAMS = 20_000  # of a run, so that its configuration stays what a page can show
 MAX_TASK, MAX_MODEL = 80, 200
+MAX_MODELS = 1000
 ALERTS, LEFT_OUT = "alerts", "left_out"  # what a run's page says besides its configuration
 
 
@@ -138,3 +139,22 @@ def set_deleted(client_run: ClientRun, is_deleted: bool) -> None:
     ClientRun.objects.filter(pk=client_run.pk, deleted_at__isnull=is_deleted).update(
         deleted_at=timezone.now() if is_deleted else None
     )
+
+
+@transaction.atomic
+def add_model(client_run: ClientRun, about: dict[str, Any]) -> tuple[str, ClientRun]:
+    """Note a model that the run logged; its new id. Raises InvalidInput where there are too many."""
+    _, here = locked(client_run)
+    if len(here.logged_models) >= MAX_MODELS:
+        raise InvalidInput("name", f"A run may log at most {MAX_MODELS} models.")
+    model_id = f"m-{here.key}-{len(here.logged_models) + 1}"
+    return model_id, change_model(here, model_id, about)
+
+
+@transaction.atomic
+def change_model(client_run: ClientRun, model_id: str, about: dict[str, Any]) -> ClientRun:
+    """What is said of a model from now on."""
+    _, here = locked(client_run)
+    here.logged_models[model_id] = about
+    here.save(update_fields=["logged_models"])
+    return here

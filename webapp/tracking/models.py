@@ -38,6 +38,7 @@ class ClientRun(models.Model):
     end_ms = models.BigIntegerField(null=True)
     params = models.JSONField(default=dict)  # as they were logged, never changed once there
     tags = models.JSONField(default=dict)
+    logged_models = models.JSONField(default=dict)  # id -> what the client said of a model that it logged
     meter = models.JSONField(default=dict)  # `translate.Meter` of the current attempt
     has_rejoined = models.BooleanField(default=False)  # a client came back and has not gone on yet
     last_step = models.BigIntegerField(default=0)  # of the newest line

@@ -57,7 +57,7 @@ def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> Said:
         return tags.get(f"headroom.{name}", params.get(f"headroom.{name}"))
 
     trainer = _trainer(params)
-    model = told("model") or next((params[name] for name in MODEL_PARAMS if params.get(name)), "")
+    model = told("model") or next((found for path in MODEL_PARAMS if (found := _param(params, path))), "")
     return Said(
         trainer=trainer,
         devices=_count(told("devices")) or (_verl_devices(params) if trainer == VERL else None),
@@ -72,17 +72,23 @@ def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> Said:
 
 def _trainer(params: Mapping[str, Any]) -> str:
     """Told by the params that its own callback logs."""
-    if OF_VERL in params or isinstance(params.get("actor_rollout_ref"), Mapping):
+    if _param(params, OF_VERL) is not None:
         return VERL
     return TRANSFORMERS if all(name in params for name in OF_TRANSFORMERS) else ""
 
 
 def _verl_devices(params: Mapping[str, Any]) -> int | None:
-    nested = params.get("trainer")
-    trainer = nested if isinstance(nested, Mapping) else {}
-    a_node = _count(params.get(OF_VERL, trainer.get("n_gpus_per_node")))
-    nodes = _count(params.get("trainer/nnodes", trainer.get("nnodes")))
+    a_node, nodes = _count(_param(params, OF_VERL)), _count(_param(params, "trainer/nnodes"))
     return a_node * nodes if a_node and nodes else None
+
+
+def _param(params: Mapping[str, Any], path: str) -> Any:
+    """A param by its path, whether the configuration was logged flat (MLflow) or nested (trackio)."""
+    if path in params:
+        return params[path]
+    first, slash, rest = path.partition("/")
+    nested = params.get(first)
+    return _param(nested, rest) if slash and isinstance(nested, Mapping) else None
 
 
 def _whole(value: Any) -> int | None:

@@ -18,9 +18,9 @@ HOUR = 3_600_000
         (VERL, {}, Said(trainer="verl", devices=16)),
         ({"trainer/n_gpus_per_node": "8"}, {}, Said(trainer="verl")),  # of how many nodes is not said
         (
-            {"actor_rollout_ref": {"model": {}}, "trainer": {"n_gpus_per_node": 4, "nnodes": 1}},
+            {"actor_rollout_ref": {"model": {"path": "Q"}}, "trainer": {"n_gpus_per_node": 4, "nnodes": 1}},
             {},
-            Said(trainer="verl", devices=4),
+            Said(trainer="verl", devices=4, model="Q"),
         ),
         (HF, {}, Said(trainer="transformers", seed=42)),
         (HF | {"seed": "-1"}, {}, Said(trainer="transformers")),
