@@ -2,8 +2,10 @@
 
 Clients of MLflow and trackio say that they go on with a run, never from which step. It is seen from what they log: once
 a metric that is known comes again at a step that it had reached, the training was resumed before that step (or began
-anew at step 0), and what earlier attempts reported from there on is superseded. A process that joins to add other
-metrics (an evaluation script, a second rank) supersedes nothing.
+anew at step 0), and what earlier attempts reported from there on is superseded. Of transformers and verl only what they
+log once a step counts; of others no metric that comes more than once a step, or that never got past step 0 (it was
+logged without steps). A process that joins to add other metrics (an evaluation script, a second rank) supersedes
+nothing.
 """
 
 import time
@@ -14,7 +16,7 @@ from webapp.runs.models import Record, Run
 from webapp.runs.states import ENDED
 from webapp.tracking.lines import Value
 from webapp.tracking.models import ClientMetric, ClientRun
-from webapp.tracking.translate import Meter
+from webapp.tracking.translate import STEP_MARKS, Meter
 
 
 def rejoin(run: Run, here: ClientRun, *, now_ms: int | None = None) -> None:
@@ -34,11 +36,19 @@ def rejoin(run: Run, here: ClientRun, *, now_ms: int | None = None) -> None:
     here.save(update_fields=["meter", "has_rejoined"])
 
 
-def attempt_for(run: Run, here: ClientRun, values: Iterable[Value], known: Mapping[str, ClientMetric]) -> int:
+def attempt_for(
+    run: Run, here: ClientRun, values: Iterable[Value], known: Mapping[str, ClientMetric], trainer: str
+) -> int:
     """The attempt that these values belong to; the next one where the client that rejoined has gone back."""
     if not here.has_rejoined:
         return run.attempt_number
-    again = [value.step for value in values if value.step <= known[value.name].step]
+    marks = STEP_MARKS.get(trainer)
+    telling = {
+        name
+        for name, metric in known.items()
+        if (name in marks if marks else metric.step > 0 and not metric.comes_often)
+    }
+    again = [value.step for value in values if value.name in telling and value.step <= known[value.name].step]
     if not again:
         return run.attempt_number
     resumed_from = min(again) - 1
@@ -49,12 +59,12 @@ def attempt_for(run: Run, here: ClientRun, values: Iterable[Value], known: Mappi
         run, attempt=attempt, resumed_from_step=resumed_from if resumed_from >= 0 else None
     )
     here.has_rejoined = False
-    here.meter = _meter_at(run, here, attempt, resumed_from).as_json()
+    here.meter = meter_at(run, here, attempt, resumed_from).as_json()
     return attempt
 
 
-def _meter_at(run: Run, here: ClientRun, attempt: int, step: int) -> Meter:
-    """The compute that was spent up to the step that an attempt resumed from."""
+def meter_at(run: Run, here: ClientRun, attempt: int, step: int) -> Meter:
+    """The compute that was spent up to a step before an attempt, e.g. up to the one that it resumed from."""
     before = Record.objects.filter(run=run, attempt__lt=attempt, step__lte=step)
     last = before.order_by("-attempt", "-step", "-seq").first()
     compute = last.compute if last else {}

@@ -1,7 +1,7 @@
 """Storing what clients of other trackers log: through `store_records`, once, and so that they find it again."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -9,7 +9,7 @@ from django.db import transaction
 from webapp.runs import ingest
 from webapp.runs.models import Record, Run
 from webapp.tracking import receipts
-from webapp.tracking.attempts import attempt_for
+from webapp.tracking.attempts import attempt_for, meter_at
 from webapp.tracking.lines import Value, by_moment, records_of
 from webapp.tracking.models import ClientMetric, ClientRun, NotFinite
 from webapp.tracking.translate import Meter, Said, said_by, stored_name
@@ -71,8 +71,12 @@ def store_lists(run: Run, here: ClientRun, lists: Sequence[Sequence[Value]]) -> 
         return
     said = said_by(here.params, here.tags)
     metrics = _metrics(here, {value.name for value in values}, said)
-    attempt = attempt_for(run, here, values, metrics)
-    meter = Meter(**here.meter)
+    attempt = attempt_for(run, here, values, metrics, said.trainer)
+    # Who came back and logs at an earlier step has not shown yet whether the training went back: it is told the compute
+    # of that step, and nothing is counted.
+    first_step = min(value.step for value in values)
+    is_open = here.has_rejoined and first_step < here.last_step
+    meter = meter_at(run, here, attempt + 1, first_step) if is_open else Meter(**here.meter)
     records = list(
         records_of(
             lists,
@@ -85,7 +89,10 @@ def store_lists(run: Run, here: ClientRun, lists: Sequence[Sequence[Value]]) -> 
     )
     for first in range(0, len(records), ingest.MAX_RECORDS):
         ingest.store_records(run, records[first : first + ingest.MAX_RECORDS], reporter=attempt)
-    _note(here, values, metrics, meter)
+    _note(here, values, metrics)
+    if not is_open:
+        here.meter, here.last_step = meter.as_json(), values[-1].step
+    here.save(update_fields=["meter", "last_step", "has_rejoined"])
 
 
 def _next_seq(run: Run, attempt: int) -> int:
@@ -111,15 +118,16 @@ def _metrics(here: ClientRun, names: set[str], said: Said) -> dict[str, ClientMe
     return known
 
 
-def _note(
-    here: ClientRun, values: Iterable[Value], metrics: Mapping[str, ClientMetric], meter: Meter
-) -> None:
-    """The newest value of each metric, what was not finite, and how far the compute has come."""
+def _note(here: ClientRun, values: Sequence[Value], metrics: Mapping[str, ClientMetric]) -> None:
+    """The newest value of each metric, and what was not finite."""
     newest: dict[str, Value] = {}
+    steps = {(name, metric.step) for name, metric in metrics.items()}
     for value in values:
+        if not here.has_rejoined and (value.name, value.step) in steps:
+            metrics[value.name].comes_often = True
+        steps.add((value.name, value.step))
         if value.name not in newest or value.rank > newest[value.name].rank:
             newest[value.name] = value
-        here.last_step = value.step
     changed = [
         metric
         for name, metric in metrics.items()
@@ -133,7 +141,7 @@ def _note(
         CHUNK,
         update_conflicts=True,
         unique_fields=["run", "key"],
-        update_fields=["value", "step", "time_ms"],
+        update_fields=["value", "step", "time_ms", "comes_often"],
     )
     lost = [each for each in values if not math.isfinite(each.value)]
     NotFinite.objects.bulk_create(
@@ -143,5 +151,3 @@ def _note(
         ],
         CHUNK,
     )
-    here.meter = meter.as_json()
-    here.save(update_fields=["meter", "last_step", "has_rejoined"])

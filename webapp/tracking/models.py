@@ -64,6 +64,7 @@ class ClientMetric(models.Model):
     value = models.FloatField()
     step = models.BigIntegerField()
     time_ms = models.BigIntegerField()
+    comes_often = models.BooleanField(default=False)  # more than once at one step
 
     class Meta:
         constraints = [

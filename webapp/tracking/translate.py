@@ -29,6 +29,12 @@ STEP_TOKENS = "perf/total_num_tokens"
 TOTAL_FLOPS = ("compute/flops", "total_flos", "train/total_flos")
 DEVICE_HOURS = "compute/device_hours"
 STEP_SECONDS = "timing_s/step"
+# What a trainer logs once a step, when the step is done: only this tells from which step a training went on. TRL times
+# its parts under the step before, both evaluate what they resume from.
+STEP_MARKS = {
+    TRANSFORMERS: frozenset({"loss", "train/loss", "learning_rate", "train/learning_rate"}),
+    VERL: frozenset({STEP_SECONDS, "training/global_step"}),
+}
 BESIDE = ("timing_s/testing", "timing_s/save_checkpoint")  # parts of timing_s/step that are not training
 
 

@@ -116,11 +116,14 @@ def time_of(given: Any, place: str) -> int:
     return max(0, to_ms(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)))
 
 
-def read(line: Line, *, last_step: int, now_ms: int) -> Read:
-    """The line's numbers at its step. transformers logs without a step, and says its own among the metrics."""
+def read(line: Line, *, last_step: int, now_ms: int, has_own_steps: bool = False) -> Read:
+    """The line's numbers at its step. transformers logs without a step, and says its own among the metrics
+    (`has_own_steps`: the number that trackio gives a line is none); TRL's timings are of the newest step."""
     own = to_value(line.metrics.get(GLOBAL_STEP))
     if own is not None and 0 <= own <= MAX_STEP and own == int(own):
         step = int(own)
+    elif has_own_steps:
+        step = last_step
     elif line.step is not None:
         step = line.step
     else:

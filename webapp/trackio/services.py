@@ -15,6 +15,7 @@ from webapp.tracking.groups import ensure_group
 from webapp.tracking.intake import locked, store_lists
 from webapp.tracking.lines import by_moment, to_ms
 from webapp.tracking.models import ClientRun, Group
+from webapp.tracking.translate import TRANSFORMERS, said_by
 from webapp.trackio.lines import Line, read
 
 TRACKIO = ClientRun.Client.TRACKIO
@@ -30,8 +31,10 @@ def store_lines(project: Project, user: User | None, lines: Sequence[Line]) -> N
     runs: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         runs.setdefault(line.run, []).append(line)
-    for key in sorted(runs):  # always in one order, so that two batches cannot wait for each other
-        _store_run(_ensure_run(project, user, runs[key]), runs[key])
+    # First what is new, then the lines, each in one order: two batches cannot wait for each other.
+    made = {key: _ensure_run(project, user, runs[key]) for key in sorted(runs)}
+    for key in sorted(made, key=lambda key: made[key].pk):
+        _store_run(made[key], runs[key])
 
 
 def _ensure_run(project: Project, user: User | None, lines: Sequence[Line]) -> ClientRun:
@@ -77,8 +80,9 @@ def _store_run(client_run: ClientRun, lines: Sequence[Line]) -> None:
         rejoin(run, here)
     values, left_out, last_step = [], [], here.last_step
     now_ms = _now_ms()
+    has_own_steps = said_by(here.params | dict(config or {}), {}).trainer == TRANSFORMERS
     for line in fresh:
-        found = read(line, last_step=last_step, now_ms=now_ms)
+        found = read(line, last_step=last_step, now_ms=now_ms, has_own_steps=has_own_steps)
         values += found.values
         left_out += found.left_out
         if found.values and not line.is_system:

@@ -114,3 +114,43 @@ def test_a_clock_that_goes_backwards_never_lowers_compute(made):
         log(found, step, at)
 
     assert [each[2] for each in hours(found)] == [2.0, 2.0, 2.0, 3.0]
+
+
+def test_who_logs_without_steps_supersedes_nothing(made):
+    found = made()
+    log(found, 0, 1, "accuracy", 0.5)
+    log(found, 9, 1, "loss", 0.5)
+    rejoin(*locked(found))
+
+    log(found, 0, 2, "accuracy", 0.6)
+
+    assert Run.objects.get().attempt_number == 1
+
+
+def test_a_metric_that_comes_often_at_a_step_tells_nothing(made):
+    found = made()
+    for step in (1, 2):
+        log(found, step, step, "time taken", 0.5)
+        log(found, step, step + 0.1, "time taken", 0.6)
+    rejoin(*locked(found))
+
+    log(found, 2, 9, "time taken", 0.7)
+
+    assert Run.objects.get().attempt_number == 1
+
+
+def test_of_verl_only_what_it_logs_once_a_step_tells(made):
+    found = made()
+    client_runs.describe(found, params={"trainer/n_gpus_per_node": "8", "trainer/nnodes": "1"})
+    for step in (1, 2, 3):
+        log(found, step, step, "timing_s/step", 3600.0)
+        log(found, step, step + 0.1, "val-core/a/mean_at_1", 0.5)
+    rejoin(*locked(found))
+
+    log(found, 2, 9, "val-core/a/mean_at_1", 0.5)  # it validates what it resumes from
+    assert Run.objects.get().attempt_number == 1
+    assert Record.objects.order_by("id").last().compute["device_hours"] == 16.0  # as it was at that step
+    log(found, 3, 10, "timing_s/step", 1800.0)
+
+    assert Run.objects.get().attempts.get(number=2).resumed_from_step == 2
+    assert Record.objects.order_by("id").last().compute["device_hours"] == 16.0 + 4.0
