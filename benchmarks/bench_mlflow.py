@@ -119,6 +119,18 @@ def fill(binaries: Path, folder: Path, curves_only: bool) -> str:
     """MLflow's tables with our runs in them, made once; the id of their experiment."""
     from django.db import connection
 
+    experiment = make_tables(binaries, folder)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM mlflow.latest_metrics")
+        if cursor.fetchone()[0] == 0:
+            copy_runs(cursor, experiment, curves_only)
+    return experiment
+
+
+def make_tables(binaries: Path, folder: Path) -> str:
+    """MLflow's own tables, in their schema; the id of an experiment there."""
+    from django.db import connection
+
     with connection.cursor() as cursor:
         cursor.execute("CREATE SCHEMA IF NOT EXISTS mlflow")
     command = [
@@ -130,12 +142,7 @@ def fill(binaries: Path, folder: Path, curves_only: bool) -> str:
         PROJECT,
     ]
     made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=300)
-    experiment = made.stdout.strip().splitlines()[-1].removeprefix("experiment ")
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM mlflow.latest_metrics")
-        if cursor.fetchone()[0] == 0:
-            copy_runs(cursor, experiment, curves_only)
-    return experiment
+    return made.stdout.strip().splitlines()[-1].removeprefix("experiment ")
 
 
 def copy_runs(cursor: Any, experiment: str, curves_only: bool) -> None:

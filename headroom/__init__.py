@@ -9,18 +9,21 @@
 
 A record is on disk when `log` returns; a background thread sends it. After `init` nothing here raises or waits for a
 server, and a killed process loses nothing that `log` returned for.
+
+`headroom.Api(url, token)` reads what a server has: see `headroom.api`.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from headroom.api import Api, ApiError
 from headroom.evaluation import PassRates
 from headroom.journal import JournalBusy
 from headroom.run import Run
 from headroom.run import init as _init
 from headroom.server import ServerError
 
-__all__ = ["JournalBusy", "Run", "ServerError", "finish", "init", "log", "log_evaluation"]
+__all__ = ["Api", "ApiError", "JournalBusy", "Run", "ServerError", "finish", "init", "log", "log_evaluation"]
 
 _current: Run | None = None
 

@@ -1,4 +1,8 @@
-"""`python -m headroom sync DIR`: send what runs have written to their journals and no server has yet."""
+"""`python -m headroom sync DIR`: send what runs have written to their journals and no server has yet.
+
+`python -m headroom import KIND PATH...`: have a server read what another tracker wrote.
+`python -m headroom tail FILE`: report what another trainer writes into a file of JSON lines, while it does.
+"""
 
 import argparse
 import os
@@ -6,8 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from headroom.import_command import add_import
 from headroom.run import token_from_environment
 from headroom.syncing import journals_in, sync
+from headroom.tail_command import add_tail
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,9 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     one.add_argument("--url", default=os.environ.get("HEADROOM_URL"), help="the server (HEADROOM_URL)")
     one.add_argument("--token", help="API token (HEADROOM_TOKEN, or the file that HEADROOM_TOKEN_FILE names)")
     one.add_argument("--timeout", type=float, default=60.0, help="seconds for each journal (60)")
+    one.set_defaults(do=lambda asked: _sync(asked.folder, asked.url, asked.token, asked.timeout))
+    add_import(commands)
+    add_tail(commands)
     asked = parser.parse_args(arguments)
     try:
-        return _sync(asked.folder, asked.url, asked.token, asked.timeout)
+        return asked.do(asked)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

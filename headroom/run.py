@@ -72,15 +72,23 @@ class Run:
         """Of the newest record in the journal, of whichever attempt; None before the first."""
         return self._journal.last_step
 
-    def log(self, metrics: Mapping[str, Any], *, step: int, compute: Mapping[str, Any] | None = None) -> None:
+    def log(
+        self,
+        metrics: Mapping[str, Any],
+        *,
+        step: int,
+        compute: Mapping[str, Any] | None = None,
+        time: datetime | None = None,
+    ) -> None:
         """Record `metrics` of `step`: on disk when this returns, at the server soon after. Never raises.
 
         `compute` is what the run has used so far, evaluation not counted: device_hours, flops, tokens; what is left
-        out stays as last reported, and is unknown (null) before; but nothing was used at step 0, if nothing is said.
-        Values that are no finite numbers are dropped and named once in a warning.
+        out stays as last reported. Unknown (null) is what was never reported, and what is None; but nothing was used
+        at step 0, if nothing is said. Values that are no finite numbers are dropped and named once in a warning. time:
+        when it was, with offset; now, if nothing is said.
         """
         try:
-            self._log(metrics, step, compute)
+            self._log(metrics, step, compute, time)
         except Exception as error:  # tracking never stops training
             self._complain(type(error).__name__, f"a record of step {step!r} could not be written: {error}")
 
@@ -109,7 +117,9 @@ class Run:
         extra = {f"eval/{name}": value for name, value in more.items()}
         self.log(extra | metrics, step=step, compute=compute)
 
-    def _log(self, metrics: Mapping[str, Any], step: int, compute: Mapping[str, Any] | None) -> None:
+    def _log(
+        self, metrics: Mapping[str, Any], step: int, compute: Mapping[str, Any] | None, time: datetime | None
+    ) -> None:
         if self._finished is not None or os.getpid() != self._pid:
             self._complain("late", "log() after finish(), or in a forked process, records nothing")
             return
@@ -117,7 +127,7 @@ class Run:
         self._compute = clean_compute(compute, self._compute, self._complain)
         fields = {
             "step": int(step),
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "time": (time or datetime.now(UTC)).isoformat(timespec="milliseconds"),
             "compute": NOTHING_USED if step == 0 and self._compute == UNKNOWN else self._compute,
             "metrics": cleaned,
         }

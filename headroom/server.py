@@ -69,7 +69,7 @@ class Server:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ServerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from error
         if not response.is_success:
-            raise ServerError(_reason(response), response.status_code, _retry_after(response))
+            raise ServerError(reason_of(response), response.status_code, _retry_after(response))
         return _object(response)
 
 
@@ -81,7 +81,8 @@ def _object(response: httpx.Response) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def _reason(response: httpx.Response) -> str:
+def reason_of(response: httpx.Response) -> str:
+    """What an answer that is no success says, in a line."""
     error = _object(response).get("error")
     if isinstance(error, dict) and error.get("message"):
         field = f"{error['field']}: " if error.get("field") else ""

@@ -55,8 +55,8 @@ def _is_usable(name: Any) -> bool:
 def clean_compute(
     compute: Mapping[str, Any] | None, last: Mapping[str, int | float | None], complain: Complain
 ) -> dict[str, int | float | None]:
-    """All of COMPUTE_KEYS, cumulative; a key that is missing or not a number >= 0 keeps its `last` value (None:
-    unknown)."""
+    """All of COMPUTE_KEYS, cumulative; a key that is missing or not a number >= 0 keeps its `last` value. None:
+    unknown."""
     cleaned = dict(last)
     for name, value in (compute or {}).items():
         number = to_number(value)
@@ -64,6 +64,8 @@ def clean_compute(
             complain(
                 f"compute {name}", f"compute {name!r} is unknown (known: {', '.join(COMPUTE_KEYS)}): dropped"
             )
+        elif value is None:
+            cleaned[name] = None
         elif number is None or number < 0:
             complain(
                 f"compute {name}", f"compute {name!r} has the value {value!r}, which is not >= 0: dropped"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Asks MLflow's server and ours the same questions about the same runs (benchmarks/bench_mlflow.py). MLflow lives in
 # .venv-mlflow, an environment of its own, made once. PYTHON=/path/to/python3.x chooses its interpreter (3.11 or newer).
-# Arguments go to the benchmark.
+# A first argument `benchmarks.NAME` chooses another benchmark; the others go to it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,4 +17,9 @@ if ! is_made "$stamp"; then
     install_pinned -r requirements/mlflow.txt
     echo "$stamp" >"$VENV/setup-stamp"
 fi
-exec .venv/bin/python -m benchmarks.bench_mlflow --mlflow "$VENV" "$@"
+benchmark=benchmarks.bench_mlflow
+if [[ ${1:-} == benchmarks.* ]]; then
+    benchmark=$1
+    shift
+fi
+exec .venv/bin/python -m "$benchmark" --mlflow "$VENV" "$@"

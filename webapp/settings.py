@@ -48,6 +48,7 @@ INSTALLED_APPS = [
     "webapp.shares",
     "webapp.studies",
     "webapp.savedviews",
+    "webapp.imports",
     "webapp.signin",
     "webapp.pages",
 ]
@@ -159,11 +160,17 @@ CACHES = {
     else _OF_A_PROCESS | {"LOCATION": "limits"},
 }
 HEADROOM_URL = _services.web_url
-# Hosts (`host` or `host:port`) that webhooks and OpenID may reach although they are not on the public internet.
+# Hosts (`host` or `host:port`) that hooks, OpenID and imports may reach although they are not on the public internet.
 ALLOW_PRIVATE_HOSTS = [
     h.strip().lower() for h in os.environ.get("HEADROOM_ALLOW_PRIVATE_HOSTS", "").split(",") if h.strip()
 ]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a batch of records
+# Files of imports (docs/importing.md): at most so many bytes at once; how many days those of imports that did not
+# finish are kept; how many imports are read at the same time.
+FILE_UPLOAD_HANDLERS = ["webapp.imports.uploads.Bounded"]
+IMPORT_MAX_BYTES = int(float(os.environ.get("HEADROOM_IMPORT_MAX_BYTES") or 1024**3))
+IMPORT_KEEP_DAYS = float(os.environ.get("HEADROOM_IMPORT_KEEP_DAYS") or 14)
+IMPORTS_AT_ONCE = int(os.environ.get("HEADROOM_IMPORTS_AT_ONCE") or 1)
 
 # Room that must stay on the disk of HEADROOM_HOME: the greater of the two (docs/operations.md).
 MIN_FREE_BYTES = int(float(os.environ.get("HEADROOM_MIN_FREE_BYTES") or 2 * 1024**3))

@@ -1,12 +1,12 @@
-"""All URLs: the API under /api/v1/, health, and the pages."""
+"""All URLs: the pages, the API under /api/v1/, what other trackers' clients speak, and health."""
 
 from django.urls import include, path
 
 from webapp.api.api import urls as api_urls
 
 urlpatterns = [
+    path("", include("webapp.pages.urls")),  # first: the API answers everything under api/ that is no page
     path("api/2.0/mlflow/", include("webapp.mlflow.urls")),
     path("", include("webapp.trackio.urls")),
     *api_urls(),
-    path("", include("webapp.pages.urls")),
 ]

@@ -2,6 +2,7 @@
 
 from django.db import connection
 
+from webapp.imports import services as imports
 from webapp.retention import services
 from worker.turns import claim_turn
 
@@ -17,7 +18,9 @@ def clean_up_alone() -> int:
         if not alone:
             return 0
         try:
-            return services.clean_up()
+            count = services.clean_up()
+            imports.clean_up()
+            return count
         finally:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])
 

@@ -17,6 +17,7 @@ from worker.alerting import deliver_wanted, fire_wanted
 from worker.cleaning import watch_disk_now
 from worker.cluster import look_at_cluster
 from worker.dispatch import send_dispatches
+from worker.imports import wish_turns
 from worker.logs import keep_logs
 from worker.policies import act_on_overlooked
 from worker.predictions import score_overdue
@@ -139,6 +140,7 @@ STEPS: tuple[Callable[[], int], ...] = (
     score_overdue,
     fire_wanted,
     deliver_wanted,
+    wish_turns,
     purge_retired,
     watch_disk_now,
     look_at_cluster,

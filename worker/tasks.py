@@ -1,6 +1,7 @@
 """Celery tasks. Thin on purpose: each names one function that does the work and may be repeated."""
 
 from webapp.alerts.delivery import deliver_due
+from webapp.imports.reading import take_turn
 from worker import names
 from worker.alarms import judge_or_wait
 from worker.app import app
@@ -49,3 +50,11 @@ def deliver() -> None:
 def clean_up() -> None:
     """Remove what the projects' policies let go, for half a minute."""
     clean_up_alone()
+
+
+@app.task(
+    name=names.IMPORT, soft_time_limit=1800, time_limit=1830
+)  # a large file is read to its place again first
+def import_runs() -> None:
+    """One turn of the import that waits for it the longest."""
+    take_turn()

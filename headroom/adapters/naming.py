@@ -30,6 +30,15 @@ GROUPS = (
     "system/",
     "test/",
 )  # in front of a name they are nothing of the trainer's
+PRIME_RL = {
+    "reward/all/mean": "train/reward",
+    "entropy/all/mean": "train/entropy",
+    "optim/grad_norm": "train/grad_norm",
+    "optim/lr": "train/learning_rate",
+    "loss/mean": "train/loss",
+    "is_truncated/all/mean": "train/truncation_rate",
+    "decode_len/all/mean": "train/response_length",
+}
 
 
 def of_transformers(logs: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,3 +70,16 @@ def of_verl(data: Mapping[str, Any]) -> dict[str, Any]:
 def name_of_verl(name: str) -> str:
     """One name of verl's."""
     return VERL.get(name, name)
+
+
+def of_prime_rl(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of prime-rl's metrics.jsonl, which has names with a group in front already."""
+    return {PRIME_RL.get(name, name): value for name, value in row.items()}
+
+
+def of_tracker(name: str) -> str:
+    """A metric as a tracker has it: of verl, of prime-rl, or of transformers and TRL, whose own names stand behind
+    `train/` there. One name alone says which; what none of them uses stays as it is."""
+    if name.startswith("train/"):
+        return TRL.get(name.removeprefix("train/"), name)
+    return VERL.get(name) or PRIME_RL.get(name) or name

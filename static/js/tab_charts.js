@@ -73,15 +73,17 @@ function historyChart({ x, known, bounds }, colour) {
   return { traces, layout: baseLayout(colour, x, "log", [from * 0.8, to * 1.25], padded(ys)) };
 }
 
-function metricChart({ x, label, points, limits, alarming }, colour) {
-  const traces = [{
+function metricChart({ x, label, points, band, limits, alarming }, colour) {
+  const edge = { mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
+  const traces = band ? [{ ...band.lo, ...edge }, { ...band.hi, ...edge, fill: "tonexty", fillcolor: faded(colour.c1, 0.18) }] : [];
+  traces.push({
     x: points.x, y: points.y, mode: points.x.length < 3 ? "markers" : "lines", name: label, line: { color: colour.c1, width: 1.4 }, marker: { color: colour.c1 },
     text: points.text, hovertemplate: "<b>%{text}</b><br>step %{x:,}<extra></extra>",
-  }];
+  });
   if (alarming.x.length) {
     traces.push({ x: alarming.x, y: alarming.y, mode: "markers", name: "alarmed", marker: { symbol: "diamond", size: 8, color: colour.bad }, hovertemplate: "alarmed at step %{x:,}: <b>%{y:.4g}</b><extra></extra>" });
   }
-  const ys = [...points.y, ...alarming.y, ...limits.map((limit) => limit.value)];
+  const ys = [...points.y, ...(band ? [...band.lo.y, ...band.hi.y] : []), ...alarming.y, ...limits.map((limit) => limit.value)];
   const range = padded(ys, 0);
   const layout = baseLayout(colour, x, "linear", [points.x[0] ?? 0, (points.x.at(-1) ?? 1) || 1], range);
   layout.yaxis = { ...layout.yaxis, tickformat: "", exponentformat: "SI" };

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,21 @@ def test_compute_that_is_left_out_stays_as_last_reported(begin: Begin, journal_p
         {"device_hours": 1.0, "flops": None, "tokens": 20},
         {"device_hours": 1.0, "flops": None, "tokens": 20},
     ]
+
+
+def test_compute_that_is_none_is_unknown_from_then_on(begin: Begin, journal_path: Path) -> None:
+    run = begin()
+    run.log({"a": 1}, step=1, compute={"device_hours": 1.0, "tokens": 10})
+    run.log({"a": 1}, step=2, compute={"tokens": None})
+    run.log({"a": 1}, step=3)
+
+    assert [r["compute"]["tokens"] for r in journal_records(journal_path)] == [10, None, None]
+
+
+def test_a_record_may_say_when_it_was(begin: Begin, journal_path: Path) -> None:
+    begin().log({"a": 1}, step=1, time=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+    assert journal_records(journal_path)[0]["time"] == "2026-01-02T03:04:05.000+00:00"
 
 
 def test_a_resumed_run_goes_on_with_what_is_known_and_what_is_not(begin: Begin, journal_path: Path) -> None:

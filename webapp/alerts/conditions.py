@@ -88,9 +88,10 @@ class AlarmCondition(_Condition):
 
 
 class FitCondition(_Condition):
-    """The fit of the whole curve says something, in `in_a_row` fits (of left_band: evaluations) one after the other."""
+    """The fit of the whole curve says something, in `in_a_row` fits (of left_band: evaluations) one after the other; or
+    there is a new one (stored: each of them, whatever it says)."""
 
-    event: Literal["identified", "ceiling_below", "ceiling_above", "left_band"]
+    event: Literal["identified", "ceiling_below", "ceiling_above", "left_band", "stored"]
     value: Annotated[float, Field(gt=0, le=1)] | None = None
     certain: bool = False  # the whole interval is beyond the value, not only the ceiling
     in_a_row: Annotated[int, Field(ge=1, le=10)] = 2
@@ -103,6 +104,8 @@ class FitCondition(_Condition):
 
     def words(self) -> str:
         fits = "" if self.in_a_row == 1 else f" in {self.in_a_row} fits in a row"
+        if self.event == "stored":
+            return "there is a new fit, whatever it says"
         if self.event == "identified":
             return f"the ceiling is identified{fits}"
         if self.event == "left_band":
@@ -123,6 +126,16 @@ class BudgetCondition(_Condition):
         return f"{self.percent:g} % of the budget is spent"
 
 
+class OutcomeCondition(_Condition):
+    """The run scores a prediction, of whomever, and what was claimed came inside the interval, outside, or either."""
+
+    scored: Literal["any", "inside", "outside"] = "any"
+
+    def words(self) -> str:
+        where = "" if self.scored == "any" else f" and what came lies {self.scored} its interval"
+        return f"a run scores a prediction{where}"
+
+
 class PredictionCondition(_Condition):
     """Something that predictions tell a person."""
 
@@ -140,10 +153,17 @@ KINDS: dict[str, type[_Condition]] = {
     "alarm": AlarmCondition,
     "fit": FitCondition,
     "budget": BudgetCondition,
+    "outcome": OutcomeCondition,
     "prediction": PredictionCondition,
 }
 Condition = (
-    StateCondition | MetricCondition | AlarmCondition | FitCondition | BudgetCondition | PredictionCondition
+    StateCondition
+    | MetricCondition
+    | AlarmCondition
+    | FitCondition
+    | BudgetCondition
+    | OutcomeCondition
+    | PredictionCondition
 )
 
 

@@ -62,7 +62,7 @@ def item_of(firing: Firing) -> Item:
     """A firing as it is sent."""
     return Item(
         firing.rule_name, firing.project.name, firing.run_id, firing.text, absolute(firing.url), firing.critical,
-        firing.happened_at,
+        firing.happened_at, firing.rule.on if firing.rule else None, firing.episode,
     )  # fmt: skip
 
 

@@ -22,12 +22,15 @@ from webapp.alerts.conditions import (
     Condition,
     FitCondition,
     MetricCondition,
+    OutcomeCondition,
     StateCondition,
 )
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_METRIC
 from webapp.curves.models import Fit
 from webapp.curves.run.history import whole_fits
+from webapp.predictions.models import Outcome
+from webapp.predictions.sentences import outcome_sentence
 from webapp.runs.models import Attempt, Run, State, Summary
 from webapp.runs.selectors import CurvePoint, effective_points
 from webapp.runs.states import ENDED
@@ -74,6 +77,12 @@ class RunData:
     def fits(self) -> list[Fit]:
         """Stored fits of the whole curve, oldest first."""
         return whole_fits(self.run, DEFAULT_METRIC)
+
+    @cached_property
+    def outcomes(self) -> list[Outcome]:
+        """Predictions that the run scored, oldest first."""
+        rows = Outcome.objects.filter(run=self.run).select_related("prediction__author")
+        return list(rows.order_by("pk"))
 
     @cached_property
     def used_hours(self) -> float | None:
@@ -171,6 +180,8 @@ def _alarm(condition: AlarmCondition, data: RunData) -> list[Event]:
 def _fit(condition: FitCondition, data: RunData) -> list[Event]:
     if condition.event == "left_band":
         return _left_band(condition, data)
+    if condition.event == "stored":
+        return [_stored(fit) for fit in data.fits]
     fits = data.fits
     found = []
     for first, counted, last in streaks([_holds(condition, fit) for fit in fits], condition.in_a_row):
@@ -186,6 +197,18 @@ def _fit(condition: FitCondition, data: RunData) -> list[Event]:
             )
         )
     return found
+
+
+def _stored(fit: Fit) -> Event:
+    said = (
+        _said_of_ceiling(FitCondition(event="stored"), fit)
+        if _holds(FitCondition(event="identified"), fit)
+        else f"the ceiling is not identified, at {words.amount(fit.fitted_hi)} device-hours"
+    )
+    says = f"a new fit of {fit.n} evaluations: {said}"
+    return Event(
+        f"fit:{fit.pk}", fit.created_at, says, mark=float(fit.pk), span=(float(fit.pk), float(fit.pk))
+    )
 
 
 def _holds(condition: FitCondition, fit: Fit) -> bool:
@@ -208,6 +231,8 @@ def _said_of_ceiling(condition: FitCondition, fit: Fit) -> str:
     at = f"at {words.amount(fit.fitted_hi)} device-hours"
     if condition.event == "identified":
         return f"ceiling identified: {ceiling}, {at}"
+    if condition.event == "stored":
+        return f"the ceiling is {ceiling}, {at}"
     side = "below" if condition.event == "ceiling_below" else "above"
     return f"the ceiling is {ceiling}, {side} {condition.value:g}, {at}"
 
@@ -262,10 +287,23 @@ def _budget(condition: BudgetCondition, data: RunData) -> list[Event]:
     return [Event(f"{condition.percent:g} of {budget:g}", at, says)]
 
 
+def _outcome(condition: OutcomeCondition, data: RunData) -> list[Event]:
+    """A claim that a rival is passed has no interval: it is neither inside nor outside."""
+    found = []
+    for outcome in data.outcomes:
+        if condition.scored != "any" and outcome.inside is not (condition.scored == "inside"):
+            continue
+        said = outcome_sentence(outcome).removeprefix("Your prediction was scored: ")
+        says = f"a prediction of {outcome.prediction.author.get_username()} was scored: {said}"
+        found.append(Event(f"prediction:{outcome.prediction_id}", outcome.created_at, says))
+    return found
+
+
 _KINDS: dict[type, Callable[[Any, RunData], list[Event]]] = {
     StateCondition: _state,
     MetricCondition: _metric,
     AlarmCondition: _alarm,
     FitCondition: _fit,
     BudgetCondition: _budget,
+    OutcomeCondition: _outcome,
 }

@@ -24,6 +24,8 @@ class Item:
     url: str
     critical: bool
     at: datetime
+    on: str | None = None  # kind of the rule; None: of a test, or of a rule that is gone
+    event: str | None = None  # one thing that happened, e.g. "fit:12"; the same in every message about it
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def as_json(message: Message) -> bytes:
     items = [
         {
             "rule": item.rule, "project": item.project, "run": item.run, "text": item.text, "url": item.url,
-            "critical": item.critical, "happened_at": item.at.isoformat(),
+            "critical": item.critical, "happened_at": item.at.isoformat(), "on": item.on, "event": item.event,
         }
         for item in message.items
     ]  # fmt: skip

@@ -98,6 +98,7 @@ class AlertRule(models.Model):
         ALARM = "alarm"
         FIT = "fit"
         BUDGET = "budget"
+        OUTCOME = "outcome"
         PREDICTION = "prediction"
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="alert_rules")

@@ -24,11 +24,11 @@ class RuleBody(StrictBody):
 
     name: str
     on: str = Field(
-        description="state, metric, alarm, fit or budget; of the rules that everybody has: prediction."
+        description="state, metric, alarm, fit, budget or outcome; of the rules that everybody has: prediction."
     )
     condition: dict[str, Any] = Field(
         description='As `on` needs it: {"states": [...]}; {"metric", "comparison", "threshold", "in_a_row"}; {"level", '
-        '"rule"}; {"event", "value", "certain", "in_a_row"}; {"percent"}; {"event"}.'
+        '"rule"}; {"event", "value", "certain", "in_a_row"}; {"percent"}; {"scored"}; {"event"}.'
     )
     runs: str = Field("", description="Filter of the list of runs; empty: every run.")
     to_page: bool = True

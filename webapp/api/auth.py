@@ -15,11 +15,16 @@ from webapp.runs.models import Run
 from webapp.runs.selectors import has_said_its_end, run_by_id
 from webapp.runs.states import ENDED
 
-MOST_HEAVY = Limit(600, 60)  # of one token at one endpoint; what trainers report is never limited
+# Of one token at one endpoint. What trainers report is never limited but by its size.
+MOST_HEAVY = Limit(600, 60)
+MOST_WHOLE = Limit(30, 60)
 HEAVY = {
     "list_runs", "get_comparison", "get_leaderboard", "get_figure", "get_calibration", "get_forecasters", "list_fits",
-    "get_study", "test_rule", "get_logs",
+    "get_study", "test_rule", "get_logs", "list_records", "get_curve", "get_curves", "get_series", "get_many_series",
+    "list_run_fits", "list_predictions", "list_studies", "list_decisions", "list_firings", "get_status",
+    "create_import", "preview_import",
 }  # fmt: skip
+WHOLE = {"export_run", "export_project"}  # every point of a run, or of many
 LEVELS = {Scope.READ: 0, Scope.WRITE: 1, Scope.LAUNCH: 2}
 
 
@@ -64,8 +69,8 @@ def _check_limit(request: HttpRequest, token: ApiToken) -> None:
     """Raises TooMany (429) for a program that asks for what costs much without a pause."""
     match = request.resolver_match
     name = match.url_name if match else None
-    if name in HEAVY:
-        spend(f"api-{name}", f"token-{token.pk}", MOST_HEAVY)
+    if name in HEAVY or name in WHOLE:
+        spend(f"api-{name}", f"token-{token.pk}", MOST_WHOLE if name in WHOLE else MOST_HEAVY)
 
 
 class Unstated(HttpBearer):

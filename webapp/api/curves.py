@@ -3,13 +3,14 @@
 import json
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Query, Router
 
 from webapp.api import tables
 from webapp.api.auth import READ, project_of, run_of
+from webapp.api.etags import newest_fit, unless_known, version_of_runs
 from webapp.api.paging import page
-from webapp.api.payloads import point_payload
+from webapp.api.payloads import columns_payload, point_payload, sampled_payloads, sampling_payload
 from webapp.api.schemas import (
     CompareQuery,
     CurveQuery,
@@ -17,6 +18,7 @@ from webapp.api.schemas import (
     FitQuery,
     LeaderboardQuery,
     ManyCurvesQuery,
+    ManySeriesQuery,
     SeriesQuery,
 )
 from webapp.curves import payloads as curve_payloads
@@ -31,6 +33,7 @@ from webapp.errors import InvalidInput, NotFound
 from webapp.runs import selectors
 from webapp.runs.columns import COLUMNS, curve_columns
 from webapp.runs.models import Run
+from webapp.runs.sampling import columns_of_runs, sampled_points
 
 router = Router(tags=["curves"])
 Payload = dict[str, Any]
@@ -40,6 +43,7 @@ Payload = dict[str, Any]
 def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Payload | HttpResponse:
     """Unsampled, without superseded points. CSV columns fit `python -m scaling fit`."""
     run = run_of(request, run_id)
+    unless_known(request, run.version)
     points = [p for p in selectors.effective_points(run, query.metric) if getattr(p, query.x) is not None]
     if not query.start:
         points = [p for p in points if getattr(p, query.x) > 0]
@@ -58,11 +62,7 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Pa
 @router.get("/curves", auth=READ, response=dict[str, Any], summary="Every point of a curve of many runs")
 def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpResponse:
     """Unsampled, without superseded points, in columns. Points without this x are left out; so are unknown series."""
-    wanted = list(dict.fromkeys(run_id.replace("\0", "") for run_id in query.run))
-    known = set(Run.objects.filter(project=project_of(request), pk__in=wanted).values_list("pk", flat=True))
-    unknown = next((run_id for run_id in wanted if run_id not in known), None)
-    if unknown is not None:
-        raise NotFound(f"There is no run {unknown}.")
+    wanted = known_runs(request, query.run)
     found = curve_columns(wanted, query.metric.replace("\0", ""), query.x, query.column or COLUMNS)
     # Put together as text: to read tens of thousands of numbers and write them again takes longer than to find them.
     items = ", ".join(f'{{"run": {json.dumps(pk)}, {found[pk].removeprefix("{")}' for pk in wanted)
@@ -70,28 +70,54 @@ def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpRespo
     return HttpResponse(f'{head}, "items": [{items}]}}', content_type="application/json")
 
 
+def known_runs(request: HttpRequest, run_ids: list[str]) -> list[str]:
+    """The runs that were asked for, each once; the answer gets an ETag of their versions. Raises NotFound for one that
+    the token's project does not have, and NotModified."""
+    wanted = list(dict.fromkeys(run_id.replace("\0", "") for run_id in run_ids))
+    found = Run.objects.filter(project=project_of(request), pk__in=wanted)
+    known = dict(found.values_list("pk", "version"))
+    unknown = next((run_id for run_id in wanted if run_id not in known), None)
+    if unknown is not None:
+        raise NotFound(f"There is no run {unknown}.")
+    unless_known(request, [known[run_id] for run_id in wanted])
+    return wanted
+
+
 @router.get("/runs/{run_id}/series", auth=READ, response=dict[str, Any], summary="A sampled series")
 def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> Payload:
     """For charts. Says how the points were chosen and of how many; more data never moves a shown point."""
     run = run_of(request, run_id)
-    sample = selectors.sampled_points(run, query.metric, query.x, query.points)
+    unless_known(request, run.version)
+    sample = sampled_points(
+        run, query.metric.replace("\0", ""), query.x, query.points, lo=query.lo, hi=query.hi
+    )
     return {
         "run": run.pk,
         "metric": query.metric,
         "x": query.x,
-        "sampled": sample.sampled,
-        "method": sample.method,
-        "total": sample.total,
-        "shown": len(sample.points),
-        "points": [point_payload(point, query.x) for point in sample.points],
+        **sampling_payload(sample),
+        "points": sampled_payloads(sample, query.x),
     }
+
+
+@router.get("/series", auth=READ, response=dict[str, Any], summary="Sampled series of many runs")
+def get_many_series(request: HttpRequest, query: Query[ManySeriesQuery]) -> HttpResponse:
+    """For charts, in columns: of each run's series at most `points`. Runs without such a series are left out; last, min
+    and max are places in the columns, empty where every point is shown."""
+    wanted = known_runs(request, query.run)
+    metric = query.metric.replace("\0", "")
+    found = columns_of_runs(wanted, metric, query.x, query.points, lo=query.lo, hi=query.hi)
+    items = [columns_payload(pk, found[pk]) for pk in wanted if pk in found]
+    return JsonResponse({"metric": query.metric, "x": query.x, "items": items})
 
 
 @router.get(
     "/runs/{run_id}/metrics", auth=READ, response=dict[str, list[str]], summary="Names of a run's series"
 )
 def get_metrics(request: HttpRequest, run_id: str) -> dict[str, list[str]]:
-    return {"items": selectors.metric_names(run_of(request, run_id))}
+    run = run_of(request, run_id)
+    unless_known(request, run.version)
+    return {"items": selectors.metric_names(run)}
 
 
 @router.get(
@@ -115,12 +141,15 @@ def get_figure(request: HttpRequest, run_id: str, query: Query[FigureQuery]) -> 
 @router.get("/runs/{run_id}/fits", auth=READ, response=dict[str, Any], summary="A run's stored fits")
 def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> Payload | HttpResponse:
     run = run_of(request, run_id)
+    unless_known(request, newest_fit(run=run))
     return _fits(stored_fits(run), query, f"{run.pk}-fits")
 
 
 @router.get("/fits", auth=READ, response=dict[str, Any], summary="Stored fits of all runs")
 def list_fits(request: HttpRequest, query: Query[FitQuery]) -> Payload | HttpResponse:
-    fits = Fit.objects.filter(run__project=project_of(request))
+    project = project_of(request)
+    unless_known(request, newest_fit(run__project=project))
+    fits = Fit.objects.filter(run__project=project)
     if query.run:
         fits = fits.filter(run=run_of(request, query.run))
     return _fits(fits, query, "fits")
@@ -130,7 +159,7 @@ def _fits(fits: Any, query: FitQuery, name: str) -> Payload | HttpResponse:
     if query.metric:
         fits = fits.filter(metric=query.metric.replace("\0", ""))
     if query.format == "csv":  # a download is whole
-        rows = (curve_payloads.fit_row(fit) for fit in fits.order_by("-id"))
+        rows = (curve_payloads.fit_row(fit) for fit in fits.order_by("-id").iterator())
         return tables.table(name, curve_payloads.CSV_COLUMNS, rows)
     return page(
         fits, order=["-id"], cursor=query.cursor, limit=query.limit, payload=curve_payloads.fit_payload
@@ -143,6 +172,7 @@ def get_fit(request: HttpRequest, fit_id: int) -> Payload:
     fit = Fit.objects.filter(pk=fit_id, run__project=project_of(request)).first() if in_range else None
     if fit is None:
         raise NotFound(f"There is no fit {fit_id}.")
+    unless_known(request, fit.pk)  # a row never changes
     return curve_payloads.fit_payload(fit)
 
 
@@ -169,8 +199,10 @@ def get_comparison(request: HttpRequest, query: Query[CompareQuery]) -> Payload:
 @router.get("/leaderboard", auth=READ, response=dict[str, Any], summary="Recipes by ceiling")
 def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Payload | HttpResponse:
     """Per task and model, each ceiling with its interval; recipes that cannot be told apart share a rank."""
+    project = project_of(request)
+    unless_known(request, newest_fit(run__project=project), version_of_runs(project))
     groups = leaderboard(
-        project_of(request),
+        project,
         budget=query.budget,
         x=query.x,
         published=query.published,

@@ -40,6 +40,36 @@ def page(
     }
 
 
+def page_since(
+    rows: QuerySet[Any],
+    *,
+    order: Sequence[str],
+    cursor: str | None,
+    since: str | None,
+    limit: int,
+    payload: Callable[[Any], Any],
+) -> dict[str, Any]:
+    """A page of rows that only grow at their end. `since`: the cursor of the last row that was given, or of before.
+
+    Raises InvalidInput (cursor, since) for one that no answer gave out, and (since) for both at once.
+    """
+    if cursor and since:
+        raise InvalidInput("since", "since: give either cursor or since; both are a place in the same order.")
+    last: list[Any] = []
+
+    def seen(row: Any) -> Any:
+        last[:] = [row]
+        return payload(row)
+
+    try:
+        found = page(rows, order=order, cursor=cursor or since, limit=limit, payload=seen)
+    except InvalidInput as error:
+        if since:
+            raise InvalidInput("since", "since is not one that an answer gave out.") from error
+        raise
+    return found | {"since": _encode(last[0], order) if last else cursor or since or None}
+
+
 def _after(order: Sequence[str], values: Sequence[Any]) -> Q:
     """Rows behind the one with these values, in this order of columns."""
     behind, equal = Q(), Q()

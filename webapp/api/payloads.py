@@ -7,6 +7,7 @@ from webapp.alarms.words import alarm_payload
 from webapp.recipes.models import Recipe, Revision
 from webapp.runs.models import Attempt, Point, Record, Run, Transition
 from webapp.runs.places import waits_for
+from webapp.runs.sampling import ROLES, Columns, Sampled
 from webapp.runs.selectors import CurvePoint
 
 Payload = dict[str, Any]
@@ -45,6 +46,7 @@ def run_detail(run: Run, attempts: list[Attempt], latest: dict[str, Point], alar
     return run_payload(run) | {
         "state_reason": run.state_reason or ("" if latest else waits_for(run)),
         "config": run.config,
+        "meaning": run.meaning,
         "attempts": [attempt_payload(attempt) for attempt in attempts],
         "latest": values,
         "alarms": [alarm_payload(alarm) for alarm in alarms],
@@ -112,6 +114,44 @@ def record_payload(record: Record) -> Payload:
         "compute": record.compute,
         "metrics": record.metrics,
     }
+
+
+def sampling_payload(sample: Sampled) -> Payload:
+    """How a sample was made, and of how many points."""
+    return {
+        "sampled": sample.sampled,
+        "method": sample.method,
+        "total": sample.total,
+        "shown": len(sample.points),
+    }
+
+
+def sampled_payloads(sample: Sampled, x: str) -> list[Payload]:
+    """Each shown point with what it is of its bucket: last, min, max; nothing where every point is shown."""
+    roles = sample.roles or [0] * len(sample.points)
+    return [
+        point_payload(point, x) | {"roles": roles_in_words(role)}
+        for point, role in zip(sample.points, roles, strict=True)
+    ]
+
+
+def columns_payload(run_id: str, columns: Columns) -> Payload:
+    """A sample in columns, with how it was made."""
+    return {
+        "run": run_id,
+        "sampled": len(columns.step) < columns.total,
+        "method": columns.method,
+        "total": columns.total,
+        "shown": len(columns.step),
+        "step": columns.step,
+        "compute": columns.compute,
+        "value": columns.value,
+        **{role: columns.places.get(role, []) for role in ROLES.values()},
+    }
+
+
+def roles_in_words(role: int) -> list[str]:
+    return [word for bit, word in ROLES.items() if role & bit]
 
 
 def point_payload(point: CurvePoint, x: str) -> Payload:

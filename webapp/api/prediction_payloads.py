@@ -4,7 +4,6 @@ from typing import Any
 
 from webapp.predictions.models import Comment, Outcome, Prediction
 from webapp.predictions.selectors import status_of
-from webapp.spreadsheets import harmless
 
 Payload = dict[str, Any]
 COLUMNS = (
@@ -69,7 +68,7 @@ def prediction_row(prediction: Prediction) -> list[Any]:
     flat = prediction_payload(prediction)
     primary: Payload = next((outcome for outcome in flat["outcomes"] if outcome["primary"]), {})
     flat = primary | flat | {"outcome_run": primary.get("run"), "outcomes": len(flat["outcomes"])}
-    return [harmless(flat.get(column)) for column in COLUMNS]
+    return [flat.get(column) for column in COLUMNS]
 
 
 def outcome_payloads(prediction: Prediction) -> list[Payload]:

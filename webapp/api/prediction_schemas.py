@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from webapp.api.schemas import Axis, Body, Format, PageQuery
 
@@ -79,6 +79,59 @@ class CalibrationQuery(Schema):
     recipe: str = Field("", description="Slug.")
     horizon: str = Field("", description="2, 4, 8 or more: target / newest evaluation known, up to.")
     task: str = ""
+
+
+class CoverageRow(Schema):
+    """Interval claims of one group: how many came inside, and what was claimed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: str = Field(description="all, level, horizon, author, recipe or statement.")
+    key: str
+    label: str
+    n: int
+    inside: int
+    claimed: float | None = Field(description="Mean level.")
+    observed: float | None = Field(description="Share inside; lo and hi are its exact interval.")
+    lo: float | None
+    hi: float | None
+    runs: int = Field(description="Different runs that scored them.")
+    interval_score: float | None
+    width: float | None
+    mean_error: float | None
+    mean_abs_error: float | None
+    words: str | None = None
+
+
+class CalibrationOut(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    confidence: float = Field(description="Of each row's [lo, hi].")
+    overall: CoverageRow
+    rows: list[CoverageRow]
+    probabilities: dict[str, Any] = Field(description="n, brier, log_score, happened, bins of reliability.")
+    counts: dict[str, int] = Field(description="Of all predictions of the choice, by where they stand.")
+
+
+class ForecasterOut(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    author: str
+    n: int
+    score: float | None = Field(description="Below 1 is better than the fit alone.")
+    lo: float | None
+    hi: float | None
+    rank: int | None = Field(description="Shared by ties; null: too few.")
+    tied: bool
+    coverage: CoverageRow
+    withdrawn: int
+
+
+class ForecastersOut(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    ranks: bool = Field(description="Whether the project ranks people.")
+    items: list[ForecasterOut]
 
 
 class OutcomeOut(Schema):

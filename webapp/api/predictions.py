@@ -10,6 +10,7 @@ from ninja import Body, Header, Query, Router, Status
 from webapp.accounts.models import User
 from webapp.api import tables
 from webapp.api.auth import READ, WRITE, ApiRequest, project_of, run_of
+from webapp.api.etags import unless_known, version_of_predictions
 from webapp.api.paging import page
 from webapp.api.prediction_payloads import (
     COLUMNS,
@@ -46,8 +47,10 @@ Payload = dict[str, Any]
 @router.get("", auth=READ, response=PredictionPage, summary="List predictions, newest first")
 def list_predictions(request: HttpRequest, query: Query[PredictionQuery]) -> Payload | HttpResponse:
     """With format=csv all of them in one file."""
+    project = project_of(request)
+    unless_known(request, version_of_predictions(project))
     rows = selectors.predictions_of(
-        project_of(request), author=_author(request, query.author), status=query.status, recipe=query.recipe,
+        project, author=_author(request, query.author), status=query.status, recipe=query.recipe,
         run=query.run, task=query.task, model=query.model,
     )  # fmt: skip
     if query.format == "csv":
@@ -118,6 +121,7 @@ def get_forecasters(request: HttpRequest) -> Payload:
 
 @router.get("/{prediction_id}", auth=READ, response=PredictionDetail, summary="One prediction")
 def get_prediction(request: HttpRequest, prediction_id: str) -> Payload:
+    unless_known(request, version_of_predictions(project_of(request)))
     return prediction_detail(_prediction(request, prediction_id))
 
 

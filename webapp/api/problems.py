@@ -11,6 +11,7 @@ from django.urls import URLPattern, URLResolver
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
+from webapp.api import etags
 from webapp.errors import InvalidInput, ServiceError
 from webapp.limits import TooMany
 
@@ -48,6 +49,7 @@ def install(api: NinjaAPI) -> None:
     """Answer every exception in our form."""
     handlers: dict[type[Exception], Callable[[Any], HttpResponse]] = {
         ServiceError: of_service_error,
+        etags.NotModified: etags.of_not_modified,
         ValidationError: _of_validation_error,
         HttpError: _of_http_error,
         Http404: lambda error: problem(404, "not_found", "There is nothing at this address."),
@@ -108,6 +110,7 @@ def _in_our_form(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
         except Http404:  # ninja's view of the root
             return nothing_here(request)
         if not isinstance(response, HttpResponseNotAllowed):
+            etags.mark(request, response)
             return response
         allowed = ", ".join(sorted(response["Allow"].split(", ")))
         message = f"{request.method} is not possible here, only {allowed}."

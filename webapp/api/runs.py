@@ -23,14 +23,16 @@ from webapp.api.auth import (
     project_of,
     run_of,
 )
-from webapp.api.paging import page
+from webapp.api.etags import unless_known
+from webapp.api.paging import page, page_since
 from webapp.api.payloads import record_payload, run_detail, run_payload, transition_payload
 from webapp.api.records import BATCH_BODY, parse_batch
 from webapp.api.schemas import (
     ExtendBody,
     FinishBody,
-    PageQuery,
+    MeaningBody,
     PriorityBody,
+    RecordQuery,
     RunBody,
     RunQuery,
     StartBody,
@@ -38,10 +40,12 @@ from webapp.api.schemas import (
 )
 from webapp.errors import InvalidInput
 from webapp.policies.services import checked, set_run_policy
-from webapp.runs import drafts, extending, ingest, launch, lifecycle, places, selectors
+from webapp.runs import drafts, extending, ingest, launch, lifecycle, meaning, places, selectors
 from webapp.runs.filtering import narrow
+from webapp.runs.meaning import Meaning
 from webapp.runs.models import Run
 from webapp.runs.once import Launched
+from webapp.runs.states import WAITING
 
 router = Router(tags=["runs"])
 RUN = {200: schemas.RunOut}
@@ -105,8 +109,12 @@ def _track(request: ApiRequest, body: TrackBody, key: str | None) -> Launched:
 @router.get("/{run_id}", auth=READ_RUN, response=schemas.RunDetail, summary="One run")
 def get_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     run = run_of(request, run_id)
+    alarms = current_alarms(run)
+    if run.state not in WAITING:  # why one waits may change by what other runs do
+        seen = [(alarm.pk, alarm.level, alarm.active, alarm.times) for alarm in alarms]
+        unless_known(request, run_payload(run), seen)
     attempts, latest = list(selectors.attempts_of(run)), selectors.latest_values(run)
-    return run_detail(run, attempts, latest, current_alarms(run))
+    return run_detail(run, attempts, latest, alarms)
 
 
 @router.post("/{run_id}/cancel", auth=LAUNCH, response=RUN, summary="Stop a run")
@@ -190,6 +198,20 @@ def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any
 
 
 @router.post(
+    "/{run_id}/meaning",
+    auth=WRITE,
+    response=RUN,
+    summary="Say what a tracked run's metrics mean",
+    description="Which metric is the held-out pass rate, and on how many devices it trains: for a trainer that knows "
+    "nothing of Headroom. It holds for what was reported and for what comes; said anew, it replaces what was said.",
+)
+def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    said = Meaning(**body.model_dump())
+    return run_payload(meaning.state_meaning(run, said, user=cast(ApiRequest, request).auth.user))
+
+
+@router.post(
     "/{run_id}/records",
     auth=WRITE_RUN,
     response=schemas.IngestOut,
@@ -208,6 +230,16 @@ def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
 
 
 @router.get("/{run_id}/records", auth=READ_RUN, response=schemas.RecordPage, summary="Records as reported")
-def list_records(request: HttpRequest, run_id: str, query: Query[PageQuery]) -> dict[str, Any]:
-    records = selectors.records_of(run_of(request, run_id))
-    return page(records, order=["id"], cursor=query.cursor, limit=query.limit, payload=record_payload)
+def list_records(request: HttpRequest, run_id: str, query: Query[RecordQuery]) -> dict[str, Any]:
+    """In the order of arrival. `since` of an answer, sent as `since`, asks for what came after it: also where `next` is
+    null, and also where nothing had come yet."""
+    run = run_of(request, run_id)
+    unless_known(request, run.version)
+    return page_since(
+        selectors.records_of(run),
+        order=["id"],
+        cursor=query.cursor,
+        since=query.since,
+        limit=query.limit,
+        payload=record_payload,
+    )

@@ -101,6 +101,25 @@ class ExtendBody(Body):
     budget_hours: float = Field(description="Device-hours that the run may use in all, from now on.")
 
 
+class MeaningBody(Body):
+    """What a tracked run's metrics mean; what is left out is not known."""
+
+    pass_rate: str = Field(
+        "",
+        max_length=250,
+        description="The metric that is the held-out pass rate; empty: eval/pass_rate alone.",
+    )
+    n_prompts: int | None = Field(
+        None,
+        description="Prompts of each evaluation: the standard error is at most sqrt(p (1 - p) / n_prompts).",
+    )
+    devices: float | None = Field(
+        None,
+        description="Devices that it trains on: device-hours, where it reports none, are devices x the time since its "
+        "first record, pauses before a resume left out.",
+    )
+
+
 class PriorityBody(Body):
     priority: PriorityName
 
@@ -125,6 +144,10 @@ class RecordBatch(Body):
 class PageQuery(Schema):
     cursor: str | None = Field(None, description='"next" of the page before.')
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
+
+
+class RecordQuery(PageQuery):
+    since: str | None = Field(None, description='"since" of an earlier answer: only what came after it.')
 
 
 class RunQuery(PageQuery):
@@ -220,6 +243,7 @@ class AlarmOut(Schema):
 
 class RunDetail(RunOut):
     config: dict[str, Any]
+    meaning: dict[str, Any] = Field(description="What was said of a tracked run's metrics (POST meaning).")
     attempts: list[AttemptOut]
     latest: dict[str, ValueOut] = Field(description="Newest value of every metric.")
     alarms: list[AlarmOut] = Field(description="Active before past, critical before warnings.")
@@ -276,9 +300,31 @@ class RevisionPage(Schema):
     next: str | None
 
 
+class ComputeOut(Schema):
+    """Cumulative training compute; evaluation is not counted. null: not known."""
+
+    device_hours: float | None = None
+    flops: float | None = None
+    tokens: float | None = None
+
+
+class RecordOut(Schema):
+    """A record as it was reported."""
+
+    attempt: int
+    seq: int
+    step: int
+    time: datetime
+    compute: ComputeOut
+    metrics: dict[str, float | None] = Field(description="null: it was not finite.")
+
+
 class RecordPage(Schema):
-    items: list[dict[str, Any]]
+    items: list[RecordOut] = Field(description="In the order of arrival.")
     next: str | None
+    since: str | None = Field(
+        description="Cursor of the last record that was given or known: send it as `since` for what came after."
+    )
 
 
 class CurveQuery(Schema):
@@ -301,7 +347,15 @@ class ManyCurvesQuery(Schema):
 class SeriesQuery(Schema):
     metric: str = "eval/pass_rate"
     x: Axis = "step"
-    points: int = Field(1000, ge=10, le=10_000)
+    points: int = Field(1000, ge=10, le=10_000, description="At most so many are shown of a series.")
+    lo: float | None = Field(
+        None, allow_inf_nan=False, description="Only from here on the axis x: to zoom in."
+    )
+    hi: float | None = Field(None, allow_inf_nan=False, description="Only up to here.")
+
+
+class ManySeriesQuery(SeriesQuery):
+    run: list[str] = Field(max_length=100, description="Ids of at most 100 runs.")
 
 
 class FitQuery(PageQuery):

@@ -8,6 +8,7 @@ from typing import Any
 from django.http import HttpResponse
 
 from webapp.runs.selectors import CurvePoint
+from webapp.spreadsheets import harmless
 
 CURVE_COLUMNS = ("compute", "reward", "stderr", "step", "attempt", "device_hours", "flops", "tokens")
 LEADERBOARD_COLUMNS = (
@@ -18,11 +19,11 @@ LEADERBOARD_COLUMNS = (
 
 
 def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> HttpResponse:
-    """A CSV file; a missing value is an empty cell."""
+    """A CSV file; a missing value is an empty cell, and no text becomes a formula in a spreadsheet."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows([harmless(cell) for cell in row] for row in rows)
     response = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{name}.csv"'
     return response

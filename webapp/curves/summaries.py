@@ -17,7 +17,7 @@ COLUMNS = """used_hours, used_attempt, used_seq, pass_rate, pass_rate_stderr, pa
 # A row that would say the same is not written, so that the count tells how many runs changed.
 REBUILD = """
 INSERT INTO runs_summary AS known (run_id, {columns})
-SELECT run.id, used.hours, coalesce(used.attempt, 0), coalesce(used.seq, -1),
+SELECT run.id, coalesce(used.hours, line.hours), coalesce(used.attempt, 0), coalesce(used.seq, -1),
     line.value, line.stderr, coalesce(line.attempt, 0), coalesce(line.seq, -1), coalesce(line.spark, '[]'),
     coalesce(fit.status, ''), fit.level, CASE WHEN fit.status = 'ok' THEN nullif(fit.params -> 'A', 'null')::float8 END,
     nullif(fit.intervals -> 'A' -> 0, 'null')::float8, nullif(fit.intervals -> 'A' -> 1, 'null')::float8
@@ -29,10 +29,11 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT max(value) FILTER (WHERE place = total) AS value, max(stderr) FILTER (WHERE place = total) AS stderr,
         max(attempt) AS attempt, max(seq) FILTER (WHERE place = total) AS seq,
+        max(device_hours) FILTER (WHERE place = total) AS hours,
         jsonb_agg(value ORDER BY place) FILTER (
             WHERE (place - 1) %% ((total + %(points)s - 1) / %(points)s) = 0 OR place = total) AS spark
     FROM (
-        SELECT point.value, point.stderr, point.attempt, point.seq,
+        SELECT point.value, point.stderr, point.attempt, point.seq, point.device_hours,
             row_number() OVER (ORDER BY point.attempt, point.seq) AS place, count(*) OVER () AS total
         FROM runs_series AS series JOIN runs_point AS point ON point.series_id = series.id
         WHERE series.run_id = run.id AND series.metric = %(metric)s AND NOT EXISTS (

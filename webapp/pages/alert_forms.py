@@ -168,6 +168,7 @@ class FitForm(RuleForm):
             ("ceiling_below", "the ceiling is below"),
             ("ceiling_above", "the ceiling is above"),
             ("left_band", "the actual left the band"),
+            ("stored", "there is a new fit, whatever it says"),
         ],
     )
     value = _number("Ceiling", "For below and above: a rate such as 0.6.", required=False)
@@ -187,6 +188,21 @@ class BudgetForm(RuleForm):
     )
 
 
+class OutcomeForm(RuleForm):
+    """A prediction is scored."""
+
+    on, own_fields = "outcome", ("scored",)
+    scored = forms.ChoiceField(
+        label="When what came lies",
+        choices=[
+            ("any", "anywhere"),
+            ("inside", "inside the claimed interval"),
+            ("outside", "outside the claimed interval"),
+        ],
+        initial="any",
+    )
+
+
 class PredictionForm(RuleForm):
     """What predictions tell; there is one for each event already, so that only its ways change."""
 
@@ -195,7 +211,8 @@ class PredictionForm(RuleForm):
 
 
 FORMS: dict[str, type[RuleForm]] = {
-    form.on: form for form in (StateForm, MetricForm, AlarmForm, FitForm, BudgetForm, PredictionForm)
+    form.on: form
+    for form in (StateForm, MetricForm, AlarmForm, FitForm, BudgetForm, OutcomeForm, PredictionForm)
 }
 
 

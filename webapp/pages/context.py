@@ -20,7 +20,7 @@ from webapp.studies.models import Study
 # url name, title, the url names that belong to it
 PAGES = (
     ("overview", "Overview", {"overview"}),
-    ("runs", "Runs", {"runs", "run", "launch"}),
+    ("runs", "Runs", {"runs", "run", "launch", "imports", "new-import", "import"}),
     ("compare", "Compare", {"compare"}),
     ("leaderboard", "Leaderboard", {"leaderboard"}),
     ("studies", "Studies", {"studies", "study", "new-study"}),
@@ -77,6 +77,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
             "projects": projects_of(request),
             "project": project,
             "may_launch": Permission.LAUNCH in granted_here(request),
+            "may_contribute": Permission.CONTRIBUTE in granted_here(request),
         },
         "may": may_of(request),
         "unread_notices": unread_count(request.user),

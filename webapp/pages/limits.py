@@ -29,16 +29,20 @@ LIMITS: dict[str, Limit] = {
     **dict.fromkeys(
         (
             "report-html", "report-pdf", "audit-csv", "audit-jsonl", "predictions-csv", "decisions-csv",
-            "leaderboard-csv", "study-csv", "alert-test-channel", "alert-test-rule",
+            "leaderboard-csv", "study-csv", "run-records-csv", "run-records-jsonl", "run-records-parquet", "runs-csv",
+            "runs-json", "alert-test-channel", "alert-test-rule",
         ),
         HEAVY,
     ),
-    **dict.fromkeys(("shared", "embed", "shared-report"), READ_BY_LINK),
+    **dict.fromkeys(("shared", "embed", "shared-report", "api-docs"), READ_BY_LINK),
     "shared-picture": HEAVY,
     "invitation": HEAVY,
     **dict.fromkeys(("openid-begin", "openid-callback"), HEAVY),
 }  # fmt: skip
-POSTS: dict[str, Limit] = {"forgot-password": Limit(20, 600)}  # looking at the form costs nothing
+POSTS: dict[str, Limit] = {  # looking at the form costs nothing
+    "forgot-password": Limit(20, 600),
+    **dict.fromkeys(("new-import", "import-resume"), HEAVY),
+}
 
 
 class Limits:

@@ -28,6 +28,7 @@ PUBLIC |= {
     "tracker-version",
     "tracker-health",
 }  # what clients of MLflow and trackio ask before they send a token
+PUBLIC |= {"api-docs"}  # what /api/v1/openapi.json says, which is open too
 PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
 PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
 # Signed in is enough: nothing of a project is read or changed.
@@ -42,12 +43,19 @@ NEEDS: dict[str, Need] = {
     "runs": Need(VIEW),
     "runs-complete": Need(VIEW),
     "runs-csv": Need(VIEW),
+    "run-records-csv": Need(VIEW),
+    "run-records-jsonl": Need(VIEW),
+    "run-records-parquet": Need(VIEW),
     "runs-json": Need(VIEW),
     "runs-bulk": Need(VIEW, CONTRIBUTE),  # stopping and archiving ask for more: `webapp.runs.bulk`
     "runs-save-view": Need(write=VIEW),  # one's own; sharing it asks for more: `webapp.savedviews.services`
     "runs-change-view": Need(write=VIEW),
     "launch": Need(LAUNCH, LAUNCH),
     "launch-check": Need(write=LAUNCH),
+    "imports": Need(VIEW),
+    "new-import": Need(CONTRIBUTE, CONTRIBUTE),
+    "import": Need(VIEW, CONTRIBUTE),
+    "import-resume": Need(write=CONTRIBUTE),
     "run": Need(VIEW),
     "run-figure": Need(VIEW),
     "run-log": Need(VIEW),
@@ -56,6 +64,7 @@ NEEDS: dict[str, Need] = {
     "run-resume": Need(write=LAUNCH),
     "run-extend": Need(write=LAUNCH),
     "run-priority": Need(write=LAUNCH),
+    "run-meaning": Need(write=CONTRIBUTE),
     "run-launch": Need(write=LAUNCH),
     "run-delete": Need(write=LAUNCH),
     "compare": Need(VIEW),

@@ -11,8 +11,10 @@ from webapp.predictions.judging import Judgement, judge, points_changed
 from webapp.predictions.known import evaluated_until
 from webapp.predictions.locks import locked, newly_passed
 from webapp.predictions.models import Outcome, Pending, Prediction
+from webapp.predictions.sentences import outcome_sentence
 from webapp.predictions.telling import tell
 from webapp.runs.models import Run
+from webapp.runs.states import bump
 
 log = logging.getLogger(__name__)
 
@@ -98,22 +100,13 @@ def _store(prediction: Prediction, run: Run, judgement: Judgement) -> Outcome | 
     Pending.objects.filter(prediction=current, run=run).delete()
     if not new:
         return None
-    tell(current.author, current, "prediction_scored", f"{sentence(outcome)} ({run.name})")
+    tell(current.author, current, "prediction_scored", f"{outcome_sentence(outcome)} ({run.name})")
+    bump(run.pk)  # whoever watches the run looks again
     record(
         "prediction.scored", actor=None, project=current.project, kind="prediction", key=current.pk, name=run.name,
         run=run.pk, inside=outcome.inside, happened=outcome.happened,
     )  # fmt: skip
     return outcome
-
-
-def sentence(outcome: Outcome) -> str:
-    """What came of the claim: "Your prediction was scored: 0.5931 at the target, claimed 0.6000, inside"."""
-    claim = outcome.prediction
-    if outcome.happened is not None:
-        came = "it passed" if outcome.happened else "it had not passed"
-        return f"Your prediction was scored: {came} the rival by the target, claimed with {claim.probability:.0%}"
-    side = "inside" if outcome.inside else "outside"
-    return f"Your prediction was scored: {outcome.actual:.4f} came, {claim.value:.4f} was claimed, {side} the interval"
 
 
 def has_changed(outcome: Outcome) -> bool:

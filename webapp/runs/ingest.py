@@ -16,6 +16,7 @@ from training.records import Record
 from webapp import nudge
 from webapp.errors import Conflict, InvalidInput
 from webapp.runs.lifecycle import ensure_attempts
+from webapp.runs.meaning import mean_incoming
 from webapp.runs.models import Run, State
 from webapp.runs.selectors import is_pass_rate
 from webapp.runs.states import DRIVER, LEAVES, move
@@ -59,9 +60,12 @@ WITH fresh AS (
 )
 SELECT count(*) FROM fresh
 """
+# One look at the index a record: a plain join may be answered by reading all that the run has ever reported.
 FIND_CONFLICT = """
-SELECT position FROM incoming_record AS new
-JOIN runs_record AS old ON old.run_id = %(run)s AND old.attempt = new.attempt AND old.seq = new.seq
+SELECT position FROM incoming_record AS new CROSS JOIN LATERAL (
+    SELECT step, "time", compute, metrics FROM runs_record
+    WHERE run_id = %(run)s AND attempt = new.attempt AND seq = new.seq LIMIT 1
+) AS old
 WHERE (old.step, old."time", old.compute, old.metrics) <> (new.step, new."time", new.compute, new.metrics)
 ORDER BY position LIMIT 1
 """
@@ -92,6 +96,7 @@ def store_records(run: Run, records: Sequence[Record], *, reporter: int | None =
     current = Run.objects.select_for_update().get(pk=run.pk)
     ensure_attempts(current, _first_uses(unique))
     accepted, has_evaluations = _insert(current, unique)
+    has_evaluations |= accepted > 0 and mean_incoming(current)
     if accepted < len(unique):
         _refuse_other_content(current)
     if accepted:

@@ -76,6 +76,7 @@ class Run(models.Model):
         null=True
     )  # new records wait to be judged by the alarms' rules since then
     tags = models.JSONField(default=list)  # words that people gave it, sorted
+    meaning = models.JSONField(default=dict)  # of what it logs, where a person said it: `webapp.runs.meaning`
     archived_at = models.DateTimeField(null=True)  # since then left out of lists unless asked for
 
     class Meta:
@@ -267,4 +268,9 @@ class Point(models.Model):
     stderr = models.FloatField(null=True)  # standard error of the value, where the trainer reports one
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["series", "attempt", "seq"], name="point_once")]
+        constraints = [
+            # With step and value, so that a chart's sample is chosen in the index alone: `webapp.runs.sampling`.
+            models.UniqueConstraint(
+                fields=["series", "attempt", "seq"], include=["step", "value"], name="point_once"
+            )
+        ]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q, QuerySet, Subquery, Window
 from django.db.models.functions import Mod, RowNumber
 
 from webapp.accounts.models import Project
@@ -51,19 +51,6 @@ class CurvePoint(NamedTuple):
     attempt: int
     seq: int
     time: datetime
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """Some points of a series, how they were chosen, and of how many."""
-
-    points: list[CurvePoint]
-    method: str
-    total: int
-
-    @property
-    def sampled(self) -> bool:
-        return len(self.points) < self.total
 
 
 def runs_of(project: Project, filters: RunFilters = RunFilters()) -> QuerySet[Run]:  # noqa: B008 (frozen)
@@ -214,60 +201,19 @@ def pass_rates_of(run: Run) -> list[str]:
     return sorted(found, key=lambda name: (name != PASS_RATE, name))
 
 
-# Minimum and maximum of each 2^k steps, and the newest point. Coarser windows are unions of finer ones, so a point
-# that is shown was shown at every earlier time since it was new: data only thins points out, never moves one.
-SAMPLE = """
-WITH here AS (
-    SELECT p.* FROM runs_point AS p JOIN runs_series AS s ON s.id = p.series_id
-    WHERE s.run_id = %(run)s AND s.metric = %(metric)s AND NOT EXISTS (
-        SELECT 1 FROM runs_attempt AS a
-        WHERE a.run_id = s.run_id AND a.number > p.attempt AND a.started_at IS NOT NULL
-            AND (a.resumed_from_step IS NULL OR a.resumed_from_step < p.step))
-), size AS (
-    SELECT count(*) AS total, max(step) AS last_step FROM here
-), scale AS (
-    SELECT total, (
-        SELECT min(k) FROM generate_series(0, 62) AS k
-        WHERE total <= %(points)s OR 2 * ((last_step >> k) + 1) < %(points)s
-    ) AS k FROM size
-), ranked AS (
-    SELECT here.*, total, k,
-        row_number() OVER (PARTITION BY step >> k ORDER BY value, attempt, seq) AS from_bottom,
-        row_number() OVER (PARTITION BY step >> k ORDER BY value DESC, attempt, seq) AS from_top,
-        row_number() OVER (ORDER BY attempt DESC, seq DESC) AS age
-    FROM here CROSS JOIN scale
-)
-SELECT total, k, step, device_hours, flops, tokens, value, stderr, attempt, seq, "time" FROM ranked
-WHERE total <= %(points)s OR from_bottom = 1 OR from_top = 1 OR age = 1
-ORDER BY attempt, seq
-"""
-MIN_SAMPLE = 10
-
-
-def sampled_points(run: Run, metric: str, x: str = "step", points: int = 1000) -> Sampled:
-    """At most `points` (at least 10) points of a series, chosen in the database; those without this x are left out.
-
-    Stable: more data thins points out but never moves one, and never brings back one that had gone.
-    """
-    parameters: dict[str, str | int] = {"run": run.pk, "metric": metric, "points": max(points, MIN_SAMPLE)}
-    with connection.cursor() as cursor:
-        cursor.execute(SAMPLE, parameters)
-        rows = cursor.fetchall()
-    if not rows:
-        return Sampled([], "every point", 0)
-    total, k = rows[0][:2]
-    shown = [CurvePoint(*row[2:]) for row in rows]
-    method = f"minimum and maximum of every {2**k} steps, and the newest point"
-    usable = [point for point in shown if getattr(point, x) is not None]
-    return Sampled(usable, method if len(rows) < total else "every point", total)
-
-
 def latest_values(run: Run) -> dict[str, Point]:
     """Metric -> its newest point. One query that reads one index entry a series."""
     newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("pk")[:1]
     chosen = Series.objects.filter(run=run).annotate(newest=Subquery(newest)).values("newest")
     points = Point.objects.filter(pk__in=chosen).select_related("series").order_by("series__metric")
     return {point.series.metric: point for point in points}
+
+
+def newest_value(metric: str) -> Subquery:
+    """For a query of runs: the newest value of one of their series, null without it. One index entry a run."""
+    newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("value")[:1]
+    series = Series.objects.filter(run=OuterRef("pk"), metric=metric).annotate(newest=Subquery(newest))
+    return Subquery(series.values("newest")[:1], output_field=FloatField())
 
 
 def latest_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, Point]:

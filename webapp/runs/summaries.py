@@ -27,7 +27,7 @@ VALUES (
     %(pass_rate)s, %(stderr)s, %(attempt)s, %(seq)s, %(spark)s::jsonb, '')
 ON CONFLICT (run_id) DO UPDATE SET
     (used_hours, used_attempt, used_seq) = (SELECT
-        used.hours, used.attempt, used.seq
+        coalesce(used.hours, CASE WHEN %(derived)s THEN known.used_hours END), used.attempt, used.seq
         FROM (VALUES (known.used_hours, known.used_attempt, known.used_seq),
             (excluded.used_hours, excluded.used_attempt, excluded.used_seq)) AS used (hours, attempt, seq)
         ORDER BY used.attempt DESC, used.seq DESC LIMIT 1),
@@ -53,6 +53,7 @@ def note_records(run: Run, records: Sequence[Record]) -> None:
     values: dict[str, Any] = {
         "run": run.pk,
         "used_hours": newest.compute.device_hours,
+        "derived": "devices" in run.meaning,  # then the next refit knows them
         "used_attempt": newest.attempt,
         "used_seq": newest.seq,
         "pass_rate": latest.metrics[PASS_RATE] if latest else None,

@@ -16,11 +16,13 @@ from tests.webapp.alerts.data import make_rule
 from webapp.accounts.models import Membership, Role
 from webapp.alerts import channels, delivery, outbox
 from webapp.alerts.defaults import ensure_defaults
+from webapp.alerts.firing import check_changed
 from webapp.alerts.models import AlertRule, Channel, Delivery, Firing, Notice
 from webapp.alerts.notices import notify
 from webapp.alerts.sealing import Unreadable, seal, unseal
 from webapp.errors import Conflict, Forbidden, InvalidInput, NotFound
 from webapp.mail import mail_settings
+from webapp.runs import lifecycle
 
 pytestmark = pytest.mark.django_db
 
@@ -63,6 +65,22 @@ def test_a_webhook_gets_signed_json_once(webhook, receiver):
     assert said["items"][0]["text"] == "one <b>, seed 0: has failed"
     assert said["items"][0]["url"] == "https://headroom.example/runs/abc"
     assert (row.state, row.tries, row.last_status) == ("sent", 1, 200)
+
+
+def test_a_program_is_told_of_what_kind_it_is_and_what_it_is_about(user, project, receiver, make_run):
+    channel, _ = channels.create_channel(
+        user=user, project=project, kind="webhook", name="hook", address=receiver.url
+    )
+    rule = make_rule(user, project, "state", {"states": ["succeeded"]}, channels=[channel.pk], to_page=False)
+    run = make_run(0, name="one")
+    lifecycle.report_finished(run, attempt=1, state="succeeded", message="")
+
+    check_changed(seconds=60)
+    delivery.deliver_due()
+
+    (item,) = json.loads(receiver.got[0][1])["items"]
+    assert (item["on"], item["run"], item["rule"]) == ("state", run.pk, rule.name)
+    assert item["event"].startswith("1:succeeded:")
 
 
 def test_a_slack_hook_gets_text_that_cannot_ping_anybody(user, project, receiver):

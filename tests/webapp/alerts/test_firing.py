@@ -180,6 +180,23 @@ def test_a_ceiling_that_is_not_identified_is_neither_below_nor_above(user, proje
     assert texts() == []
 
 
+def test_each_new_fit_fires_once_whatever_it_says(user, project, make_run):
+    run = make_run(0, name="one")
+    make_rule(user, project, "fit", {"event": "stored"})
+    fits(run, OPEN, KNOWN)
+    check()
+    fits(run, KNOWN)
+    check()
+
+    assert texts() == [
+        "one, seed 0: a new fit of 20 evaluations: the ceiling is not identified, at 1.00 device-hours",
+        "one, seed 0: a new fit of 21 evaluations: the ceiling is 0.620 (0.600 to 0.640), at 2.00 device-hours",
+        "one, seed 0: a new fit of 20 evaluations: the ceiling is 0.620 (0.600 to 0.640), at 3.00 device-hours",
+    ]
+    episodes = Firing.objects.order_by("id").values_list("episode", flat=True)
+    assert list(episodes) == [f"fit:{fit.pk}" for fit in Fit.objects.order_by("id")]
+
+
 def test_a_collapse_leaves_the_band_of_the_fit_before_it(user, project, make_run):
     run = make_run(30)  # made in the past, by its trainer's clock
     make_rule(user, project, "fit", {"event": "left_band"})

@@ -27,6 +27,7 @@ GOOD = {
     "alarm": {"level": "critical", "rule": "kl"},
     "fit": {"event": "ceiling_below", "value": 0.6, "certain": True, "in_a_row": 3},
     "budget": {"percent": 80},
+    "outcome": {"scored": "outside"},
 }
 
 
@@ -64,6 +65,7 @@ def test_each_kind_is_made_and_reads_the_same_again(user, project, on):
         ("fit", {"value": 60}, "value"),
         ("budget", {"percent": -5}, "percent"),
         ("budget", {"percent": 101}, "percent"),
+        ("outcome", {"scored": "beside"}, "scored"),
     ],
 )
 def test_a_condition_that_cannot_be_is_refused_at_its_field(user, project, on, change, field):

@@ -92,6 +92,31 @@ def test_the_series_says_whether_and_how_it_was_sampled(reader, evaluated):
     assert sampled["total"] == 41
 
 
+def test_a_window_of_a_series_comes_whole(reader, evaluated):
+    body = reader.get(f"runs/{evaluated.pk}/series", metric="eval/pass_rate", points=10, lo=4, hi=9).json()
+
+    assert body["sampled"] is False
+    assert all(4 <= point["step"] <= 9 for point in body["points"])
+    assert {tuple(point["roles"]) for point in body["points"]} == {()}
+
+
+def test_series_of_many_runs_in_columns(reader, evaluated, tracked, problem):
+    query = {"metric": "eval/pass_rate", "points": 10, "run": [evaluated.pk, tracked.pk, evaluated.pk]}
+
+    (item,) = reader.get("series", **query).json()["items"]
+    one = reader.get(f"runs/{evaluated.pk}/series", metric="eval/pass_rate", points=10).json()
+
+    assert (item["run"], item["total"], item["method"]) == (evaluated.pk, 41, one["method"])
+    assert item["value"] == [point["value"] for point in one["points"]]
+    for role in ("last", "min", "max"):
+        assert item[role] == [i for i, point in enumerate(one["points"]) if role in point["roles"]]
+    by_hours = query | {"x": "device_hours"}
+    columns = reader.get("series", **by_hours).json()["items"][0]["compute"]
+    points = reader.get(f"runs/{evaluated.pk}/series", **by_hours).json()["points"]
+    assert columns == [point["compute"] for point in points]
+    assert problem(reader.get("series", run="nothing"))[:2] == (404, "not_found")
+
+
 def test_metric_names(reader, evaluated):
     assert reader.get(f"runs/{evaluated.pk}/metrics").json() == {"items": ["eval/pass_rate"]}
 

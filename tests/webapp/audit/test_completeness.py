@@ -6,16 +6,20 @@ from importlib import import_module
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from tests.members import member
 from tests.webapp.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
 from webapp.accounts import invitations, members, organisations
 from webapp.accounts.models import Invitation, Organisation, Role
 from webapp.audit.models import Event
+from webapp.imports import services as imports
+from webapp.imports.asked import asked_of
+from webapp.imports.models import State
 from webapp.policies import services as policies
 from webapp.recipes import services as recipes
 from webapp.retention import services as retention
-from webapp.runs import bulk, drafts, extending, launch, launch_seeds, launch_set, lifecycle, places
+from webapp.runs import bulk, drafts, extending, launch, launch_seeds, launch_set, lifecycle, meaning, places
 from webapp.savedviews import services as views
 from webapp.savedviews.models import SavedView
 from webapp.secrets import services as secrets
@@ -91,6 +95,17 @@ class World:
 
     def view(self, shared=False) -> SavedView:
         return views.create_view(user=self.user, project=self.project, name="A view", shared=shared)
+
+    def source(self, **changes):
+        files = [SimpleUploadedFile("grpo.csv", b"step,eval/pass_rate\n1,0.1\n")]
+        asked = asked_of("csv", {})
+        made = imports.begin_import(user=self.user, project=self.project, asked=asked, files=files, **changes)
+        return made
+
+    def stopped_source(self):
+        made = self.source()
+        type(made).objects.filter(pk=made.pk).update(state=State.FAILED)
+        return made
 
     def bulk(self, action, run, tag=""):
         bulk.act(user=self.user, project=self.project, action=action, run_ids=[run.pk], key=action, tag=tag)
@@ -285,6 +300,14 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.runs.extending.extend_run": [
         (lambda w: extending.extend_run(w.queued, 2.0, user=w.user), "run.extended")
     ],
+    "webapp.runs.meaning.state_meaning": [
+        (
+            lambda w: meaning.state_meaning(
+                launch.track_run(user=w.user, project=w.project), meaning.Meaning(devices=4), user=w.user
+            ),
+            "run.meaning_stated",
+        )
+    ],
     "webapp.runs.places.set_queue": [
         (
             lambda w: places.set_queue(w.project, most_at_work=1, quota_hours=None, user=w.user),
@@ -307,6 +330,16 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             lambda w: [w.bulk(action, run) for run in [w.ended] for action in ("archive", "unarchive")],
             "run.unarchived",
         ),
+    ],
+    "webapp.imports.services.begin_import": [(lambda w: w.source(), "import.started")],
+    "webapp.imports.services.start_import": [
+        (
+            lambda w: imports.start_import(w.source(may_ask=True), user=w.user, asked=asked_of("csv", {})),
+            "import.started",
+        )
+    ],
+    "webapp.imports.services.resume_import": [
+        (lambda w: imports.resume_import(w.stopped_source(), user=w.user), "import.resumed")
     ],
     "webapp.studies.services.create_study": [(lambda w: w.study, "study.created")],
     "webapp.studies.services.create_study_once": [(lambda w: w.study, "study.seeds_launched")],
@@ -393,6 +426,7 @@ SILENT = {
     },
     "webapp.runs.drafts": {},
     "webapp.runs.extending": {},
+    "webapp.runs.meaning": {"meaning_of": "reads", "mean_incoming": "part of what a trainer reports"},
     "webapp.runs.places": {
         "quota_of": "reads",
         "check_quota": "reads",
@@ -453,6 +487,7 @@ SILENT = {
         "clean_run": "system: tests/webapp/retention",
         "watch_disk": "what the disk shows",
     },
+    "webapp.imports.services": {"clean_up": "system: tests/webapp/imports"},
     "webapp.studies.keeping": {},
     "webapp.studies.services": {"checked_name": "reads", "record_change": "tells of the others"},
     "webapp.shares.services": {"note_visit": "a visit changes nothing that anybody made"},

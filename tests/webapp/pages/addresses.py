@@ -20,6 +20,7 @@ class Things:
     decision: str
     report: str
     report_link: str
+    source: str  # an import
 
 
 PAGES: dict[str, Callable[[Things], str]] = {
@@ -57,6 +58,7 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "status": lambda it: "/status",
     "tokens": lambda it: "/tokens",
     "components": lambda it: "/docs/components",
+    "api-docs": lambda it: "/api/docs",
     "sign-in": lambda it: "/sign-in",
     "decisions": lambda it: "/decisions",
     "decision": lambda it: f"/decisions/{it.decision}",
@@ -66,16 +68,20 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "edit-report": lambda it: f"/reports/{it.report}/edit",
     "report-history": lambda it: f"/reports/{it.report}/history",
     "report-links": lambda it: f"/reports/{it.report}/links",
+    "imports": lambda it: "/imports",
+    "new-import": lambda it: "/imports/new",
+    "import": lambda it: f"/imports/{it.source}",
     "shared-report": lambda it: f"/r/{it.report_link}",
 }
 NOT_PAGES = {
     "launch-check", "run-figure", "run-log", "run-log-lines", "run-stop", "run-resume", "run-extend", "run-priority",
-    "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
+    "run-meaning", "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
     "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
     "leaderboard-csv", "leaderboard-efficiency",
     "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv",
     "study-add-run", "study-remove-run", "study-seeds", "study-stop", "study-rename", "study-archive",
     "runs-csv", "runs-json", "revision-hints", "revoke-share",
+    "run-records-csv", "run-records-jsonl", "run-records-parquet",
     "shared-picture", "palette", "alive", "revoke-token", "choose-project", "sign-out",
     "predictions-csv", "prediction-proposal", "prediction-figure", "prediction-review", "prediction-ask-review",
     "withdraw-prediction", "prediction-comment", "change-comment",
@@ -104,9 +110,10 @@ NOT_PAGES |= {
     "decisions-csv", "decision-note", "new-report", "report-block", "save-report", "preview-report",
     "publish-report", "unpublish-report", "archive-report", "report-html", "report-pdf", "revoke-report-link",
 }  # fmt: skip
+NOT_PAGES |= {"import-resume"}
 WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
 WITHOUT_ACCOUNT |= {"forgot-password"}
-WITHOUT_ACCOUNT |= {"shared-report"}
+WITHOUT_ACCOUNT |= {"shared-report", "api-docs"}
 FRAMEABLE = {"embed"}
 
 
@@ -137,8 +144,20 @@ def make_things(user, make_run) -> Things:
         study=study.pk,
         share=token,
         prediction=prediction.pk,
+        source=make_import(user, run.project).pk,
         **_written(user, run, other),
     )
+
+
+def make_import(user, project):
+    """A table whose columns are still to be named."""
+    from django.core.files.uploadedfile import SimpleUploadedFile
+
+    from webapp.imports.asked import asked_of
+    from webapp.imports.services import begin_import
+
+    table = SimpleUploadedFile("grpo.csv", b"step,eval/pass_rate,gpu_hours\n1,0.2,0.5\n2,0.3,1.0\n")
+    return begin_import(user=user, project=project, asked=asked_of("csv", {}), files=[table], may_ask=True)
 
 
 def make_prediction(user, run, **claim):

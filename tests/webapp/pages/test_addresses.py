@@ -38,6 +38,6 @@ def test_every_page_answers_with_its_policy(ada, things, name):
 def test_every_page_needs_an_account(client, db, name):
     from tests.webapp.pages.addresses import Things
 
-    answer = client.get(PAGES[name](Things(*"abcdefghi")), follow=True)
+    answer = client.get(PAGES[name](Things(*"abcdefghij")), follow=True)
 
     assert answer.request["PATH_INFO"] == "/sign-in"

@@ -71,6 +71,11 @@ def test_what_is_wrong_stands_beside_its_field_and_nothing_is_stored(ada, change
             {"event": "ceiling_below", "value": 0.6, "certain": True, "in_a_row": 2},
         ),
         ("budget", {"percent": "80"}, {"percent": 80.0}),
+        ("outcome", {"scored": "outside"}, {"scored": "outside"}),
+        (
+            "fit", {"event": "stored", "in_a_row": "2"},
+            {"event": "stored", "value": None, "certain": False, "in_a_row": 2},
+        ),
     ],
 )  # fmt: skip
 def test_each_kind_of_form_makes_its_rule(ada, on, fields, condition):

@@ -75,6 +75,7 @@ def things_of(world):
         decision=world.decision.pk,
         report=world.report.pk,
         report_link=world.report_token,
+        source=world.source.pk,
     )
 
 

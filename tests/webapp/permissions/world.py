@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 
 from tests.members import member
-from tests.webapp.pages.addresses import make_prediction
+from tests.webapp.pages.addresses import make_import, make_prediction
 from tests.webapp.pages.data import curve_records
 from webapp.accounts.invitations import invite
 from webapp.accounts.models import ApiToken, Organisation, Project, Role
@@ -139,6 +139,11 @@ class World:
         return decide(
             user=self.author, project=self.project, kind="continue", runs=[self.run], reason="It climbs."
         )
+
+    @cached_property
+    def source(self) -> Any:
+        """An import of the author's."""
+        return make_import(self.author, self.project)
 
     @cached_property
     def report(self) -> Any:

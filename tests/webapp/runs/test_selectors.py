@@ -1,7 +1,5 @@
 """Reading runs and series: superseded points, stable samples, one query for many runs."""
 
-import random
-
 import pytest
 
 from webapp.errors import NotFound
@@ -32,7 +30,6 @@ def test_points_past_the_resumed_checkpoint_are_superseded(tracked, report):
 
     expected = [(1, 0), (1, 1), (1, 2), (1, 3), (2, 4), (2, 5)]
     assert steps(selectors.effective_points(tracked)) == expected
-    assert steps(selectors.sampled_points(tracked, "eval/pass_rate").points) == expected
     assert selectors.sparklines([tracked.pk])[tracked.pk] == [0.1] * 4 + [0.2] * 2
 
 
@@ -59,65 +56,6 @@ def test_an_attempt_that_has_not_started_supersedes_nothing(tracked, report):
     Attempt.objects.create(run=tracked, number=2, submission_id="later")
 
     assert len(selectors.effective_points(tracked)) == 3
-
-
-def test_a_sample_never_moves_a_point_when_data_is_added(tracked, report):
-    values = random.Random(0)
-    before: set = set()
-    for batch in range(12):
-        new = [(1, batch * 9 + i) for i in range(9)]
-        records = [values.random() for _ in new]
-        ingest_at(report, tracked, records, first=batch * 9)
-
-        sample = selectors.sampled_points(tracked, "eval/pass_rate", points=20)
-        shown = set(steps(sample.points))
-
-        assert len(shown) <= 20
-        assert shown <= before | set(new)
-        assert sample.total == 9 * (batch + 1)
-        before = shown
-    assert sample.sampled
-    assert sample.method == "minimum and maximum of every 16 steps, and the newest point"
-
-
-def ingest_at(report, run, values, *, first):
-    """Consecutive steps whose seq goes on where the last batch ended."""
-    from training.records import Record
-
-    compute = {"device_hours": 0.1, "flops": 1.0, "tokens": 1.0}
-    rows = [
-        {
-            "attempt": 1,
-            "seq": first + i,
-            "step": first + i,
-            "time": "2026-01-01T00:00:00Z",
-            "compute": compute,
-        }
-        for i in range(len(values))
-    ]
-    ingest.store_records(
-        run,
-        [
-            Record.model_validate(row | {"metrics": {"eval/pass_rate": v}})
-            for row, v in zip(rows, values, strict=True)
-        ],
-    )
-
-
-def test_a_sample_keeps_the_extremes_and_the_newest(tracked, report):
-    values = [0.5] * 200
-    values[77], values[150] = 0.01, 0.99
-    report(tracked, values)
-
-    sample = selectors.sampled_points(tracked, "eval/pass_rate", points=20)
-
-    shown = {p.step: p.value for p in sample.points}
-    assert (shown[77], shown[150]) == (0.01, 0.99)
-    assert 199 in shown
-
-
-def test_a_sample_of_nothing(tracked):
-    assert selectors.sampled_points(tracked, "nothing").points == []
 
 
 def test_newest_values_in_one_query(tracked, make_record, django_assert_num_queries):

@@ -179,8 +179,11 @@ def end_of_budget(run: Run, curve: Curve) -> float | None:
 
 
 def progress(run: Run, curve: Curve) -> Payload:
-    """Compute spent at the newest evaluation, against the budget."""
-    used = float(curve.hours[-1]) if len(curve.x) and np.isfinite(curve.hours[-1]) else 0.0
+    """Compute spent at the newest evaluation, against the budget. What trains elsewhere may not say it."""
+    known = len(curve.x) > 0 and bool(np.isfinite(curve.hours[-1]))
+    if not known and run.origin == Run.Origin.TRACKED:
+        return {"used": None, "budget": run.budget_hours, "share": None, "text": "device-hours not known"}
+    used = float(curve.hours[-1]) if known else 0.0
     if run.budget_hours is None:
         return {"used": used, "budget": None, "share": None, "text": f"{words.amount(used)} device-hours"}
     share = min(1.0, used / run.budget_hours)

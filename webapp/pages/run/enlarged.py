@@ -9,7 +9,8 @@ from webapp.alarms import words as alarm_words
 from webapp.curves import words
 from webapp.pages.run.diagnostics import METRICS, Panel
 from webapp.runs.models import Run
-from webapp.runs.selectors import Sampled, metric_names, sampled_points
+from webapp.runs.sampling import LARGEST, LAST, SMALLEST, Sampled, sampled_points
+from webapp.runs.selectors import CurvePoint, metric_names
 
 Payload = dict[str, Any]
 POINTS = 1000
@@ -32,6 +33,7 @@ def diagnostics_context(run: Run, panels: Sequence[Panel], wanted: str) -> Paylo
 def enlarged(name: str, sample: Sampled, panel: Panel | None) -> Payload:
     """A metric's chart over steps: its points, the limits of its alarms, and what alarmed whatever the sampling."""
     latest = sample.points[-1].value if sample.points else None
+    line = _those(sample, LAST)
     return {
         "name": name,
         "slug": slugify(name),
@@ -43,10 +45,11 @@ def enlarged(name: str, sample: Sampled, panel: Panel | None) -> Payload:
             "x": {"key": "step", "label": "Steps", "short": "steps"},
             "label": TITLES.get(name, name),
             "points": {
-                "x": [point.step for point in sample.points],
-                "y": [point.value for point in sample.points],
-                "text": [_hover(name, point.value, point.device_hours) for point in sample.points],
+                "x": [point.step for point in line],
+                "y": [point.value for point in line],
+                "text": [_hover(name, point.value, point.device_hours) for point in line],
             },
+            "band": band(sample),
             "limits": [
                 {
                     "value": limit.value,
@@ -65,11 +68,29 @@ def enlarged(name: str, sample: Sampled, panel: Panel | None) -> Payload:
     }
 
 
+def band(sample: Sampled) -> Payload | None:
+    """Smallest and largest values between the points of the line, at their steps; None for a whole series."""
+    if not sample.sampled:
+        return None
+    return {
+        name: {"x": [point.step for point in ends], "y": [point.value for point in ends]}
+        for name, ends in (("lo", _those(sample, SMALLEST)), ("hi", _those(sample, LARGEST)))
+    }
+
+
+def _those(sample: Sampled, role: int) -> list[CurvePoint]:
+    """Points of a role; all of a whole series."""
+    if not sample.roles:
+        return sample.points
+    return [point for point, its in zip(sample.points, sample.roles, strict=True) if its & role]
+
+
 def caption(sample: Sampled) -> str:
     """How many points are drawn of how many, and how they were chosen."""
     if not sample.sampled:
         return f"All {words.count(sample.total, 'value')}, none left out."
-    return f"{len(sample.points):,} of {sample.total:,} values: {sample.method}. Fits and exports read every one."
+    shown = f"{len(sample.points):,} of {sample.total:,} values: {sample.method}"
+    return f"{shown}; the line has the last ones, the band the others. Fits and exports read every one."
 
 
 def _hover(name: str, value: float, hours: float | None) -> str:

@@ -23,6 +23,7 @@ KINDS = {
     "alarm": "An alarm is raised",
     "fit": "A fit says something",
     "budget": "The budget is being spent",
+    "outcome": "A prediction is scored",
 }
 NEWEST = 30
 

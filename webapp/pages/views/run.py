@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
@@ -14,7 +15,7 @@ from webapp.alarms.models import Alarm
 from webapp.alarms.services import current_alarms
 from webapp.amounts import NoAmount, amount_in
 from webapp.curves.answers import DEFAULT_GOAL
-from webapp.curves.axes import AXES
+from webapp.curves.axes import AXES, DEFAULT_AXIS
 from webapp.curves.run.figure import run_figure
 from webapp.errors import Conflict, InvalidInput
 from webapp.logs.selectors import Kept
@@ -23,6 +24,7 @@ from webapp.pages.access import get_run, granted, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
 from webapp.pages.prediction.listing import of_run
 from webapp.pages.run import alarms as alarm_pages
+from webapp.pages.run import meaning as meanings
 from webapp.pages.run import policies
 from webapp.pages.run.logs import last_words, since
 from webapp.pages.run.questions import BadQuestion, question_of
@@ -31,6 +33,7 @@ from webapp.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
 from webapp.predictions.selectors import status_of
 from webapp.runs import drafts, extending, launch, lifecycle, places
 from webapp.runs.bounds import SPENT_SHARE
+from webapp.runs.meaning import state_meaning
 from webapp.runs.models import Attempt, Run, State, Summary
 from webapp.runs.states import ACTIVE, ENDED
 
@@ -47,6 +50,8 @@ def page_figure(
     payload["asked"] = asked_of(question)
     if not (payload["state_reason"] or payload["start"] or payload["points"]["x"]):
         payload["state_reason"] = places.waits_for(run)
+    if not (payload["start"] or payload["points"]["x"]):
+        payload["empty"] = meanings.nothing_to_draw(run, question)
     payload["actions"] = {name: may_launch and may(run) for name, may in ACTIONS.items()}
     payload["resume_html"] = before_resuming(run) if payload["actions"]["resume"] else ""
     return payload
@@ -65,6 +70,11 @@ def asked_of(question: dict[str, Any]) -> dict[str, Any]:
 def may_launch(request: HttpRequest) -> bool:
     """Whether the reader's role in the run's project reaches as far as stopping and resuming it."""
     return Permission.LAUNCH in granted(request)
+
+
+def may_say_meaning(request: HttpRequest, run: Run) -> bool:
+    """Whether the page asks what the run's metrics mean: it trains elsewhere, and the reader may report to it."""
+    return run.origin == Run.Origin.TRACKED and Permission.CONTRIBUTE in granted(request)
 
 
 def may_stop(run: Run) -> bool:
@@ -115,6 +125,10 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
     A tab whose analysis takes many fits comes as a fragment only.
     """
     run = get_run(request, run_id)
+    if "x" not in request.GET and not wants_fragment(request) and run.origin == Run.Origin.TRACKED:
+        known = meanings.known_axis(run)
+        if known not in (None, DEFAULT_AXIS):  # say so in the address, as if the reader had chosen it
+            return redirect(f"{request.path}?{urlencode({'x': known})}&{request.GET.urlencode()}".rstrip("&"))
     tab = request.GET.get("tab", "diagnostics")
     tab = tab if tab in TABS else "diagnostics"
     asked = Asked.of(run, request.GET)
@@ -129,6 +143,7 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
             "figure": shown,
             "nothing": not shown["points"]["x"] and not shown["start"],
             "fewest_fitted": MIN_POINTS,
+            "meaning": meanings.form_of(run) if may_say_meaning(request, run) else None,
             "axes": AXES,
             "predictions": [(one, status_of(one)) for one in of_run(run.project, run.pk)],
             "problems": [
@@ -224,6 +239,14 @@ def priority(request: HttpRequest, run_id: str) -> HttpResponse:
         lambda: places.set_priority(run, value, user=signed_in(request)),
         "Changed the priority of",
     )
+
+
+@require_POST
+def meaning(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Say which metric is the pass rate of a run that trains elsewhere, and on how many devices it trains."""
+    run = get_run(request, run_id)
+    say = lambda: state_meaning(run, meanings.meaning_in(request.POST.dict()), user=signed_in(request))
+    return _change(request, run, say, "Noted what the metrics mean of")
 
 
 @require_POST

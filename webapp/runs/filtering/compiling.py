@@ -1,4 +1,5 @@
-"""From the tree of a filter to a condition over columns of runs and their summaries; points are never touched.
+"""From the tree of a filter to a condition over columns of runs and their summaries; of points only the newest of a
+metric that is named.
 
 `!=` and NOT are exact complements: a run without the value (no budget, no fit yet) is in them. So a NOT is
 carried down to the single conditions, and each of those is turned around as a whole (`_opposite`).
@@ -11,8 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 
-from django.db.models import BooleanField, Case, Q, QuerySet, When
+from django.db.models import BooleanField, Case, FloatField, Q, QuerySet, When
 from django.db.models import Value as Constant
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import IsNull
 from django.utils import timezone
 
 from webapp.accounts.models import User
@@ -27,6 +30,8 @@ from webapp.runs.filtering.fields import (
     CONFIG_PREFIX,
     FLAGS,
     MAX_PATH,
+    METRIC,
+    METRIC_PREFIX,
     OPERATORS,
     ORDER,
     ORIGINS,
@@ -35,10 +40,12 @@ from webapp.runs.filtering.fields import (
     Kind,
     config_path,
     field_names,
+    metric_name,
 )
 from webapp.runs.filtering.parsing import parse
 from webapp.runs.filtering.tree import And, Comparison, Node, Not, Value, Word, comparisons
 from webapp.runs.models import Run
+from webapp.runs.selectors import newest_value
 from webapp.runs.states import ACTIVE
 
 LOOKUPS = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
@@ -136,6 +143,11 @@ def _field(node: Comparison, context: _Context) -> Field:
             reason = f"{node.field} is not the path of a setting"
             raise FilterError(context.text, node.at, reason, "a path such as config.loss.type")
         return CONFIG
+    if node.field.startswith(METRIC_PREFIX):
+        if not metric_name(node.field):
+            reason = "metric. needs the name of a metric"
+            raise FilterError(context.text, node.at, reason, "a name such as metric.train/entropy")
+        return METRIC
     hint = nearest(node.field, field_names())
     reason = f"there is no field “{node.field}”{'; ' + hint if hint else ''}"
     raise FilterError(
@@ -264,6 +276,16 @@ def _config(field: Field, node: Comparison, value: Value, context: _Context) -> 
     return found | Q(same)
 
 
+def _metric(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
+    """By the newest value, one index entry a run. A metric that a run does not have compares with nothing."""
+    newest = newest_value(metric_name(node.field))
+    if value.text.lower() == "none" and not value.quoted and node.op not in ORDER:
+        return Q(IsNull(newest, True))
+    compare = config_values.COMPARE[LOOKUPS.get(node.op, "exact")]
+    number = Constant(values.number(value.text), output_field=FloatField())
+    return Q(Coalesce(compare(newest, number), Constant(False), output_field=BooleanField()))
+
+
 _KINDS: dict[Kind, Callable[[Field, Comparison, Value, _Context], Q]] = {
     Kind.TEXT: _text,
     Kind.CHOICE: _choice,
@@ -275,4 +297,5 @@ _KINDS: dict[Kind, Callable[[Field, Comparison, Value, _Context], Q]] = {
     Kind.TAG: _tag,
     Kind.ALARM: _alarm,
     Kind.CONFIG: _config,
+    Kind.METRIC: _metric,
 }

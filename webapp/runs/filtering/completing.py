@@ -16,18 +16,20 @@ from webapp.runs.filtering.fields import (
     CONFIG_PREFIX,
     FIELDS,
     MAX_PATH,
+    METRIC_PREFIX,
     ORIGINS,
     STATE_GROUPS,
     config_path,
 )
-from webapp.runs.filtering.tree import PLAIN_VALUE, quoted
-from webapp.runs.models import Run
+from webapp.runs.filtering.tree import PLAIN_VALUE, PLAIN_WORD, quoted
+from webapp.runs.models import Run, Series
 
 MOST = 12
 LOOKED_AT = 5  # newest runs whose configurations say which settings there are
 AFTER_OPERATOR = re.compile(
     r"(?P<field>[^\s\"'(),:=!<>~]+)\s*(?:!=|>=|<=|==|[:=<>~])\s*(?:[^\s\"(),]+,|\"[^\"]*\",)*(?P<part>\"?[^\s\"(),]*)$"
 )
+SIMPLE_KEY = re.compile(r"[^\s\"'(),:=!<>~.]+")  # of a configuration: what stands in a path without quotes
 WORD = re.compile(r"[^\s\"'(),:=!<>~]*$")
 Item = dict[str, str]
 
@@ -53,8 +55,18 @@ def _fields(project: Project, part: str) -> list[Item]:
     if part.lower().startswith(CONFIG_PREFIX):
         paths = (path for path in settings_of_newest(project) if path.startswith(part))
         return [{"text": path, "says": "setting"} for path in sorted(paths)]
+    if part.lower().startswith(METRIC_PREFIX):
+        return [{"text": name, "says": "metric"} for name in metrics_of(project, part[len(METRIC_PREFIX) :])]
     shown = [{"text": f.name.removesuffix("…"), "says": f.says} for f in FIELDS]
     return [item for item in shown if item["text"].startswith(part.lower())]
+
+
+def metrics_of(project: Project, part: str) -> list[str]:
+    """Fields such as `metric.train/entropy` for the metrics of the newest runs that begin so."""
+    newest = Run.objects.filter(project=project).order_by("-created_at", "id").values("pk")[:LOOKED_AT]
+    names = Series.objects.filter(run__in=newest, metric__startswith=part).order_by("metric")
+    found = names.values_list("metric", flat=True).distinct()[:MOST]
+    return [METRIC_PREFIX + (name if PLAIN_WORD.fullmatch(name) else quoted(name)) for name in found]
 
 
 def _values(project: Project, name: str, part: str) -> list[str]:
@@ -103,7 +115,7 @@ def settings_of_newest(project: Project) -> set[str]:
 def _paths(value: Any, path: str) -> Iterable[str]:
     if isinstance(value, dict) and path.count(".") < MAX_PATH:
         for key, inner in value.items():
-            yield from _paths(inner, f"{path}.{key}")
+            yield from _paths(inner, f"{path}.{key if SIMPLE_KEY.fullmatch(key) else quoted(key)}")
     elif not isinstance(value, list | dict):
         yield path
 

@@ -1,5 +1,6 @@
 """The fields of the filter language: what each means, of which kind it is, and an example that helps."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,6 +23,7 @@ class Kind(StrEnum):
     TAG = "tag"
     ALARM = "alarm"
     CONFIG = "configuration"
+    METRIC = "metric"
 
 
 OPERATORS = {
@@ -35,6 +37,7 @@ OPERATORS = {
     Kind.TAG: EQUAL + CONTAINS,
     Kind.ALARM: EQUAL,
     Kind.CONFIG: EQUAL + ORDER + CONTAINS,
+    Kind.METRIC: EQUAL + ORDER,
 }
 
 
@@ -157,10 +160,19 @@ FIELDS = (
         "Any setting of the stored configuration, by its path.",
         "config.loss.type = cispo",
     ),
+    Field(
+        "metric.…",
+        Kind.METRIC,
+        "The newest value of any metric, by its name; one with blanks or signs in quotes.",
+        "metric.train/entropy < 0.2",
+    ),
 )
 BY_NAME = {name: field for field in FIELDS for name in (field.name, *field.aliases)}
 CONFIG = BY_NAME.pop("config.…")
-CONFIG_PREFIX = "config."
+METRIC = BY_NAME.pop("metric.…")
+CONFIG_PREFIX, METRIC_PREFIX = "config.", "metric."
+PREFIXES = (CONFIG_PREFIX, METRIC_PREFIX)
+QUOTED = r'"((?:[^"\\]|\\.)+)"'
 MAX_PATH = 8  # keys within keys
 STATE_GROUPS: dict[str, frozenset[str]] = {
     "unfinished": frozenset(ACTIVE),
@@ -173,10 +185,23 @@ ALARM_WORDS = ("active", "any", "none", "critical", "warning")
 
 
 def field_names() -> list[str]:
-    """Every name that a filter may use, the general `config.` last."""
-    return [*BY_NAME, CONFIG_PREFIX]
+    """Every name that a filter may use, the general `config.` and `metric.` last."""
+    return [*BY_NAME, *PREFIXES]
 
 
 def config_path(name: str) -> list[str]:
-    """`config.loss.type` as its keys."""
-    return name.removeprefix(CONFIG_PREFIX).split(".")
+    """`config.loss.type` as its keys; a key with a dot stands in quotes: `config."actor.lr"`."""
+    path = name.removeprefix(CONFIG_PREFIX)
+    found = re.findall(rf"(?:^|\.)(?:{QUOTED}(?=\.|$)|([^.]*))", path)
+    return [_unescaped(quoted) or plain for quoted, plain in found]
+
+
+def metric_name(name: str) -> str:
+    """The metric of `metric.train/entropy`, or of `metric."two words"`."""
+    text = name.removeprefix(METRIC_PREFIX)
+    match = re.fullmatch(QUOTED, text)
+    return _unescaped(match[1]) if match else text
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)

@@ -7,6 +7,7 @@ from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from webapp.runs.filtering.errors import FilterError
+from webapp.runs.filtering.fields import PREFIXES
 from webapp.runs.filtering.tree import And, Comparison, Node, Not, Or, Value, Word
 
 MAX_LENGTH = 1000  # characters
@@ -14,7 +15,7 @@ MAX_DEPTH = 12  # AND, OR and NOT within each other
 MAX_CONDITIONS = 60
 
 # AND binds closer than OR; conditions side by side are joined by AND. A field is a word with an operator behind it,
-# so a value may hold what a word may not ("https://...", "10:30").
+# so a value may hold what a word may not ("https://...", "10:30"). After a dot a field's name may go on in quotes.
 GRAMMAR = r"""
 ?start: either
 ?either: both (_OR both)*
@@ -29,7 +30,7 @@ word: WORD | STRING
 _AND.2: /and(?=[\s("')]|$)/i
 _OR.2: /or(?=[\s("')]|$)/i
 NOT.2: /not(?=[\s("')]|$)/i
-FIELD.3: /[^\s"'(),:=!<>~][^\s"(),:=!<>~]*(?=\s*(?:[:=<>~]|!=))/
+FIELD.3: /[^\s"'(),:=!<>~](?:[^\s"(),:=!<>~]|(?<=\.)"(?:[^"\\]|\\.)+")*(?=\s*(?:[:=<>~]|!=))/
 WORD: /(?!(?:and|or|not)(?:[\s("')]|$))[^\s"'(),:=!<>~][^\s"(),:=!<>~]*/i
 VALUE: /[^\s"'(),:=!<>~][^\s"(),]*/
 STRING: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/s
@@ -70,7 +71,7 @@ class _Builder(Transformer):
     def comparison(self, items: list[Any]) -> Node:
         name, op, *values = items
         return Comparison(
-            str(name).lower() if not name.lower().startswith("config.") else f"config.{name[7:]}",
+            _field_name(name),
             "=" if op == "==" else str(op),
             tuple(values),
             at=name.start_pos,
@@ -84,6 +85,12 @@ class _Builder(Transformer):
     def word(self, items: list[Token]) -> Node:
         (token,) = items
         return Word(_unquoted(token), at=token.start_pos or 0)
+
+
+def _field_name(text: str) -> str:
+    """In any case, but for the keys of a configuration and the names of metrics."""
+    prefix, dot, rest = text.partition(".")
+    return f"{prefix.lower()}.{rest}" if f"{prefix.lower()}." in PREFIXES and dot else text.lower()
 
 
 def _unquoted(token: Token) -> str:

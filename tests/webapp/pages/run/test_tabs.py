@@ -230,7 +230,7 @@ def test_a_panel_is_enlarged_and_says_how_it_was_sampled(panel, make_run):
 
     assert len(chart["points"]["x"]) <= 1000
     assert chart["points"]["x"][-1] == 2999
-    assert re.search(r"\d{3} of 3,000 values: minimum and maximum of every \d+ steps", fragment)
+    assert re.search(r"\d{3} of 3,000 values: last value, minimum and maximum of every \d+ steps", fragment)
     assert 'id="metric-chart-trainentropy"' in fragment
 
 

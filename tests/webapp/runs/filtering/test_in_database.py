@@ -7,12 +7,14 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 
 from tests.webapp.runs.filtering.test_language import TREES, depth
+from training.records import Record
 from webapp.alarms.models import Alarm
 from webapp.runs.filtering import FilterError, compile_filter, narrow
 from webapp.runs.filtering.completing import completions
-from webapp.runs.filtering.fields import CONFIG, FIELDS, OPERATORS, Kind
+from webapp.runs.filtering.fields import CONFIG, FIELDS, METRIC, OPERATORS, Kind
 from webapp.runs.filtering.parsing import MAX_DEPTH, MAX_LENGTH
 from webapp.runs.filtering.tree import Not, to_text
+from webapp.runs.ingest import store_records
 from webapp.runs.launch import track_run
 from webapp.runs.models import Run, State, Summary
 from webapp.runs.sorting import KEYS, known_sort, ordering
@@ -193,6 +195,50 @@ def test_the_id_by_its_beginning(found, runs):
     assert found(f"id = {pk[:8]}") == ""
 
 
+def report(run, **metrics):
+    for seq, values in enumerate(zip(*metrics.values(), strict=True)):
+        record = {
+            "attempt": 1, "seq": seq, "step": seq, "time": "2026-01-01T00:00:00Z",
+            "compute": {"device_hours": 0.1, "flops": 1.0, "tokens": 1.0},
+            "metrics": {name.replace("__", "/"): value for name, value in zip(metrics, values, strict=True)},
+        }  # fmt: skip
+        store_records(run, [Record.model_validate(record)])
+
+
+def test_the_newest_value_of_a_metric(found, runs):
+    report(runs["alpha"], train__entropy=[0.9, 0.1])
+    report(runs["beta"], train__entropy=[0.05, 0.3], **{"two words (2.5)": [1.0, -2.0]})
+
+    assert found("metric.train/entropy < 0.2") == "a"
+    assert found("metric.train/entropy >= 10%") == "ab"
+    assert found("metric.train/entropy = 0.1,0.3") == "ab"
+    assert found("METRIC.train/entropy != 0.1") == found("NOT metric.train/entropy:0.1") == "bg"
+    assert found("metric.train/entropy:none") == "g"
+    assert found('metric."two words (2.5)" < 0 OR name:alpha') == "ab"
+    assert found("metric.Train/entropy < 1") == ""
+    assert found("(metric.train/entropy > 0.2 AND NOT config.loss.type:cispo) OR seed:1") == "ab"
+
+
+def test_a_newest_value_reads_one_index_entry_a_run(found, runs, django_assert_num_queries):
+    report(runs["alpha"], train__entropy=[0.9, 0.1])
+    with django_assert_num_queries(1):
+        found("metric.train/entropy < 0.2")
+
+
+def test_a_setting_whose_key_has_a_dot_or_a_blank(found, runs):
+    change(runs["gamma"], config={"actor.lr": 1e-6, "optim": {"warm up": 10}})
+
+    assert found('config."actor.lr" <= 1e-6') == "g"
+    assert found('config.optim."warm up" = 10') == "g"
+    assert found("config.actor.lr:none") == "abg"
+
+
+@pytest.mark.parametrize("text", ["metric. > 1", "metric.a ~ 1", "metric.a > high", 'metric."a > 1'])
+def test_what_is_no_comparison_of_a_metric(found, text):
+    with pytest.raises(FilterError):
+        found(text)
+
+
 def test_a_run_that_spends_compute_is_never_hidden(found, runs):
     change(runs["delta"], state=State.RUNNING)
 
@@ -205,12 +251,13 @@ EVERY = [
     for op in OPERATORS[field.kind]
 ]  # fmt: skip
 SAMPLES = {Kind.CHOICE: "running", Kind.NUMBER: "0.5", Kind.WHOLE: "1", Kind.TIME: "today", Kind.AGE: "2d",
-           Kind.FLAG: "yes", Kind.ALARM: "active", Kind.CONFIG: "0.0003"}  # fmt: skip
+           Kind.FLAG: "yes", Kind.ALARM: "active", Kind.CONFIG: "0.0003",
+           Kind.METRIC: "0.2"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("field", "op"), EVERY, ids=lambda x: getattr(x, "name", x))
 def test_a_condition_and_its_opposite_are_everything(found, field, op):
-    name = "config.lr" if field is CONFIG else field.name
+    name = {CONFIG: "config.lr", METRIC: "metric.train/entropy"}.get(field, field.name)
     sample = "launched" if field.name == "origin" else SAMPLES.get(field.kind, "paper")
     condition = f"{name} {op} {sample}"
     everything = "(archived:yes OR archived:no)"

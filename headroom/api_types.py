@@ -1,0 +1,358 @@
+"""What `headroom.Api` gives, as types: the JSON of the HTTP API, whose OpenAPI document tests hold these to."""
+
+from typing import Any, Literal, TypedDict
+
+Axis = Literal["device_hours", "flops", "tokens", "step"]
+State = Literal[
+    "draft",
+    "queued",
+    "submitting",
+    "starting",
+    "running",
+    "stopping",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "lost",
+]
+
+
+class Compute(TypedDict):
+    """Cumulative training compute, evaluation not counted; None: not known."""
+
+    device_hours: float | None
+    flops: float | None
+    tokens: float | None
+
+
+class Record(TypedDict):
+    """A record as it was reported."""
+
+    attempt: int
+    seq: int
+    step: int
+    time: str
+    compute: Compute
+    metrics: dict[str, float | None]  # None: it was not finite
+
+
+class Attempt(TypedDict):
+    """One launch of a run."""
+
+    number: int
+    state: State
+    message: str
+    submission_id: str
+    resumed_from_step: int | None
+    device: Any
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+
+
+class Value(TypedDict):
+    """The newest value of a metric."""
+
+    value: float
+    stderr: float | None
+    step: int
+
+
+class Alarm(TypedDict):
+    """An alarm of a run."""
+
+    rule: str  # name of the rule; docs/alarms.md has them all
+    metric: str
+    level: Literal["warning", "critical"]
+    active: bool  # the newest values are still beyond the threshold
+    threshold: float | None  # in units of the metric; None: values that are not finite
+    value: float | None  # the worst of the newest episode
+    latest: float | None
+    first_step: int  # of the newest episode
+    last_step: int
+    times: int  # episodes so far
+    raised_at: str  # when the newest episode was noticed
+    message: str  # what is beyond which threshold, since when. One sentence
+    meaning: str
+    look_at: str
+
+
+class Run(TypedDict):
+    """A run as in lists; times are ISO 8601."""
+
+    id: str
+    name: str
+    origin: Literal["launched", "tracked"]
+    state: State
+    state_reason: str
+    recipe: str | None
+    revision: int | None
+    task: str
+    model: str
+    seed: int
+    budget_hours: float | None
+    priority: Literal["low", "normal", "high"]
+    retries: int | None  # after failures of the infrastructure; None: as set here
+    attempt: int
+    version: int
+    created_by: str | None
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    heartbeat_at: str | None
+
+
+class RunDetail(Run):
+    """One run with its configuration, attempts, newest values and alarms."""
+
+    config: dict[str, Any]
+    meaning: dict[str, Any]  # what was said of a tracked run's metrics
+    attempts: list[Attempt]
+    latest: dict[str, Value]  # newest value of every metric
+    alarms: list[Alarm]  # active before past, critical before warnings
+
+
+class Point(TypedDict):
+    """A point of a curve on the axis that was asked for."""
+
+    compute: float | None  # on the axis x; None: not known
+    value: float
+    stderr: float | None  # standard error of the value, where the trainer reported one
+    step: int
+    attempt: int
+
+
+class Curve(TypedDict):
+    """Every point of a curve."""
+
+    run: str
+    metric: str
+    x: Axis
+    total: int
+    points: list[Point]  # in the order of training, without superseded ones
+
+
+class SampledPoint(Point):
+    """A point of a sample."""
+
+    roles: list[Literal["last", "min", "max"]]  # what it is of its bucket; empty where every point is shown
+
+
+class Series(TypedDict):
+    """Some points of a series, how they were chosen, and of how many."""
+
+    run: str
+    metric: str
+    x: Axis
+    sampled: bool
+    method: str  # how the points were chosen, in words
+    total: int  # points that there are
+    shown: int
+    points: list[SampledPoint]
+
+
+class SampledColumns(TypedDict):
+    """A sample of a run's series, in columns."""
+
+    run: str
+    sampled: bool
+    method: str  # how the points were chosen, in words
+    total: int  # points that there are
+    shown: int
+    step: list[int]
+    compute: list[float]  # on the axis x
+    value: list[float]
+    last: list[int]  # places in the columns; empty, as are min and max, where every point is shown
+    min: list[int]
+    max: list[int]
+
+
+class Columns(TypedDict):
+    """Every point of a run's curve, in columns."""
+
+    run: str
+    step: list[int]
+    compute: list[float]
+    value: list[float]
+    stderr: list[float | None]
+    time: list[float]  # seconds since 1970
+
+
+class Window(TypedDict):
+    """What of a curve was fitted, in units of x."""
+
+    lo: float | None  # None: from the first point
+    cutoff: float | None  # points after it were not used; None: all were
+
+
+class Fit(TypedDict):
+    """A stored fit. It never changes."""
+
+    id: int
+    run: str
+    metric: str
+    x: Axis
+    form: str  # sigmoid, power or logistic
+    method: str
+    status: str  # ok, not_identified or failed
+    message: str
+    level: float  # of the intervals
+    window: Window
+    fitted: list[float | None]  # x of the first and the last point used
+    # R0, A (the ceiling), B, C_mid; A is None where the data do not identify it
+    params: dict[str, float | None] | None
+    intervals: dict[str, list[float | None]] | None  # of each parameter [lo, hi]; an open end is None
+    sse: float | None
+    r2: float | None
+    n: int  # points used
+    data_digest: str  # SHA-256 of the points used
+    created_at: str
+
+
+class Ranked(TypedDict):
+    """One revision of a recipe on the leaderboard."""
+
+    recipe: str
+    recipe_slug: str | None
+    revision: int | None
+    published: bool
+    source: str  # of a published curve
+    rank: int | None  # shared by those that cannot be told apart; None: ceiling not identified
+    tied: bool
+    seeds: int | None
+    identified_seeds: int | None
+    runs: list[str]
+    A: float | None  # the ceiling; None: not identified
+    lo: float | None
+    hi: float | None
+    B: float | None
+    B_lo: float | None
+    B_hi: float | None
+    c90: float | None  # compute to 90 % of the gain
+    c90_lo: float | None
+    c90_hi: float | None
+    at_budget: float | None  # pass rate expected at the budget that was asked for
+    at_budget_lo: float | None
+    at_budget_hi: float | None
+    evidence: str  # none, weak, fair, strong or published
+
+
+class Group(TypedDict):
+    """The leaderboard of one task and model."""
+
+    task: str
+    model: str
+    unit: str
+    published: bool
+    rows: list[Ranked]
+    answer: list[str]  # what the rows come to, in sentences
+
+
+class Outcome(TypedDict):
+    """What came of a prediction by one run."""
+
+    run: str
+    primary: bool  # the one that counts in calibration
+    actual: float | None
+    actual_lo: float | None
+    actual_hi: float | None
+    error: float | None  # actual - value
+    inside: bool | None
+    interval_score: float | None
+    happened: bool | None
+    probability_score: float | None  # brier score
+    log_score: float | None
+    how: dict[str, Any]  # the evaluations it was read from, with their digest
+    created_at: str
+
+
+class Prediction(TypedDict):
+    """A claim that was made before the data."""
+
+    id: str
+    run: str
+    recipe: str | None
+    revision: int | None
+    task: str
+    model: str
+    author: str
+    created_at: str
+    life: Literal["open", "projection", "scored", "withdrawn", "replaced"]
+    review: Literal["unreviewed", "asked", "changes", "approved", "rejected"]
+    statement: Literal["pass_rate", "ceiling", "passes"]
+    x: str
+    metric: str
+    target: float
+    level: float
+    value: float | None
+    lo: float | None
+    hi: float | None
+    rival: str | None
+    probability: float | None
+    cutoff: float  # last point that the fit used, in units of x
+    known_until: float  # last evaluation that was stored when the claim was made
+    horizon: float  # target / known_until
+    reasons: str
+    replaces: str | None
+    replaced_by: str | None
+    withdrawn_at: str | None
+    withdrawn_reason: str
+    outcomes: list[Outcome]
+    waits: list[str]  # why runs that passed the target could not score it yet
+
+
+class PredictionDetail(Prediction):
+    """A prediction with all that was frozen."""
+
+    fit: int  # id of the stored fit; /fits/{id} has it
+    data_digest: str
+    frozen: dict[str, Any]  # the fit as it was; `seen`: runs that had passed the target then
+    rival_frozen: dict[str, Any] | None
+
+
+class Arm(TypedDict):
+    """A variant of a study."""
+
+    position: int
+    axis: str
+    value: str
+    label: str
+    recipe: str | None
+    revision: int | None
+
+
+class Study(TypedDict):
+    """A study as in lists."""
+
+    id: str
+    name: str
+    kind: str
+    recipe: str
+    revision: int
+    task: str
+    model: str
+    seeds: list[int]
+    budget_hours: float
+    runs: int
+    done: int
+    created_at: str
+
+
+class StudyDetail(Study):
+    """A study with its variants and results."""
+
+    progress: str
+    variants: list[Arm]
+    results: dict[str, Any]  # what the page shows: matrix, sentences, charts. Null: not identified
+
+
+class Recipe(TypedDict):
+    """A recipe as in lists."""
+
+    slug: str
+    name: str
+    description: str
+    latest_revision: int | None
+    content_hash: str | None
+    runs: int
+    created_at: str

@@ -1,0 +1,113 @@
+"""`python -m headroom import`: its options, and what it prints."""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from headroom.importing import Imported, Importer
+from headroom.run import token_from_environment
+from headroom.server import ServerError
+
+OK, UNREACHABLE, BROKEN = 0, 1, 2
+
+
+def add_import(commands: Any) -> None:
+    """Add the command to an argument parser's commands."""
+    one = commands.add_parser("import", help="have a server read what another tracker wrote")
+    one.add_argument(
+        "kind",
+        metavar="KIND",
+        help="csv, parquet, wandb, tensorboard, mlflow, ...; auto: found out from the file",
+    )
+    one.add_argument(
+        "paths", metavar="PATH", nargs="*", type=Path, help="files, or a folder, which is packed on the way"
+    )
+    one.add_argument(
+        "--columns", metavar="JSON", help='of a table: {"step": "iteration", "pass_rate": "val_acc"}'
+    )
+    one.add_argument(
+        "--devices", type=float, metavar="N", help="device-hours are N x time where nothing says them"
+    )
+    one.add_argument("--pass-rate", metavar="NAME", help="the metric that is the held-out pass rate")
+    one.add_argument("--task", default="", help="of runs whose source does not name theirs")
+    one.add_argument("--model", default="", help="of runs whose source does not name theirs")
+    one.add_argument(
+        "--source", default="", help="its name: the same again adds to the same runs (the file's name)"
+    )
+    one.add_argument("--timezone", default="", help="of times without an offset, such as UTC")
+    one.add_argument("--resume", metavar="ID", help="the import that a mended PATH belongs to")
+    one.add_argument("--address", help="of a server to be read, such as https://mlflow.example")
+    one.add_argument("--address-token", help="what opens that server (HEADROOM_IMPORT_TOKEN)")
+    one.add_argument("--address-user", default="", help="with it the token is a password")
+    one.add_argument("--url", default=os.environ.get("HEADROOM_URL"), help="the server (HEADROOM_URL)")
+    one.add_argument("--token", help="API token (HEADROOM_TOKEN, or the file that HEADROOM_TOKEN_FILE names)")
+    one.set_defaults(do=run_import)
+
+
+def run_import(asked: argparse.Namespace) -> int:
+    """0: all of it is there; 1: the server cannot be reached; 2: it cannot be read, or not all of it."""
+    missing = [path for path in asked.paths if not path.exists()]
+    if missing:
+        raise ValueError(f"{missing[0]} does not exist")
+    if not (asked.paths or asked.address or asked.resume):
+        raise ValueError("a PATH is needed, or --address")
+    if not asked.url:
+        raise ValueError("a server is needed: --url or HEADROOM_URL")
+    importer = Importer(asked.url, asked.token or token_from_environment())
+    try:
+        begun = importer.resume(asked.resume, asked.paths) if asked.resume else _begin(importer, asked)
+        print(f"import {begun.id}: {importer.url}/imports/{begun.id}", flush=True)
+        return _report(importer, importer.follow(begun, _tell))
+    except (ServerError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BROKEN if isinstance(error, ServerError) and error.final else UNREACHABLE
+    finally:
+        importer.close()
+
+
+def _begin(importer: Importer, asked: argparse.Namespace) -> Imported:
+    server = None
+    if asked.address:
+        token = asked.address_token or os.environ.get("HEADROOM_IMPORT_TOKEN", "")
+        server = {"address": asked.address, "token": token, "user": asked.address_user}
+    kind = "" if asked.kind == "auto" else asked.kind
+    return importer.begin(kind, asked.paths, options_of(asked), server)
+
+
+def options_of(asked: argparse.Namespace) -> dict[str, Any]:
+    """The options as the API takes them. Raises ValueError for columns that are no JSON object of texts."""
+    columns = {}
+    if asked.columns:
+        try:
+            columns = json.loads(asked.columns)
+        except ValueError as error:
+            raise ValueError(f"--columns is no JSON: {error}") from None
+        if not isinstance(columns, dict):
+            raise ValueError("--columns is no JSON object")
+    if asked.pass_rate:
+        columns["pass_rate"] = asked.pass_rate
+    said = {name: getattr(asked, name) for name in ("task", "model", "source", "timezone")}
+    return {"columns": columns, "devices": asked.devices} | {
+        name: text for name, text in said.items() if text
+    }
+
+
+def _tell(one: Imported) -> None:
+    if not one.has_ended and one.rows_read:
+        print(f"{one.rows_read:,} rows read, {one.rows_stored:,} of them new", flush=True)
+
+
+def _report(importer: Importer, one: Imported) -> int:
+    for run_id, name in one.runs:
+        print(f"{name}: {importer.run_address(run_id)}")
+    for note in one.notes:
+        print(f"note: {note}")
+    print(
+        f"{one.state}: {one.runs_made:,} runs, {one.rows_read:,} rows read, {one.rows_stored:,} of them new"
+    )
+    if one.broken:
+        print(f"error: {one.broken}", file=sys.stderr)
+    return OK if one.state == "finished" else BROKEN

@@ -1,0 +1,318 @@
+"""`python -m headroom tail FILE`: reports what verl's file logger, or prime-rl, writes into a file of JSON lines.
+
+Each line becomes one record of the journal. A file that begins anew (verl truncates its own at every start) is the next
+attempt of the run. Beside the journal `NAME.tail` says up to where the file was read; with the number of records in the
+journal, no line is reported twice, wherever the tail itself was ended.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from headroom.adapters.beginning import begin
+from headroom.adapters.naming import of_prime_rl, of_verl
+from headroom.adapters.verl import BESIDE, PASS_RATE
+from headroom.following import Followed, Mark
+from headroom.journal import Journal, parse_line
+from headroom.run import Run
+from headroom.values import to_number
+
+log = logging.getLogger("headroom")
+
+POLL_SECONDS = 1.0
+IDLE, INTERRUPTED = "the file did not grow for {:g} s", "no longer followed"
+ANEW = "the trainer began its file anew"
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one line says. trained: it is of an update, not only of an evaluation."""
+
+    step: int
+    time: datetime | None
+    values: Mapping[str, Any]
+    trained: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a tail is. records: of the attempt, when the file was read up to the mark; began: time of the attempt's
+    first line; tokens, hours: what was used before it, where that is known."""
+
+    mark: Mark = Mark()
+    attempt: int = 0
+    records: int = 0
+    began: float | None = None
+    tokens: float | None = None
+    hours: float | None = None
+
+
+def verl_line(item: Mapping[str, Any], last_step: int) -> Line | None:
+    """`{"step": 1, "data": {...}}`; None for anything else."""
+    data, step = item.get("data"), _step(item.get("step"))
+    if not isinstance(data, Mapping) or step is None:
+        return None
+    return Line(step, None, data, "timing_s/step" in data)
+
+
+def prime_rl_line(item: Mapping[str, Any], last_step: int) -> Line | None:
+    """`{"step": 1, "time": 1.7e9, ...}`; without a step it belongs to the last one."""
+    moment, step = to_number(item.get("time")), item.get("step")
+    step = last_step if step is None else _step(step)
+    if step is None or moment is None or not 0 < moment < 1e11:
+        return None
+    values = {name: value for name, value in item.items() if name not in ("step", "time")}
+    return Line(step, datetime.fromtimestamp(moment, UTC), values, True)
+
+
+LINES: dict[str, Callable[[Mapping[str, Any], int], Line | None]] = {
+    "verl": verl_line,
+    "prime-rl": prime_rl_line,
+}
+
+
+def _step(value: Any) -> int | None:
+    number = to_number(value)
+    if number is None or isinstance(value, bool) or number != int(number) or not 0 <= number < 2**31:
+        return None
+    return int(number)
+
+
+def kind_of(line: bytes) -> str | None:
+    """By a first line; None where it is neither's."""
+    item = parse_line(line)
+    return None if item is None else next((kind for kind, read in LINES.items() if read(item, 0)), None)
+
+
+class Tail:
+    """Follows one file. settings: of `headroom.init`.
+
+    pass_rate: the metric that is the held-out pass rate; by default verl's only `val-core/.../mean@K`. devices: what
+    trains; without it, device-hours are unknown.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        kind: str | None = None,
+        pass_rate: str | None = None,
+        devices: float | None = None,
+        **settings: Any,
+    ) -> None:
+        self._kind, self._pass_rate, self._devices = kind, pass_rate, devices
+        self.journal = Path(settings.pop("journal", None) or path.with_name(f"{path.stem}.headroom.jsonl"))
+        self._settings = {"journal": self.journal, "name": _name_of(path), **settings}
+        self._place = self._load()
+        self._file = Followed(path, self._place.mark)
+        self._skip = 0  # lines that are in the journal, but behind the place that was noted last
+        self._tokens: float | None = None
+        self._hours: float | None = None
+        self._complained: set[str] = set()
+        self._count = 0
+        self.run: Run | None = None
+
+    def poll(self) -> int:
+        """Report the whole lines that are new; how many. Raises what `headroom.init` does."""
+        if not self._file.is_same():
+            self._begin_anew()
+        count = 0
+        for raw in self._file.new_lines():
+            line = self._read(raw)
+            if line is None:
+                continue
+            if self.run is None:
+                self._begin(line)
+            self._place = replace(self._place, records=self._place.records + 1)
+            if self._skip:
+                self._skip -= 1
+                continue
+            self._log(line)
+            count += 1
+        if count:
+            self._count += count
+            self._save()
+        return count
+
+    def finish(self, state: str, message: str, timeout: float = 10) -> bool:
+        """As `Run.finish`; True where nothing was ever reported."""
+        return self.run is None or self.run.finish(state, message, timeout)
+
+    @property
+    def said(self) -> str:
+        """What came of it, for a person."""
+        run = f"run {self.run.id or 'in ' + str(self.journal)}" if self.run is not None else "no run"
+        return f"{run}, {self._count:,} lines reported"
+
+    def _begin_anew(self) -> None:
+        if self.run is not None:
+            self.run.finish("failed", ANEW)
+        self.run = None
+        self._place = Place()
+        self._file.rewind()
+
+    def _begin(self, line: Line) -> None:
+        if self._place.attempt:
+            self._go_on()
+        else:
+            self._begin_attempt(line)
+
+    def _go_on(self) -> None:
+        """With the attempt of the place, which another tail has begun."""
+        written = self._written(self._place.attempt)
+        self._skip = max(0, written - self._place.records)
+        self.run = begin(self._settings | {"attempt": self._place.attempt})
+        known = (
+            self.run.compute if written else {"tokens": self._place.tokens, "device_hours": self._place.hours}
+        )
+        self._know(known)
+
+    def _begin_attempt(self, line: Line) -> None:
+        """The next one, from the step before this line. What was used until then is known where it is 0, or where that
+        step was reported."""
+        after = line.step - 1 if line.trained else line.step
+        is_known = after > 0 and self._has_step(after)
+        how = {"resumed_from_step": after} if after > 0 else {"restarted": True}
+        self.run = begin(self._settings | (how if self.journal.exists() else {}))
+        unknown = dict.fromkeys(("tokens", "device_hours"), 0.0 if after <= 0 else None)
+        self._know(self.run.compute if is_known else unknown)
+        self._place = Place(
+            attempt=self.run.attempt, began=_seconds(line), tokens=self._tokens, hours=self._hours
+        )
+        self._save_place(Mark())
+
+    def _know(self, compute: Mapping[str, float | None]) -> None:
+        self._tokens = compute["tokens"]
+        self._hours = None if self._devices is None else compute["device_hours"]
+
+    def _written(self, attempt: int) -> int:
+        """How many records of the attempt are in the journal."""
+        book = Journal(self.journal)
+        try:
+            return book.next_seq(attempt)
+        finally:
+            book.close()
+
+    def _has_step(self, step: int) -> bool:
+        if not self.journal.exists():
+            return False
+        with self.journal.open("rb") as file:
+            return any(record is not None and record.get("step") == step for record in map(parse_line, file))
+
+    def _read(self, raw: bytes) -> Line | None:
+        self._kind = self._kind or kind_of(raw)
+        item = parse_line(raw)
+        last_step = 0 if self.run is None or self.run.last_step is None else self.run.last_step
+        line = LINES[self._kind](item, last_step) if item is not None and self._kind is not None else None
+        if line is None:
+            self._complain(
+                "line", f"{self._file.path} has lines that are none of {self._kind or 'a known kind'}"
+            )
+        return line
+
+    def _log(self, line: Line) -> None:
+        assert self.run is not None
+        rename = of_verl if self._kind == "verl" else of_prime_rl
+        metrics = {name: value for name, value in rename(line.values).items() if to_number(value) is not None}
+        compute = self._verl_compute(line) if self._kind == "verl" else self._prime_rl_compute(line)
+        self.run.log(metrics | self._evaluation(line.values), step=line.step, compute=compute, time=line.time)
+
+    def _verl_compute(self, line: Line) -> dict[str, float | None]:
+        if self._tokens is not None:
+            self._tokens += _number(line, "perf/total_num_tokens")
+        if self._hours is not None and self._devices is not None:
+            seconds = _number(line, "timing_s/step") - sum(_number(line, name) for name in BESIDE)
+            self._hours += self._devices * max(0.0, seconds) / 3600
+        return {"tokens": self._tokens, "device_hours": self._hours}
+
+    def _prime_rl_compute(self, line: Line) -> dict[str, float | None]:
+        total = to_number(line.values.get("progress/total_tokens"))
+        if total is not None and total >= (self._tokens or 0):
+            self._tokens = total
+        began, before = self._place.began, self._place.hours
+        seconds = _seconds(line)
+        if self._devices is not None and began is not None and before is not None and seconds is not None:
+            self._hours = max(self._hours or 0.0, before + self._devices * (seconds - began) / 3600)
+        return {"tokens": self._tokens, "device_hours": self._hours}
+
+    def _evaluation(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        names = [
+            name
+            for name in values
+            if name == self._pass_rate
+            or (not self._pass_rate and self._kind == "verl" and PASS_RATE.match(name))
+        ]
+        if len(names) != 1:
+            if names:
+                self._complain(
+                    "rate", f"which is the pass rate is not clear: {' or '.join(names[:5])}; name it"
+                )
+            return {}
+        found = PASS_RATE.match(names[0])
+        return {"eval/pass_rate": values[names[0]]} | ({"eval/k": int(found[1])} if found else {})
+
+    def _load(self) -> Place:
+        """The beginning, where there is no journal (any more) that it could belong to."""
+        if not self.journal.exists():
+            return Place()
+        try:
+            stored = json.loads(self._place_path.read_text())
+            return Place(**{**stored, "mark": Mark(**stored["mark"])})
+        except (OSError, ValueError, TypeError, KeyError):
+            return Place()
+
+    def _save(self) -> None:
+        self._save_place(self._file.mark)
+
+    def _save_place(self, mark: Mark) -> None:
+        partial = self._place_path.with_name(f"{self._place_path.name}.partial")
+        partial.write_text(json.dumps(asdict(replace(self._place, mark=mark))))
+        partial.replace(self._place_path)
+
+    @property
+    def _place_path(self) -> Path:
+        return self.journal.with_name(f"{self.journal.name}.tail")
+
+    def _complain(self, kind: str, message: str) -> None:
+        if kind not in self._complained:
+            self._complained.add(kind)
+            log.warning("headroom: %s", message)
+
+
+def follow(
+    tail: Tail,
+    until_idle: float | None,
+    *,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Poll until the file has not grown for `until_idle` seconds (None: for ever) or Ctrl-C; then finish the run. True
+    where the server has everything, or there is none."""
+    grown = now()
+    try:
+        while True:
+            if tail.poll():
+                grown = now()
+            if until_idle is not None and now() - grown >= until_idle:
+                return tail.finish("succeeded", IDLE.format(until_idle))
+            sleep(POLL_SECONDS)
+    except KeyboardInterrupt:
+        return tail.finish("cancelled", INTERRUPTED)
+
+
+def _name_of(path: Path) -> str:
+    """verl's file is called as its experiment; prime-rl's always the same, in the run's folder."""
+    return path.resolve().parent.name if path.stem == "metrics" else path.stem
+
+
+def _seconds(line: Line) -> float | None:
+    return None if line.time is None else line.time.timestamp()
+
+
+def _number(line: Line, name: str) -> float:
+    return to_number(line.values.get(name)) or 0
