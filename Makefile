@@ -1,6 +1,6 @@
 # Every target but `parity` sets up .venv first (quick when nothing changed). Ctrl-C reaches the program itself.
 VENV_PYTHON := .venv/bin/python
-.PHONY: help setup demo up test chaos check audit bench parity lock clean
+.PHONY: help setup demo up test chaos check audit bench parity trackers lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,6 +12,7 @@ help:
 	@echo "make audit   known vulnerabilities of the pinned dependencies (asks PyPI)"
 	@echo "make bench   benchmarks with their baselines"
 	@echo "make parity  compare the losses with TRL's and verl's, in an environment of its own"
+	@echo "make trackers  the real clients of MLflow and trackio, TRL and verl, against a real server"
 	@echo "make lock    recompile requirements.lock from requirements/*.in"
 	@echo "make clean   remove caches (never var/, where the data are)"
 
@@ -50,6 +51,10 @@ bench: setup
 # No `setup`: TRL and verl get an environment of their own.
 parity:
 	@exec bash scripts/parity.sh $(ARGS)
+
+# The clients get an environment of their own; the server runs from .venv.
+trackers: setup
+	@exec bash scripts/trackers.sh $(ARGS)
 
 # torch is installed by scripts/setup.sh; its CUDA companions are not wanted on CPU, and ninja (the build tool) would
 # overwrite django-ninja.

@@ -1,4 +1,4 @@
-"""All URLs: the pages, the API under /api/v1/, and health."""
+"""All URLs: the pages, the API under /api/v1/, what other trackers' clients speak, and health."""
 
 from django.urls import include, path
 
@@ -6,5 +6,7 @@ from webapp.api.api import urls as api_urls
 
 urlpatterns = [
     path("", include("webapp.pages.urls")),  # first: the API answers everything under api/ that is no page
+    path("api/2.0/mlflow/", include("webapp.mlflow.urls")),
+    path("", include("webapp.trackio.urls")),
     *api_urls(),
 ]

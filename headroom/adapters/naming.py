@@ -23,6 +23,13 @@ VERL = {
     "response_length/clip_ratio": "train/truncation_rate",
     "response_length/mean": "train/response_length",
 }
+GROUPS = (
+    "compute/",
+    "eval/",
+    "perf/",
+    "system/",
+    "test/",
+)  # in front of a name they are nothing of the trainer's
 PRIME_RL = {
     "reward/all/mean": "train/reward",
     "entropy/all/mean": "train/entropy",
@@ -45,9 +52,24 @@ def _of_transformers(name: str) -> str:
     return TRL.get(name, f"train/{name.removeprefix('train_')}")
 
 
+def name_of_transformers(name: str) -> str:
+    """One name as the callbacks of transformers hand it to a tracker: as the trainer logs it (MLflow), or with the
+    group that transformers puts in front (`train/reward`, `eval/loss`: trackio)."""
+    if name.startswith(GROUPS):
+        return name
+    if name.startswith("train/"):
+        return TRL.get(name.removeprefix("train/"), name)
+    return _of_transformers(name)
+
+
 def of_verl(data: Mapping[str, Any]) -> dict[str, Any]:
     """A step's metrics of verl, which have a group in front already."""
-    return {VERL.get(name, name): value for name, value in data.items()}
+    return {name_of_verl(name): value for name, value in data.items()}
+
+
+def name_of_verl(name: str) -> str:
+    """One name of verl's."""
+    return VERL.get(name, name)
 
 
 def of_prime_rl(row: Mapping[str, Any]) -> dict[str, Any]:

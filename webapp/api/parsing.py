@@ -16,10 +16,10 @@ class StrictJson(Parser):
         return parse_json(request.body)
 
 
-def parse_json(body: bytes) -> Any:
+def parse_json(body: bytes, *, allow_inf_nan: bool = False) -> Any:
     """Raises InvalidInput (400) where the body is no JSON that can be stored."""
     try:
-        data = from_json(body, allow_inf_nan=False)
+        data = from_json(body, allow_inf_nan=allow_inf_nan)
     except ValueError as error:
         raise InvalidInput(None, f"The body is not valid JSON: {error}.", status=400) from error
     if b"\\u0000" in body and _has_nul(data):

@@ -24,6 +24,10 @@ class Need:
 # Nobody need be signed in: the sign-in itself, what a link opens to whoever has it, and the server's own health.
 PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz"}
 PUBLIC |= {"shared-report"}
+PUBLIC |= {
+    "tracker-version",
+    "tracker-health",
+}  # what clients of MLflow and trackio ask before they send a token
 PUBLIC |= {"api-docs"}  # what /api/v1/openapi.json says, which is open too
 PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
 PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}

@@ -29,6 +29,7 @@ from webapp.studies import keeping
 from webapp.studies import services as studies
 from webapp.studies.models import Study
 from webapp.studies.planning import Asked
+from webapp.tracking import client_runs, groups
 
 VALUE = "hf_a_value_of_a_secret"
 BUDGET = {"task": "arithmetic", "model": "tiny-arithmetic", "budget_hours": 1.0}
@@ -229,6 +230,14 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     ],
     "webapp.runs.launch.track_run_once": [
         (lambda w: launch.track_run_once(user=w.user, project=w.project), "run.tracked")
+    ],
+    "webapp.tracking.client_runs.make_client_run": [
+        (
+            lambda w: client_runs.make_client_run(
+                groups.ensure_group(w.project, "g"), client="mlflow", user=w.user, name="r", start_ms=0
+            ),
+            "run.tracked",
+        )
     ],
     "webapp.runs.launch.resume_run": [(lambda w: launch.resume_run(w.ended, user=w.user), "run.resumed")],
     "webapp.runs.launch_seeds.launch_seeds": [
@@ -439,6 +448,27 @@ SILENT = {
         "report_started": "a trainer's report",
         "report_finished": "a trainer's report",
         "ensure_attempts": "a trainer's report",
+    },
+    "webapp.tracking.client_runs": {
+        "presentable": "reads",
+        "describe": "a trainer's report",
+        "go_on": "a trainer's report",
+        "end": "a trainer's report",
+        "set_deleted": "hides it from its own client; nothing is deleted",
+        "add_model": "a trainer's report",
+        "change_model": "a trainer's report",
+    },
+    "webapp.tracking.groups": {
+        "create_group": "a trainer's name for its runs",
+        "ensure_group": "a trainer's name for its runs",
+        "rename_group": "a trainer's name for its runs",
+        "set_deleted": "hides it from clients; nothing is deleted",
+        "set_group_tags": "a trainer's report",
+        "check_name": "reads",
+    },
+    "webapp.trackio.services": {
+        "store_lines": "a trainer's report; a new run is told by make_client_run",
+        "store_alerts": "a trainer's report",
     },
     "webapp.runs.bulk": {
         "most_for": "reads",

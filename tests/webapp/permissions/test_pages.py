@@ -20,6 +20,7 @@ from webapp.pages.urls import urlpatterns
 
 LET_IN, REFUSED, NOT_THERE, TO_SIGN_IN, NO_METHOD = "let in", "403", "404", "to the sign-in", "405"
 PATTERNS = {pattern.name: pattern for pattern in urlpatterns}
+NO_PAGES = {"healthz", "tracker-health", "tracker-version"}  # public, and for programs: tests of their own
 
 
 def test_every_address_is_in_exactly_one_table():
@@ -27,7 +28,7 @@ def test_every_address_is_in_exactly_one_table():
 
     assert len(names) == len(urlpatterns), "every address has a name of its own"
     assert names - set(NEEDS) - PUBLIC - ACCOUNT == set(), "add it to NEEDS in webapp/pages/permissions.py"
-    assert (set(NEEDS) | PUBLIC | ACCOUNT) - names - {"healthz"} == set(), "no longer an address: take it out"
+    assert (set(NEEDS) | PUBLIC | ACCOUNT) - names - NO_PAGES == set(), "no longer an address: take it out"
     assert not set(NEEDS) & (PUBLIC | ACCOUNT)
     assert not PUBLIC & ACCOUNT
 
@@ -146,7 +147,7 @@ def test_signed_out_no_method_gets_past_the_doors(model_folder, method):
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("name", sorted(PUBLIC - {"healthz"}))
+@pytest.mark.parametrize("name", sorted(PUBLIC - NO_PAGES))
 def test_what_is_public_asks_for_no_account(model_folder, name):
     world = make_world(SIGNED_OUT)
 

@@ -1,0 +1,258 @@
+"""Values per second of 32 writers over HTTP: ours, MLflow's server and trackio's, one after the other on one machine.
+
+    .venv/bin/python -m benchmarks.bench_ingest_clients [--writers 32] [--batches 10]
+
+All three get 1000 values a request: we 50 records of 20 metrics, MLflow a `log-batch` of 1000 metrics, trackio 50 lines
+of 20 metrics. Ours and MLflow's server use the same PostgreSQL with two processes each; trackio has its SQLite. Bodies
+are made before the clock starts; each writer has a run and a connection of its own. Goal: 5 times either.
+
+MLflow's server comes out of .venv-mlflow (`bash scripts/mlflow.sh` makes it), trackio's out of .venv-trackers
+(`make trackers` makes it); what is missing is not measured, and said so.
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks.bench_mlflow import MAKE_TABLES, mlflow_server, mlflow_url
+from benchmarks.bench_pages import web_server
+from benchmarks.home import USER, bare_home
+
+GOAL = 5.0
+METRICS = 20
+IN_REQUEST = 1000  # values
+T0 = 1_760_000_000_000
+SECRET = "a-write-token-of-the-benchmark"
+TRACKIO_SERVER = """
+import sys, trackio
+trackio.show(open_browser=False, host="127.0.0.1", server_port=int(sys.argv[1]), block_thread=True)
+"""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One POST, ready to be sent."""
+
+    path: str
+    body: bytes
+    headers: dict[str, str]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--writers", type=int, default=32)
+    parser.add_argument("--batches", type=int, default=10, help="requests of 1000 values of each writer")
+    parser.add_argument("--mlflow", type=Path, default=Path(".venv-mlflow"))
+    parser.add_argument("--trackio", type=Path, default=Path(".venv-trackers"))
+    options = parser.parse_args(arguments)
+    rates: dict[str, float] = {}
+    with bare_home() as folder:
+        with web_server(folder) as url:
+            rates["Headroom"] = measured(url, ours(options.writers, options.batches))
+            rates["Headroom as MLflow"] = measured(url, ours_as_mlflow(url, options.writers, options.batches))
+        binaries = options.mlflow.resolve() / "bin"
+        if (binaries / "mlflow").exists():
+            experiment = mlflow_tables(binaries, folder)
+            with mlflow_server(binaries, folder) as url:
+                rates["MLflow"] = measured(
+                    url, of_mlflow(url, {}, experiment, options.writers, options.batches)
+                )
+        if (options.trackio / "bin" / "trackio").exists():
+            with trackio_server(options.trackio.resolve() / "bin", folder) as url:
+                rates["trackio"] = measured(url, of_trackio(options.writers, options.batches))
+    show(rates)
+
+
+def measured(url: str, requests: list[list[Request]]) -> float:
+    """Values per second, all writers at the same time, after a first request of each."""
+    for writer in requests:
+        send(url, writer[:1])
+    threads = [threading.Thread(target=send, args=(url, writer[1:])) for writer in requests]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(len(writer) - 1 for writer in requests) * IN_REQUEST / (time.perf_counter() - began)
+
+
+def send(url: str, requests: Sequence[Request]) -> list[bytes]:
+    """The answers, all of them successes."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=120)
+    answers = []
+    for request in requests:
+        connection.request("POST", request.path, request.body, request.headers)
+        response = connection.getresponse()
+        answers.append(response.read())
+        if response.status >= 300:
+            raise RuntimeError(f"{request.path} answered {response.status}: {answers[-1][:300]!r}")
+    connection.close()
+    return answers
+
+
+def post(path: str, body: Any, headers: dict[str, str]) -> Request:
+    return Request(path, json.dumps(body).encode(), {"Content-Type": "application/json"} | headers)
+
+
+def value(writer: int, step: int, metric: int) -> float:
+    return 0.123456789 * (metric + 1) + step + writer / 100
+
+
+def steps(batch: int) -> range:
+    return range(batch * IN_REQUEST // METRICS, (batch + 1) * IN_REQUEST // METRICS)
+
+
+def ours(writers: int, batches: int) -> list[list[Request]]:
+    from webapp.accounts.models import User
+    from webapp.accounts.services import create_token, default_project
+    from webapp.runs.launch import track_run
+
+    user = User.objects.get(username=USER)
+    project = default_project()
+    headers = {"Authorization": f"Bearer {create_token(user=user, project=project, scope='write')}"}
+
+    def record(writer: int, step: int) -> dict[str, Any]:
+        compute = {"device_hours": 1e-3 * step, "flops": None, "tokens": 1e3 * step}
+        metrics = {f"train/metric_{i}": value(writer, step, i) for i in range(METRICS)}
+        place = {"attempt": 1, "seq": step, "step": step, "time": "2026-01-01T00:00:00Z"}
+        return place | {"compute": compute, "metrics": metrics}
+
+    def requests(writer: int) -> list[Request]:
+        run = track_run(user=user, project=project, name=f"writer {writer}")
+        path = f"/api/v1/runs/{run.pk}/records"
+        return [
+            post(path, {"records": [record(writer, step) for step in steps(batch)]}, headers)
+            for batch in range(batches + 1)
+        ]
+
+    return [requests(writer) for writer in range(writers)]
+
+
+def ours_as_mlflow(url: str, writers: int, batches: int) -> list[list[Request]]:
+    from webapp.accounts.models import User
+    from webapp.accounts.services import create_token, default_project
+
+    token = create_token(user=User.objects.get(username=USER), project=default_project(), scope="write")
+    return of_mlflow(url, {"Authorization": f"Bearer {token}"}, "0", writers, batches)
+
+
+def of_mlflow(
+    url: str, headers: dict[str, str], experiment: str, writers: int, batches: int
+) -> list[list[Request]]:
+    def line(writer: int, step: int, metric: int) -> dict[str, Any]:
+        place = {"timestamp": T0 + step, "step": step}
+        return {"key": f"train/metric_{metric}", "value": value(writer, step, metric)} | place
+
+    def requests(writer: int) -> list[Request]:
+        made = post("/api/2.0/mlflow/runs/create", {"experiment_id": experiment, "start_time": T0}, headers)
+        run_id = json.loads(send(url, [made])[0])["run"]["info"]["run_id"]
+        return [
+            post(
+                "/api/2.0/mlflow/runs/log-batch",
+                {
+                    "run_id": run_id,
+                    "metrics": [line(writer, s, i) for s in steps(batch) for i in range(METRICS)],
+                },
+                headers,
+            )
+            for batch in range(batches + 1)
+        ]
+
+    return [requests(writer) for writer in range(writers)]
+
+
+def mlflow_tables(binaries: Path, folder: Path) -> str:
+    """MLflow's tables in a schema of their own; the id of an experiment."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA IF NOT EXISTS mlflow")
+    command = [
+        str(binaries / "python"),
+        "-c",
+        MAKE_TABLES,
+        mlflow_url(),
+        f"file://{folder}/artifacts",
+        "bench",
+    ]
+    made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=300)
+    return made.stdout.strip().splitlines()[-1].removeprefix("experiment ")
+
+
+def of_trackio(writers: int, batches: int) -> list[list[Request]]:
+    headers = {"x-trackio-write-token": SECRET}
+
+    def line(writer: int, step: int) -> dict[str, Any]:
+        metrics = {f"train/metric_{i}": value(writer, step, i) for i in range(METRICS)}
+        run = {"project": "bench", "run": f"writer {writer}", "run_id": f"{writer:032x}", "config": None}
+        return run | {"metrics": metrics, "step": step, "log_id": uuid.uuid4().hex}
+
+    def body(writer: int, batch: int) -> dict[str, Any]:
+        logs = [line(writer, step) for step in steps(batch)]
+        return {"args": [], "kwargs": {"logs": logs, "hf_token": None}}
+
+    return [
+        [post("/api/bulk_log", body(writer, batch), headers) for batch in range(batches + 1)]
+        for writer in range(writers)
+    ]
+
+
+@contextlib.contextmanager
+def trackio_server(binaries: Path, folder: Path) -> Iterator[str]:
+    """trackio's own server; its URL."""
+    from stack.ports import free_port
+
+    port = free_port()
+    variables = os.environ | {"TRACKIO_WRITE_TOKEN": SECRET, "TRACKIO_DIR": str(folder / "trackio")}
+    with (folder / "logs" / "trackio.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(binaries / "python"), "-c", TRACKIO_SERVER, str(port)],
+            env=variables, stdout=log, stderr=subprocess.STDOUT, cwd=folder, start_new_session=True,
+        )  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(url, process)
+        yield url
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(20)
+
+
+def wait_for(url: str, process: "subprocess.Popen[bytes]", seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+            connection.request("GET", "/version")
+            if connection.getresponse().status == 200:
+                return
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError("trackio's server did not start")
+        time.sleep(0.2)
+
+
+def show(rates: dict[str, float]) -> None:
+    print(f"{'':24}{'values/s':>12}{'Headroom is':>14}")
+    for name, rate in rates.items():
+        times = rates["Headroom"] / rate
+        goal = "" if name.startswith("Headroom") else "  reached" if times >= GOAL else f"  under {GOAL:g}"
+        print(f"{name:24}{rate:12,.0f}{times:12.1f} x{goal}")
+    for name in ("MLflow", "trackio"):
+        if name not in rates:
+            print(f"{name} is not installed: not measured")
+
+
+if __name__ == "__main__":
+    main()

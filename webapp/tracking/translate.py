@@ -1,0 +1,215 @@
+"""What the loggers of other trackers say, in Headroom's words: names, the pass rate, compute. Pure functions.
+
+Nothing is guessed: what is not known is None. MLflow's and trackio's protocols use it, importers may.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headroom.adapters.naming import name_of_transformers, name_of_verl
+
+TRANSFORMERS, VERL = "transformers", "verl"
+PASS_RATE = "eval/pass_rate"
+# verl's adapter for MLflow writes `_at_` for `@`, which MLflow does not take.
+VERL_PASS_RATE = re.compile(r"val-core/.+/mean(?:@|_at_)(\d+)")
+MAX_NAME = 250
+MILLISECONDS_AN_HOUR = 3_600_000
+
+OF_TRANSFORMERS = ("per_device_train_batch_size", "gradient_accumulation_steps")
+OF_VERL = "trainer/n_gpus_per_node"
+GLOBAL_STEP = "train/global_step"
+MODEL_PARAMS = ("_name_or_path", "actor_rollout_ref/model/path")
+TOTAL_TOKENS = (
+    "compute/tokens", "num_tokens", "train/num_tokens", "num_input_tokens_seen", "train/num_input_tokens_seen",
+)  # fmt: skip
+STEP_TOKENS = "perf/total_num_tokens"
+TOTAL_FLOPS = ("compute/flops", "total_flos", "train/total_flos")
+DEVICE_HOURS = "compute/device_hours"
+STEP_SECONDS = "timing_s/step"
+# What a trainer logs once a step, when the step is done: only this tells from which step a training went on. TRL times
+# its parts under the step before, both evaluate what they resume from.
+STEP_MARKS = {
+    TRANSFORMERS: frozenset({"loss", "train/loss", "learning_rate", "train/learning_rate"}),
+    VERL: frozenset({STEP_SECONDS, "training/global_step"}),
+}
+BESIDE = ("timing_s/testing", "timing_s/save_checkpoint")  # parts of timing_s/step that are not training
+
+
+@dataclass(frozen=True)
+class Said:
+    """What params and tags of a run say of how to read its metrics.
+
+    `devices`: accelerators it trains on. `pass_rate`: which metric is the held-out pass rate, of `n_prompts` prompts
+    with `k` answers each. None or empty where it is not said.
+    """
+
+    trainer: str = ""
+    devices: int | None = None
+    pass_rate: str = ""
+    k: int | None = None
+    n_prompts: int | None = None
+    task: str = ""
+    model: str = ""
+    seed: int | None = None
+
+
+def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> Said:
+    """Tags go before params: they can be changed."""
+
+    def told(name: str) -> Any:
+        return tags.get(f"headroom.{name}", params.get(f"headroom.{name}"))
+
+    trainer = _trainer(params)
+    model = told("model") or next((found for path in MODEL_PARAMS if (found := _param(params, path))), "")
+    return Said(
+        trainer=trainer,
+        devices=_count(told("devices")) or (_verl_devices(params) if trainer == VERL else None),
+        pass_rate=str(told("pass_rate") or ""),
+        k=_count(told("k")),
+        n_prompts=_count(told("n_prompts")),
+        task=str(told("task") or ""),
+        model=str(model),
+        seed=_whole(params.get("seed")) if trainer == TRANSFORMERS else _whole(told("seed")),
+    )
+
+
+def _trainer(params: Mapping[str, Any]) -> str:
+    """Told by the params that its own callback logs."""
+    if _param(params, OF_VERL) is not None:
+        return VERL
+    return TRANSFORMERS if all(name in params for name in OF_TRANSFORMERS) else ""
+
+
+def _verl_devices(params: Mapping[str, Any]) -> int | None:
+    a_node, nodes = _count(_param(params, OF_VERL)), _count(_param(params, "trainer/nnodes"))
+    return a_node * nodes if a_node and nodes else None
+
+
+def _param(params: Mapping[str, Any], path: str) -> Any:
+    """A param by its path, whether the configuration was logged flat (MLflow) or nested (trackio)."""
+    if path in params:
+        return params[path]
+    first, slash, rest = path.partition("/")
+    nested = params.get(first)
+    return _param(nested, rest) if slash and isinstance(nested, Mapping) else None
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number from 0, also as text."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    if isinstance(value, bool) or not math.isfinite(number) or number < 0 or number != int(number):
+        return None
+    return int(number)
+
+
+def _count(value: Any) -> int | None:
+    return _whole(value) or None
+
+
+def stored_name(logged: str, trainer: str) -> str:
+    """The name under which a metric is stored, so that pages, diagnostics and alarms know it."""
+    if trainer == TRANSFORMERS or logged == GLOBAL_STEP:
+        name = name_of_transformers(logged)
+    else:
+        name = name_of_verl(logged) if trainer == VERL else logged
+    return name if len(name) <= MAX_NAME else logged
+
+
+def to_value(given: Any) -> float | None:
+    """A number, also as protobuf's JSON writes what is not finite ("NaN", "Infinity"); None for anything else."""
+    if isinstance(given, bool) or given is None:
+        return None
+    if isinstance(given, str) and given not in ("NaN", "Infinity", "-Infinity"):
+        return None
+    try:
+        return float(given)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def evaluation(values: Mapping[str, float], said: Said) -> dict[str, float]:
+    """The pass rate among what was logged at one moment (finite values by logged name), and what is known of it.
+
+    It is the metric that the run names, or else verl's only `val-core/.../mean@K`. Where the client logs
+    `eval/pass_rate` itself there is nothing to add. A value outside [0, 1] is no pass rate.
+    """
+    if PASS_RATE in values:
+        return {}
+    if said.pass_rate:
+        wanted = (said.pass_rate, said.pass_rate.replace("@", "_at_"))
+        names = [name for name in dict.fromkeys(wanted) if name in values]
+    else:
+        names = [name for name in values if VERL_PASS_RATE.fullmatch(name)]
+    if len(names) != 1 or not 0 <= values[names[0]] <= 1:
+        return {}
+    found = VERL_PASS_RATE.fullmatch(names[0])
+    known = {
+        PASS_RATE: values[names[0]],
+        f"{PASS_RATE}_stderr": values.get(f"{names[0]}_stderr"),
+        "eval/k": int(found[1]) if found else said.k,
+        "eval/n_prompts": said.n_prompts,
+    }
+    return {name: float(value) for name, value in known.items() if value is not None}
+
+
+@dataclass
+class Meter:
+    """The compute of an attempt so far, from what is logged: device-hours, FLOPs, tokens; None while not known.
+
+    `since_ms`: when the attempt began, by the client's clock, and `base_hours` what was spent before. `told`: the
+    client counts device-hours itself, so that nothing else may.
+    """
+
+    device_hours: float | None = None
+    flops: float | None = None
+    tokens: float | None = None
+    since_ms: int | None = None
+    base_hours: float = 0.0
+    told: bool = False
+
+    def advance(self, values: Mapping[str, float], *, step: int, time_ms: int, said: Said) -> None:
+        """Take in what was logged at one moment (finite values by logged name)."""
+        self.tokens = _total(values, TOTAL_TOKENS, self.tokens)
+        if not any(name in values for name in TOTAL_TOKENS) and values.get(STEP_TOKENS, -1) >= 0:
+            self.tokens = (self.tokens or 0.0) + values[STEP_TOKENS]
+        self.flops = _total(values, TOTAL_FLOPS, self.flops)
+        if values.get(DEVICE_HOURS, -1) >= 0:
+            self.device_hours, self.told = values[DEVICE_HOURS], True
+        elif said.devices and not self.told:
+            self._count_time(values, step, time_ms, said.devices, by_steps=said.trainer == VERL)
+
+    def _count_time(
+        self, values: Mapping[str, float], step: int, time_ms: int, devices: int, *, by_steps: bool
+    ) -> None:
+        """Devices x the time of verl's steps without testing and saving; of others the time since the beginning.
+
+        A clock that goes backwards never lowers it. Before verl's first step nothing was spent.
+        """
+        if by_steps and STEP_SECONDS in values:
+            trained = values[STEP_SECONDS] - sum(values.get(name, 0.0) for name in BESIDE)
+            self.device_hours = (self.device_hours or 0.0) + devices * max(0.0, trained) / 3600
+        elif by_steps:
+            if self.device_hours is None and step == 0:
+                self.device_hours = 0.0
+        elif self.since_ms is not None:
+            hours = self.base_hours + devices * (time_ms - self.since_ms) / MILLISECONDS_AN_HOUR
+            self.device_hours = max(hours, self.device_hours or 0.0, self.base_hours)
+
+    @property
+    def compute(self) -> dict[str, float | None]:
+        return {"device_hours": self.device_hours, "flops": self.flops, "tokens": self.tokens}
+
+    def as_json(self) -> dict[str, Any]:
+        """What `Meter(**...)` takes."""
+        return asdict(self)
+
+
+def _total(values: Mapping[str, float], names: tuple[str, ...], before: float | None) -> float | None:
+    """A cumulative amount as it is reported now, or as it was last."""
+    return next((values[name] for name in names if values.get(name, -1) >= 0), before)
