@@ -22,6 +22,7 @@ from webapp.alerts.models import AlertRule, Firing, Watch
 from webapp.curves.comparison.compare import label_of
 from webapp.curves.models import Fit
 from webapp.errors import InvalidInput
+from webapp.imports.models import ImportedRun
 from webapp.runs.filtering import compile_filter
 from webapp.runs.models import Run
 
@@ -34,9 +35,18 @@ MAX_RUNS = 200  # a round
 
 
 def changed_runs(limit: int = MAX_RUNS) -> list[Run]:
-    """Runs that changed since the rules looked at them, those first that wait longest. One query."""
+    """Runs that changed since the rules looked at them, those first that wait longest. One query.
+
+    What was imported happened elsewhere, before: it is no news, whenever it arrives.
+    """
     seen = Q(alert_watch__version=F("version"))
-    rows = Run.objects.exclude(seen).select_related("alert_watch", "created_by").defer("config")
+    imported = Exists(ImportedRun.objects.filter(run=OuterRef("pk")))
+    rows = (
+        Run.objects.exclude(seen)
+        .exclude(imported)
+        .select_related("alert_watch", "created_by")
+        .defer("config")
+    )
     return list(rows.order_by(F("alert_watch__checked_at").asc(nulls_first=True), "pk")[:limit])
 
 

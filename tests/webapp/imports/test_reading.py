@@ -5,12 +5,17 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from tests.webapp.alerts.data import make_rule
 from tests.webapp.imports.conftest import Killed, upload
+from webapp.alerts.firing import check_changed
+from webapp.alerts.models import Firing
 from webapp.audit.models import Event
 from webapp.imports import claims, reading, uploads
 from webapp.imports.models import Import, State
 from webapp.imports.reading import take_turn
 from webapp.imports.services import resume_import
+from webapp.runs.launch import track_run
+from webapp.runs.lifecycle import report_finished
 from webapp.runs.models import Record, Run
 
 pytestmark = pytest.mark.django_db
@@ -217,3 +222,15 @@ def test_metrics_that_somebody_ignores_are_left_out(begin):
     take_turn()
 
     assert Record.objects.filter(run__name="a").earliest("seq").metrics == {}
+
+
+def test_what_was_imported_fires_no_rule(begin, user, project):
+    make_rule(user, project, "state", {"states": ["succeeded"]}, runs="by:me")
+    begin(TWO)
+    take_turn()
+    elsewhere = track_run(user=user, project=project, name="elsewhere")
+    report_finished(elsewhere, attempt=1, state="succeeded", message="")
+
+    check_changed(seconds=60)
+
+    assert [firing.run for firing in Firing.objects.all()] == [elsewhere]
