@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from datasets import Dataset
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-from trl import GRPOConfig, GRPOTrainer
 
 from headroom.adapters import verl
 from headroom.adapters.transformers import HeadroomCallback
 from tests.headroom.fake_server import FakeServer
+
+datasets = pytest.importorskip("datasets", reason="TRL is not installed: make parity")
+trl = pytest.importorskip("trl", reason="TRL is not installed: make parity")
 
 LETTERS = "ab+= "
 
@@ -45,14 +46,14 @@ def train(folder: Path, callback: HeadroomCallback, *, steps: int, resume: bool 
     model = LlamaForCausalLM(
         LlamaConfig(vocab_size=2 + len(LETTERS), pad_token_id=0, eos_token_id=1, **sizes)
     )
-    rows = Dataset.from_list([{"prompt": "a+b="} for _ in range(8)])
-    config = GRPOConfig(
+    rows = datasets.Dataset.from_list([{"prompt": "a+b="} for _ in range(8)])
+    config = trl.GRPOConfig(
         output_dir=str(folder / "out"), max_steps=steps, logging_steps=1, eval_strategy="steps", eval_steps=2,
         save_steps=2, per_device_train_batch_size=4, per_device_eval_batch_size=4, num_generations=4,
         max_completion_length=4, use_cpu=True, bf16=False, gradient_checkpointing=False, report_to=[],
         disable_tqdm=True, dataloader_pin_memory=False,
     )  # fmt: skip
-    trainer = GRPOTrainer(
+    trainer = trl.GRPOTrainer(
         model, has_an_a, config, train_dataset=rows, eval_dataset=rows.select(range(4)),
         processing_class=tokenizer(), callbacks=[callback],
     )  # fmt: skip
