@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,10 @@ from training.verifiers.base import Isolation, Verdict
 from training.verifiers.service import RewardError, Verification
 from training.waiting import PartFailed, Timeouts, WaitTimeout
 
-SHORT = Timeouts(generation=0.2, training=0.2, evaluation=0.2, transfer=0.2, checkpoint=0.2, closing=0.2)
+PATIENT = Timeouts(generation=60, training=60, evaluation=60, transfer=60, checkpoint=60, closing=0.2)
+WAITS = {
+    "generate": "generation", "update_weights": "transfer", "train_step": "training", "save": "checkpoint",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -104,7 +107,10 @@ def test_broken_part_is_named(recipe: Recipe, tmp_path: Path, call: str, message
     ],
 )
 def test_part_that_never_answers_is_named(recipe: Recipe, tmp_path: Path, call: str, message: str) -> None:
-    setup = Setup(recipe, tmp_path, engine=Generator(call, hang), trainer=Trainer(call, hang), timeouts=SHORT)
+    timeouts = replace(PATIENT, **{WAITS[call]: 0.2})  # else two waits end at the same time
+    setup = Setup(
+        recipe, tmp_path, engine=Generator(call, hang), trainer=Trainer(call, hang), timeouts=timeouts
+    )
 
     with pytest.raises((WaitTimeout, CheckpointError), match=message):
         setup.run()
