@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.bench_mlflow import MAKE_TABLES, mlflow_server, mlflow_url
+from benchmarks.bench_mlflow import make_tables, mlflow_server
 from benchmarks.bench_pages import web_server
 from benchmarks.home import USER, bare_home
 
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rates["Headroom as MLflow"] = measured(url, ours_as_mlflow(url, options.writers, options.batches))
         binaries = options.mlflow.resolve() / "bin"
         if (binaries / "mlflow").exists():
-            experiment = mlflow_tables(binaries, folder)
+            experiment = make_tables(binaries, folder)
             with mlflow_server(binaries, folder) as url:
                 rates["MLflow"] = measured(
                     url, of_mlflow(url, {}, experiment, options.writers, options.batches)
@@ -193,24 +193,6 @@ def of_mlflow(
         ]
 
     return [requests(writer) for writer in range(writers)]
-
-
-def mlflow_tables(binaries: Path, folder: Path) -> str:
-    """MLflow's tables in a schema of their own; the id of an experiment."""
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE SCHEMA IF NOT EXISTS mlflow")
-    command = [
-        str(binaries / "python"),
-        "-c",
-        MAKE_TABLES,
-        mlflow_url(),
-        f"file://{folder}/artifacts",
-        "bench",
-    ]
-    made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=300)
-    return made.stdout.strip().splitlines()[-1].removeprefix("experiment ")
 
 
 def of_trackio(writers: int, batches: int) -> list[list[Request]]:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from headroom.adapters.beginning import begin
-from headroom.adapters.naming import of_prime_rl, of_verl
-from headroom.adapters.verl import BESIDE, PASS_RATE
+from headroom.adapters.naming import VERL_BESIDE, of_prime_rl, of_verl
+from headroom.adapters.verl import PASS_RATE
 from headroom.following import Followed, Mark
 from headroom.journal import Journal, parse_line
 from headroom.run import Run
@@ -226,7 +226,7 @@ class Tail:
         if self._tokens is not None:
             self._tokens += _number(line, "perf/total_num_tokens")
         if self._hours is not None and self._devices is not None:
-            seconds = _number(line, "timing_s/step") - sum(_number(line, name) for name in BESIDE)
+            seconds = _number(line, "timing_s/step") - sum(_number(line, name) for name in VERL_BESIDE)
             self._hours += self._devices * max(0.0, seconds) / 3600
         return {"tokens": self._tokens, "device_hours": self._hours}
 

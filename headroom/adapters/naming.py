@@ -1,7 +1,12 @@
 """Headroom's names for what other trainers log, so that diagnostics and alarms know it."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
+
+# verl's only `val-core/.../mean@K` is its pass rate; its adapter for MLflow, which takes no @, writes `_at_`.
+VERL_PASS_RATE = re.compile(r"val-core/.+/mean(?:@|_at_)(\d+)$")
+VERL_BESIDE = ("timing_s/testing", "timing_s/save_checkpoint")  # parts of timing_s/step that are not training
 
 TRL = {
     "reward": "train/reward",

@@ -13,13 +13,12 @@ from typing import Any
 
 from headroom.adapters.beginning import JOURNAL, begin
 from headroom.adapters.clock import StepClock
-from headroom.adapters.naming import of_verl
+from headroom.adapters.naming import VERL_BESIDE, of_verl
 from headroom.run import Run
 from headroom.values import to_number
 
 NAME = "headroom"
 PASS_RATE = re.compile(r"val-core/.+/mean@(\d+)$")
-BESIDE = ("timing_s/testing", "timing_s/save_checkpoint")  # parts of timing_s/step that are not training
 
 
 class VerlLogger:
@@ -59,7 +58,7 @@ class VerlLogger:
         assert self.run is not None
         if trained:
             self._clock.add(
-                max(0, _number(data, "timing_s/step") - sum(_number(data, name) for name in BESIDE))
+                max(0, _number(data, "timing_s/step") - sum(_number(data, name) for name in VERL_BESIDE))
             )
         self._tokens += _number(data, "perf/total_num_tokens")
         compute = {"device_hours": self._clock.device_hours, "tokens": self._tokens}

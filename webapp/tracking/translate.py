@@ -4,17 +4,14 @@ Nothing is guessed: what is not known is None. MLflow's and trackio's protocols 
 """
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from headroom.adapters.naming import name_of_transformers, name_of_verl
+from headroom.adapters.naming import VERL_BESIDE, VERL_PASS_RATE, name_of_transformers, name_of_verl
 
 TRANSFORMERS, VERL = "transformers", "verl"
 PASS_RATE = "eval/pass_rate"
-# verl's adapter for MLflow writes `_at_` for `@`, which MLflow does not take.
-VERL_PASS_RATE = re.compile(r"val-core/.+/mean(?:@|_at_)(\d+)")
 MAX_NAME = 250
 MILLISECONDS_AN_HOUR = 3_600_000
 
@@ -35,7 +32,6 @@ STEP_MARKS = {
     TRANSFORMERS: frozenset({"loss", "train/loss", "learning_rate", "train/learning_rate"}),
     VERL: frozenset({STEP_SECONDS, "training/global_step"}),
 }
-BESIDE = ("timing_s/testing", "timing_s/save_checkpoint")  # parts of timing_s/step that are not training
 
 
 @dataclass(frozen=True)
@@ -192,7 +188,7 @@ class Meter:
         A clock that goes backwards never lowers it. Before verl's first step nothing was spent.
         """
         if by_steps and STEP_SECONDS in values:
-            trained = values[STEP_SECONDS] - sum(values.get(name, 0.0) for name in BESIDE)
+            trained = values[STEP_SECONDS] - sum(values.get(name, 0.0) for name in VERL_BESIDE)
             self.device_hours = (self.device_hours or 0.0) + devices * max(0.0, trained) / 3600
         elif by_steps:
             if self.device_hours is None and step == 0:

@@ -1,6 +1,5 @@
 """Makes rows out of what a source says of a moment: the rules that hold for every kind of source."""
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from math import isfinite
@@ -15,7 +14,6 @@ from webapp.imports.readers.totals import Totals, amounts_of_tracker
 MAX_STEP = 2**31 - 1
 MOST_NOTES = 20
 PASS_RATE, PASS_RATE_STDERR = "eval/pass_rate", "eval/pass_rate_stderr"
-VERL_PASS_RATE = re.compile(r"val-core/.+/mean(?:@|_at_)(\d+)$")  # MLflow allows no @
 MOMENT_UNITS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e3), (1e14, 1e17, 1e6), (1e17, 1e20, 1e9))
 Rename = Callable[[str], str]
 Values = Mapping[str, float | None]
@@ -167,13 +165,13 @@ class Builder:
         if value is not None and not 0 <= value <= 1:
             self._say(f"{names[0]} is not always between 0 and 1, and no pass rate there.")
             return {}
-        found = VERL_PASS_RATE.match(names[0])
+        found = naming.VERL_PASS_RATE.match(names[0])
         return {PASS_RATE: value} | ({"eval/k": float(found[1])} if found else {})
 
 
 def only_pass_rates(names: Iterable[str]) -> list[str]:
     """Those that can be verl's held-out pass rate."""
-    return [name for name in names if VERL_PASS_RATE.match(name)]
+    return [name for name in names if naming.VERL_PASS_RATE.match(name)]
 
 
 def check_name(file: str, line: int | None, name: str) -> None:

@@ -7,11 +7,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from headroom.adapters.naming import VERL_BESIDE
 from webapp.imports.readers.building import Builder, number, only_pass_rates
 from webapp.imports.readers.found import files_below, inside, line_of, model_of, seed_of
 from webapp.imports.readers.parquet_file import ParquetTable
 from webapp.imports.readers.rows import COMPUTE, BadSource, FoundRun, Options, Row
-from webapp.imports.readers.totals import TOTALS, VERL_BESIDE, VERL_STEP, VERL_TOKENS, devices_of_config
+from webapp.imports.readers.totals import TOTALS, VERL_STEP, VERL_TOKENS, devices_of_config
 
 VALUES = {  # attribute_type of a parameter -> its column
     "float": "float_value", "int": "int_value", "string": "string_value", "bool": "bool_value",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from headroom.adapters.naming import VERL_BESIDE
 from webapp.imports.readers.rows import COMPUTE, Options
 
 # What other trainers call a total of ours. Each is one since the training began, also after a resume.
@@ -19,7 +20,6 @@ TOTALS = {
 }
 VERL_TOKENS = "perf/total_num_tokens"  # of one step
 VERL_STEP = "timing_s/step"  # seconds of one step
-VERL_BESIDE = ("timing_s/testing", "timing_s/save_checkpoint")  # parts of it that are not training
 VERL_DEVICES = ("trainer/n_gpus_per_node", "trainer/nnodes")
 Say = Callable[[str], None]
 Amounts = Mapping[str, float | None]
