@@ -56,7 +56,7 @@ def test_hostile_text_takes_no_time(junk: str) -> None:
     Choice().verify("A", junk)
     ExactMatch().verify("x", junk)
 
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 20  # what grows with the square of its length takes hours
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 """Rules fire once for each (rule, run, episode), for each kind of condition."""
 
 import threading
-import time
 from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.members import member
@@ -397,7 +397,7 @@ def test_a_rule_is_no_news_to_the_clock(user, project):
     assert abs((timezone.now() - rule.since).total_seconds()) < 5
 
 
-def test_ten_thousand_runs_that_did_not_change_cost_one_quick_query(user, project, make_run):
+def test_ten_thousand_runs_that_did_not_change_cost_one_query(user, project, make_run):
     run = make_run(0)
     base = {name: getattr(run, name) for name in ("project_id", "revision_id", "task", "model", "config")}
     runs = Run.objects.bulk_create([Run(name=f"run {place}", version=3, **base) for place in range(10_000)])
@@ -405,6 +405,6 @@ def test_ten_thousand_runs_that_did_not_change_cost_one_quick_query(user, projec
     check(1)
     Run.objects.filter(pk=runs[17].pk).update(version=4)
 
-    started = time.perf_counter()
-    assert [one.pk for one in firing.changed_runs()] == [runs[17].pk]
-    assert time.perf_counter() - started < 1.0  # a round is every two seconds
+    with CaptureQueriesContext(connection) as asked:
+        assert [one.pk for one in firing.changed_runs()] == [runs[17].pk]
+    assert len(asked) == 1

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import time
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -234,9 +233,8 @@ def test_a_hundred_thousand_events_are_paged_through_indexes(project):
             plan = json.loads(rows[: PAGE_SIZE + 1].explain(format="json", analyze=True))[0]
             read = most_rows(plan["Plan"])
             assert read <= 5_000, f"{asked}, before {before}: {read} rows were read"
-    started = time.monotonic()
     shown, _ = page_of(narrowed(events_of_project(project), Asked()), before=old)
-    assert len(shown) == PAGE_SIZE and time.monotonic() - started < 1
+    assert len(shown) == PAGE_SIZE
 
 
 def most_rows(plan: dict) -> int:

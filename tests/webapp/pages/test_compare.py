@@ -2,13 +2,13 @@
 
 import json
 import re
-import time
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.webapp.pages.copies import copies_of
+from webapp.curves.comparison.odds import drawn_curves
 from webapp.runs.models import Run
 
 
@@ -162,15 +162,18 @@ def test_a_bad_budget_is_said_and_the_default_taken(ada, make_run, budget):
 
 
 def test_a_slider_is_answered_from_what_is_kept(ada, make_run):
-    """The second question draws and fits nothing: only the first one does."""
+    """The second question draws and fits nothing: only the first one does (another fit would be drawn anew)."""
     runs = [make_run(seed=seed).pk for seed in range(3)]
+    before = drawn_curves.cache_info()
     odds_of(ada, run=runs, budget="4")
+    first = drawn_curves.cache_info()
 
-    began = time.process_time()
     for budget in range(5, 15):
         odds_of(ada, run=runs, budget=str(budget))
 
-    assert (time.process_time() - began) / 10 < 0.1
+    assert first.misses - before.misses == 3
+    after = drawn_curves.cache_info()
+    assert (after.misses, after.hits) == (first.misses, first.hits + 30)
 
 
 def test_crossings_come_as_marks_and_sentences(ada, make_run):
