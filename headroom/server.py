@@ -1,6 +1,9 @@
 """The few calls that the client makes to a Headroom server, and what their failures mean for the caller."""
 
+import ssl
 from collections.abc import Mapping
+from functools import cache
+from threading import Lock
 from typing import Any
 
 import httpx
@@ -38,6 +41,7 @@ class Server:
             base_url=f"{self.url}/api/v1/",
             headers=headers | {"Content-Type": "application/json"},
             timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            verify=_trusted(),
         )
 
     def create_run(self, description: Mapping[str, Any], key: str) -> str:
@@ -71,6 +75,16 @@ class Server:
         if not response.is_success:
             raise ServerError(reason_of(response), response.status_code, _retry_after(response))
         return _object(response)
+
+
+def _trusted() -> ssl.SSLContext:
+    """Whose certificates are believed: read once for all runs of a process, because it takes tens of milliseconds."""
+    with _reading:
+        return _certificates()
+
+
+_reading = Lock()
+_certificates = cache(httpx.create_ssl_context)
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 import os
 
 from django.core.wsgi import get_wsgi_application
+from django.urls import get_resolver
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 application = get_wsgi_application()
+get_resolver().url_patterns  # noqa: B018 - imports every page, once for all processes, not in each one's first request
 
-from webapp.health.code import code_version  # noqa: E402 - needs the line above
+from webapp.health.code import code_version  # noqa: E402 - needs the lines above
 
 code_version()  # now: files that a deployment replaces later are not what runs here

@@ -1,0 +1,20 @@
+"""What the web server has in hand before it is divided into processes."""
+
+import subprocess
+import sys
+
+LOADED = """
+import sys
+import webapp.wsgi
+missing = {"webapp.urls", "webapp.pages.urls", "webapp.api.records", "webapp.mlflow.urls"} - set(sys.modules)
+assert not missing, missing
+from django.db import connections
+assert all(one.connection is None for one in connections.all())
+import threading
+assert threading.active_count() == 1, threading.enumerate()
+"""
+
+
+def test_the_pages_are_imported_before_the_first_request_and_nothing_is_opened():
+    """A process of the server that imported them itself would keep its first reader waiting for seconds."""
+    subprocess.run([sys.executable, "-W", "error::RuntimeWarning", "-c", LOADED], check=True)
