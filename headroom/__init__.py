@@ -35,14 +35,14 @@ def init(**settings: Any) -> Run:
     return _current
 
 
-def log(metrics: Mapping[str, Any], *, step: int, compute: Mapping[str, Any] | None = None) -> None:
+def log(metrics: Mapping[str, Any], step: int | None = None, **settings: Any) -> None:
     """`Run.log` of the run that `init` began last. Raises RuntimeError before any `init`."""
-    _require().log(metrics, step=step, compute=compute)
+    _require().log(metrics, step, **settings)
 
 
-def log_evaluation(pass_rate: PassRates, *, step: int, **settings: Any) -> None:
+def log_evaluation(pass_rate: PassRates, **settings: Any) -> None:
     """`Run.log_evaluation` of the run that `init` began last. Raises RuntimeError before any `init`."""
-    _require().log_evaluation(pass_rate, step=step, **settings)
+    _require().log_evaluation(pass_rate, **settings)
 
 
 def finish(state: str = "succeeded", message: str = "", timeout: float = 10) -> bool:

@@ -43,6 +43,7 @@ class Run:
         sender: Sender | None,
         known: About,
         used: Mapping[str, Any],
+        next_step: int,
     ) -> None:
         self.id = run_id  # None: offline, nothing but the journal
         self.attempt = attempt
@@ -56,6 +57,7 @@ class Run:
             UNKNOWN,
             self._complain,
         )
+        self._next_step = next_step  # one past the highest so far
         self._finish_mutex = threading.Lock()
         self._finished: bool | None = None
         self._pid = os.getpid()
@@ -75,12 +77,14 @@ class Run:
     def log(
         self,
         metrics: Mapping[str, Any],
+        step: int | None = None,
         *,
-        step: int,
         compute: Mapping[str, Any] | None = None,
         time: datetime | None = None,
     ) -> None:
         """Record `metrics` of `step`: on disk when this returns, at the server soon after. Never raises.
+
+        Steps may come in any order; without one it is the next: one past the highest so far, 0 at first.
 
         `compute` is what the run has used so far, evaluation not counted: device_hours, flops, tokens; what is left
         out stays as last reported. Unknown (null) is what was never reported, and what is None; but nothing was used
@@ -96,7 +100,7 @@ class Run:
         self,
         pass_rate: PassRates,
         *,
-        step: int,
+        step: int | None = None,
         n_prompts: int | None = None,
         k: int = 1,
         stderr: float | None = None,
@@ -107,7 +111,7 @@ class Run:
 
         pass_rate: the mean over `n_prompts` prompts of the share of `k` answers that passed; or that share of each
         prompt, from which mean, number and standard error are worked out. stderr: where it is known better. more:
-        further metrics of the evaluation, named `eval/...`.
+        further metrics of the evaluation, named `eval/...`. Without a step it is of the highest so far.
         """
         try:
             metrics = evaluation_metrics(pass_rate, n_prompts=n_prompts, k=k, stderr=stderr)
@@ -115,22 +119,29 @@ class Run:
             self._complain(f"evaluation {error}", f"the evaluation of step {step!r} is not recorded: {error}")
             return
         extra = {f"eval/{name}": value for name, value in more.items()}
+        step = max(0, self._next_step - 1) if step is None else step
         self.log(extra | metrics, step=step, compute=compute)
 
     def _log(
-        self, metrics: Mapping[str, Any], step: int, compute: Mapping[str, Any] | None, time: datetime | None
+        self,
+        metrics: Mapping[str, Any],
+        step: int | None,
+        compute: Mapping[str, Any] | None,
+        time: datetime | None,
     ) -> None:
         if self._finished is not None or os.getpid() != self._pid:
             self._complain("late", "log() after finish(), or in a forked process, records nothing")
             return
+        step = self._next_step if step is None else int(step)
         cleaned = clean_metrics(metrics, self._complain)
         self._compute = clean_compute(compute, self._compute, self._complain)
         fields = {
-            "step": int(step),
+            "step": step,
             "time": (time or datetime.now(UTC)).isoformat(timespec="milliseconds"),
             "compute": NOTHING_USED if step == 0 and self._compute == UNKNOWN else self._compute,
             "metrics": cleaned,
         }
+        self._next_step = max(self._next_step, step + 1)
         self._journal.append(self.attempt, fields)
         if self._sender is not None:
             self._sender.notify()
@@ -252,15 +263,16 @@ def init(
         known = _known(book, described).started(start)
         about.save(known, book.path)
         used = {} if restarted and resumed_from_step is None else book.last_compute(resumed_from_step)
+        next_step = _next_step(book, resumed_from_step, restarted)
         if run and book.load_state(None).run != run:
             book.save_state(JournalState(run))  # what has to be sent later is that run's
         if server is None:
-            return Run(book, attempt, run, None, known, used)
+            return Run(book, attempt, run, None, known, used, next_step)
         run_id = run or book.load_state(None).run or make_run(book, server, known)
     except BaseException:
         book.close()
         raise
-    return Run(book, attempt, run_id, Sender(book, server, run_id, [start]), known, used)
+    return Run(book, attempt, run_id, Sender(book, server, run_id, [start]), known, used, next_step)
 
 
 def _server(mode: str | None, url: str | None, token: str | None) -> Server | None:
@@ -293,6 +305,12 @@ def _attempt(journal: Journal, is_next: bool) -> int:
     if last is None:
         return 1
     return last + 1 if is_next else last
+
+
+def _next_step(journal: Journal, resumed_from_step: int | None, restarted: bool) -> int:
+    if resumed_from_step is not None:
+        return resumed_from_step + 1
+    return 0 if restarted or journal.last_step is None else journal.last_step + 1
 
 
 def token_from_environment() -> str:

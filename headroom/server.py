@@ -99,8 +99,9 @@ def reason_of(response: httpx.Response) -> str:
     """What an answer that is no success says, in a line."""
     error = _object(response).get("error")
     if isinstance(error, dict) and error.get("message"):
-        field = f"{error['field']}: " if error.get("field") else ""
-        return f"{field}{error['message']} (HTTP {response.status_code})"
+        field, message = error.get("field") or "", str(error["message"])
+        named = message if message.startswith(field) else f"{field}: {message}"
+        return f"{named} (HTTP {response.status_code})"
     return f"{response.url} answered HTTP {response.status_code} {response.reason_phrase}"
 
 

@@ -108,9 +108,26 @@ def test_names_that_the_server_would_refuse_cost_only_that_metric(begin: Begin, 
     assert journal_records(journal_path)[0]["metrics"] == {"good": 1}
 
 
-@pytest.mark.parametrize(
-    ("metrics", "step"), [(None, 1), ({"a": 1}, "x"), ({"a": 1}, None), (3, 1)], ids=repr
-)
+def test_without_a_step_it_is_the_next_and_an_evaluation_is_of_the_newest(
+    begin: Begin, journal_path: Path
+) -> None:
+    with begin() as run:
+        run.log({"a": 1})
+        run.log({"a": 2}, 7)
+        run.log({"late": 1}, step=3)
+        run.log({"a": 3})
+        run.log_evaluation(0.5, n_prompts=10)
+    with begin() as again:  # the same attempt, in another process
+        again.log({"a": 4})
+    with begin(resumed_from_step=7) as resumed:
+        resumed.log({"a": 5})
+    with begin(restarted=True) as anew:
+        anew.log({"a": 6})
+
+    assert [r["step"] for r in journal_records(journal_path)] == [0, 7, 3, 8, 8, 9, 8, 0]
+
+
+@pytest.mark.parametrize(("metrics", "step"), [(None, 1), ({"a": 1}, "x"), ({"a": 1}, []), (3, 1)], ids=repr)
 def test_log_never_raises(
     begin: Begin, journal_path: Path, caplog: pytest.LogCaptureFixture, metrics: Any, step: Any
 ) -> None:

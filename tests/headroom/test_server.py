@@ -1,0 +1,19 @@
+import httpx
+import pytest
+
+from headroom.server import reason_of
+
+ASKED = httpx.Request("POST", "http://h/api/v1/imports")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ({"message": "kind must be csv.", "field": "kind"}, "kind must be csv. (HTTP 422)"),
+        ({"message": "It must be a number.", "field": "a.b"}, "a.b: It must be a number. (HTTP 422)"),
+        ({"message": "No."}, "No. (HTTP 422)"),
+        ("broken", "http://h/api/v1/imports answered HTTP 422 Unprocessable Entity"),
+    ],
+)
+def test_a_refusal_is_one_line_that_names_its_field_once(error: object, said: str) -> None:
+    assert reason_of(httpx.Response(422, json={"error": error}, request=ASKED)) == said
