@@ -55,7 +55,11 @@ class RunningStack:
         )
         stack = cls(home, port, process)
         threading.Thread(target=stack._read, daemon=True).start()
-        stack.wait_for("Headroom is up", START_SECONDS)
+        try:
+            stack.wait_for("Headroom is up", START_SECONDS)
+        except BaseException:  # also a test that took too long: nobody else knows that it runs
+            stack.stop()
+            raise
         return stack
 
     def _read(self) -> None:
