@@ -87,8 +87,16 @@ def shown_intervals(fit: "scaling.Fit") -> dict[str, words.Interval] | None:
     return intervals
 
 
-def now(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload:
-    """The newest evaluation, and whether the fit expected it."""
+def unplaced(curve: Curve, axis: Axis) -> str:
+    """ " 8 evaluations without known device-hours are left out.", to follow a sentence; "" where all are known."""
+    if not curve.unplaced:
+        return ""
+    said = words.count(curve.unplaced, "evaluation")
+    return f" {said} without known {UNITS[axis.key]} {'is' if curve.unplaced == 1 else 'are'} left out."
+
+
+def now(fit: "scaling.Fit | None", curve: Curve, question: Question, axis: Axis | None = None) -> Payload:
+    """The newest evaluation that the axis shows, and whether the fit expected it."""
     if not len(curve.y):
         return {"value_text": "–", "sentence": "no evaluation after the first update yet"}
     value, at = float(curve.y[-1]), float(curve.x[-1])
@@ -100,9 +108,10 @@ def now(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload:
     predicted = float(np.squeeze(fit.predict(np.array([at]))))
     known = "predicted" if question.cutoff is not None and at > question.cutoff else "fitted"
     side = "inside" if lo <= value <= hi else "outside"
+    of = f"newest with known {UNITS[axis.key]}; " if axis and curve.unplaced else ""
     return {
         "value_text": text,
-        "sentence": f"{known} {predicted:.3f} here, {side} the {words.percent(question.level)} band",
+        "sentence": f"{of}{known} {predicted:.3f} here, {side} the {words.percent(question.level)} band",
     }
 
 

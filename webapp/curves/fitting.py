@@ -34,7 +34,8 @@ class Question:
 class Curve:
     """A run's evaluations on one axis, ascending: x > 0 [n], y [n], se [n] (NaN unknown), step [n], hours [n].
 
-    `start` holds the pass rates measured before the first update, at zero compute.
+    `start` holds the pass rates measured before the first update, at zero compute. `unplaced` counts evaluations that
+    lie nowhere on the axis, since nobody reported their compute.
     """
 
     x: np.ndarray
@@ -44,6 +45,7 @@ class Curve:
     hours: np.ndarray
     start: tuple[float, ...]
     start_se: float | None
+    unplaced: int = 0
 
     def only(self, chosen: np.ndarray) -> "Curve":
         """The points of a mask [n]."""
@@ -63,9 +65,10 @@ class Curve:
 
 def curve_of(run: Run, x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC) -> Curve:
     """Every effective (not superseded), unsampled point of the run's series; points without that x are left out."""
-    points = [p for p in effective_points(run, metric) if getattr(p, x) is not None]
-    points.sort(key=lambda p: getattr(p, x))
-    return curve_from([(getattr(p, x), p.step, p.device_hours, p.value, p.stderr) for p in points])
+    every = effective_points(run, metric)
+    points = sorted((p for p in every if getattr(p, x) is not None), key=lambda p: getattr(p, x))
+    curve = curve_from([(getattr(p, x), p.step, p.device_hours, p.value, p.stderr) for p in points])
+    return replace(curve, unplaced=len(every) - len(points))
 
 
 def curve_from(rows: Sequence[tuple]) -> Curve:

@@ -29,7 +29,7 @@ from webapp.predictions.checks import (
 )
 from webapp.predictions.comments import comment, edit_comment, resolve_comment
 from webapp.predictions.frozen import Proposal, frozen_of, says, target_hours
-from webapp.predictions.known import Known, known_of, passed_already, same_recipe
+from webapp.predictions.known import Known, known_of, passed_already, same_recipe, unplaced_words
 from webapp.predictions.locks import locked, refuse_closed
 from webapp.predictions.models import Prediction, Review
 from webapp.predictions.reviewing import ask_review, review
@@ -188,6 +188,8 @@ def _found(run: Run, question: Question, claim: Claim, rival: Run | None) -> _Fo
         )
     if not known.evaluated > 0:
         raise InvalidInput("cutoff", "cutoff: this run has no evaluation to rest a prediction on.")
+    if known.unplaced:
+        raise Conflict(f"target: {unplaced_words(known, question.x)}", field="target")
     if claim.target > FARTHEST * known.evaluated:
         raise InvalidInput("target", f"target must be at most {FARTHEST:g} times the newest evaluation.")
     curve = curve_of(run, question.x, question.metric)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from webapp import nudge
@@ -105,7 +105,8 @@ def state_meaning(run: Run, meaning: Meaning, *, user: User | None) -> Run:
     """Say what the run's metrics mean, or say it anew: the points that follow are made anew, and it is refitted.
 
     A person needs CONTRIBUTE. Raises Forbidden or NotFound without it, InvalidInput (pass_rate, n_prompts, devices),
-    and Conflict for a run that was launched here or that reports eval/pass_rate itself.
+    and Conflict for a run that was launched here, that reports eval/pass_rate itself, or that an open prediction is
+    about.
     """
     if user is not None:
         require(user, run.project, Permission.CONTRIBUTE)
@@ -113,8 +114,12 @@ def state_meaning(run: Run, meaning: Meaning, *, user: User | None) -> Run:
     if run.origin != Run.Origin.TRACKED:
         raise Conflict("This run was launched here; its trainer says what its metrics are.")
     _check(run, meaning)
-    _forget(run)
     said = {name: value for name, value in asdict(meaning).items() if value}
+    if said != run.meaning and _is_predicted(run):
+        raise Conflict(
+            "A prediction about this run is open: it was made for its points as they are. Withdraw it first."
+        )
+    _forget(run)
     now = timezone.now()
     Run.objects.filter(pk=run.pk).update(meaning=said, refit_wanted_at=now, version=F("version") + 1)
     run.refresh_from_db()
@@ -176,6 +181,12 @@ def _check(run: Run, meaning: Meaning) -> None:
             "pass_rate",
             f"{meaning.pass_rate} is {outside.value:g} at step {outside.step}: a pass rate is between 0 and 1.",
         )
+
+
+def _is_predicted(run: Run) -> bool:
+    """Whether other points would be another question than the one that somebody has answered."""
+    still = Q(withdrawn_at=None, replaced_by=None, outcomes=None)
+    return run.predictions.filter(still).exists() or run.rival_predictions.filter(still).exists()
 
 
 def _reports_rate(run: Run) -> bool:

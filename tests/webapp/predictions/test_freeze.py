@@ -14,7 +14,7 @@ from webapp.curves.models import Fit
 from webapp.errors import Conflict, Forbidden, InvalidInput, NotFound
 from webapp.predictions import services
 from webapp.predictions.models import Prediction
-from webapp.runs.models import Attempt, Record, State
+from webapp.runs.models import Attempt, Point, Record, Run, State
 
 QUESTION = {
     "x": "device_hours",
@@ -305,3 +305,35 @@ def test_the_truth_is_inside_most_claims(freeze, make_run):
         inside += made.lo <= float(rate(16.0)) <= made.hi
 
     assert inside >= 15
+
+
+def forget_hours(points):
+    points.update(device_hours=None, flops=None)
+
+
+def test_newer_evaluations_of_unknown_compute_may_lie_beyond_any_target(freeze, run):
+    newest = Point.objects.order_by("-step").values_list("pk", flat=True)[:3]
+    forget_hours(Point.objects.filter(pk__in=list(newest)))
+
+    with pytest.raises(Conflict) as refused:
+        freeze(target=9.0)
+
+    assert refused.value.field == "target"
+    assert "3 newer evaluations of this run have no known device-hours" in refused.value.message
+    assert freeze(target=9000, question=QUESTION | {"x": "step"})
+
+
+def test_older_evaluations_of_unknown_compute_keep_nobody_from_a_claim(freeze, run):
+    oldest = Point.objects.order_by("step").values_list("pk", flat=True)[:3]
+    forget_hours(Point.objects.filter(pk__in=list(oldest)))
+
+    assert freeze(target=16.0).frozen["n"] == 37
+
+
+def test_training_of_a_run_whose_hours_were_worked_out_counts_by_its_points(freeze, run):
+    Run.objects.filter(pk=run.pk).update(meaning={"devices": 8.0})
+    add_points(run, [17.0], [0.5], metric="train/reward")
+
+    with pytest.raises(Conflict):
+        freeze(target=16.0)
+    assert freeze(target=18.0)

@@ -11,10 +11,12 @@ from django.utils import timezone
 from tests.webapp.predictions.conftest import add_points, rate
 from webapp.alerts.models import Notice
 from webapp.curves.fitting import Question, curve_of, fit_curve
+from webapp.errors import Conflict
 from webapp.predictions import judging, services
 from webapp.predictions.models import Outcome, Pending, Prediction
 from webapp.predictions.scoring import has_changed, score_all, score_run
 from webapp.predictions.selectors import prediction_by_id, status_of
+from webapp.runs.meaning import Meaning, state_meaning
 from webapp.runs.models import Attempt, Point, Run, State
 
 
@@ -276,3 +278,20 @@ def test_a_refit_without_claims_asks_little(run, django_assert_max_num_queries):
         assert score_run(run.pk) == []
     assert score_run("nothing") == []
     assert Point.objects.exists() and not Prediction.objects.exists()
+
+
+@pytest.mark.parametrize("as_rival", [False, True])
+def test_what_the_points_of_a_run_mean_stays_while_a_claim_about_it_is_open(
+    freeze, make_run, author, as_rival
+):
+    run, rival = (make_run(seed=seed, revision=None, origin=Run.Origin.TRACKED) for seed in (5, 6))
+    add_points(run, [9.0], [0.5], metric="val/acc")
+    claim = freeze(run=run, statement="passes", rival=rival, probability=0.5)
+    before = list(Point.objects.order_by("pk").values())
+
+    with pytest.raises(Conflict, match="A prediction about this run is open"):
+        state_meaning(rival if as_rival else run, Meaning(devices=16.0), user=author)
+    assert list(Point.objects.order_by("pk").values()) == before
+
+    services.withdraw(claim, user=author, reason="Its devices were not known.")
+    assert state_meaning(rival if as_rival else run, Meaning(devices=16.0), user=author)

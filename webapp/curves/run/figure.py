@@ -126,15 +126,15 @@ def _said(
         "fit": fit_payload(fit, question, curve, end_x) if fit else None,
         "view": chart_views.view_payload(view, fit, curve, question, axis, role, end_x),
         "ceiling": answers.ceiling_of(fit, level),
-        "now": answers.now(fit, curve, question),
+        "now": answers.now(fit, curve, question, axis),
         "end": answers.at_compute(fit, end_x, question, has_budget=run.budget_hours is not None),
         "target": answers.target(fit, axis, question, goal),
         "after": answers.after(fit, curve, question),
         "hindsight": hindsight(curve, axis, question) if fit else None,
         "advice": answers.advice(fit, curve, axis, end_x, run.state in ENDED),
         "fit_title": answers.fit_title(fit, axis),
-        "fit_sentence": answers.fit_sentence(fit, problem),
-        "summary": answers.summary(name_of(run), fit, axis, level),
+        "fit_sentence": answers.fit_sentence(fit, problem) + answers.unplaced(curve, axis),
+        "summary": answers.summary(name_of(run), fit, axis, level) + answers.unplaced(curve, axis),
         "left_out": left_out(curve, question, fit, axis),
     }
 

@@ -16,6 +16,7 @@ from webapp.pages.prediction.differences import differences
 from webapp.pages.prediction.preview import reviewers_of
 from webapp.predictions import claims, selectors
 from webapp.predictions.figure import parameter_rows, prediction_figure
+from webapp.predictions.locks import newly_passed
 from webapp.predictions.models import Comment, Outcome, Pending, Prediction, Review, ReviewRequest
 from webapp.runs.states import ENDED
 
@@ -66,6 +67,7 @@ def page_context(prediction: Prediction, reader: User, may: Collection[Permissio
     figure = prediction_figure(prediction, curve, outcomes, talk.anchors_of(threads))
     is_author, is_closed = prediction.author_id == reader.pk, status.life in CLOSED
     figure |= {"version": version, "ended": prediction.run.state in ENDED and is_closed}
+    is_closed = is_closed or bool(newly_passed(prediction))  # its score may wait for a rival
     return {
         "prediction": prediction,
         "claim": claims.claim_of(prediction),

@@ -17,7 +17,7 @@ from webapp.pages.prediction.form import FIELD_OF, Asked, Draft, beside
 from webapp.predictions.checks import FARTHEST, claim_from
 from webapp.predictions.claims import Claim, Statement
 from webapp.predictions.figure import axis_payload, claim_payload, points_of, reach
-from webapp.predictions.known import Known
+from webapp.predictions.known import Known, unplaced_words
 from webapp.runs.models import Run
 from webapp.runs.states import ENDED
 
@@ -58,6 +58,8 @@ def target_problem(target: float, asked: Asked, known: Known) -> str:
     if target <= known.trained:
         there = f"{words.amount(known.trained)} {unit}"
         return f"The run has been at {there} already: a prediction is made before the data."
+    if known.evaluated and known.unplaced:
+        return unplaced_words(known, asked.x)
     if known.evaluated and target > FARTHEST * known.evaluated:
         return f"At most {FARTHEST:g} times the newest evaluation, {words.amount(known.evaluated)} {unit}."
     return ""

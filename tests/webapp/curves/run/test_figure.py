@@ -120,3 +120,31 @@ def test_superseded_points_are_not_fitted(make_run):
     figure = run_figure(run)
 
     assert max(figure["points"]["step"]) == 200
+
+
+def test_evaluations_of_unknown_compute_are_counted_where_the_fit_is_told(make_run):
+    run = make_run()
+    told = run_figure(run)
+    newest = Point.objects.order_by("-step").values_list("pk", flat=True)[:2]
+    Point.objects.filter(pk__in=list(newest)).update(device_hours=None)
+    left = " 2 evaluations without known device-hours are left out."
+
+    figure = run_figure(run)
+
+    assert figure["summary"].endswith(left) and figure["fit_sentence"].endswith(left)
+    assert figure["now"]["sentence"].startswith("newest with known device-hours; fitted")
+    assert (
+        "without known"
+        not in f"{told['summary']}{told['fit_sentence']}{run_figure(run, x='step')['summary']}"
+    )
+
+
+def test_an_evaluation_of_unknown_compute_is_told_though_the_fit_is_the_same(make_run):
+    run = make_run()
+    run_figure(run)
+    newest = Point.objects.order_by("-step").first()
+    Point.objects.create(
+        series=newest.series, attempt=1, seq=500, step=500, time=newest.time, value=0.5, tokens=9e6
+    )
+
+    assert "1 evaluation without known device-hours is left out." in run_figure(run)["summary"]

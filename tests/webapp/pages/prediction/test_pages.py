@@ -6,10 +6,12 @@ import re
 import pytest
 
 from tests.members import member
+from tests.webapp.pages.data import curve_records
 from tests.webapp.pages.prediction.reading import text_of
 from webapp.accounts.models import Role
 from webapp.predictions import services
 from webapp.predictions.models import Comment, Prediction
+from webapp.runs import ingest
 
 HTMX = {"HX-Request": "true"}
 
@@ -317,3 +319,13 @@ def test_an_anchor_that_is_no_point_is_no_anchor(ada, claim, anchor):
     ada.post(f"/predictions/{claim.pk}/comments", {"text": "Hm.", "anchor": anchor})
 
     assert Comment.objects.get().anchor_x is None
+
+
+def test_a_claim_whose_target_was_passed_offers_nothing_that_would_be_refused(ada, as_grace, claim):
+    """Its score may still wait: for a rival, or for evaluations that lie closer to the target."""
+    ingest.store_records(claim.run, curve_records(62, to=16.0 * 62 / 60, seed=1, first=31))
+
+    own, others = (text_of(who.get(f"/predictions/{claim.pk}")) for who in (ada, as_grace))
+
+    assert "Withdraw" not in own and "Make a changed claim" not in own and "Ask for a review" not in own
+    assert "Give the verdict" not in others
