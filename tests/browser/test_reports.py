@@ -71,6 +71,31 @@ def test_what_is_wide_scrolls_in_its_place(new_page, user, project):
     assert not alone.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
+def test_numbers_of_a_table_are_not_broken_up(new_page, user, project, make_run):
+    run = make_run(30, name="ScaleRL")
+    text = f"```headroom\ntable: parameters\nrun: {run.pk}\n```\n"
+    publish(create_report(user=user, project=project, title="Narrow", text=text), user=user, base=1)
+    page = new_page(signed_in=user, viewport=NARROW)
+
+    page.goto(f"/reports/{Report.objects.get().pk}")
+
+    expect(page.get_by_role("cell", name="ScaleRL")).to_be_visible()
+    assert page.evaluate(BROKEN_WORDS) == []
+
+
+BROKEN_WORDS = """() => [...document.querySelectorAll(".report-text td")].flatMap((cell) => {
+  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [];
+  while (walker.nextNode())
+    for (const word of walker.currentNode.data.matchAll(/[^\\s-]+/g)) {
+      const range = document.createRange();
+      range.setStart(walker.currentNode, word.index);
+      range.setEnd(walker.currentNode, word.index + word[0].length);
+      if (range.getClientRects().length > 1) broken.push(word[0]);
+    }
+  return broken;
+})"""
+
+
 def others_of(run):
     from webapp.runs.models import Run
 

@@ -46,12 +46,15 @@ def decisions_of(project: Project, *, person: str = "", run: str = "", kind: str
         "decided_by",
         "prediction__rival__revision__recipe",
         "prediction__author",
+        "prediction__replaced_by",
         "to_revision__recipe",
         "revises",
         "revised_by",
     ).defer("to_revision__config", "prediction__rival__config", "prediction__rival__revision__config")
     rows = rows.annotate(num_notes=Count("notes"))
-    return rows.prefetch_related(subjects, "prediction__outcomes").order_by("-decided_at", "id")
+    return rows.prefetch_related(subjects, "prediction__outcomes", "prediction__pendings").order_by(
+        "-decided_at", "id"
+    )
 
 
 def decision_by_id(project: Project, key: str) -> Decision:

@@ -140,11 +140,14 @@ def outcome_words(outcome: Outcome) -> str:
 
 
 def what_came(prediction: Prediction, outcomes: Sequence[Outcome]) -> str:
-    """By all runs that passed its target: "inside its interval for 2 of 3 runs"; or that nothing came yet."""
+    """By all runs that passed its target: "inside its interval for 2 of 3 runs"; or that nothing came yet.
+
+    Of a prediction without outcomes it asks for `replaced_by` and `pendings`, unless they were fetched with it.
+    """
     if prediction.withdrawn_at is not None:
         return f"withdrawn: {prediction.withdrawn_reason}"
     if not outcomes:
-        return "no run has passed its target yet"
+        return _nothing_came(prediction)
     if prediction.statement == Statement.PASSES:
         held = sum(bool(one.happened) for one in outcomes)
         return f"it happened for {held} of {words.count(len(outcomes), 'run')}"
@@ -156,6 +159,14 @@ def what_came(prediction: Prediction, outcomes: Sequence[Outcome]) -> str:
         return f"{actual} came: {'inside' if judged[0].inside else 'outside'} its interval"
     held = sum(bool(one.inside) for one in judged)
     return f"inside its interval for {held} of {len(judged)} runs"
+
+
+def _nothing_came(prediction: Prediction) -> str:
+    if getattr(prediction, "replaced_by", None) is not None:
+        return "replaced by a newer claim, so it is not scored"
+    if list(prediction.pendings.all()):
+        return "a run has passed its target, but cannot tell yet"
+    return "no run has passed its target yet"
 
 
 def all_held(outcomes: Sequence[Outcome]) -> bool | None:

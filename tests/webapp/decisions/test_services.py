@@ -16,7 +16,7 @@ from webapp.decisions import selectors
 from webapp.decisions.models import Decision, Note, Subject
 from webapp.decisions.services import add_note, decide
 from webapp.errors import Conflict, Forbidden, InvalidInput, NotFound
-from webapp.predictions.models import Outcome
+from webapp.predictions.models import Outcome, Pending
 from webapp.predictions.services import withdraw
 from webapp.recipes.models import Revision
 from webapp.runs import ingest
@@ -136,10 +136,22 @@ def test_the_predictions_outcome_is_said(choose, make_run, user, project):
     decision = choose("continue", run, prediction=prediction)
     assert came(decision)[1].sentence == "The prediction: no run has passed its target yet."
 
+    Pending.objects.create(prediction=prediction, run=run, reason="Its evaluations are too far apart.")
+    assert came(decision)[1].sentence == "The prediction: a run has passed its target, but cannot tell yet."
+
     Outcome.objects.create(prediction=prediction, run=run, actual=0.55, inside=False)
 
     assert came(decision)[1].sentence == "The prediction: 0.550 came: outside its interval."
     assert came(decision)[1].held is False
+
+
+def test_a_claim_that_was_replaced_waits_for_nothing(choose, make_run, user):
+    run = make_run(16)
+    prediction = make_prediction(user, run, value=0.6, lo=0.58, hi=0.62)
+    decision = choose("continue", run, prediction=prediction)
+    make_prediction(user, run, value=0.6, lo=0.55, hi=0.65, replaces=prediction)
+
+    assert came(decision)[1].sentence == "The prediction: replaced by a newer claim, so it is not scored."
 
 
 @pytest.mark.parametrize("change", ["decision", "note", "subject"])
