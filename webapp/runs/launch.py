@@ -15,7 +15,7 @@ from webapp.accounts.models import Project, Scope, User
 from webapp.accounts.permissions import Permission, require
 from webapp.accounts.services import create_token
 from webapp.audit.services import record
-from webapp.errors import Conflict, InvalidInput
+from webapp.errors import Conflict, InvalidInput, NoRoom
 from webapp.recipes.models import Revision
 from webapp.recipes.selectors import find_revision
 from webapp.recipes.services import parse_config
@@ -110,6 +110,13 @@ def launch_run_once(
         require(user, project, Permission.LAUNCH)
     asked = Asked(recipe, revision, task, model, seed, budget_hours, name, priority, retries, draft)
     return once(project, idempotency_key, asked.body, lambda: _make(asked, project, user))
+
+
+def objections(project: Project, hours: float) -> list[InvalidInput]:
+    """What would refuse a launch of `hours` at this moment, however right its settings are: the quota, a full disk."""
+    beyond, no_room = places.beyond_quota(project, hours), outbox.why_refused()
+    found = [InvalidInput("budget_hours", beyond)] if beyond else []
+    return found + ([NoRoom(no_room)] if no_room else [])
 
 
 def _make(asked: Asked, project: Project, user: User | None) -> Run:

@@ -14,14 +14,19 @@ from worker import names
 def submit(run: Run, attempt: int) -> None:
     """Have the attempt handed to Ray; part of the caller's transaction. Raises NoRoom, with the figures, where the
     checkpoints that it would write have none."""
-    if (disk := _low_disk()) is not None:
-        raise NoRoom(low_words(disk))
+    if why := why_refused():
+        raise NoRoom(why)
     _want(run, Dispatch.Kind.SUBMIT, attempt)
 
 
 def stop(run: Run, attempt: int) -> None:
     """Have the attempt's job stopped; part of the caller's transaction."""
     _want(run, Dispatch.Kind.STOP, attempt)
+
+
+def why_refused() -> str:
+    """Why nobody can launch or resume anything now, with the figures; empty where there is room."""
+    return "" if (disk := _low_disk()) is None else low_words(disk)
 
 
 def why_held() -> str:

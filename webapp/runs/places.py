@@ -19,6 +19,7 @@ from webapp.runs.states import ACTIVE, AT_WORK
 
 MOST_AT_WORK = 10_000
 MOST_QUOTA_HOURS = 1e9
+ROUNDING = 1e-9  # of the quota: 1 - 0.9 is a little less than 0.1
 SIGHT_HOLDS = timedelta(seconds=60)  # longer ago than that, nothing is known of the cluster
 
 
@@ -80,23 +81,25 @@ def _quota(project: Project, hours: float) -> Quota:
     return Quota(hours, spent, promised)
 
 
+def beyond_quota(project: Project, hours: float) -> str:
+    """Why the project cannot promise `hours` more, with the figures; empty where it can. Two queries."""
+    quota = quota_of(project)
+    if quota is None or hours <= quota.left + ROUNDING * quota.hours:
+        return ""
+    return (
+        f"The project's quota has {quota.left:.4g} device-hours left, and this asks for {hours:.4g}: of "
+        f"{quota.hours:.4g}, {quota.spent:.4g} are spent and {quota.promised:.4g} promised to unfinished runs."
+    )
+
+
 def check_quota(project: Project, hours: float) -> None:
     """Whether the project has `hours` left; called in the transaction that promises them, which then waits for others.
 
     Raises InvalidInput (budget_hours) with the figures.
     """
-    queue = (
-        ProjectQueue.objects.select_for_update().filter(project=project, quota_hours__isnull=False).first()
-    )
-    if queue is None or queue.quota_hours is None:
-        return
-    quota = _quota(project, queue.quota_hours)
-    if hours > quota.left:
-        raise InvalidInput(
-            "budget_hours",
-            f"The project's quota has {quota.left:.4g} device-hours left, and this asks for {hours:.4g}: of "
-            f"{quota.hours:.4g}, {quota.spent:.4g} are spent and {quota.promised:.4g} promised to unfinished runs.",
-        )
+    ProjectQueue.objects.select_for_update().filter(project=project, quota_hours__isnull=False).first()
+    if why := beyond_quota(project, hours):
+        raise InvalidInput("budget_hours", why)
 
 
 # --- places ---------------------------------------------------------------------------------------------------

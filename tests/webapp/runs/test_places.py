@@ -128,6 +128,15 @@ def test_a_launch_beyond_the_quota_says_what_is_left(launch_one, quota, project,
     assert Run.objects.count() == 2
 
 
+def test_the_rest_of_the_quota_can_be_asked_for_to_the_last_digit(launch_one, quota):
+    quota(1.0)
+    launch_one(budget_hours=0.9)
+
+    assert 1.0 - 0.9 < 0.1
+    launch_one(seed=1, budget_hours=0.1)
+    assert Run.objects.count() == 2
+
+
 def test_what_a_run_did_not_use_is_free_again(launch_one, quota):
     quota(1.0)
     run = launch_one(budget_hours=1.0)

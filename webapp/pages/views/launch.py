@@ -31,6 +31,7 @@ from webapp.policies.selectors import own_actions, project_policy
 from webapp.policies.services import set_run_policy
 from webapp.recipes.models import Revision
 from webapp.recipes.selectors import newest_shipped
+from webapp.runs.launch import objections
 from webapp.runs.launch_seeds import launch_seeds
 from webapp.runs.models import Run, State
 from webapp.runs.once import Launched
@@ -90,6 +91,7 @@ def launch_check(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=204)
     data = draft.with_essentials_of_text(request.POST)
     form, asked = _filled(choice, data, live=True)
+    _object(choice, form, asked)
     context = _context(request, choice, form, asked) | {
         "problems": _problems(form, asked),
         "resent": [fields.field_of(asked, path) for path in asked.resent if path not in ESSENTIALS.values()],
@@ -256,6 +258,15 @@ def _try_launch(
             None, "This form was sent before with other values. Send it again to launch another run."
         )
     return []
+
+
+def _object(choice: Choice, form: LaunchForm, asked: Draft) -> None:
+    """Put beside settings that fit what would refuse their launch all the same."""
+    if asked.checked.recipe is not None:
+        seeds = form.cleaned_data.get("seed") or [0]
+        hours = len(seeds) * asked.checked.recipe.budget.device_hours
+        for error in objections(choice.project, hours):
+            _blame(form, asked, error)
 
 
 def _blame(form: LaunchForm, asked: Draft, error: InvalidInput) -> None:

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.webapp.pages.launching.forms import check, error_of
+from webapp.runs import places
 from webapp.runs.models import Run
 
 
@@ -56,3 +57,26 @@ def test_a_clone_and_another_recipe_keep_them(ada, launch_form):
     one = ada.get("/runs/new", {"clone": run.pk, "change": "optimizer.lr"}).content.decode()
     assert 'type="hidden" name="priority" value="0"' in one
     assert 'type="hidden" name="retries" value="5"' in one
+
+
+def test_what_the_quota_does_not_reach_is_said_while_typing(ada, project, launch_form):
+    places.set_queue(project, most_at_work=None, quota_hours=0.02, user=None)
+    beyond = launch_form | {"budget_hours": "0.015", "seed": "1, 2"}
+    words = "quota has 0.02 device-hours left, and this asks for 0.03"
+
+    said = check(ada, beyond)
+
+    assert words in said
+    assert "it can be launched" not in said
+    assert "it can be launched" in check(ada, beyond | {"seed": "1"})
+    assert "quota" in error_of(ada.post("/runs/new", beyond), "budget_hours")
+    assert ada.post("/runs/new", beyond | {"draft": "1"}).status_code == 302
+
+
+def test_a_full_disk_is_said_while_typing(ada, launch_form, settings):
+    settings.MIN_FREE_BYTES = 2**62
+
+    said = check(ada, launch_form)
+
+    assert "nothing is launched until there is room" in said
+    assert "it can be launched" not in said
