@@ -74,6 +74,7 @@ WORDS = {
     "run.checkpoints_removed": "removed checkpoints of the run",
     "run.stopped_by_policy": "stopped by policy the run",
     "run.untagged": "took a tag off the run",
+    "run.warned_by_policy": "warned by policy about the run",
     "secret.deleted": "deleted the secret",
     "secret.replaced": "replaced the secret",
     "secret.set": "set the secret",

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 OFF, WARN, ADVISE, STOP = "off", "warn", "advise", "stop"
+SAYS = "say it on the run's page and to whoever launched it"
 LABELS = {
     OFF: "nothing",
     WARN: "warn: the alarm is shown, the run goes on",
-    ADVISE: "advise: say it on the run's page and to whoever launched it",
+    ADVISE: "advise: " + SAYS,
     STOP: "stop the run, with a checkpoint",
 }
 DEFAULT_DELTA = 0.01  # of pass rate: less than this left to gain is not worth going on
@@ -22,18 +23,27 @@ class Kind:
     actions: tuple[str, ...]
     default: str
     metrics: tuple[str, ...] = ()
+    has_alarm: bool = True  # which says it by itself where the action is a warning
+
+    def label(self, action: str) -> str:
+        """What the action does, for people."""
+        return LABELS[action] if self.has_alarm or action != WARN else "warn: " + SAYS
+
+    def is_silent(self, action: str) -> bool:
+        """Whether a policy has nothing to do: it is off, or an alarm says it already."""
+        return action == OFF or (action == WARN and self.has_alarm)
 
 
 KINDS = (
     Kind(
         "budget", "Budget overrun",
         "The driver ends a run at its budget by itself. This is for one that has not: more than 5 % beyond it.",
-        (WARN, STOP), STOP,
+        (WARN, STOP), STOP, has_alarm=False,
     ),
     Kind(
         "advice", "The planner's advice to stop",
         "With a probability of 90 % less is left to gain than the amount below, by the fit of the run so far.",
-        (OFF, ADVISE, STOP), OFF,
+        (OFF, ADVISE, STOP), OFF, has_alarm=False,
     ),
     Kind(
         "truncation", "Truncation", "A critical alarm: answers are cut off at the length limit.", (WARN, STOP), WARN,

@@ -33,7 +33,7 @@ class PolicyAction(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="policy_actions", db_index=False)
     attempt = models.PositiveIntegerField()
     kind = models.CharField(max_length=20)
-    action = models.CharField(max_length=10)  # "advise" or "stop"
+    action = models.CharField(max_length=10)  # "warn", "advise" or "stop"
     by_run = models.BooleanField()  # the run's own policy said so, not its project's
     reason = models.CharField(max_length=1000)
     at = models.DateTimeField(auto_now_add=True)

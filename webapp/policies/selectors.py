@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from webapp.accounts.models import Project
-from webapp.policies.kinds import BY_KEY, DEFAULT_DELTA, DEFAULTS, LABELS
+from webapp.policies.kinds import BY_KEY, DEFAULT_DELTA, DEFAULTS
 from webapp.policies.models import PolicyAction, ProjectPolicy, RunPolicy
 from webapp.runs.models import Run
 
@@ -20,7 +20,7 @@ class Policy:
     def sentences(self) -> list[str]:
         """What is done about each kind."""
         return [
-            f"{kind.title}: {LABELS[self.actions[key]]}{' (this run only)' if key in self.of_run else ''}."
+            f"{kind.title}: {kind.label(self.actions[key])}{' (this run only)' if key in self.of_run else ''}."
             for key, kind in BY_KEY.items()
         ]
 

@@ -14,13 +14,18 @@ from webapp.audit.services import record
 from webapp.curves.comparison.compare import label_of
 from webapp.errors import Conflict, InvalidInput
 from webapp.policies.findings import Finding, advice_finding, alarm_findings, budget_finding
-from webapp.policies.kinds import BY_KEY, DEFAULTS, OFF, STOP, WARN
+from webapp.policies.kinds import ADVISE, BY_KEY, DEFAULTS, OFF, STOP, WARN
 from webapp.policies.models import PolicyAction, ProjectPolicy, RunPolicy
 from webapp.policies.selectors import Policy, policy_of, project_policy
 from webapp.runs import lifecycle
 from webapp.runs.models import Attempt, Run, State
 
 MOST_SWEPT = 50  # runs a round
+CARRIED_OUT = {  # an action: its event, and what whoever launched the run is told of it
+    STOP: ("run.stopped_by_policy", "was stopped"),
+    ADVISE: ("run.advised_by_policy", "could be stopped"),
+    WARN: ("run.warned_by_policy", "goes on"),
+}
 
 
 @transaction.atomic
@@ -88,14 +93,12 @@ def act_on(run_id: str, *, after_refit: bool = False) -> list[PolicyAction]:
 
 def _findings(run: Run, attempt: Attempt, policy: Policy, after_refit: bool) -> list[Finding]:
     """What is looked for costs something, so only what somebody wants acted on."""
-    found = []
+    found = budget_finding(run)
     if any(policy.actions[key] == STOP for key in ("truncation", "mismatch", "not_finite", "other")):
         found += alarm_findings(run, attempt)
-    if policy.actions["budget"] == STOP:
-        found += budget_finding(run)
     if after_refit and policy.actions["advice"] != OFF:
         found += advice_finding(run, attempt, policy.advice_delta)
-    return [finding for finding in found if policy.actions[finding.kind] not in (OFF, WARN)]
+    return [one for one in found if not BY_KEY[one.kind].is_silent(policy.actions[one.kind])]
 
 
 def _do(run: Run, attempt: Attempt, finding: Finding, policy: Policy) -> PolicyAction | None:
@@ -121,7 +124,7 @@ def _do(run: Run, attempt: Attempt, finding: Finding, policy: Policy) -> PolicyA
 
 def _carry_out(run: Run, row: PolicyAction) -> None:
     whose = "the policy of this run" if row.by_run else "the policy of its project"
-    verb = "run.stopped_by_policy" if row.action == STOP else "run.advised_by_policy"
+    verb, said = CARRIED_OUT[row.action]
     record(
         verb, actor=None, project=run.project, kind="run", key=run.pk, name=run.name, attempt=row.attempt,
         finding=row.kind, reason=row.reason, whose="run" if row.by_run else "project",
@@ -131,7 +134,6 @@ def _carry_out(run: Run, row: PolicyAction) -> None:
     else:
         Run.objects.filter(pk=run.pk).update(version=F("version") + 1)
     if run.created_by is not None:
-        said = "was stopped" if row.action == STOP else "could be stopped"
         notify(
             run.created_by, project=run.project, kind="policy", url=reverse("run", args=[run.pk]),
             text=f"{label_of(run)} {said} ({BY_KEY[row.kind].title.lower()}): {row.reason}",

@@ -422,6 +422,7 @@ SILENT = {
     },
     "webapp.runs.launch": {
         "resolved_config": "reads",
+        "objections": "reads",
         "job_spec": "the worker's part of a launch, which is told",
     },
     "webapp.runs.drafts": {},
@@ -429,6 +430,7 @@ SILENT = {
     "webapp.runs.meaning": {"meaning_of": "reads", "mean_incoming": "part of what a trainer reports"},
     "webapp.runs.places": {
         "quota_of": "reads",
+        "beyond_quota": "reads",
         "check_quota": "reads",
         "full_projects": "reads",
         "submissions_without_a_place": "reads",

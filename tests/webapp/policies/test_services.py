@@ -8,6 +8,7 @@ from webapp.alarms.services import judge_run
 from webapp.alerts.models import Notice
 from webapp.audit.models import Event
 from webapp.errors import Conflict, Forbidden, InvalidInput
+from webapp.pages.run.policies import acted
 from webapp.policies import services
 from webapp.policies.kinds import DEFAULTS, KINDS, kind_of_alarm
 from webapp.policies.models import PolicyAction
@@ -141,6 +142,24 @@ def test_an_overrun_budget_is_stopped(make_run, set_policy):
     Summary.objects.filter(run=run).update(used_hours=17.0)
     assert [action.kind for action in act_on(run.pk)] == ["budget"]
     assert "17.0 of 16.0 device-hours are spent" in (state(run) and run.state_reason)
+
+
+def test_an_overrun_budget_that_is_to_warn_is_said_once(make_run, set_policy, user):
+    set_policy(budget="warn")
+    run = make_run(6, budget_hours=16.0)
+    Summary.objects.filter(run=run).update(used_hours=17.0)
+
+    (action,) = act_on(run.pk)
+
+    assert (action.action, state(run)) == ("warn", "running")
+    assert "Warned <time" in acted(run)
+    assert "(attempt 1): 17.0 of 16.0 device-hours are spent" in acted(run)
+    assert "goes on (budget overrun): 17.0 of 16.0" in Notice.objects.get(user=user, kind="policy").text
+    assert Event.objects.filter(verb="run.warned_by_policy").count() == 1
+    assert act_on(run.pk) == []
+
+    set_policy(budget="stop")
+    assert [one.action for one in act_on(run.pk)] == ["stop"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from webapp.policies.kinds import KINDS, LABELS
+from webapp.policies.kinds import KINDS
 from webapp.policies.selectors import Policy
 from webapp.retention.models import RetentionPolicy
 
@@ -24,7 +24,7 @@ class PolicyForm(forms.Form):
         initial = {"advice_delta": policy.advice_delta} | dict(policy.actions)
         super().__init__(data, initial=initial, label_suffix="", prefix="policy")
         for kind in KINDS:
-            choices = [(action, LABELS[action]) for action in kind.actions]
+            choices = [(action, kind.label(action)) for action in kind.actions]
             self.fields[kind.key] = forms.ChoiceField(
                 label=kind.title, help_text=kind.meaning, choices=choices
             )
@@ -42,9 +42,9 @@ class RunPolicyForm(forms.Form):
     def __init__(self, data: Any = None, *, policy: Policy, own: dict[str, str] | None = None) -> None:
         super().__init__(data, initial=own or {}, label_suffix="", prefix="policy")
         for kind in KINDS:
-            as_project = LABELS[policy.actions[kind.key]].split(":")[0]
+            as_project = kind.label(policy.actions[kind.key]).split(":")[0]
             choices = [("", f"as the project: {as_project}")]
-            choices += [(action, LABELS[action]) for action in kind.actions]
+            choices += [(action, kind.label(action)) for action in kind.actions]
             self.fields[kind.key] = forms.ChoiceField(
                 label=kind.title, help_text=kind.meaning, choices=choices, required=False
             )
