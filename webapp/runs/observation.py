@@ -29,6 +29,7 @@ ALIVE = frozenset({"PENDING", "RUNNING"})
 LOG_TAIL_CHARACTERS = 64 * 1024
 EXIT_CODE = re.compile(r"exit code (-?\d+)")
 LOG_BEGINS = ", last available logs"  # in Ray's message: then up to 20,000 characters of it
+DRIVER_SAYS = "error: "  # how its last line begins (`training.__main__`)
 SHELL_SAYS_SIGNAL = 128  # and the signal's number; a process that was killed itself has its negative
 SIGNALS = frozenset(Signals)
 EXIT_INFRASTRUCTURE = 75  # EX_TEMPFAIL: what the driver ends with where the same again may go through
@@ -108,13 +109,19 @@ def failure_of(message: str) -> str:
 
 def reason_of(message: str) -> str:
     """What Ray says of a failed job, for people. Of a driver that was killed that alone, without the log's end, which
-    tells what it was doing and not what ended it."""
+    tells what it was doing and not what ended it; of one that ended itself its last line, where that says why."""
     code = _exit_code(message)
     number = 0 if code is None else -code if code < 0 else code - SHELL_SAYS_SIGNAL
     if number not in SIGNALS:
-        return message.strip() or "The job failed without a message."
+        return _last_word(message) or message.strip() or "The job failed without a message."
     said = message.partition(LOG_BEGINS)[0].strip().removesuffix(".")
     return f"The driver process was killed by signal {number} ({Signals(number).name}). Ray says: {said}."
+
+
+def _last_word(message: str) -> str:
+    """Why the driver ended, as its last line says it; empty where that is none of its own."""
+    last = last_line(message.partition(LOG_BEGINS)[2])
+    return last.removeprefix(DRIVER_SAYS) if last.startswith(DRIVER_SAYS) else ""
 
 
 def _exit_code(message: str) -> int | None:
@@ -267,7 +274,8 @@ def lose_silent_trackers() -> int:
     silent = Run.objects.annotate(heard=Greatest("created_at", "started_at", "heartbeat_at")).filter(
         origin=Run.Origin.TRACKED, state=State.RUNNING, heard__lt=timezone.now() - silence
     )
-    reason = f"Nothing was heard from its trainer for {settings.TRACKED_LOST_MINUTES:g} minutes."
+    minutes = settings.TRACKED_LOST_MINUTES
+    reason = f"Nothing was heard from its trainer for {minutes:g} {'minute' if minutes == 1 else 'minutes'}."
     moves = [
         Move(run_id, attempt, State.LOST, reason)
         for run_id, attempt in silent.values_list("pk", "attempt_number")

@@ -110,6 +110,14 @@ step 12: pass rate 0.41
 """  # as Ray 2.60 writes it
 
 
+ENDED_ITSELF = """Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):
+2026-11-23 07:02:35,303\tINFO job_manager.py:581 -- Runtime env is setting up.
+Running entrypoint for job run-v4sk8vap71-a1: exec python -m training run recipe.yaml --run-dir /runs/v4sk8vap71
+error: model: /models/8b has no config.json
+
+"""
+
+
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
@@ -124,6 +132,7 @@ step 12: pass rate 0.41
         ("failed with exit code 255", "failed with exit code 255"),
         ("failed with exit code 1, last available logs (truncated to 20,000 chars):\nValueError: x",
          "failed with exit code 1, last available logs (truncated to 20,000 chars):\nValueError: x"),
+        (ENDED_ITSELF, "model: /models/8b has no config.json"),
         ("Job supervisor actor died: the node is gone", "Job supervisor actor died: the node is gone"),
         (" ", "The job failed without a message."),
     ],
