@@ -10,6 +10,7 @@ from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.errors import InvalidInput
 from webapp.runs.meaning import Meaning, meaning_of
 from webapp.runs.models import Point, Run, Series
+from webapp.runs.states import ENDED
 
 MOST_NAMES = 300  # that the form suggests
 PREFERRED = ("eval", "val", "test")  # how names of held-out metrics begin
@@ -17,6 +18,10 @@ NOT_YET = {
     "title": "No evaluation yet",
     "text": "The first comes before the first update, the next after a few steps. Points and the fit appear here by "
     "themselves.",
+}
+NEVER = {
+    "title": "No evaluation",
+    "text": "It ended before the first one. A resume goes on to it, and points and the fit appear here by themselves.",
 }
 ELSEWHERE = {
     "title": "No evaluation yet",
@@ -35,7 +40,7 @@ def known_axis(run: Run, metric: str = DEFAULT_METRIC) -> str | None:
 def nothing_to_draw(run: Run, question: Mapping[str, Any]) -> dict[str, str]:
     """Heading and sentence for a chart without a point."""
     if run.origin == Run.Origin.LAUNCHED:
-        return NOT_YET
+        return NEVER if run.state in ENDED else NOT_YET
     known = known_axis(run, question["metric"])
     if known is None:
         return ELSEWHERE

@@ -109,3 +109,19 @@ def test_places_and_quota_are_set_by_admins_and_shown(ada, project):
     assert (row.most_at_work, row.quota_hours) == (2, 100.0)
     assert "100 of 100 device-hours are left" in page
     assert wrong.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [(None, "The first comes before the first update"), ("failed", "It ended before the first one")],
+)
+def test_a_run_without_an_evaluation_says_whether_one_will_come(ada, make_run, ended, words):
+    assert words in page_of(ada, make_run(0, ended=ended))
+
+
+def test_a_run_from_elsewhere_was_not_launched(ada, user, project):
+    run = launch.track_run(user=user, project=project, name="elsewhere", task="math", model="8b")
+
+    page = page_of(ada, run)
+
+    assert ", added <time" in page and ", launched <time" not in page
