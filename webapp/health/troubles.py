@@ -74,8 +74,8 @@ def _of_round(status: Status, *, has_worker: bool) -> list[Trouble]:
         found.append(
             Trouble(
                 True,
-                f"The last round of reconciliation was {span_words(age)} ago: is beat running, and does the broker "
-                "answer?",
+                f"The last round of reconciliation was {span_words(age)} ago: is beat running, and do broker and "
+                "Ray answer?",
             )
         )
     found += [

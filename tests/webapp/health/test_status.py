@@ -1,5 +1,6 @@
 """The status as it is found: bounded waits, one answer for page and API, no addresses for those who are no admins."""
 
+import re
 import socket
 import time
 from datetime import timedelta
@@ -121,6 +122,19 @@ def test_the_page_says_what_is_wrong_and_fits_its_budget(ada, seen, django_asser
     assert page.status_code == 200
     assert "No broker is configured" in page.content.decode()
     assert "gpu-box:77" in page.content.decode()  # Ada is an admin
+
+
+def test_the_page_counts_seconds_since_the_last_sign_of_life(ada, seen):
+    then = timezone.now() - timedelta(seconds=50)
+    WorkerSeen.objects.update(seen_at=then)
+    LastRound.objects.update(began_at=then)
+    ClusterSeen.objects.update(seen_at=then)
+
+    page = ada.get("/status").content.decode()
+
+    assert re.search(r'silent</span> <span class="small muted">for 5\d s<', page)
+    assert re.search(r'Last reconciliation</h2><div class="big">5\d s<', page)
+    assert re.search(r"as Ray said 5\d s ago\.", page)
 
 
 def test_a_viewer_sees_no_machine_and_a_stranger_nothing(client, project, seen):

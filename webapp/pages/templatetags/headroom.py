@@ -5,12 +5,14 @@ from datetime import datetime, timedelta
 from django import template
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from webapp.curves import words
 from webapp.curves.comparison.compare import label_of
 from webapp.health.disk import bytes_in_words
+from webapp.health.troubles import span_words
 from webapp.pages import marks
 from webapp.pages.ages import age_words, ago_words
 from webapp.pages.durations import duration
@@ -53,6 +55,12 @@ def in_seconds(seconds: float | None) -> str:
     if seconds is None:
         return "–"
     return f"{seconds:.1f} s" if seconds < 10 else duration(timedelta(seconds=seconds))
+
+
+@register.filter
+def seconds_since(moment: datetime) -> str:
+    """How long ago, to the second where a page is to say what has just stopped: "33 s", "5 min"."""
+    return span_words(timezone.now() - moment)
 
 
 @register.filter
