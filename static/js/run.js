@@ -84,10 +84,11 @@ function show(next) {
 }
 
 function draw() {
-  const nothing = !payload.points.x.length && !payload.start;
+  const nothing = Boolean(payload.empty);
   const why = nothing ? "" : payload.view.why;
   document.getElementById("chart-empty").hidden = !nothing;
   document.getElementById("view-empty").hidden = !why;
+  document.getElementById("unknown").hidden = nothing || !payload.unknown;
   document.querySelector(".chart-foot").hidden = nothing || Boolean(why);
   chart.hidden = nothing || Boolean(why);
   if (!chart.hidden) plot();

@@ -87,31 +87,33 @@ def shown_intervals(fit: "scaling.Fit") -> dict[str, words.Interval] | None:
     return intervals
 
 
-def unplaced(curve: Curve, axis: Axis) -> str:
-    """ " 8 evaluations without known device-hours are left out.", to follow a sentence; "" where all are known."""
-    if not curve.unplaced:
-        return ""
-    said = words.count(curve.unplaced, "evaluation")
-    return f" {said} without known {UNITS[axis.key]} {'is' if curve.unplaced == 1 else 'are'} left out."
-
-
-def now(fit: "scaling.Fit | None", curve: Curve, question: Question, axis: Axis | None = None) -> Payload:
-    """The newest evaluation that the axis shows, and whether the fit expected it."""
+def now(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload:
+    """The newest evaluation, and whether the fit expected it."""
+    unit = UNITS[question.x]
     if not len(curve.y):
-        return {"value_text": "–", "sentence": "no evaluation after the first update yet"}
+        none = (
+            f"of no evaluation the {unit} are known"
+            if curve.unknown
+            else "no evaluation after the first update yet"
+        )
+        return {"value_text": "–", "sentence": none}
+    newer = (
+        f"; {words.count(curve.newer_unknown, 'evaluation')} since, {unit} not known"
+        if curve.newer_unknown
+        else ""
+    )
     value, at = float(curve.y[-1]), float(curve.x[-1])
     se = curve.se[-1]
     text = words.rate(value, (value - se, value + se)) if np.isfinite(se) else words.rate(value)
     if fit is None or fit.params is None:
-        return {"value_text": text, "sentence": "nothing predicted yet"}
+        return {"value_text": text, "sentence": f"nothing predicted yet{newer}"}
     lo, hi = (float(np.squeeze(v)) for v in fit.predict_interval(np.array([at]), kind="new"))
     predicted = float(np.squeeze(fit.predict(np.array([at]))))
     known = "predicted" if question.cutoff is not None and at > question.cutoff else "fitted"
     side = "inside" if lo <= value <= hi else "outside"
-    of = f"newest with known {UNITS[axis.key]}; " if axis and curve.unplaced else ""
     return {
         "value_text": text,
-        "sentence": f"{of}{known} {predicted:.3f} here, {side} the {words.percent(question.level)} band",
+        "sentence": f"{known} {predicted:.3f} here, {side} the {words.percent(question.level)} band{newer}",
     }
 
 
@@ -128,6 +130,23 @@ def at_compute(
         return {"value_text": "–", "sentence": f"not identified; {words.between(interval, question.level)}"}
     value = float(np.squeeze(fit.predict(np.array([at]))))
     return {"value_text": words.rate(value, interval), "sentence": words.between(interval, question.level)}
+
+
+def unknown(curve: Curve, axis: Axis) -> str:
+    """How many evaluations this axis cannot show, and that no fit on it knows them; empty where it shows all."""
+    n = len(curve.unknown)
+    if not n:
+        return ""
+    of = n + len(curve.x) + len(curve.start)
+    those = f"The {UNITS[axis.key]} of {n:,} of {words.count(of, 'evaluation')} are not known"
+    return f"{those}: {'it is' if n == 1 else 'they are'} not drawn here and not in the fit. Steps are known of all."
+
+
+def without_unknown(curve: Curve, axis: Axis) -> str:
+    """The same after a summary, which travels without its page: a sentence after a space, or nothing."""
+    n = len(curve.unknown)
+    said = f" {words.count(n, 'evaluation')} without known {UNITS[axis.key]} {'is' if n == 1 else 'are'} left out."
+    return said if n else ""
 
 
 def mean_interval(fit: "scaling.Fit", at: float) -> tuple[float, float]:
@@ -201,6 +220,8 @@ def after(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payloa
 
 def advice(fit: "scaling.Fit | None", curve: Curve, axis: Axis, end_x: float | None, ended: bool) -> str:
     """One sentence on whether more compute is worth it."""
+    if fit is None and curve.unknown:
+        return f"No advice by {UNITS[axis.key]}, which are not known of enough evaluations."
     if fit is None:
         return TOO_EARLY
     if fit.params is None:

@@ -34,8 +34,8 @@ class Question:
 class Curve:
     """A run's evaluations on one axis, ascending: x > 0 [n], y [n], se [n] (NaN unknown), step [n], hours [n].
 
-    `start` holds the pass rates measured before the first update, at zero compute. `unplaced` counts evaluations that
-    lie nowhere on the axis, since nobody reported their compute.
+    `start` holds the pass rates measured before the first update, at zero compute; `unknown` the steps of evaluations
+    that are not here, because nobody knows their compute on this axis.
     """
 
     x: np.ndarray
@@ -45,7 +45,7 @@ class Curve:
     hours: np.ndarray
     start: tuple[float, ...]
     start_se: float | None
-    unplaced: int = 0
+    unknown: tuple[int, ...] = ()
 
     def only(self, chosen: np.ndarray) -> "Curve":
         """The points of a mask [n]."""
@@ -62,13 +62,19 @@ class Curve:
         """Mask [n] of the points past the cutoff: what the fit did not know."""
         return self.x > question.cutoff if question.cutoff is not None else np.zeros(len(self.x), bool)
 
+    @property
+    def newer_unknown(self) -> int:
+        """How many of the unknown came after all that is here."""
+        return sum(step > max(self.step, default=-1) for step in self.unknown)
+
 
 def curve_of(run: Run, x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC) -> Curve:
-    """Every effective (not superseded), unsampled point of the run's series; points without that x are left out."""
+    """Every effective (not superseded), unsampled point of the run's series; points without that x are only counted."""
     every = effective_points(run, metric)
-    points = sorted((p for p in every if getattr(p, x) is not None), key=lambda p: getattr(p, x))
+    points = [p for p in every if getattr(p, x) is not None]
+    points.sort(key=lambda p: getattr(p, x))
     curve = curve_from([(getattr(p, x), p.step, p.device_hours, p.value, p.stderr) for p in points])
-    return replace(curve, unplaced=len(every) - len(points))
+    return replace(curve, unknown=tuple(p.step for p in every if getattr(p, x) is None))
 
 
 def curve_from(rows: Sequence[tuple]) -> Curve:

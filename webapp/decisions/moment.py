@@ -12,6 +12,7 @@ from webapp.curves import estimates, words
 from webapp.curves.models import Fit
 from webapp.curves.selectors import latest_fits
 from webapp.runs.models import Run, Summary
+from webapp.runs.summaries import spent_hours
 
 Payload = dict[str, Any]
 
@@ -33,7 +34,7 @@ def _state(run: Run, summary: Summary | None, row: Fit | None) -> Payload:
         "run_state": run.state,
         "pass_rate": summary.pass_rate if summary else None,
         "stderr": summary.pass_rate_stderr if summary else None,
-        "used_hours": summary.used_hours if summary else None,
+        "used_hours": spent_hours(run, summary.used_hours if summary else None),
         "budget_hours": run.budget_hours,
         "ceiling": estimates.ceilings([[estimates.of_stored(row)]])[0],
         "forecast": forecast(row, run.budget_hours),

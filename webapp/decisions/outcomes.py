@@ -15,6 +15,7 @@ from webapp.decisions.models import Decision, Kind, Subject
 from webapp.predictions import claims
 from webapp.runs.models import Point, Run
 from webapp.runs.states import ACTIVE
+from webapp.runs.summaries import spent_hours
 
 HOURS = "device-hours"
 
@@ -75,13 +76,21 @@ def _of_run(decision: Decision, subject: Subject, subjects: Sequence[Subject], n
 
 def after_stop(subject: Subject, run: Run, used: float | None) -> Came:
     """Whether it stopped, and what was spent since."""
-    more = max(0.0, (used or 0.0) - (subject.state["used_hours"] or 0.0))
-    spent = f"{words.amount(more)} {HOURS} more" if more > 0 else "nothing more"
+    had, used = spent_hours(run, subject.state["used_hours"]), spent_hours(run, used)
+    state = run.get_state_display().lower()
+    if had is None or used is None:
+        unknown = f"what it spent since is not known, as its {HOURS} are not"
+        return Came(f"Not stopped: it is {state}; {unknown}." if run.state in ACTIVE else f"Stopped; {unknown}.",
+                    run.state not in ACTIVE)  # fmt: skip
+    spent = f"{words.amount(used - had)} {HOURS} more" if used > had else "nothing more"
     if run.state in ACTIVE:
-        return Came(f"Not stopped: it is {run.get_state_display().lower()} and has spent {spent}.", False)
+        return Came(f"Not stopped: it is {state} and has spent {spent}.", False)
     budget = subject.state["budget_hours"]
-    left = f" {words.amount(budget - (used or 0.0))} {HOURS} of its budget were not spent." if budget and (
-        budget > (used or 0.0)) else ""  # fmt: skip
+    left = (
+        f" {words.amount(budget - used)} {HOURS} of its budget were not spent."
+        if budget and budget > used
+        else ""
+    )
     return Came(f"Stopped, {spent} was spent.{left}", True)
 
 
@@ -89,6 +98,8 @@ def after_continue(subject: Subject, run: Run, newest: Point | None) -> Came:
     """The newest evaluation against what the fit of that moment said of this compute."""
     ended = "now" if run.state in ACTIVE else "at its end"
     had = subject.state["used_hours"] or 0.0
+    if newest is not None and newest.device_hours is None:
+        return Came(f"The {HOURS} of its newest evaluation are not known, so nothing can be said of it.")
     if newest is None or newest.device_hours is None or newest.device_hours <= had:
         return Came(
             "No evaluation came since." if run.state in ACTIVE else "It ended without another evaluation."

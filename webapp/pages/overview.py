@@ -140,9 +140,10 @@ def _ended(row: Row) -> Ended:
     if run.state == State.CANCELLED:
         return Ended(row, f"{_last_line(run.state_reason) or 'Cancelled.'} {_outcome(row)}".strip())
     reason = _last_line(run.state_reason) or "No reason was given; its log may say."
+    if run.origin == Run.Origin.TRACKED:
+        return Ended(row, reason, "Look at its trainer.")
     if row.used_hours:
-        step = "Read its log, then resume it: it goes on from its last checkpoint."
-        return Ended(row, reason, step if run.origin == Run.Origin.LAUNCHED else "Look at its trainer.")
+        return Ended(row, reason, "Read its log, then resume it: it goes on from its last checkpoint.")
     return Ended(row, reason, "Nothing was trained. Mend the cause, then launch it again.", relaunch=True)
 
 
@@ -152,7 +153,8 @@ def _outcome(row: Row) -> str:
         return "No evaluation was reported."
     rate = words.rate(row.latest, _around(row.latest, row.latest_stderr))
     if row.ceiling is None:
-        return f"Reached {rate}; no curve could be fitted."
+        why = "no curve could be fitted" if row.spent is not None else "its device-hours are not known"
+        return f"Reached {rate}; {why}."
     if not row.ceiling["identified"]:
         return f"Reached {rate}; its ceiling is not identified ({row.ceiling['interval_text']})."
     return f"Reached {rate}; ceiling {row.ceiling['text']}, {row.ceiling['interval_text']}."

@@ -185,9 +185,11 @@ def _forecast(state: Payload) -> tuple[str, str, str]:
 
 
 def _compute(state: Payload) -> tuple[str, str, str]:
+    if state["used_hours"] is None:
+        return "Compute used", "–", "its device-hours are not known"
     budget = state["budget_hours"]
     of = f"of {words.amount(budget)} device-hours" if budget else "device-hours, without a budget"
-    return "Compute used", words.amount(state["used_hours"] or 0.0), of
+    return "Compute used", words.amount(state["used_hours"]), of
 
 
 NUMBERS: dict[str, Callable[[Payload], tuple[str, str, str]]] = {

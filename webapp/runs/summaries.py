@@ -67,6 +67,14 @@ def note_records(run: Run, records: Sequence[Record]) -> None:
         cursor.execute(NOTE, values)
 
 
+def spent_hours(run: Run, used_hours: float | None) -> float | None:
+    """The device-hours of a summary as a page may show them; None where nobody knows.
+
+    Of a run that was launched here nothing reported is nothing spent; of one that trains elsewhere it is unknown.
+    """
+    return 0.0 if used_hours is None and run.origin == Run.Origin.LAUNCHED else used_hours
+
+
 def _place(record: Record) -> tuple[int, int]:
     return record.attempt, record.seq
 

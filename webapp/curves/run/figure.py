@@ -74,6 +74,7 @@ def run_figure(
         "curves": [{"metric": name, "label": curve_label(name)} for name in names],
         "progress": progress(run, curve),
         "start": start(curve),
+        "unknown": answers.unknown(curve, axis),
         "attempts_overlap": run.attempt_number > 1,
         "superseded": _superseded(run, x, metric) if superseded else None,
         "view_labels": chart_views.labels(axis),
@@ -126,15 +127,15 @@ def _said(
         "fit": fit_payload(fit, question, curve, end_x) if fit else None,
         "view": chart_views.view_payload(view, fit, curve, question, axis, role, end_x),
         "ceiling": answers.ceiling_of(fit, level),
-        "now": answers.now(fit, curve, question, axis),
+        "now": answers.now(fit, curve, question),
         "end": answers.at_compute(fit, end_x, question, has_budget=run.budget_hours is not None),
         "target": answers.target(fit, axis, question, goal),
         "after": answers.after(fit, curve, question),
         "hindsight": hindsight(curve, axis, question) if fit else None,
         "advice": answers.advice(fit, curve, axis, end_x, run.state in ENDED),
         "fit_title": answers.fit_title(fit, axis),
-        "fit_sentence": answers.fit_sentence(fit, problem) + answers.unplaced(curve, axis),
-        "summary": answers.summary(name_of(run), fit, axis, level) + answers.unplaced(curve, axis),
+        "fit_sentence": answers.fit_sentence(fit, problem),
+        "summary": answers.summary(name_of(run), fit, axis, level) + answers.without_unknown(curve, axis),
         "left_out": left_out(curve, question, fit, axis),
     }
 
@@ -180,14 +181,20 @@ def end_of_budget(run: Run, curve: Curve) -> float | None:
 
 def progress(run: Run, curve: Curve) -> Payload:
     """Compute spent at the newest evaluation, against the budget. What trains elsewhere may not say it."""
-    known = len(curve.x) > 0 and bool(np.isfinite(curve.hours[-1]))
-    if not known and run.origin == Run.Origin.TRACKED:
+    known = np.isfinite(curve.hours)
+    if not known.any() and run.origin == Run.Origin.TRACKED:
         return {"used": None, "budget": run.budget_hours, "share": None, "text": "device-hours not known"}
-    used = float(curve.hours[-1]) if known else 0.0
+    used = float(curve.hours[known].max()) if known.any() else 0.0
+    at_least = "at least " if curve.newer_unknown or not known[-1:].all() else ""
     if run.budget_hours is None:
-        return {"used": used, "budget": None, "share": None, "text": f"{words.amount(used)} device-hours"}
+        return {
+            "used": used,
+            "budget": None,
+            "share": None,
+            "text": f"{at_least}{words.amount(used)} device-hours",
+        }
     share = min(1.0, used / run.budget_hours)
-    text = f"{words.amount(used)} of {words.amount(run.budget_hours)} device-hours"
+    text = f"{at_least}{words.amount(used)} of {words.amount(run.budget_hours)} device-hours"
     return {"used": used, "budget": run.budget_hours, "share": share, "text": text}
 
 

@@ -75,7 +75,7 @@ def is_on_its_way(run: Run) -> bool:
 def key_of(run: Run, curve: Curve) -> str:
     """All that the answer rests on: the code, the points, and what of the run it mentions."""
     of_run = json.dumps([run.name, run.seed, run.budget_hours, run.state in ENDED])
-    start = json.dumps([curve.start, curve.start_se, curve.unplaced])
+    start = json.dumps([curve.start, curve.start_se, curve.unknown])
     columns = (np.asarray(getattr(curve, name), "<f8") for name in ("x", "y", "se", "step", "hours"))
     parts = [column.tobytes() for column in columns] + [start.encode(), of_run.encode()]
     return code_digest() + hashlib.sha256(b"|".join(parts)).hexdigest()

@@ -6,6 +6,7 @@ from typing import Any
 from django.db.models import Case, Max, Value, When
 
 from webapp.amounts import NoAmount, amount_in
+from webapp.curves.answers import UNITS
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.errors import InvalidInput
 from webapp.runs.meaning import Meaning, meaning_of
@@ -44,7 +45,7 @@ def nothing_to_draw(run: Run, question: Mapping[str, Any]) -> dict[str, str]:
     known = known_axis(run, question["metric"])
     if known is None:
         return ELSEWHERE
-    wanted, other = AXES[question["x"]].label.lower(), AXES[known].label.lower()
+    wanted, other = UNITS[question["x"]], UNITS[known]
     hint = " Say under Metrics on how many devices it trains, and" if question["x"] == DEFAULT_AXIS else ""
     told = f"{hint} they are worked out from its times." if hint else ""
     return {

@@ -6,6 +6,7 @@ from webapp.curves.words import amount, count
 from webapp.pages.run_list.rows import summary_of
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE, ENDED
+from webapp.runs.summaries import spent_hours
 
 TITLES = {
     "stop": "Stop {runs}",
@@ -64,10 +65,15 @@ def _of_stopping(runs: Sequence[Run]) -> list[str]:
 
 
 def _spent(going: Sequence[Run]) -> str:
-    used = sum(summary_of(run).used_hours or 0.0 for run in going)
+    spent = [spent_hours(run, summary_of(run).used_hours) for run in going]
+    known = [used for used in spent if used is not None]
+    if not known:
+        return "What was spent so far is not known."
     budget = sum(run.budget_hours or 0.0 for run in going)
     of = f" of {amount(budget)}" if budget else ""
-    return f"Spent so far: {amount(used)}{of} device-hours."
+    unknown = len(spent) - len(known)
+    rest = f"; of {count(unknown, 'run')} it is not known" if unknown else ""
+    return f"Spent so far: {amount(sum(known))}{of} device-hours{rest}."
 
 
 def _of_resuming(runs: Sequence[Run]) -> list[str]:

@@ -22,6 +22,7 @@ MAX_SETTINGS = 6  # columns of settings at a time
 MAX_SHOWN = 60  # characters of a setting
 MAX_KEY = 120  # characters of a setting's path
 NOTHING = SafeString('<span class="faint">–</span>')
+NOT_KNOWN = SafeString('<span class="small muted">not known</span>')
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,14 @@ def recipe_cell(row: Row, scale: Scale) -> SafeString | str:
     return format_html('<a href="{}">{}</a>', reverse("recipe", args=[recipe.slug]), recipe.name)
 
 
-def used_cell(row: Row, scale: Scale) -> SafeString:
-    """Device-hours of the budget, in numbers and as a bar."""
+def used_cell(row: Row, scale: Scale) -> SafeString | str:
+    """Device-hours of the budget, in numbers and as a bar; none where they are not known."""
     budget = row.run.budget_hours
+    if row.spent is None:
+        return NOT_KNOWN
     return format_html(
         '<span class="small">{}{} <span class="muted">h</span></span>{}',
-        words.amount(row.used_hours or 0.0),
+        words.amount(row.spent),
         format_html(' <span class="muted">of {}</span>', words.amount(budget)) if budget else "",
         marks.meter(row.share, "compute used of the budget"),
     )

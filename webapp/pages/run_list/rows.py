@@ -13,6 +13,7 @@ from webapp.curves.axes import DEFAULT_LEVEL
 from webapp.curves.models import Fit
 from webapp.pages.run.alarms import is_unjudged, mark_words
 from webapp.runs.models import Run, Summary
+from webapp.runs.summaries import spent_hours
 
 SCALE_MARGIN = 0.05
 
@@ -25,8 +26,8 @@ class Row:
     spark: Sequence[float]
     latest: float | None
     latest_stderr: float | None
-    used_hours: float | None
-    share: float | None  # of the budget; None without a budget
+    used_hours: float | None  # None: nothing reported, or not known
+    share: float | None  # of the budget; None without a budget, or where not known
     ceiling: dict[str, Any] | None  # None: no fit yet
     alarms: Sequence[Alarm] = ()  # active ones, the worst first
 
@@ -34,6 +35,11 @@ class Row:
     def alarm_words(self) -> str:
         """The active alarms in full, for the mark's tooltip."""
         return mark_words(self.alarms)
+
+    @property
+    def spent(self) -> float | None:
+        """Device-hours; a run that trains elsewhere may not say them, and then nobody knows."""
+        return spent_hours(self.run, self.used_hours)
 
     @property
     def unjudged(self) -> bool:
@@ -50,14 +56,14 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
 
 def _row(run: Run, alarms: Sequence[Alarm]) -> Row:
     summary = summary_of(run)
-    used = summary.used_hours
+    spent = spent_hours(run, summary.used_hours)
     return Row(
         run=run,
         spark=summary.spark,
         latest=summary.pass_rate,
         latest_stderr=summary.pass_rate_stderr,
-        used_hours=used,
-        share=min(1.0, (used or 0.0) / run.budget_hours) if run.budget_hours else None,
+        used_hours=summary.used_hours,
+        share=None if spent is None or not run.budget_hours else min(1.0, spent / run.budget_hours),
         ceiling=ceiling_of(run),
         alarms=alarms,
     )

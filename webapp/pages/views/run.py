@@ -48,10 +48,10 @@ def page_figure(
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
     payload["last_words_html"], payload["policies_html"] = last_words(run), policies.acted(run)
     payload["asked"] = asked_of(question)
-    if not (payload["state_reason"] or payload["start"] or payload["points"]["x"]):
+    nothing = not payload["points"]["x"] and (payload["unknown"] or not payload["start"])
+    payload["empty"] = meanings.nothing_to_draw(run, question) if nothing else None
+    if nothing and not payload["state_reason"]:
         payload["state_reason"] = places.waits_for(run)
-    if not (payload["start"] or payload["points"]["x"]):
-        payload["empty"] = meanings.nothing_to_draw(run, question)
     payload["actions"] = {name: may_launch and may(run) for name, may in ACTIONS.items()}
     payload["resume_html"] = before_resuming(run) if payload["actions"]["resume"] else ""
     return payload
@@ -141,7 +141,7 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
         shown = page_figure(run, asked.question, asked.alarms, may_launch=may_launch(request))
         context |= {
             "figure": shown,
-            "nothing": not shown["points"]["x"] and not shown["start"],
+            "nothing": shown["empty"] is not None,
             "fewest_fitted": MIN_POINTS,
             "meaning": meanings.form_of(run) if may_say_meaning(request, run) else None,
             "axes": AXES,

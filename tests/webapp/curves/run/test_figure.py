@@ -131,11 +131,13 @@ def test_evaluations_of_unknown_compute_are_counted_where_the_fit_is_told(make_r
 
     figure = run_figure(run)
 
-    assert figure["summary"].endswith(left) and figure["fit_sentence"].endswith(left)
-    assert figure["now"]["sentence"].startswith("newest with known device-hours; fitted")
+    assert figure["summary"].endswith(left)
+    assert figure["unknown"].startswith("The device-hours of 2 of ")
+    assert figure["now"]["sentence"].endswith("band; 2 evaluations since, device-hours not known")
+    by_step = run_figure(run, x="step")
     assert (
-        "without known"
-        not in f"{told['summary']}{told['fit_sentence']}{run_figure(run, x='step')['summary']}"
+        "without known" not in told["summary"] + by_step["summary"]
+        and told["unknown"] == by_step["unknown"] == ""
     )
 
 
