@@ -164,6 +164,7 @@ function nothingWords() {
 }
 
 function draw() {
+  if (chart.hidden) return; // no point on this axis: the page says why
   const colour = colours();
   const shown = payload.series.filter((series) => !hidden.has(series.id));
   const traces = shown.flatMap((series) => seriesTraces(series, colour));
@@ -213,7 +214,7 @@ function listen() {
     }
     draw();
   });
-  const legend = document.getElementById("legend");
+  const legend = document.getElementById("legend") ?? new EventTarget(); // none without a chart
   for (const name of ["pointerover", "focusin"]) {
     legend.addEventListener(name, (event) => highlight(event.target.closest("[data-series]")?.dataset.series ?? null));
   }

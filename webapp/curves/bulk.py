@@ -31,6 +31,22 @@ def curves_of(
     return {run_id: curve_from(rows) for run_id, rows in found.items()}
 
 
+_UNKNOWN = f"""{CHOSEN}
+SELECT s.run_id, count(*) FROM {POINTS} AND p.{{x}} IS NULL AND p.step > 0 GROUP BY s.run_id
+"""  # nosec B608  # constants and one of four names; values are parameters
+
+
+def unknown_counts(
+    run_ids: Iterable[str], x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC
+) -> dict[str, int]:
+    """Run -> how many of its effective evaluations have no known compute on this axis; only runs that have such."""
+    if x == "step":
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_UNKNOWN.format(x=AXES[x].key), {"runs": list(run_ids), "metric": metric})
+        return dict(cursor.fetchall())
+
+
 def fits_of(curves: dict[str, Curve], question: Question | None = None) -> "dict[str, scaling.Fit]":
     """Run -> the fit of its whole curve, as its own page shows it; runs with too few points are left out."""
     found = {}

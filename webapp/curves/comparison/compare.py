@@ -11,7 +11,7 @@ from typing import Any
 from webapp.curves import estimates, remembered, words
 from webapp.curves.axes import AXES, DEFAULT_AXIS
 from webapp.curves.bulk import curves_of, thinned_curves
-from webapp.curves.comparison import drawing, told_apart
+from webapp.curves.comparison import drawing, gaps, told_apart
 from webapp.curves.comparison.entries import (
     PUBLISHED,
     RECIPE,
@@ -48,7 +48,7 @@ def comparison(
     view: str = "rate",
     by: str = "run",
 ) -> Payload:
-    """Overlay and table of runs, each alone or (`by` "recipe") with the others of its recipe. Three queries at most.
+    """Overlay and table of runs, each alone or (`by` "recipe") with the others of its recipe. Four queries at most.
 
     `view`: "rate" (pass rate), "share" (share of the gain A - R0 reached) or "slope" (log F against log C). R0 of
     published curves is not published, so they are drawn as shares and slopes only; the table has them always.
@@ -92,6 +92,7 @@ def is_many(entries: Sequence[Entry]) -> bool:
 def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Payload:
     """What the page draws and says of the entries."""
     axis, many = AXES[x], is_many(entries)
+    unfitted = gaps.why_unfitted(entries, x, many=many)
     series = [drawing.series(entry, view, many=many) for entry in entries]
     table = _table(entries)
     return {
@@ -104,7 +105,9 @@ def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Paylo
         "series": series if view != "rate" else [s for s in series if s["kind"] != PUBLISHED],
         "table": table,
         "scale": _scale(table),
-        "sentences": told_apart.sentences(entries, view),
+        "unfitted": unfitted,
+        "empty": gaps.is_empty(entries),
+        "sentences": told_apart.sentences(entries, view, unfitted=unfitted),
         "notes": _notes(entries, series, view=view, x=x, many=many),
     }
 
@@ -132,17 +135,8 @@ def _notes(
         found.append("F(R) = C^B on the fitted curve: the steeper the line, the more efficient the recipe.")
     hidden = [e.label for e in entries if e.kind != PUBLISHED and not drawing.drawable(e, view)]
     if hidden:
-        few = ", ".join(hidden[:3]) + (f" and {len(hidden) - 3} more" if len(hidden) > 3 else "")
-        found.append(f"Not drawn here, because the ceiling is not identified: {few}.")
-    none = [e.label for e in entries if e.kind != PUBLISHED and not any(_lengths(e))]
-    if none:
-        few = ", ".join(none[:3]) + (f" and {len(none) - 3} more" if len(none) > 3 else "")
-        found.append(f"No evaluation on this axis yet: {few}.")
-    return found
-
-
-def _lengths(entry: Entry) -> list[int]:
-    return [len(one.x) for one in (*entry.curves, *entry.thinned) if one is not None]
+        found.append(f"Not drawn here, because the ceiling is not identified: {gaps.few(hidden)}.")
+    return found + gaps.notes(entries, x)
 
 
 def _sampled_note(entries: Sequence[Entry], x: str) -> str:

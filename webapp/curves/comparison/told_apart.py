@@ -30,13 +30,15 @@ def by_rivals(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
     return groups
 
 
-def sentences(entries: Sequence[Entry], view: str) -> list[str]:
-    """What can be told apart, and what cannot be compared at all."""
+def sentences(entries: Sequence[Entry], view: str, *, unfitted: str = "") -> list[str]:
+    """What can be told apart, and what cannot be compared at all. `unfitted`: why none of them has a fit."""
     own = [entry for entry in entries if entry.kind != PUBLISHED]
     groups = by_rivals(own)
-    said = [
-        sentence for rivals in groups.values() if len(rivals) > 1 for sentence in _of_rivals(rivals)
-    ] + _apart(groups)
+    several = [rivals for rivals in groups.values() if len(rivals) > 1]
+    ordered = [sentence for rivals in several for sentence in _of_rivals(rivals)]
+    if unfitted and several:
+        ordered = [f"Nothing can be said of their order. {unfitted}"]
+    said = ordered + _apart(groups)
     published = len(entries) > len(own)
     if published and view == "rate":
         said.append(

@@ -116,7 +116,7 @@ def _gain(run: str, fit: "scaling.Fit", hours: float) -> Payload:
 def gain_sentence(rows: Sequence[Payload], names: Mapping[str, str], hours: float) -> str:
     """Where the next hours buy the most."""
     if not rows:
-        return "No run of this task and model is training now."
+        return "No fitted run of this task and model is training now."
     first = rows[0]
     hours_text = f"The next {words.amount(hours)} {HOURS}"
     if not first["identified"]:

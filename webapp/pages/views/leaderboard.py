@@ -17,6 +17,7 @@ from webapp.curves.comparison.choice import clean
 from webapp.curves.ranking.efficiency import efficiencies
 from webapp.curves.ranking.leaderboard import MOST_RUNS, SORTS, in_order, left_out, tasks_and_models
 from webapp.curves.ranking.leaderboard import leaderboard as ranked_groups
+from webapp.curves.ranking.unranked import unranked
 from webapp.pages.access import current_project
 from webapp.pages.ties import tie_stripes
 from webapp.pages.views.compare import read_budget
@@ -49,6 +50,7 @@ def leaderboard(request: HttpRequest) -> HttpResponse:
         "groups": [_shown(group, sort) for group in groups],
         "most_runs": MOST_RUNS,
         "left_out": left_out(project, wanted[:at_once]),
+        "unranked": unranked(project, asked["task"], asked["model"]),
         "later_groups": [_later(request, *pair) for pair in wanted[at_once:]],
         "show_published": asked["published"],
         "has_own": any(not group["published"] for group in groups),

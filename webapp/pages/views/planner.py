@@ -18,6 +18,7 @@ from webapp.curves.comparison.compare import label_of
 from webapp.curves.models import Fit
 from webapp.curves.planner import recipes as planning
 from webapp.curves.planner import runs as planner_runs
+from webapp.curves.ranking.unranked import unranked
 from webapp.pages.access import current_project
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE
@@ -58,7 +59,7 @@ def planner(request: HttpRequest) -> HttpResponse:
     project = current_project(request)
     groups = _groups(project)
     if not groups:
-        return render(request, "planner.html", {"groups": []})
+        return render(request, "planner.html", {"groups": [], "unranked": unranked(project)})
     wanted = clean(request.GET.get("group", ""))
     asked_for = next((group for group in groups if group["key"] == wanted), None)
     chosen = asked_for or groups[0]
@@ -73,6 +74,7 @@ def planner(request: HttpRequest) -> HttpResponse:
         "candidates": candidates,
         "total": chosen["runs"],
         "looked_at": len(runs),
+        "unranked": unranked(project, chosen["task"], chosen["model"]),
         "asked": questions,
     }
     if candidates:
