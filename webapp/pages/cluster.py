@@ -22,7 +22,7 @@ NOT_SEEN, REFUSES, OLD = "not seen", "refuses", "old"
 class Cluster:
     """`worker`: as /healthz says it. `ray`: the same, or NOT_SEEN, REFUSES, OLD, by what a worker wrote down.
 
-    `gpus`, `cpus`: of all nodes that were alive `age` ago; None where no worker has ever seen them.
+    `gpus`, `cpus`: of all nodes that were alive `age` ago; None where none was, or no worker has ever seen them.
     """
 
     worker: str
@@ -66,6 +66,8 @@ def cluster_now() -> Cluster:
     if seen is None or seen.seen_at is None:
         return Cluster(worker, ray)
     alive = [node for node in seen.nodes if node["alive"]]
+    if not alive:  # a cluster that is away or starts, not one that is too small
+        return Cluster(worker, ray)
     gpus, cpus = (sum(node[kind] for node in alive) for kind in ("gpus", "cpus"))
     return Cluster(worker, ray, gpus, cpus, timezone.now() - seen.seen_at)
 

@@ -51,6 +51,12 @@ def test_what_was_never_seen_is_not_known(ray):
     assert "is not known: no worker has seen it yet." in found.troubles[-1]
 
 
+def test_a_cluster_without_a_living_node_is_away_and_not_too_small(ray):
+    note_cluster([node(alive=False)])
+
+    assert (cluster_now().gpus, cluster_now().cpus) == (None, None)
+
+
 def test_the_last_good_answer_stays_with_its_age(ray):
     note_cluster([node()])
     ClusterSeen.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
