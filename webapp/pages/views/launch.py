@@ -26,6 +26,7 @@ from webapp.pages.launching.checks import setting_of
 from webapp.pages.launching.draft import ESSENTIALS, Draft
 from webapp.pages.launching.fields import Status
 from webapp.pages.launching.specs import by_path
+from webapp.pages.recipe_asked import not_here
 from webapp.pages.team.automation import RunPolicyForm
 from webapp.policies.selectors import own_actions, project_policy
 from webapp.policies.services import set_run_policy
@@ -55,7 +56,7 @@ class Choice:
     cloned: Run | None = None
     change: str = ""  # the path of the one setting that changes
     focus: bool = False  # only one setting is to change
-    refusal: str = ""  # why the run could not be taken as a start
+    refusal: str = ""  # why the run or the recipe could not be taken as a start
 
 
 @require_http_methods(["GET", "POST"])
@@ -75,6 +76,7 @@ def launch(request: HttpRequest) -> HttpResponse:
     else:
         asked = draft.of_revision(choice.revision, _wanted(choice))
         form = _empty_form(request, choice, asked)
+        choice.refusal = choice.refusal or not_here(request, choice.revision)
     context = _context(request, choice, form, asked) | {
         "problems": _problems(form, asked) if form.is_bound else [],
         "hints": asked.checked.hints,

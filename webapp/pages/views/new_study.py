@@ -13,6 +13,7 @@ from webapp.errors import Conflict, InvalidInput, ServiceError
 from webapp.pages.access import current_project, signed_in
 from webapp.pages.forms import add_service_error, new_key
 from webapp.pages.fragments import page_or_fragment
+from webapp.pages.recipe_asked import not_here
 from webapp.pages.study.forms import StudyForm
 from webapp.pages.study.preview import choices_for, preview_rows
 from webapp.recipes.models import Revision
@@ -36,7 +37,7 @@ def new_study(request: HttpRequest) -> HttpResponse:
         made = _try_create(request, form)
         if made:
             return redirect("study", made.pk)
-    context = _form_context(request, form, base)
+    context = _form_context(request, form, base) | {"not_here": not_here(request, base)}
     status = 422 if form.errors else 200
     return page_or_fragment(request, "studies/new.html", "studies/_form.html", context, status)
 
