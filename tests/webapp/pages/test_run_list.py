@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from webapp.accounts.services import set_role
 from webapp.pages.run_list import columns
 from webapp.recipes.models import Recipe
+from webapp.runs import launch
 from webapp.runs.models import BulkAction, Run, State, Summary
 from webapp.savedviews import services
 from webapp.savedviews.models import SavedView
@@ -337,6 +338,7 @@ def test_an_action_asks_then_does_once_and_tells(ada, make_run):
     )
     page = asked.content.decode()
     assert "1 has not started and never will" in page and "1 has ended already and stays as it is." in page
+    assert "queued one, seed 0" in page  # runs of one recipe have one name
     assert "<html" not in page
 
     form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page))
@@ -345,6 +347,18 @@ def test_an_action_asks_then_does_once_and_tells(ada, make_run):
 
     assert sent.url == again.url == f"/runs?filter=x&report={BulkAction.objects.get().pk}"
     assert "1 stopped, 1 had already ended." in ada.get(sent.url.replace("filter=x&", "")).content.decode()
+
+
+def test_resuming_says_what_will_not_go_on_and_what_begins_anew(ada, make_run, user, project):
+    stopped, done = make_run(6, ended="cancelled"), make_run(6, seed=1, ended="succeeded")
+    elsewhere = launch.track_run(user=user, project=project, name="elsewhere", task="math")
+    ids = ",".join(run.pk for run in (stopped, done, elsewhere))
+
+    page = ada.get("/runs/bulk", {"action": "resume", "runs": ids, "back": ""}, headers=HTMX).content.decode()
+
+    assert "One without a checkpoint begins anew from step 0." in page
+    assert "1 has succeeded: such a run goes on only where its budget was extended since." in page
+    assert "1 run trains elsewhere and cannot be resumed here." in page
 
 
 def test_all_that_match(ada, many):

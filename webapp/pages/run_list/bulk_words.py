@@ -77,7 +77,16 @@ def _spent(going: Sequence[Run]) -> str:
 
 
 def _of_resuming(runs: Sequence[Run]) -> list[str]:
-    said = ["Each goes on from its newest checkpoint as its next attempt, within what is left of its budget."]
+    said = [
+        "Each goes on from its newest checkpoint as its next attempt, within what is left of its budget. "
+        "One without a checkpoint begins anew from step 0."
+    ]
+    done = sum(run.state == State.SUCCEEDED and run.origin == Run.Origin.LAUNCHED for run in runs)
+    if done:
+        said.append(f"{_those(done)} succeeded: such a run goes on only where its budget was extended since.")
+    tracked = sum(run.origin == Run.Origin.TRACKED for run in runs)
+    if tracked:
+        said.append(f"{count(tracked, 'run trains', 'runs train')} elsewhere and cannot be resumed here.")
     going = sum(run.state in ACTIVE for run in runs)
     if going:
         said.append(f"{_those(going)} not ended and {'is' if going == 1 else 'are'} left alone.")
