@@ -135,7 +135,9 @@ def _cell(member: Member) -> Payload:
         "latest_text": words.rate(member.latest),
         "used": member.used,
         "budget": run.budget_hours,
-        "share": min(1.0, member.used / run.budget_hours) if run.budget_hours else None,
+        "share": min(1.0, member.used / run.budget_hours)
+        if run.budget_hours and member.used is not None
+        else None,
         "ceiling": answers.ceiling_of(fit, DEFAULT_LEVEL) if fit is not None else None,
     }
 
@@ -234,14 +236,16 @@ def _sentences(rows: Sequence[Payload]) -> list[Payload]:
 
 def _spent(groups: Sequence[Group]) -> Payload:
     members = [m for group in groups for m in group.members]
-    used = sum(m.used for m in members)
-    budget = sum(m.run.budget_hours or m.used for m in members)
+    used = sum(m.used or 0.0 for m in members)
+    budget = sum(m.run.budget_hours or m.used or 0.0 for m in members)
+    unknown = sum(m.used is None for m in members)
+    rest = f"; of {words.count(unknown, 'run')} not known" if unknown else ""
     left = hours_left(groups)
     return {
         "used": used,
         "budget": budget,
         "share": min(1.0, used / budget) if budget else None,
-        "text": f"{words.amount(used)} of {words.amount(budget)} device-hours",
+        "text": f"{words.amount(used)} of {words.amount(budget)} device-hours{rest}",
         "left": "" if left is None else f"At their pace, those that run end in about {duration(left)}.",
     }
 

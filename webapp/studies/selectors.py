@@ -16,25 +16,32 @@ from webapp.errors import NotFound
 from webapp.runs.models import Run, Series, State
 from webapp.runs.selectors import is_pass_rate
 from webapp.runs.states import ENDED
+from webapp.runs.summaries import spent_hours
 from webapp.studies.models import Arm, Study, StudyRun
 
 
 @dataclass(frozen=True)
 class Member:
-    """A run of a study with its curve and the fit of all of it; None where there are too few evaluations."""
+    """A run of a study with its curve and the fit of all of it; None where there are too few evaluations.
+
+    reported: its newest pass rate, where the curve cannot have it, because its device-hours are not known.
+    """
 
     run: Run
     curve: Curve | None
     fit: "scaling.Fit | None"
+    reported: float | None = None
 
     @property
-    def used(self) -> float:
-        """Device-hours at its newest evaluation."""
-        return used_hours(self.curve)
+    def used(self) -> float | None:
+        """Device-hours at its newest evaluation; None of a run that trains elsewhere and does not say them."""
+        return used_hours(self.curve) if knows_hours(self.run) else None
 
     @property
     def latest(self) -> float | None:
         """Its newest pass rate."""
+        if self.reported is not None:
+            return self.reported
         return float(self.curve.y[-1]) if self.curve is not None and len(self.curve.y) else None
 
 
@@ -65,6 +72,12 @@ class Progress:
     def ended(self) -> int:
         """Runs that will not go on by themselves."""
         return self.succeeded + self.stopped
+
+
+def knows_hours(run: Run) -> bool:
+    """Whether its device-hours are known at its newest record."""
+    summary = getattr(run, "summary", None)
+    return spent_hours(run, summary.used_hours if summary else None) is not None
 
 
 def studies_of(project: Project, *, archived: bool = False) -> QuerySet[Study]:
@@ -119,14 +132,17 @@ def groups_of(study: Study, metric: str = DEFAULT_METRIC) -> list[Group]:
     groups = {arm.pk: Group(arm) for arm in study.arms.select_related("revision__recipe")}
     places = list(
         StudyRun.objects.filter(study=study)
-        .select_related("run")
+        .select_related("run__summary")
         .defer("run__config")
         .order_by("run__seed", "id")
     )
     curves = curves_of([place.run_id for place in places], metric=metric)
     fits = fits_of(curves, Question(metric=metric))
     for place in places:
-        member = Member(place.run, curves.get(place.run_id), fits.get(place.run_id))
+        run = place.run
+        off_curve = metric == DEFAULT_METRIC and not knows_hours(run) and hasattr(run, "summary")
+        reported = run.summary.pass_rate if off_curve else None
+        member = Member(run, curves.get(place.run_id), fits.get(place.run_id), reported)
         groups[place.arm_id].members.append(member)
     return list(groups.values())
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.webapp.pages.data import rate_at
 from tests.webapp.pages.test_run import figure_in
+from tests.webapp.studies.conftest import make_study  # noqa: F401 (fixture)
 from training.records import Record
 from webapp.curves.services import refit
 from webapp.decisions.moment import standing
@@ -16,6 +17,9 @@ from webapp.reports.resolve import NUMBERS
 from webapp.runs import ingest, launch, lifecycle
 from webapp.runs.models import Run
 from webapp.runs.selectors import listed
+from webapp.studies.results import results
+from webapp.studies.selectors import groups_of
+from webapp.studies.services import add_run
 
 
 def evaluation(i, *, known=(), a=0.6):
@@ -179,3 +183,16 @@ def test_rankings_and_plans_say_whom_they_leave_out(ada, elsewhere, address):
     elsewhere("nothing", 0)
 
     assert ">2 runs</a> with a pass rate are not here" in ada.get(address).content.decode()
+
+
+def test_a_study_shows_the_pass_rate_and_no_hours(elsewhere, make_study):  # noqa: F811
+    study, silent = make_study(changes=("loss=dapo",), seeds=(0,)), elsewhere("silent")
+    add_run(study, silent)
+
+    groups = groups_of(study)
+    members = [one for group in groups for one in group.members]
+
+    found = next(one for one in members if one.run == silent)
+    assert (found.used, found.latest) == (None, silent.summary.pass_rate)
+    assert [one.used for one in members if one.run != silent] == [0.0, 0.0]
+    assert results(study, groups)["spent"]["text"] == "0 of 32.0 device-hours; of 1 run not known"
