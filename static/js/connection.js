@@ -102,7 +102,7 @@ function answered() {
 function lost(detail) {
   const { verb, path } = detail.requestConfig ?? {};
   const isPoll = detail.elt?.matches("[data-poll]"); // asks again by itself
-  if (verb === "get" && !isPoll) unanswered.set(detail.elt, { path: detail.pathInfo?.finalRequestPath ?? path, target: detail.target });
+  if (verb === "get" && !isPoll) unanswered.set(detail.elt, { path, target: detail.target }); // its values are read anew
   if (verb && verb !== "get") trouble("unsent", "The server does not answer: this was not sent. Try it again in a moment.");
   trouble("server", notAnswering());
   if (!failures) { failures = 1; again(RETRY_FIRST); }
