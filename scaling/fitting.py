@@ -17,6 +17,7 @@ from scaling.ridge import take
 from scaling.solve import Problem, Solutions, basins, design, is_flat, scan, solve, window_rise
 
 METHODS = ("fast", "paper")
+NOT_BENT = "the curve has not bent enough to pin its ceiling"
 MIN_COMPUTES = 4  # different computes; the curve has four parameters
 
 _B_RANGE = (0.02, 50.0)
@@ -276,7 +277,7 @@ def _judge(result: Fit, like: Likelihood) -> Fit:
     elif not agree:
         why = "another curve with another ceiling fits as well"
     elif rising:
-        why = "the curve has not bent enough to pin its ceiling"
+        why = NOT_BENT
     elif like.noise.rho > _ALIKE:
         why = "successive evaluations are too alike to tell a rise from a drift"
     else:

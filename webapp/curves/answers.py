@@ -11,6 +11,7 @@ import numpy as np
 
 import scaling
 from scaling import forecast, plan
+from scaling.fitting import NOT_BENT
 from scaling.identifiability import MIN_POINTS_TO_IDENTIFY
 from webapp.curves import words
 from webapp.curves.axes import Axis
@@ -230,8 +231,10 @@ def advice(fit: "scaling.Fit | None", curve: Curve, axis: Axis, end_x: float | N
         return (
             f"Too early to say: a ceiling takes {MIN_POINTS_TO_IDENTIFY} evaluations, and these are {fit.n}."
         )
-    if fit.status != "ok":
+    if fit.status != "ok" and NOT_BENT in fit.message:
         return "The curve has not bent enough to see its ceiling; more compute will tell."
+    if fit.status != "ok":
+        return f"No advice yet. {_sentence(fit.message)}"
     at = float(curve.x[-1])
     beyond = end_x if end_x is not None and end_x > at * 1.02 and not ended else 2 * at
     gain, lo, hi = plan.gain(fit, at, beyond)
@@ -254,8 +257,12 @@ def fit_sentence(fit: "scaling.Fit | None", message: str = "") -> str:
     if fit is None:
         return message or "No fit yet."
     r2 = f", R² {fit.r2:.3f}" if fit.r2 is not None and np.isfinite(fit.r2) else ""
-    message = f" {fit.message[0].upper()}{fit.message[1:]}." if fit.message else ""
+    message = f" {_sentence(fit.message)}" if fit.message else ""
     return f"{words.count(fit.n, 'point')}{r2}.{message}"
+
+
+def _sentence(message: str) -> str:
+    return f"{message[0].upper()}{message[1:]}."
 
 
 def ceiling_sentence(ceiling: Payload, level: float) -> str:

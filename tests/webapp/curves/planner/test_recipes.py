@@ -177,5 +177,5 @@ def test_nothing_to_plan_with_is_nothing_said():
     assert planner.budget_sentences([], 1.0) == []
     assert planner.best_chances([], 1.0) == []
     assert planner.budget_chart([], 1.0)["series"] == []
-    assert "No run" in planner_runs.gain_sentence([], {}, 1.0)
+    assert "No fitted run" in planner_runs.gain_sentence([], {}, 1.0)
     assert planner_runs.to_continue({}, 1, 1.0)["sentence"] == "No run has a curve to judge yet."

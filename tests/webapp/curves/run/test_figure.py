@@ -53,6 +53,15 @@ def test_where_no_curve_can_be_fitted_the_advice_says_why(make_run):
     assert run_figure(run)["advice"] == "No advice: every reward is the same, so there is no curve to fit."
 
 
+def test_of_a_curve_that_does_not_rise_the_advice_is_no_other_than_the_fit_s(make_run):
+    flat = run_figure(make_run(a=0.2001, noise=0.02))
+    unbent = run_figure(make_run(to=0.4))
+
+    assert flat["advice"].startswith("No advice yet. Not identified: A is at least 0.")
+    assert flat["advice"].endswith("(no rise beyond the noise yet).")
+    assert unbent["advice"] == "The curve has not bent enough to see its ceiling; more compute will tell."
+
+
 def test_points_before_the_window_are_excluded(make_run):
     figure = run_figure(make_run(), window_lo=1.0)
 
