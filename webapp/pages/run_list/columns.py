@@ -22,6 +22,8 @@ MAX_SETTINGS = 6  # columns of settings at a time
 MAX_SHOWN = 60  # characters of a setting
 MAX_KEY = 120  # characters of a setting's path
 NOTHING = SafeString('<span class="faint">–</span>')
+NO_FIT_YET = SafeString('<span class="small muted">no fit yet</span>')
+NO_HOURS = SafeString('<span class="small muted">needs device-hours</span>')
 NOT_KNOWN = SafeString('<span class="small muted">not known</span>')
 
 
@@ -114,7 +116,7 @@ def used_cell(row: Row, scale: Scale) -> SafeString | str:
 
 def whisker_cell(row: Row, scale: Scale) -> SafeString:
     if row.ceiling is None:
-        return SafeString('<span class="small muted">no fit yet</span>')
+        return NO_FIT_YET if row.spent is not None else NO_HOURS
     return marks.whisker(row.ceiling, scale)
 
 
