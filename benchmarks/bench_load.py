@@ -94,7 +94,7 @@ def some_runs() -> list[str]:
 
 
 class Memory:
-    """Resident memory of the web server's processes, in MB, from the first look to the last."""
+    """Memory of the web server's processes, what they share counted once, in MB, from the first look to the last."""
 
     def __init__(self, url: str) -> None:
         port = int(url.rsplit(":", 1)[1])
@@ -102,12 +102,15 @@ class Memory:
             c.pid for c in psutil.net_connections("tcp") if c.laddr and c.laddr.port == port and c.pid
         )
         one = psutil.Process(min(listening))
-        first = next((p for p in reversed(one.parents()) if "gunicorn" in p.name()), one)
-        self.processes = [first, *first.children(recursive=True)]
+        self.first = next((p for p in reversed(one.parents()) if "gunicorn" in p.name()), one)
+        self.processes = 0
         self.looks: list[float] = [self._now()]
 
     def _now(self) -> float:
-        return sum(process.memory_info().rss for process in self.processes if process.is_running()) / 1e6
+        """Of those that are there now: the server may still be starting some at the first look."""
+        running = [self.first, *self.first.children(recursive=True)]
+        self.processes = len(running)
+        return sum(process.memory_full_info().pss for process in running if process.is_running()) / 1e6
 
     def until(self, done: Any) -> None:
         """Look every second until it is done."""
@@ -238,7 +241,7 @@ def show(options: Any, seen: list[Seen], watched: Memory, missing: int) -> None:
     looks = watched.looks
     first, middle, last = looks[0], looks[len(looks) // 2], looks[-1]
     print(
-        f"memory of {len(watched.processes)} web processes: {first:.0f} MB, then {middle:.0f}, {last:.0f} at the end"
+        f"memory of {watched.processes} web processes: {first:.0f} MB, then {middle:.0f}, {last:.0f} at the end"
     )
 
 

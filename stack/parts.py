@@ -69,7 +69,11 @@ def web_part(log_folder: Path, host: str, port: int, variables: dict[str, str]) 
     def command() -> list[str]:
         bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         options = ["--bind", bind, "--worker-class", "gthread", "--workers", "2", "--threads", "4"]
-        options += ["--timeout", "60", "--graceful-timeout", "3", "--keep-alive", "5", "--preload"]
+        options += ["--timeout", "60", "--graceful-timeout", "3", "--preload"]
+        options += [
+            "--keep-alive",
+            "75",
+        ]  # longer than clients keep one: else both end it, and a request is lost
         options += ["--no-control-socket", "--access-logfile", "-"]
         return [str(BIN / "gunicorn"), "webapp.wsgi", *options]
 
