@@ -65,7 +65,8 @@ class Curve:
     @property
     def newer_unknown(self) -> int:
         """How many of the unknown came after all that is here."""
-        return sum(step > max(self.step, default=-1) for step in self.unknown)
+        newest = max(self.step, default=-1)
+        return sum(step > newest for step in self.unknown)
 
 
 def curve_of(run: Run, x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC) -> Curve:

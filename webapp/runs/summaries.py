@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection
 
 from training.records import Record
-from webapp.runs.models import Run
+from webapp.runs.models import Run, Summary
 from webapp.runs.selectors import PASS_RATE
 
 SPARK_POINTS = 40
@@ -65,6 +65,11 @@ def note_records(run: Run, records: Sequence[Record]) -> None:
     }
     with connection.cursor() as cursor:
         cursor.execute(NOTE, values)
+
+
+def summary_of(run: Run) -> Summary:
+    """The run's summary; an empty one where it has reported nothing yet."""
+    return getattr(run, "summary", None) or Summary(run=run)
 
 
 def spent_hours(run: Run, used_hours: float | None) -> float | None:

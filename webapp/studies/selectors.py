@@ -16,7 +16,7 @@ from webapp.errors import NotFound
 from webapp.runs.models import Run, Series, State
 from webapp.runs.selectors import is_pass_rate
 from webapp.runs.states import ENDED
-from webapp.runs.summaries import spent_hours
+from webapp.runs.summaries import spent_hours, summary_of
 from webapp.studies.models import Arm, Study, StudyRun
 
 
@@ -76,8 +76,7 @@ class Progress:
 
 def knows_hours(run: Run) -> bool:
     """Whether its device-hours are known at its newest record."""
-    summary = getattr(run, "summary", None)
-    return spent_hours(run, summary.used_hours if summary else None) is not None
+    return spent_hours(run, summary_of(run).used_hours) is not None
 
 
 def studies_of(project: Project, *, archived: bool = False) -> QuerySet[Study]:
@@ -140,8 +139,8 @@ def groups_of(study: Study, metric: str = DEFAULT_METRIC) -> list[Group]:
     fits = fits_of(curves, Question(metric=metric))
     for place in places:
         run = place.run
-        off_curve = metric == DEFAULT_METRIC and not knows_hours(run) and hasattr(run, "summary")
-        reported = run.summary.pass_rate if off_curve else None
+        off_curve = metric == DEFAULT_METRIC and not knows_hours(run)
+        reported = summary_of(run).pass_rate if off_curve else None
         member = Member(run, curves.get(place.run_id), fits.get(place.run_id), reported)
         groups[place.arm_id].members.append(member)
     return list(groups.values())

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from webapp.curves.words import amount, count
-from webapp.pages.run_list.rows import summary_of
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE, ENDED
-from webapp.runs.summaries import spent_hours
+from webapp.runs.summaries import spent_hours, summary_of
 
 TITLES = {
     "stop": "Stop {runs}",

@@ -15,9 +15,10 @@ from webapp.curves.axes import DEFAULT_LEVEL
 from webapp.errors import InvalidInput
 from webapp.pages.run_list.columns import is_setting
 from webapp.pages.run_list.listing import MAX_TOTAL, ListState, runs_with_settings
-from webapp.pages.run_list.rows import Row, rows_of, summary_of
+from webapp.pages.run_list.rows import Row, rows_of
 from webapp.runs.models import Run
 from webapp.runs.sorting import ordering
+from webapp.runs.summaries import summary_of
 from webapp.spreadsheets import harmless
 
 BATCH = 500  # runs that are in memory at a time

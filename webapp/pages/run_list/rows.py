@@ -12,8 +12,8 @@ from webapp.curves import answers
 from webapp.curves.axes import DEFAULT_LEVEL
 from webapp.curves.models import Fit
 from webapp.pages.run.alarms import is_unjudged, mark_words
-from webapp.runs.models import Run, Summary
-from webapp.runs.summaries import spent_hours
+from webapp.runs.models import Run
+from webapp.runs.summaries import spent_hours, summary_of
 
 SCALE_MARGIN = 0.05
 
@@ -67,11 +67,6 @@ def _row(run: Run, alarms: Sequence[Alarm]) -> Row:
         ceiling=ceiling_of(run),
         alarms=alarms,
     )
-
-
-def summary_of(run: Run) -> Summary:
-    """The run's summary; an empty one where it has reported nothing yet."""
-    return getattr(run, "summary", None) or Summary(run=run)
 
 
 def ceiling_of(run: Run) -> dict[str, Any] | None:
