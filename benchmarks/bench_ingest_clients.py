@@ -5,23 +5,20 @@
 Each gets as much in a request as its client sends at most: we 500 records of 20 metrics, MLflow a `log-batch` of 1000
 metrics; trackio 50 lines of 20 metrics. Ours and MLflow's server use the same PostgreSQL with two processes each;
 trackio has its SQLite. Bodies are made before the clock starts; each writer has a run of its own and makes a
-connection a request. Goal: 5 times.
+connection a request. Goal: 5 times. The last line is trackio's own test of its throughput as it is, 32 threads that log
+1000 times each through its client: what a client costs is in it, and is not in the others.
 
 MLflow's server comes out of .venv-mlflow (`bash scripts/mlflow.sh` makes it), trackio's out of .venv-trackers
 (`make trackers` makes it); what is missing is not measured, and said so.
 """
 
 import argparse
-import contextlib
 import http.client
 import json
-import os
-import signal
-import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,17 +27,14 @@ from urllib.parse import urlsplit
 from benchmarks.bench_mlflow import make_tables, mlflow_server
 from benchmarks.bench_pages import web_server
 from benchmarks.home import USER, bare_home
+from benchmarks.trackio import SECRET, run_trackio, trackio_server
 
 GOAL = 5.0
 METRICS = 20
 IN_REQUEST = 1000  # values
 OUR_RECORDS = 500  # as `headroom.sender` sends at most
+OWN_TEST = {"threads": 32, "logs": 1000, "metrics": 2}  # as trackio measures itself
 T0 = 1_760_000_000_000
-SECRET = "a-write-token-of-the-benchmark"
-TRACKIO_SERVER = """
-import sys, trackio
-trackio.show(open_browser=False, host="127.0.0.1", server_port=int(sys.argv[1]), block_thread=True)
-"""
 
 
 @dataclass(frozen=True)
@@ -75,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if (options.trackio / "bin" / "trackio").exists():
             with trackio_server(options.trackio.resolve() / "bin", folder) as url:
                 rates["trackio"] = measured(url, of_trackio(options.writers, options.batches))
+            rates["trackio's own test"] = own_test_of_trackio(options.trackio.resolve() / "bin", folder)
     show(rates)
 
 
@@ -213,38 +208,13 @@ def of_trackio(writers: int, batches: int) -> list[list[Request]]:
     ]
 
 
-@contextlib.contextmanager
-def trackio_server(binaries: Path, folder: Path) -> Iterator[str]:
-    """trackio's own server; its URL."""
-    from stack.ports import free_port
-
-    port = free_port()
-    variables = os.environ | {"TRACKIO_WRITE_TOKEN": SECRET, "TRACKIO_DIR": str(folder / "trackio")}
-    with (folder / "logs" / "trackio.log").open("wb") as log:
-        process = subprocess.Popen(
-            [str(binaries / "python"), "-c", TRACKIO_SERVER, str(port)],
-            env=variables, stdout=log, stderr=subprocess.STDOUT, cwd=folder, start_new_session=True,
-        )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
-    try:
-        wait_for(url, process)
-        yield url
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(20)
-
-
-def wait_for(url: str, process: "subprocess.Popen[bytes]", seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
-            connection.request("GET", "/version")
-            if connection.getresponse().status == 200:
-                return
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError("trackio's server did not start")
-        time.sleep(0.2)
+def own_test_of_trackio(binaries: Path, folder: Path) -> float:
+    """Values per second through its client, until its server has them."""
+    apart = folder / "own test"
+    (apart / "logs").mkdir(parents=True)
+    with trackio_server(binaries, apart) as url:
+        ran = run_trackio(url, binaries, apart, OWN_TEST)
+    return ran.lines * OWN_TEST["metrics"] / ran.seconds
 
 
 def show(rates: dict[str, float]) -> None:
