@@ -11,10 +11,11 @@ def main() -> None:
     from django.core.management import execute_from_command_line
 
     from stack.environment import HomeError
+    from stack.variables import VariablesError
 
     try:
         execute_from_command_line(sys.argv)
-    except HomeError as error:
+    except (HomeError, VariablesError) as error:
         sys.exit(f"error: {error}")
 
 

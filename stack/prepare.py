@@ -11,6 +11,7 @@ from pathlib import Path
 from stack.environment import ROOT
 
 PREPARE_SECONDS = 120.0
+SAID = "CommandError: "
 
 
 class PrepareError(RuntimeError):
@@ -41,9 +42,17 @@ def prepare_database(username: str, log_path: Path, stopping: threading.Event, l
     with process.stdin, process.stdout:
         _wait(process, stopping)
         if process.returncode != 0:
-            tail = log_path.read_text(errors="replace")[-2000:]
-            raise PrepareError(f"the database could not be prepared; {log_path} ends with:\n{tail}")
+            raise PrepareError(_reason(log_path))
         return json.loads(process.stdout.read().splitlines()[-1])["password"]
+
+
+def _reason(log_path: Path) -> str:
+    """The command's own sentence where it said one; else the end of what it wrote."""
+    text = log_path.read_text(errors="replace").strip()
+    last = text.splitlines()[-1] if text else ""
+    if last.startswith(SAID):
+        return last.removeprefix(SAID)
+    return f"the database could not be prepared; {log_path} ends with:\n{text[-2000:]}"
 
 
 def _wait(process: subprocess.Popen[bytes], stopping: threading.Event) -> None:

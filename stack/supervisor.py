@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from stack import environment, parts
+from stack import environment, outside, parts, variables
 from stack.environment import Services
 from stack.home_lock import lock_home
 from stack.part import Part
@@ -22,6 +22,7 @@ from stack.ports import free_port, listening_error
 from stack.prepare import PrepareError, prepare_database
 
 POLL_SECONDS = 0.1
+START_BYTES = 200e6  # of free disk, without which PostgreSQL soon stops
 STOP_SECONDS = 20.0  # a keeper needs at most 10 s of grace and a few for leftovers
 
 
@@ -70,11 +71,10 @@ class Supervisor:
     def start(self) -> None:
         """Bring everything up; returns when all parts work. Raises StackError, AlreadyRunning."""
         os.environ["HEADROOM_HOME"] = str(self.home)  # for this process's own settings and for every child
-        try:
-            self.home.mkdir(parents=True, exist_ok=True)
-            self._log_folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise StackError(f"{self.home} cannot be used: {error.strerror}") from error
+        if problem := outside.home_problem(self.home, START_BYTES):
+            raise StackError(problem)
+        self._log_folder.mkdir(exist_ok=True)
+        self._check_outside()
         self._lock = lock_home(self.home, self._say)
         try:
             self._start_all()
@@ -132,6 +132,18 @@ class Supervisor:
         self._prepare()
         self._start_servers()
         self._wait_ready(self.parts)
+
+    def _check_outside(self) -> None:
+        """What others run must be usable before anything starts; without the cluster runs only wait."""
+        asked = (("DATABASE_URL", outside.database_problem), ("REDIS_URL", outside.broker_problem))
+        found = [problem for name, ask in asked if (url := os.environ.get(name)) and (problem := ask(url))]
+        if found:
+            raise StackError("\n".join(found))
+        address = os.environ.get("RAY_ADDRESS")
+        if address and (problem := outside.cluster_problem(address)):
+            self._say(f"{problem} Runs wait until then.")
+        for warning in variables.unknown(os.environ):
+            self._say(warning)
 
     def _check_web_port(self) -> None:
         if error := listening_error(self.host, self.port):

@@ -19,6 +19,12 @@ def test_the_table_of_alarms_is_that_of_the_rules() -> None:
     assert checked.returncode == 0, "run: python scripts/alarms_doc.py"
 
 
+def test_table_of_the_settings_is_what_the_code_says():
+    checked = subprocess.run([sys.executable, "scripts/settings_doc.py", "--check"], cwd=ROOT, timeout=60)
+
+    assert checked.returncode == 0, "run: python scripts/settings_doc.py"
+
+
 def test_the_tables_of_permissions_are_those_of_the_code() -> None:
     checked = subprocess.run([sys.executable, "scripts/permissions_doc.py", "--check"], cwd=ROOT, timeout=60)
 

@@ -7,9 +7,11 @@ import dj_database_url
 import plotly
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 
-from stack import environment
+from stack import environment, variables
 from webapp.mail import mail_settings
 from webapp.openid_settings import openid_settings
+
+variables.check(os.environ)  # before anything reads them
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 HEADROOM_HOME = environment.home()

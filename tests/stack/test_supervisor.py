@@ -43,12 +43,14 @@ def health(running: RunningStack) -> dict[str, str]:
         return {"status": repr(error)}
 
 
-def up(home: Path, *options: str, default_home: Path | None = None) -> subprocess.CompletedProcess[str]:
+def up(
+    home: Path, *options: str, default_home: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """A `manage.py up` that is expected to end by itself."""
     return subprocess.run(
         [sys.executable, "manage.py", "up", "--home", str(home), *options],
         cwd=ROOT,
-        env=stack_environment(default_home or home),
+        env=stack_environment(default_home or home) | variables,
         capture_output=True,
         text=True,
         timeout=60,
@@ -104,6 +106,31 @@ def test_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
 
     assert result.returncode == 1
     assert "cannot be used: Not a directory" in result.stderr.strip().splitlines()[-1]
+
+
+def test_parts_of_others_that_do_not_answer_are_named_before_anything_starts(tmp_path: Path) -> None:
+    given = {
+        "DATABASE_URL": "postgresql://u:geheim@127.0.0.1:1/x",
+        "REDIS_URL": "redis://:geheim@127.0.0.1:1/0",
+    }
+    result = up(tmp_path, "--port", str(free_port()), "--no-ray", **given)
+
+    assert result.returncode == 1
+    database, broker = result.stderr.strip().splitlines()
+    assert database.startswith("CommandError: The database 127.0.0.1:1/x does not answer: ")
+    assert broker.startswith("The broker 127.0.0.1:1/0 does not answer: ")
+    assert "geheim" not in result.stderr + result.stdout
+    assert not (tmp_path / "services.json").exists()
+
+
+def test_wrong_variables_are_sentences(tmp_path: Path) -> None:
+    result = up(tmp_path, HEADROOM_HTTPS="yes", HEADROOM_RETRIES="many")
+
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == [
+        "error: HEADROOM_HTTPS must be 1 (on) or 0 (off), not 'yes'.",
+        "HEADROOM_RETRIES must be a whole number, not 'many'.",
+    ]
 
 
 @pytest.mark.parametrize(

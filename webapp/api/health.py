@@ -1,10 +1,8 @@
 """GET /healthz: whether database, broker, worker and Ray answer, each asked with a timeout, all at the same time; and
 whether beat does: it cannot be asked, but its rounds are written down."""
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
 
 import httpx
 import redis
@@ -15,13 +13,16 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from stack import environment
+from stack.outside import ray_headers
 from webapp import nudge
 from webapp.health.models import LastRound
+from webapp.health.schema import missing_migrations
 from webapp.health.troubles import ROUND_LATE, span_words
 
 OK, NOT_CONFIGURED = "ok", "not configured"
 PART_SECONDS = 0.9
 ALL_SECONDS = 1.0
+_is_complete = False  # the tables of the database are those of this code
 _askers = ThreadPoolExecutor(max_workers=8, thread_name_prefix="healthz")
 
 
@@ -57,8 +58,19 @@ def database() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
+        return _schema()
     finally:
         connection.close()
+
+
+def _schema() -> str:
+    """Asked until it is complete: a server that starts before the migrations have run is not ready."""
+    global _is_complete
+    if not _is_complete:
+        lacking = len(missing_migrations())
+        if lacking:
+            return f"lacks {lacking} {'migration' if lacking == 1 else 'migrations'} of this code"
+        _is_complete = True
     return OK
 
 
@@ -104,15 +116,6 @@ def ray() -> str:
     url = address.rstrip("/") if "://" in address else f"http://{address}"
     response = httpx.get(f"{url}/api/version", headers=ray_headers(), timeout=PART_SECONDS)
     return OK if response.is_success else f"answers with HTTP {response.status_code}"
-
-
-def ray_headers() -> dict[str, str]:
-    """Ray's own way to find its token: variable, file named by a variable, file in the home folder."""
-    token = os.environ.get("RAY_AUTH_TOKEN", "")
-    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
-    if not token and path.is_file():
-        token = path.read_text().strip()
-    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 CHECKS = {"database": database, "broker": broker, "worker": worker, "beat": beat, "ray": ray}

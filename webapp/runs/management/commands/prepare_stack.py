@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
-from django.core.management import BaseCommand, CommandParser, call_command
+from django.core.management import BaseCommand, CommandError, CommandParser, call_command
 
 from webapp.accounts.models import Project
 from webapp.accounts.services import default_project, first_account
 from webapp.assets.collect import collect_assets
+from webapp.health import schema
 from webapp.recipes.services import sync_shipped_recipes
 
 
@@ -19,7 +20,11 @@ class Command(BaseCommand):
         parser.add_argument("--username", default="admin")
 
     def handle(self, *args: Any, username: str, **options: Any) -> None:
-        """Prints {"password": ...} as its last line; null where accounts exist already."""
+        """Prints {"password": ...} as its last line; null where accounts exist already.
+
+        Changes nothing in a database of a newer version."""
+        if unknown := schema.unknown_migrations():
+            raise CommandError(schema.new_words(unknown))
         call_command("migrate", interactive=False, verbosity=0)
         collect_assets()
         default_project()

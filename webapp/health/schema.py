@@ -1,0 +1,47 @@
+"""Whether the database's tables are those that this code works with."""
+
+from django.db import connections
+from django.db.migrations.loader import MigrationLoader
+
+MOST_NAMED = 3
+
+
+def missing_migrations() -> list[str]:
+    """`app.name` of what this code has and the database has not, sorted: the database is older than the code."""
+    loader = MigrationLoader(connections["default"])
+    return sorted(".".join(key) for key in loader.disk_migrations.keys() - loader.applied_migrations.keys())
+
+
+def unknown_migrations() -> list[str]:
+    """`app.name` of what was applied and is not here, sorted: a newer Headroom has been at work on this database."""
+    loader = MigrationLoader(connections["default"], ignore_no_migrations=True)
+    gone = {key for migration in loader.disk_migrations.values() for key in migration.replaces}
+    known = loader.disk_migrations.keys() | gone
+    return sorted(
+        ".".join(key) for key in loader.applied_migrations.keys() - known if _is_ours(key[0], known)
+    )
+
+
+def _is_ours(app: str, known: set[tuple[str, str]]) -> bool:
+    """An app that was taken out of INSTALLED_APPS leaves its rows; they say nothing of the version."""
+    return any(label == app for label, _ in known)
+
+
+def old_words(missing: list[str]) -> str:
+    return (
+        f"The database is older than this code: it lacks {_named(missing)}. Run `python manage.py prepare_stack`, "
+        "after a backup."
+    )
+
+
+def new_words(unknown: list[str]) -> str:
+    return (
+        f"The database was written by a newer Headroom: it has {_named(unknown)}, unknown here. Install that version, "
+        "or restore a backup that this one made."
+    )
+
+
+def _named(migrations: list[str]) -> str:
+    noun = "migration" if len(migrations) == 1 else "migrations"
+    named = ", ".join(migrations[:MOST_NAMED]) + (", …" if len(migrations) > MOST_NAMED else "")
+    return f"{len(migrations)} {noun} ({named})"
