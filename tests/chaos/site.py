@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,18 @@ TAIL_LINES = 15
 class Site:
     """Embedded PostgreSQL, Redis, Ray, Celery and web server in a folder that goes with it.
 
+    What `variables` name is used instead of the embedded one.
+
     Trainers reach the web server through `network`; this program reaches it directly.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="headroom-chaos-"))
         port = free_port()
         self.network = Network(port)
         short_run.prepare(self.home)
-        variables = stack_environment(self.home) | {"HEADROOM_URL": self.network.url}
-        self.stack = RunningStack.start(self.home, port=port, variables=variables)
+        own = stack_environment(self.home) | {"HEADROOM_URL": self.network.url}
+        self.stack = RunningStack.start(self.home, port=port, variables=own | dict(variables or {}))
         self._http = httpx.Client(base_url=f"{self.stack.url}/api/v1/", timeout=5)
 
     def __enter__(self) -> "Site":

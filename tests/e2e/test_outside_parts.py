@@ -1,0 +1,77 @@
+"""The whole story where nothing is embedded: PostgreSQL and Redis of somebody else, and a Ray cluster of two nodes with
+one core each, so that a run lies on both of them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.proofs import effective, page_agrees, stored_once, whole
+from tests.chaos.short_run import MIDDLE, STEPS
+from tests.chaos.site import Site
+from tests.e2e.outside import Outside, outside_parts
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.ray, pytest.mark.timeout(600)]
+
+ENDED = {"succeeded", "failed", "cancelled", "lost"}
+RUN_SECONDS = 240.0
+
+
+@pytest.fixture(scope="module")
+def outside() -> Iterator[Outside]:
+    with outside_parts() as parts:
+        yield parts
+
+
+@pytest.fixture(scope="module")
+def site(outside: Outside) -> Iterator[Site]:
+    with Site(outside.variables) as started:
+        yield started
+
+
+def state(site: Site, run: str) -> str:
+    return str((site.ask(f"runs/{run}") or {}).get("state"))
+
+
+def wrong_with(site: Site, run: str) -> list[str]:
+    """What is missing, doubled or other than in the journal."""
+    stored, attempts = site.records(run), site.asked(f"runs/{run}")["attempts"]
+    counted = effective(stored, attempts)
+    shown = site.asked(f"runs/{run}/curve", x="tokens")
+    return stored_once(site.journal(run), stored) + whole(counted) + page_agrees(shown, counted)
+
+
+def test_nothing_is_embedded(site: Site, outside: Outside) -> None:
+    commands = [" ".join(process.cmdline()) for process in site.stack.descendants()]
+
+    assert commands and not any("bin/postgres" in c or "valkey" in c or "raylet" in c for c in commands)
+    assert not (site.home / "postgres").exists()
+    wait_until(site.is_well, 60, "every part answers")
+    assert {node["resources_total"]["CPU"] for node in outside.nodes()} == {1.0}
+
+
+def test_a_run_lies_on_both_nodes_and_its_curve_is_whole(site: Site) -> None:
+    run = site.launch()
+    wait_until(lambda: state(site, run) in ENDED, RUN_SECONDS, "end of the run")
+
+    assert state(site, run) == "succeeded", site.last_words()
+    assert wrong_with(site, run) == []
+    wait_until(lambda: site.asked(f"runs/{run}/fits")["items"], 60, "a stored fit")
+
+
+def test_a_node_that_is_lost_is_named_and_the_run_goes_on_when_there_is_another(
+    site: Site, outside: Outside
+) -> None:
+    run = site.launch()
+    wait_until(lambda: len(site.journal(run)) > MIDDLE, RUN_SECONDS, "some updates")
+
+    outside.second.kill()
+    wait_until(lambda: len(site.asked(f"runs/{run}")["attempts"]) > 1, 180, "the next attempt")
+    lost = site.asked(f"runs/{run}")["attempts"]
+    first = next(attempt for attempt in lost if attempt["number"] == 1)
+    assert first["state"] in ("failed", "lost") and first["message"], first
+
+    outside.second = outside.start_second()
+    wait_until(lambda: state(site, run) == "succeeded", RUN_SECONDS, "end of the run that went on")
+    assert wrong_with(site, run) == []
+    assert max(record["step"] for record in site.records(run)) == STEPS
