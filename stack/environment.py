@@ -40,11 +40,17 @@ def services() -> Services:
     """The services in force: environment variables first, then what the supervisor last started."""
     path = home() / "services.json"
     saved = json.loads(path.read_text()) if path.exists() else {}
+    given = {name: url for name, url in asdict(services_given()).items() if url}
+    return Services(**({name: saved.get(name) for name in asdict(Services())} | given))
+
+
+def services_given() -> Services:
+    """Those that environment variables name."""
     return Services(
-        database_url=os.environ.get("DATABASE_URL") or saved.get("database_url"),
-        redis_url=os.environ.get("REDIS_URL") or saved.get("redis_url"),
-        ray_address=os.environ.get("RAY_ADDRESS") or saved.get("ray_address"),
-        web_url=os.environ.get("HEADROOM_URL") or saved.get("web_url"),
+        database_url=os.environ.get("DATABASE_URL") or None,
+        redis_url=os.environ.get("REDIS_URL") or None,
+        ray_address=os.environ.get("RAY_ADDRESS") or None,
+        web_url=os.environ.get("HEADROOM_URL") or None,
     )
 
 

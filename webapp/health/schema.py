@@ -1,5 +1,7 @@
 """Whether the database's tables are those that this code works with."""
 
+from collections.abc import Iterable
+
 from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 
@@ -15,11 +17,19 @@ def missing_migrations() -> list[str]:
 def unknown_migrations() -> list[str]:
     """`app.name` of what was applied and is not here, sorted: a newer Headroom has been at work on this database."""
     loader = MigrationLoader(connections["default"], ignore_no_migrations=True)
+    return _unknown(loader, set(loader.applied_migrations))
+
+
+def unknown_of(names: Iterable[str]) -> list[str]:
+    """Those of `app.name` that this code does not know, sorted; no database is asked."""
+    applied = {(app, name) for app, _, name in (each.partition(".") for each in names)}
+    return _unknown(MigrationLoader(None, ignore_no_migrations=True), applied)
+
+
+def _unknown(loader: MigrationLoader, applied: set[tuple[str, str]]) -> list[str]:
     gone = {key for migration in loader.disk_migrations.values() for key in migration.replaces}
     known = loader.disk_migrations.keys() | gone
-    return sorted(
-        ".".join(key) for key in loader.applied_migrations.keys() - known if _is_ours(key[0], known)
-    )
+    return sorted(".".join(key) for key in applied - known if _is_ours(key[0], known))
 
 
 def _is_ours(app: str, known: set[tuple[str, str]]) -> bool:
