@@ -1,6 +1,6 @@
 // The chart's language (shared by the run page and the comparison), as Plotly traces and layout. Nothing is computed
 // here but where to draw: every number comes from the server's payload.
-import { amount, faded, logTicks } from "./format.js";
+import { faded, logTicks, withUnit } from "./format.js";
 
 export const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false };
 export const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "x"];
@@ -78,7 +78,7 @@ export function pointTrace({ points, x }, role, colour, says = "") {
   const words = chosen.map((index) => {
     const se = points.se[index];
     const error = se === null ? "" : ` ± ${se.toFixed(3)}`;
-    return `<b>${points.y[index].toFixed(3)}</b>${error}<br>${amount(points.x[index])} ${x.short}, step ${points.step[index]}${says && `<br>${says}`}`;
+    return `<b>${points.y[index].toFixed(3)}</b>${error}<br>${withUnit(points.x[index], x.short)}, step ${points.step[index]}${says && `<br>${says}`}`;
   });
   return {
     name: role, x: pick(points.x), y: pick(points.y), mode: "markers", marker: marker(role, colour),

@@ -3,7 +3,7 @@
 import { budgetSlider } from "./budget.js";
 import { CONFIG, band, baseLayout, keepTicks, line, symbolOf } from "./chart.js";
 import { chooser } from "./chooser.js";
-import { amount, colours, escaped, faded } from "./format.js";
+import { colours, escaped, faded, withUnit } from "./format.js";
 
 const chart = document.getElementById("chart");
 const data = document.getElementById("comparison");
@@ -100,7 +100,7 @@ function pointTrace(series, ink, symbol) {
       symbol: hollow ? `${symbol}-open` : symbol, size: payload.many ? 4 : hollow ? 5 : 6, color: ink,
       opacity: payload.many ? 0.55 : 0.75,
     },
-    text: points.x.map((x, index) => `${amount(x)} ${short}${seed(index)}`),
+    text: points.x.map((x, index) => `${withUnit(x, short)}${seed(index)}`),
     hovertemplate: `<b>%{y:.3f}</b> at %{text}<br>${escaped(series.label)}<extra></extra>`,
   };
 }
@@ -128,7 +128,7 @@ function markTraces(colour) {
     return {
       x: [mark.x], y: [mark.y], mode: "markers", name: `crossing of ${mark.label}`, ...across,
       marker: { symbol: "cross-thin", size: 10, line: { color: colour.ink, width: 1.8 } },
-      hovertemplate: `crossing at ${amount(mark.x)} ${payload.x.short}<br>${escaped(mark.label)}<extra></extra>`,
+      hovertemplate: `crossing at ${withUnit(mark.x, payload.x.short)}<br>${escaped(mark.label)}<extra></extra>`,
     };
   });
 }
@@ -152,7 +152,7 @@ function budgetLine(colour) {
     shapes: [{ type: "line", x0: budget, x1: budget, yref: "y domain", y0: 0, y1: 1, line: { color: colour.accent, width: 1.2, dash: "3px,3px" } }],
     annotations: [{
       x, yref: "y domain", y: 0, yanchor: "bottom", xanchor: "right", showarrow: false,
-      text: `${amount(budget)} ${payload.x.short} `, font: { color: colour.accent, size: 11 },
+      text: `${withUnit(budget, payload.x.short)} `, font: { color: colour.accent, size: 11 },
     }],
   };
 }

@@ -40,6 +40,16 @@ export function amount(value) {
   return value.toFixed(Math.min(digits, 7));
 }
 
+const COUNTED = new Set(["steps", "tokens"]); // come in whole numbers
+
+/** An amount with its unit, as the server writes it: "58.0 h", "58 steps", "1 step". */
+export function withUnit(value, unit) {
+  const size = Math.abs(value);
+  if (!COUNTED.has(unit) || size < 1 || size >= 1000) return `${amount(value)} ${unit}`;
+  const digits = size >= 10 || Number.isInteger(value) ? 0 : 1;
+  return `${value.toFixed(digits)} ${value === 1 ? unit.slice(0, -1) : unit}`;
+}
+
 /** Ticks of a log axis between two values: 1, 2, 5 of each decade, thinned to at most `most`; [values, texts]. */
 export function logTicks(from, to, most = 9) {
   const all = [];

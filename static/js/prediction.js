@@ -3,7 +3,7 @@ import { keepAsking, fetchJson } from "./live.js";
 import { draw } from "./prediction_chart.js";
 import "./prediction_mentions.js";
 import { drawTabCharts } from "./tab_charts.js";
-import { amount } from "./format.js";
+import { withUnit } from "./format.js";
 
 const chart = document.getElementById("chart");
 const talk = document.getElementById("talk");
@@ -34,7 +34,7 @@ function fillPoints() {
   if (!node || node.options.length === payload.points.x.length + 1) return;
   const chosen = node.value;
   const { x, y, role } = payload.points;
-  const options = x.map((at, index) => new Option(`${y[index].toFixed(3)} at ${amount(at)} ${payload.x.short} (${WORDS[role[index]]})`, `${at},${y[index]}`));
+  const options = x.map((at, index) => new Option(`${y[index].toFixed(3)} at ${withUnit(at, payload.x.short)} (${WORDS[role[index]]})`, `${at},${y[index]}`));
   node.replaceChildren(new Option("the prediction as a whole", ""), ...options);
   node.value = chosen || node.dataset.chosen || "";
   if (node.selectedIndex < 0) node.value = "";

@@ -1,6 +1,6 @@
 // The strip below a curve: evaluations minus what a fit says of them, with the band around zero.
 import { band, marker } from "./chart.js";
-import { amount, faded } from "./format.js";
+import { faded, withUnit } from "./format.js";
 
 const CURVE = [0.3, 1]; // of the chart's height
 const STRIP = [0, 0.2];
@@ -30,6 +30,6 @@ function marks({ x, y }, roles, role, { against, unit }, colour) {
   const chosen = roles.flatMap((each, index) => (each === role ? [index] : []));
   return {
     name: role === "after" ? "residuals" : "residuals, fitted", x: chosen.map((i) => x[i]), y: chosen.map((i) => y[i]), mode: "markers", marker: { ...marker(role, colour), size: 6 },
-    text: chosen.map((i) => `${amount(x[i])} ${unit}`), hovertemplate: `%{y:+.3f} against ${against}, at %{text}<extra></extra>`,
+    text: chosen.map((i) => withUnit(x[i], unit)), hovertemplate: `%{y:+.3f} against ${against}, at %{text}<extra></extra>`,
   };
 }

@@ -1,6 +1,6 @@
 // The run page's curve as Plotly traces and layout: fit with band, evaluations by what became of them, ceiling, residuals.
 import { band, baseLayout, line, pointTrace, startTrace, windowShape } from "./chart.js";
-import { faded } from "./format.js";
+import { faded, withUnit } from "./format.js";
 import { addResiduals } from "./residuals.js";
 
 /** Traces and layout of the run page's figure. */
@@ -26,11 +26,11 @@ export function runChart(payload, colour, wanted, narrow) {
 
 /** What earlier attempts reported past a resume: small crosses behind the evaluations that took their place. */
 function supersededTrace({ superseded, x }, colour) {
-  const words = superseded.step.map((step, index) => `step ${step} of attempt ${superseded.attempt[index]}, superseded`);
+  const words = superseded.step.map((step, index) => `${withUnit(superseded.x[index], x.short)}<br>step ${step} of attempt ${superseded.attempt[index]}, superseded`);
   return {
     x: superseded.x, y: superseded.y, text: words, mode: "markers", type: "scatter", showlegend: false,
     marker: { symbol: "x-thin-open", size: 7, color: colour.mark, opacity: 0.55, line: { color: colour.mark, width: 1.2 } },
-    hovertemplate: `%{y:.3f} at %{x:.4~g} ${x.short}<br>%{text}<extra></extra>`,
+    hovertemplate: `<b>%{y:.3f}</b> at %{text}<extra></extra>`,
   };
 }
 

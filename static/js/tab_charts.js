@@ -1,7 +1,7 @@
 // Charts inside the tabs of the run page: nodes that survive the swap of their panel (hx-preserve), drawn from the
 // payload that the newest fragment brought.
 import { CONFIG, SYMBOLS, baseLayout, keepTicks, line } from "./chart.js";
-import { amount, colours, faded } from "./format.js";
+import { colours, faded, withUnit } from "./format.js";
 
 const CHARTS = { forms: formsChart, history: historyChart, metric: metricChart };
 
@@ -46,7 +46,7 @@ function endMark({ dashed, label }, ink, index) {
 function pointsTrace({ x, y }, axis, colour) {
   return {
     x, y, mode: "markers", name: "evaluations", marker: { size: 5, color: colour.mark }, cliponaxis: false,
-    text: x.map((value) => `${amount(value)} ${axis.short}`), hovertemplate: "<b>%{y:.3f}</b> at %{text}<extra></extra>",
+    text: x.map((value) => withUnit(value, axis.short)), hovertemplate: "<b>%{y:.3f}</b> at %{text}<extra></extra>",
   };
 }
 
@@ -59,12 +59,12 @@ function historyChart({ x, known, bounds }, colour) {
   const traces = [
     {
       x: known.x, y: known.y, error_y: error, mode: "markers", name: "ceiling", marker: { size: 7, color: colour.c1 }, cliponaxis: false,
-      text: known.text, customdata: known.x.map(amount), hovertemplate: `<b>%{text}</b><br>said at %{customdata} ${x.short}<extra></extra>`,
+      text: known.text, customdata: known.x.map((at) => withUnit(at, x.short)), hovertemplate: `<b>%{text}</b><br>said at %{customdata}<extra></extra>`,
     },
     {
       x: bounds.x, y: bounds.y, error_y: open, mode: "markers", name: "at least",
       marker: { symbol: "line-ew", size: 11, line: { width: 1.8, color: colour.mark } },
-      text: bounds.text, customdata: bounds.x.map(amount), hovertemplate: `not identified: <b>%{text}</b><br>said at %{customdata} ${x.short}<extra></extra>`,
+      text: bounds.text, customdata: bounds.x.map((at) => withUnit(at, x.short)), hovertemplate: `not identified: <b>%{text}</b><br>said at %{customdata}<extra></extra>`,
     },
   ];
   const xs = [...known.x, ...bounds.x];

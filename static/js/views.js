@@ -1,6 +1,6 @@
 // The run page's other views: log F against log C, and the gain per unit of compute. Every number is the server's.
 import { band, baseLayout, line, marker, windowShape } from "./chart.js";
-import { amount, faded } from "./format.js";
+import { faded, withUnit } from "./format.js";
 
 /** log F against log C: points, the line of slope B, and between which lines its interval lies. */
 export function slopeChart(payload, colour) {
@@ -23,7 +23,7 @@ function slopePoints({ view: { points }, x }, role, colour) {
   return {
     name: role, x: pick(points.x), y: pick(points.y), mode: "markers", marker: marker(role, colour),
     error_y: { type: "data", symmetric: false, array: reach(points.hi, 1), arrayminus: reach(points.lo, -1), color: faded(colour.mark, 0.6), thickness: 1, width: 0 },
-    text: chosen.map((index) => `pass rate <b>${points.rate[index].toFixed(3)}</b><br>${amount(points.x[index])} ${x.short}, step ${points.step[index]}`),
+    text: chosen.map((index) => `pass rate <b>${points.rate[index].toFixed(3)}</b><br>${withUnit(points.x[index], x.short)}, step ${points.step[index]}`),
     hovertemplate: "log₁₀ F <b>%{y:.2f}</b><br>%{text}<extra></extra>",
   };
 }
@@ -59,7 +59,7 @@ export function gainChart(payload, colour, scale) {
 function gainLine({ x, y }, dash, payload, colour) {
   return {
     ...line(x, y, colour.c1, dash), name: dash === "solid" ? "gain" : "gain, extrapolated", hoverinfo: "all",
-    text: x.map((value) => `${amount(value)} ${payload.x.short}`), hovertemplate: `<b>%{y:.2g}</b> per ${payload.view.unit}<br>at %{text}<extra></extra>`,
+    text: x.map((value) => withUnit(value, payload.x.short)), hovertemplate: `<b>%{y:.2g}</b> per ${payload.view.unit}<br>at %{text}<extra></extra>`,
   };
 }
 

@@ -1,6 +1,6 @@
 // The two ends of the fitted window: handles over the chart and range inputs below it, both with one model: the index
 // of the first and of the last evaluation that is fitted.
-import { amount } from "./format.js";
+import { withUnit } from "./format.js";
 
 const FEWEST = 5; // points that a fit needs
 
@@ -73,8 +73,8 @@ export function fittedWindow({ box, chart, controls, changed }) {
     const unit = payload.x.short;
     const [first, last, count] = [firstIndex(), lastIndex(), xs().length];
     const words = {
-      lo: first === 0 ? "nothing" : `${amount(xs()[first])} ${unit}, ${first} of ${count} left out`,
-      cutoff: last === count - 1 ? `all ${count} evaluations` : `${amount(xs()[last])} ${unit}, then predict ${count - last - 1} of ${count}`,
+      lo: first === 0 ? "nothing" : `${withUnit(xs()[first], unit)}, ${first} of ${count} left out`,
+      cutoff: last === count - 1 ? `all ${count} evaluations` : `${withUnit(xs()[last], unit)}, then predict ${count - last - 1} of ${count}`,
     };
     for (const end of ["lo", "cutoff"]) {
       const now = end === "lo" ? first : last;
@@ -86,7 +86,7 @@ export function fittedWindow({ box, chart, controls, changed }) {
         .forEach(([name, value]) => handles[end].setAttribute(`aria-${name}`, value));
     }
     handles.cutoff.querySelector("span").textContent =
-      last === count - 1 ? "all fitted, drag" : `fitted up to ${amount(xs()[last])}, drag`;
+      last === count - 1 ? "all fitted, drag" : `fitted up to ${withUnit(xs()[last], unit)}, drag`;
   }
 
   for (const [end, node] of Object.entries(handles)) {

@@ -14,13 +14,13 @@ from scaling import forecast, plan
 from scaling.fitting import NOT_BENT
 from scaling.identifiability import MIN_POINTS_TO_IDENTIFY
 from webapp.curves import words
-from webapp.curves.axes import Axis
+from webapp.curves.axes import AXES, Axis
 from webapp.curves.fitting import Curve, Question
 
 Payload = dict[str, Any]
 TOO_EARLY = "Too early to say: a fit needs at least five evaluations after the first update."
 SHARE_OF_GAIN = 0.9  # the target cell asks for the compute to this share of the gain A - R0
-UNITS = {"device_hours": "device-hours", "flops": "FLOPs", "tokens": "tokens", "step": "steps"}
+UNITS = {key: axis.unit for key, axis in AXES.items()}
 
 
 @dataclass(frozen=True)
@@ -178,21 +178,21 @@ def target(fit: "scaling.Fit | None", axis: Axis, question: Question, goal: Goal
         return {"title": title, "value_text": "never", "sentence": sentence}
     return {
         "title": f"To reach {rate:.2f}" if goal.of == "gain" else title,
-        "value_text": f"{words.amount(found)} {axis.short}" if found > 0 else "at the start",
-        "sentence": f"{of_gain}{compute_between((lo, hi), question.level)}",
+        "value_text": axis.short_text(found) if found > 0 else "at the start",
+        "sentence": f"{of_gain}{compute_between((lo, hi), question.level, axis)}",
     }
 
 
-def compute_between(interval: words.Interval, level: float) -> str:
+def compute_between(interval: words.Interval, level: float, axis: Axis) -> str:
     """An interval of the compute to a target: an end that is open is never reached."""
-    lo, hi = (("never" if end is None else words.amount(end)) for end in interval)
+    lo, hi = (("never" if end is None else axis.amount(end)) for end in interval)
     return f"{words.percent(level)} between {lo} and {hi}"
 
 
 def _not_before(lo: float | None, axis: Axis, question: Question) -> str:
     if lo is None:
         return f"outside the {words.percent(question.level)} band at any compute"
-    return f"{words.percent(question.level)} not before {words.amount(lo)} {axis.short}"
+    return f"{words.percent(question.level)} not before {axis.short_text(lo)}"
 
 
 def after(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload | None:
@@ -238,7 +238,7 @@ def advice(fit: "scaling.Fit | None", curve: Curve, axis: Axis, end_x: float | N
     at = float(curve.x[-1])
     beyond = end_x if end_x is not None and end_x > at * 1.02 and not ended else 2 * at
     gain, lo, hi = plan.gain(fit, at, beyond)
-    more = f"the next {words.amount(beyond - at)} {axis.short}"
+    more = f"the next {axis.short_text(beyond - at)}"
     share = f"{words.signed(gain)} ({words.percent(fit.level)} {words.signed(lo)} to {words.signed(hi)})"
     if fit.noise_sd is not None and hi < fit.noise_sd:
         return f"Close to its ceiling: {more} would add {share}, less than the noise of one evaluation."
@@ -249,7 +249,7 @@ def fit_title(fit: "scaling.Fit | None", axis: Axis) -> str:
     """ "Fit on 0.1 to 0.9 device-hours": the window, in the axis' own unit."""
     if fit is None:
         return "Fit"
-    return f"Fit on {words.amount(fit.window[0])} to {words.amount(fit.window[1])} {UNITS[axis.key]}"
+    return f"Fit on {axis.amount(fit.window[0])} to {axis.text(fit.window[1])}"
 
 
 def fit_sentence(fit: "scaling.Fit | None", message: str = "") -> str:
@@ -289,7 +289,7 @@ def summary(name: str, fit: "scaling.Fit | None", axis: Axis, level: float) -> s
         b = _with_interval(two(fit.params["B"]), fit.interval("B"), two)
         c_mid = _with_interval(words.amount(fit.params["C_mid"]), fit.interval("C_mid"), words.amount)
         said += f"; B {b}; half of the gain at {c_mid} {unit}"
-    span = " to ".join(words.amount(end) for end in fit.window)
+    span = " to ".join(axis.amount(end) for end in fit.window)
     left = f", {words.count(len(fit.left_out), 'outlier')} left out" if fit.left_out else ""
     return f"{said}. From {words.count(fit.n, 'evaluation')}, {span} {unit}{left}."
 

@@ -20,8 +20,11 @@ def rate(value: float | None, interval: Interval = (None, None)) -> str:
     return f"{value:.{decimals_for(*interval)}f}"
 
 
-def amount(value: float | None) -> str:
-    """An amount of compute: three significant digits, thousands grouped, "1.2e+21" when huge; "never" at infinity."""
+def amount(value: float | None, *, counted: bool = False) -> str:
+    """An amount of compute: three significant digits, thousands grouped, "1.2e+21" when huge; "never" at infinity.
+
+    counted: what comes in whole numbers, as steps do: "58" rather than "58.0", and "7.8" for what lies between two.
+    """
     if value is None:
         return "–"
     if math.isinf(value):
@@ -32,6 +35,8 @@ def amount(value: float | None) -> str:
         return f"{value:.2e}".replace("e+0", "e").replace("e+", "e")
     if abs(value) >= 1000:
         return f"{float(f'{value:.3g}'):,.0f}"
+    if counted and abs(value) >= 1:
+        return f"{value:.{0 if abs(value) >= 10 or value == int(value) else 1}f}"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:.{min(digits, 7)}f}"
 

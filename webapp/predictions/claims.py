@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from webapp.curves import words
-from webapp.curves.answers import UNITS
+from webapp.curves.axes import AXES
 from webapp.curves.comparison.compare import label_of
 from webapp.predictions.models import Outcome, Prediction
 from webapp.runs.models import Run
@@ -38,7 +38,7 @@ class Claim:
     @property
     def at(self) -> str:
         """The target with its unit: "3,600 device-hours"."""
-        return f"{words.amount(self.target)} {UNITS[self.x]}"
+        return AXES[self.x].text(self.target)
 
     @property
     def number(self) -> str:
@@ -106,7 +106,7 @@ def capitalised(text: str) -> str:
 
 def made_from(prediction: Prediction) -> str:
     """From how much compute it looks how far: "from 8.00 device-hours, 2.0 times as far"."""
-    return f"from {words.amount(prediction.known_until)} {UNITS[prediction.x]}, {times_as_far(prediction)} as far"
+    return f"from {AXES[prediction.x].text(prediction.known_until)}, {times_as_far(prediction)} as far"
 
 
 def times_as_far(prediction: Prediction) -> str:
@@ -117,7 +117,7 @@ def times_as_far(prediction: Prediction) -> str:
 
 def fitted_up_to(prediction: Prediction) -> str:
     """ "fitted up to 8.00 device-hours": the last point that its fit used."""
-    return f"fitted up to {words.amount(prediction.cutoff)} {UNITS[prediction.x]}"
+    return f"fitted up to {AXES[prediction.x].text(prediction.cutoff)}"
 
 
 def outcome_words(outcome: Outcome) -> str:

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from webapp.curves import words
+from webapp.curves.axes import AXES
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,37 @@ def test_rate(value, interval, text):
 )
 def test_amount(value, text):
     assert words.amount(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (58, "58"),
+        (8, "8"),
+        (34.5, "34"),
+        (7.82, "7.8"),
+        (0.25, "0.250"),
+        (1234, "1,230"),
+        (0, "0"),
+        (math.inf, "never"),
+    ],
+)
+def test_an_amount_of_what_is_counted(value, text):
+    assert words.amount(value, counted=True) == text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("step", 58, "58 steps"),
+        ("step", 1, "1 step"),
+        ("tokens", 138_250, "138,000 tokens"),
+        ("device_hours", 58, "58.0 device-hours"),
+        ("flops", 1.2e18, "1.20e18 FLOPs"),
+    ],
+)
+def test_an_amount_with_its_unit(key, value, text):
+    assert AXES[key].text(value) == text
 
 
 def test_an_open_interval_is_one_sided():

@@ -11,7 +11,7 @@ import numpy as np
 import scaling
 from scaling import draws, recipes, versus
 from webapp.curves import words
-from webapp.curves.axes import AXES
+from webapp.curves.axes import AXES, Axis
 from webapp.curves.comparison import told_apart
 from webapp.curves.comparison.entries import PUBLISHED, Entry
 
@@ -54,7 +54,7 @@ def at_budget(entries: Sequence[Entry], budget: float, x: str, *, chances: bool)
     return {
         "budget": budget,
         "budget_input": f"{budget:.6g}",
-        "budget_text": f"{words.amount(budget)} {AXES[x].short}",
+        "budget_text": AXES[x].short_text(budget),
         "chances": chances,
         "rows": [row | {"series": order[row["id"]]} for row in rows],
         "sentence": "" if many_groups else _sentence(rows, budget, x),
@@ -131,7 +131,7 @@ def _sentence(rows: Sequence[Payload], budget: float, x: str) -> str:
     if len(ranked) < 2:
         return ""
     best, other = ranked[0], ranked[1]
-    where = f"At {words.amount(budget)} {AXES[x].short}"
+    where = f"At {AXES[x].short_text(budget)}"
     if len(ranked) == 2:
         return f"{where} {best['label']} is above {other['label']} with probability {best['chance_text']}."
     if best["chance"] < 0.5:
@@ -167,7 +167,7 @@ def crossings(entries: Sequence[Entry], x: str) -> Payload:
         said = f"Crossings are worked out for up to {CROSSINGS_UP_TO} series; choose fewer to see them."
         return {"marks": [], "sentences": [], "note": said}
     pairs = [(a, b) for rivals in told_apart.by_rivals(own).values() for a, b in combinations(rivals, 2)]
-    found = [_pair(a, b, AXES[x].short) for a, b in pairs]
+    found = [_pair(a, b, AXES[x]) for a, b in pairs]
     return {
         "marks": [one["mark"] for one in found if one["mark"] is not None],
         "sentences": [one["sentence"] for one in found],
@@ -175,12 +175,12 @@ def crossings(entries: Sequence[Entry], x: str) -> Payload:
     }
 
 
-def _pair(a: Entry, b: Entry, unit: str) -> Payload:
+def _pair(a: Entry, b: Entry, axis: Axis) -> Payload:
     if a.live_fit is not None and b.live_fit is not None:
-        return _of_runs(a, b, crossing_of(a.live_fit, b.live_fit), unit)
+        return _of_runs(a, b, crossing_of(a.live_fit, b.live_fit), axis)
     (lo_a, hi_a), (lo_b, hi_b) = a.window or (1.0, 1.0), b.window or (1.0, 1.0)
     grid = np.geomspace(min(lo_a, lo_b), AHEAD * max(hi_a, hi_b), _GRID)
-    return _of_means(a, b, recipes.crossing_of_means(a.at(grid), b.at(grid), grid), unit)
+    return _of_means(a, b, recipes.crossing_of_means(a.at(grid), b.at(grid), grid), axis)
 
 
 @lru_cache(maxsize=256)
@@ -189,27 +189,27 @@ def crossing_of(a: "scaling.Fit", b: "scaling.Fit") -> versus.Crossing:
     return versus.crossing(a, b, n=N)
 
 
-def _of_runs(a: Entry, b: Entry, crossing: versus.Crossing, unit: str) -> Payload:
+def _of_runs(a: Entry, b: Entry, crossing: versus.Crossing, axis: Axis) -> Payload:
     lo, hi = crossing.interval
-    end = f"{words.amount(crossing.within[1])} {unit}"
+    end = axis.short_text(crossing.within[1])
     likely = f"that they cross before {end} at all has probability {draws.chance(crossing.probability)}"
     above, chance = (a, crossing.a_after) if crossing.a_after >= 0.5 else (b, 1.0 - crossing.a_after)
     after = f"at {end} {above.label} is above with probability {draws.chance(chance)}"
     if crossing.compute is None:
         first = f"The curves of {a.label} and {b.label} do not cross up to {end}"
         return {"mark": None, "sentence": f"{first}; {likely}; {after}."}
-    first = f"{a.label} and {b.label} cross at {words.amount(crossing.compute)} {unit}"
+    first = f"{a.label} and {b.label} cross at {axis.short_text(crossing.compute)}"
     given = ""
     if lo is not None and hi is not None:
-        given = f" ({words.percent(crossing.level)} {words.amount(lo)} to {words.amount(hi)}, given that they cross)"
+        given = f" ({words.percent(crossing.level)} {axis.amount(lo)} to {axis.amount(hi)}, given that they cross)"
     return {
         "mark": _mark(a, b, crossing.compute, lo, hi),
         "sentence": f"{first}{given}; {likely}; {after}.",
     }
 
 
-def _of_means(a: Entry, b: Entry, crossing: recipes.MeanCrossing, unit: str) -> Payload:
-    end = f"{words.amount(crossing.within[1])} {unit}"
+def _of_means(a: Entry, b: Entry, crossing: recipes.MeanCrossing, axis: Axis) -> Payload:
+    end = axis.short_text(crossing.within[1])
     names = f"{a.label} and {b.label}"
     above = {True: f"at {end} {a.label} is above", False: f"at {end} {b.label} is above"}
     after = above[crossing.a_after] if crossing.a_after is not None else f"at {end} either may be above"
@@ -221,10 +221,10 @@ def _of_means(a: Entry, b: Entry, crossing: recipes.MeanCrossing, unit: str) -> 
         }
     lo, hi = crossing.interval
     ends = (
-        ("the first evaluation" if lo is None else words.amount(lo)),
-        ("open" if hi is None else words.amount(hi)),
+        ("the first evaluation" if lo is None else axis.amount(lo)),
+        ("open" if hi is None else axis.amount(hi)),
     )
-    first = f"The mean curves of {names} cross at {words.amount(crossing.compute)} {unit}"
+    first = f"The mean curves of {names} cross at {axis.short_text(crossing.compute)}"
     stretch = f"their order is open from {ends[0]} to {ends[1]} ({level})"
     if hi is None:
         stretch = f"their order is open from {ends[0]} on ({level})"

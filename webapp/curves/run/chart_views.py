@@ -152,7 +152,7 @@ def _gain_sentence(fit: "scaling.Fit", curve: Curve, question: Question, axis: A
     at = float(curve.x[-1])
     value, lo, hi = gain_at(fit, at)
     interval = words.between((lo, hi), question.level, _small)
-    where = f"At {words.amount(at)} {axis.short}"
+    where = f"At {axis.short_text(at)}"
     return f"{where} one more {UNITS[axis.key]} adds {_small(value)} to the pass rate ({interval})."
 
 

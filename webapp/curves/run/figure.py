@@ -257,14 +257,16 @@ def hindsight(curve: Curve, axis: Axis, asked: Question) -> Payload | None:
     if fit.status != "ok":
         said = f"the ceiling was not identified ({answers.ceiling_of(fit, level)['interval_text']})"
     else:
-        lo, hi = answers.mean_interval(fit, at)
-        said = f"predicted {words.rate(float(np.squeeze(fit.predict(np.array([at])))), (lo, hi))} [{lo:.3f}, {hi:.3f}]"
+        interval = answers.mean_interval(fit, at)
+        value = float(np.squeeze(fit.predict(np.array([at]))))
+        lo, hi = (words.rate(end, interval) for end in interval)
+        said = f"predicted {words.rate(value, interval)} [{lo}, {hi}]"
     return {
         "cutoff": half,
         "n": score["n"],
         "inside": score["inside"],
         "mean_error": score["mean_error"],
         "identified": fit.status == "ok",
-        "sentence": f"From 50 % of the compute: {said} for {words.amount(at)} {axis.short}; "
+        "sentence": f"From 50 % of the compute: {said} for {axis.short_text(at)}; "
         f"the last evaluations came at {came:.3f}. {score['sentence']}",
     }

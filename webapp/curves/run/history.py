@@ -45,7 +45,7 @@ def _entry(fit: Fit) -> Payload:
         "id": fit.pk,
         "at": fit.created_at,
         "compute": fit.fitted_hi,
-        "compute_text": f"{words.amount(fit.fitted_hi)} {AXES[fit.x].short}",
+        "compute_text": AXES[fit.x].short_text(fit.fitted_hi),
         "n": fit.n,
         "status": fit.status,
         "message": fit.message,
@@ -128,7 +128,7 @@ def _hindsight(row: forecast.Cutoff, axis: Axis) -> Payload:
     return {
         "cutoff": row.cutoff,
         "share": f"{100 * row.fraction:g} %",
-        "from_text": f"{words.amount(row.cutoff)} {axis.short}",
+        "from_text": axis.short_text(row.cutoff),
         "n": row.n,
         "predicted": words.rate(row.predicted, interval) if known else "–",
         "interval": "–"

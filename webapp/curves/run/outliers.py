@@ -45,7 +45,7 @@ def named(curve: Curve, out: np.ndarray, axis: Axis) -> str:
     """ "0.120 at 3.20 h (step 40)", for each point of the mask [n]; of many the first few, and how many more."""
     where = np.flatnonzero(out)
     said = [
-        f"{words.rate(float(curve.y[i]))} at {words.amount(float(curve.x[i]))} {axis.short} (step {curve.step[i]:,})"
+        f"{words.rate(float(curve.y[i]))} at {axis.short_text(float(curve.x[i]))} (step {curve.step[i]:,})"
         for i in where[:MOST_NAMED]
     ]
     more = [f"and {len(where) - MOST_NAMED} more"] if len(where) > MOST_NAMED else []

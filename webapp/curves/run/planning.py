@@ -91,15 +91,15 @@ def _reach(reach: plan.Reach, goal: Goal, at: float, axis: Axis) -> str:
     doubt = ""
     if hi is None or reach.above_ceiling >= 0.005:
         doubt = f" With probability {chance(reach.above_ceiling)} it lies above the ceiling and never comes."
-    between = answers.compute_between((lo, hi), reach.level)
+    between = answers.compute_between((lo, hi), reach.level, axis)
     when = f"{_at(reach.compute, axis)} ({between}), {_from_now(reach.compute, at, axis)}"
     return f"{target} {'was' if reach.compute <= at else 'is'} reached at {when}.{doubt}"
 
 
 def _from_now(compute: float, at: float, axis: Axis) -> str:
     if compute <= at:
-        return f"{words.amount(at - compute)} {axis.short} before the newest evaluation"
-    return f"{words.amount(compute - at)} {axis.short} from the newest evaluation on"
+        return f"{axis.short_text(at - compute)} before the newest evaluation"
+    return f"{axis.short_text(compute - at)} from the newest evaluation on"
 
 
 def _stop(stop: plan.Stop, axis: Axis) -> str:
@@ -112,7 +112,7 @@ def _stop(stop: plan.Stop, axis: Axis) -> str:
         return f"Stop: {left}, {sure}."
     if stop.compute is None:
         return f"Go on: {left}, {sure}."
-    between = answers.compute_between(stop.interval, stop.level)
+    between = answers.compute_between(stop.interval, stop.level, axis)
     half = f"Less than {stop.delta:g} is as likely as not from {_at(stop.compute, axis)} on ({between})"
     safe = (
         ""
@@ -151,4 +151,4 @@ def _more_row(fit: "scaling.Fit", at: float, to: float, label: str, axis: Axis) 
 
 
 def _at(compute: float, axis: Axis) -> str:
-    return f"{words.amount(compute)} {axis.short}"
+    return axis.short_text(compute)

@@ -7,7 +7,7 @@ import numpy as np
 
 import scaling
 from scaling import window
-from webapp.curves import answers, words
+from webapp.curves import answers
 from webapp.curves.axes import Axis
 from webapp.curves.fitting import Curve, Question, fitted_points, or_problem
 
@@ -116,8 +116,8 @@ def _row(row: window.Row, label: str, question: Question, axis: Axis) -> Payload
 
 
 def _window_text(lo: float | None, cutoff: float | None, axis: Axis) -> str:
-    start = "the start" if lo is None else words.amount(lo)
-    end = "the newest" if cutoff is None else f"{words.amount(cutoff)} {axis.short}"
+    start = "the start" if lo is None else axis.amount(lo)
+    end = "the newest" if cutoff is None else axis.short_text(cutoff)
     return f"{start} to {end}"
 
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from webapp.curves import words
-from webapp.curves.answers import UNITS
+from webapp.curves.axes import AXES
 from webapp.predictions.claims import STATEMENTS, Statement, claim_of
 from webapp.predictions.models import Prediction
 
@@ -28,8 +27,8 @@ def differences(old: Prediction, new: Prediction) -> list[Difference]:
 
 
 def _facts(prediction: Prediction) -> list[tuple[str, str]]:
-    claim = claim_of(prediction)
-    start = "the start" if prediction.window_lo is None else words.amount(prediction.window_lo)
+    claim, axis = claim_of(prediction), AXES[prediction.x]
+    start = "the start" if prediction.window_lo is None else axis.amount(prediction.window_lo)
     frozen: dict[str, Any] = prediction.frozen
     return [
         ("Statement", str(STATEMENTS[Statement(prediction.statement)])),
@@ -37,8 +36,8 @@ def _facts(prediction: Prediction) -> list[tuple[str, str]]:
         ("Claimed", claim.number),
         ("Interval", claim.interval),
         ("Rival", claim.rival or "–"),
-        ("Known up to", f"{words.amount(prediction.known_until)} {UNITS[prediction.x]}"),
-        ("Fitted up to", f"{words.amount(prediction.cutoff)} {UNITS[prediction.x]}"),
+        ("Known up to", axis.text(prediction.known_until)),
+        ("Fitted up to", axis.text(prediction.cutoff)),
         ("Window starts at", start),
         ("Form", str(frozen.get("form", "–"))),
         ("Curve", prediction.metric),

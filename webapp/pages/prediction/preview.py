@@ -7,8 +7,6 @@ import numpy as np
 
 import scaling
 from webapp.accounts.models import Project, Role, User
-from webapp.curves import words
-from webapp.curves.answers import UNITS
 from webapp.curves.axes import AXES
 from webapp.curves.fitting import Curve, Question
 from webapp.curves.run.figure import end_of_budget, fit_payload
@@ -54,14 +52,14 @@ def preview_figure(
 
 def target_problem(target: float, asked: Asked, known: Known) -> str:
     """Why the target cannot be claimed, as `freeze` would refuse it; "" where it can."""
-    unit = UNITS[asked.x]
+    axis = AXES[asked.x]
     if target <= known.trained:
-        there = f"{words.amount(known.trained)} {unit}"
+        there = f"{axis.text(known.trained)}"
         return f"The run has been at {there} already: a prediction is made before the data."
     if known.evaluated and known.unplaced:
         return unplaced_words(known, asked.x)
     if known.evaluated and target > FARTHEST * known.evaluated:
-        return f"At most {FARTHEST:g} times the newest evaluation, {words.amount(known.evaluated)} {unit}."
+        return f"At most {FARTHEST:g} times the newest evaluation, {axis.text(known.evaluated)}."
     return ""
 
 
@@ -103,17 +101,17 @@ def default_target(run: Run, curve: Curve, asked: Asked) -> float | None:
 
 def reach_words(run: Run, curve: Curve, asked: Asked) -> str:
     """What the run's budget reaches, so that a target can be chosen that somebody will check."""
-    unit = UNITS[asked.x]
+    axis = AXES[asked.x]
     if not len(curve.x):
         return "The run has no evaluation yet."
-    now = f"It has reached {words.amount(_last(curve))} {unit}"
+    now = f"It has reached {axis.text(_last(curve))}"
     projection = "A target that no run of the recipe reaches is a projection: kept, but never scored."
     if run.state in ENDED:
         return f"{now} and has ended. {projection}"
     end = end_of_budget(run, curve)
     if end is None:
         return f"{now}; it has no budget, so a claim stays open for as long as it runs. {projection}"
-    return f"{now}; its budget ends at {words.amount(end)}. {projection}"
+    return f"{now}; its budget ends at {axis.amount(end)}. {projection}"
 
 
 def rivals_of(run: Run) -> Sequence[Run]:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from webapp.accounts.models import User
-from webapp.curves import words
 from webapp.curves.axes import AXES
 from webapp.predictions.figure import Anchor
 from webapp.predictions.models import Comment, Prediction
@@ -47,7 +46,7 @@ def place_words(prediction: Prediction, comment: Comment) -> str:
     """ "0.512 at 4.00 h"."""
     if comment.anchor_x is None or comment.anchor_y is None:
         return ""
-    return f"{comment.anchor_y:.3f} at {words.amount(comment.anchor_x)} {AXES[prediction.x].short}"
+    return f"{comment.anchor_y:.3f} at {AXES[prediction.x].short_text(comment.anchor_x)}"
 
 
 def anchors_of(threads: Sequence[Thread]) -> list[Anchor]:

@@ -69,8 +69,9 @@ def came(outcome: Outcome) -> str:
 @register.filter
 def horizon(prediction: Prediction) -> str:
     """ "8.00 to 16.0 h, 2 times"."""
-    ends = f"{words.amount(prediction.known_until)} to {words.amount(prediction.target)}"
-    return f"{ends} {AXES[prediction.x].short}, {times_as_far(prediction)}"
+    axis = AXES[prediction.x]
+    ends = f"{axis.amount(prediction.known_until)} to {axis.short_text(prediction.target)}"
+    return f"{ends}, {times_as_far(prediction)}"
 
 
 @register.filter
