@@ -50,20 +50,32 @@ export function withUnit(value, unit) {
   return `${value.toFixed(digits)} ${value === 1 ? unit.slice(0, -1) : unit}`;
 }
 
-/** Ticks of a log axis between two values: 1, 2, 5 of each decade, thinned to at most `most`; [values, texts]. */
+/** Ticks of a log axis between two values: 1, 2, 5 of each decade, thinned to at most `most`; [values, texts].
+ *  Where fewer than two lie between, as with points that share one compute, round numbers between the ends. */
 export function logTicks(from, to, most = 9) {
   const all = [];
   for (let decade = Math.floor(Math.log10(from)); decade <= Math.log10(to); decade += 1) {
     for (const digit of [1, 2, 5]) all.push(Number((digit * 10 ** decade).toPrecision(1)));
   }
   let shown = all.filter((value) => value >= from && value <= to);
+  if (shown.length < 2) shown = roundNumbers(from, to);
   if (shown.length > most) shown = shown.filter((value) => /^1/.test(value.toExponential()));
   return [shown, shown.map(tickText)];
 }
 
+/** Up to five multiples of 1, 2 or 5 times a power of ten from `from` to `to`. */
+function roundNumbers(from, to) {
+  const rough = (to - from) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((size) => size * power).find((size) => size >= rough * (1 - 1e-9));
+  const found = [];
+  for (let at = Math.ceil(from / step); at * step <= to; at += 1) found.push(Number((at * step).toPrecision(6)));
+  return found;
+}
+
 /** A tick: 0.01, 20, 5k, or 2e18. */
 export function tickText(value) {
-  if (value >= 1e6 || value < 1e-4) return value.toExponential(0).replace("e+", "e");
+  if (value >= 1e6 || value < 1e-4) return Number(value.toPrecision(4)).toExponential().replace("e+", "e");
   if (value >= 1000) return `${value / 1000}k`;
   return String(value);
 }

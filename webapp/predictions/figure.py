@@ -57,6 +57,7 @@ def prediction_figure(
         "residuals": residuals,
         "after_sentence": after_sentence(residuals, known.question.level),
         "anchors": [vars(anchor) for anchor in anchors],
+        "unknown": answers.unknown(curve, axis),
         "changed": "" if known.intact else CHANGED,
     }
 

@@ -329,7 +329,7 @@ def _chart(paper: _Paper, block: dict[str, Any]) -> None:
     paper.ink("ink-2")
     paper.multi_cell(0, 5, paper.fit(block["title"]), new_x=XPos.LMARGIN, new_y=YPos.NEXT, align="L")
     _Pen(paper, scene, scale).draw()
-    for sentence in drawing.sentences[:3]:
+    for sentence in (*drawing.sentences[:3], *drawing.missing):
         paper.small(sentence)
 
 

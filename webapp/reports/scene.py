@@ -65,6 +65,7 @@ def drawing_of(payload: dict) -> Drawing:
         window=tuple(payload["window"]) if payload["window"] else None,
         legend=tuple(Key(**each) for each in payload["legend"]),
         sentences=tuple(payload["sentences"]),
+        missing=tuple(payload.get("missing", ())),
     )  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def scene_of(drawing: Drawing, *, legend: bool = True) -> Scene:
         )
     if drawing.is_empty:
         words.append(
-            Words(((LEFT + RIGHT) / 2, (top + frame.bottom) / 2), "No evaluation yet", "ink-2", "middle")
+            Words(((LEFT + RIGHT) / 2, (top + frame.bottom) / 2), drawing.why_empty, "ink-2", "middle")
         )
     size = (LEFT, top, RIGHT, frame.bottom)
     return Scene(WIDTH, HEIGHT + top - TOP, size, tuple(shapes), tuple(words))

@@ -83,7 +83,10 @@ class Key:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A whole chart. `x_range` and `y_range` are in the units of the axes, whatever the scale."""
+    """A whole chart. `x_range` and `y_range` are in the units of the axes, whatever the scale.
+
+    `missing`: what it does not show and why, as evaluations whose compute nobody knows; said wherever it is drawn.
+    """
 
     heading: str  # what is drawn: run and recipe
     y_label: str
@@ -99,6 +102,12 @@ class Drawing:
     legend: tuple[Key, ...]
     sentences: tuple[str, ...]
     target: Target | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def why_empty(self) -> str:
+        """A title for a chart without anything on it."""
+        return "Nothing to draw on this axis" if self.missing else "No evaluation yet"
 
     @property
     def is_empty(self) -> bool:
@@ -111,9 +120,9 @@ class Drawing:
         return {each.role for each in self.points if len(each.x)}
 
     def as_json(self) -> Payload:
-        """For the page's script. Without a claim nothing is said of one: published reports are compared with it."""
+        """For the page's script. What is optional is left out where it is empty: published reports are compared."""
         said = asdict(self) | {"is_empty": self.is_empty}
-        return said if self.target else {name: value for name, value in said.items() if name != "target"}
+        return {name: value for name, value in said.items() if value or name not in ("target", "missing")}
 
 
 def run_drawing(run: Run, figure: Payload, scale: str) -> Drawing:
@@ -138,6 +147,7 @@ def run_drawing(run: Run, figure: Payload, scale: str) -> Drawing:
         window=(fit["window"][0], fit["window"][1]) if fit else None,
         legend=(),
         sentences=_run_sentences(figure, ceiling),
+        missing=(figure["unknown"],) if figure["unknown"] else (),
     )
 
 
@@ -201,6 +211,7 @@ def comparison_drawing(payload: Payload, scale: str) -> Drawing:
         window=None,
         legend=legend,
         sentences=tuple(payload["sentences"]),
+        missing=tuple(payload["missing"]),
     )
 
 

@@ -15,7 +15,8 @@ from webapp.shares.frame import Frame
 from webapp.shares.lettering import Lettering
 
 WIDTH, HEIGHT, SCALE = 1200, 630, 2
-LEFT, RIGHT, BOTTOM = 100, 1152, 512  # of the chart's frame
+LEFT, RIGHT, TOP, BOTTOM = 100, 1152, 158, 512  # of the chart's frame
+ROW = 34  # of the legend, and of what is said above the frame
 MARK_RADIUS, LINE_WIDTH = 7, 4
 DASHES = {"solid": None, "dashed": (14, 11), "dotted": (4, 9)}
 XY = tuple[float, float]
@@ -39,7 +40,8 @@ class _Page:
         self.image = Image.new("RGB", (WIDTH * SCALE, HEIGHT * SCALE), self.colours["card"])
         self.letters = Lettering(ImageDraw.Draw(self.image), SCALE)
         rows = math.ceil(min(len(drawing.legend), 6) / 2)
-        self.frame = Frame(LEFT, 158 + 34 * max(0, rows - 1), RIGHT, BOTTOM, drawing)
+        rows_below = max(0, rows - 1) + bool(drawing.missing)
+        self.frame = Frame(LEFT, TOP + ROW * rows_below, RIGHT, BOTTOM, drawing)
 
     def ink(self, series: int) -> str:
         return self.colours[f"c{series % 6 + 1}"]
@@ -53,6 +55,9 @@ class _Page:
         else:
             said = self.drawing.sentences[0] if self.drawing.sentences else ""
             write((48, 92), said, 26, colours["ink-2"], width=WIDTH - 96)
+        if self.drawing.missing:
+            at = (48, self.frame.top - 32)
+            write(at, self.drawing.missing[0], 20, colours["ink-2"], width=WIDTH - 96)
         write((48, 588), "Headroom", 22, colours["accent"], bold=True)
         write((170, 588), self.drawing.heading, 22, colours["ink-2"], width=WIDTH - 218)
 
@@ -61,9 +66,9 @@ class _Page:
         shown: Sequence[Key] = keys[:6] if len(keys) <= 6 else keys[:5]
         if len(keys) > len(shown):
             more = f"and {len(keys) - len(shown)} more"
-            self.letters.write((48 + 560 + 26, 92 + 68), more, 21, self.colours["ink-2"])
+            self.letters.write((48 + 560 + 26, 92 + 2 * ROW), more, 21, self.colours["ink-2"])
         for index, key in enumerate(shown):
-            x, y = 48 + 560 * (index % 2), 92 + 34 * (index // 2)
+            x, y = 48 + 560 * (index % 2), 92 + ROW * (index // 2)
             self._mark((x + 8, y + 14), key.series, hollow=key.hollow)
             self.letters.write(
                 (x + 26, y), f"{key.label}: {key.detail}", 21, self.colours["ink-2"], width=516
@@ -82,7 +87,7 @@ class _Page:
         self.letters.write((LEFT, BOTTOM + 38), self.drawing.y_label, 20, colours["ink-3"])
         if self.drawing.is_empty:
             middle = ((LEFT + RIGHT) / 2, (frame.top + BOTTOM) / 2 - 16)
-            self.letters.write(middle, "No evaluation yet", 26, colours["ink-2"], align="centre")
+            self.letters.write(middle, self.drawing.why_empty, 26, colours["ink-2"], align="centre")
 
     def draw_marks(self) -> None:
         """Window, bands, curves and points, cut off at the frame; then the ceiling with its words."""

@@ -47,6 +47,7 @@ def prediction_drawing(
         legend=(),
         sentences=sentences_of(prediction, outcomes, figure),
         target=target,
+        missing=(figure["unknown"],) if figure["unknown"] else (),
     )
 
 

@@ -4,6 +4,7 @@ import math
 
 Tick = tuple[float, str]
 STEPS = (1.0, 2.0, 5.0, 10.0)
+FEWEST = 2  # ticks with which an axis can be read
 
 
 def linear_ticks(lo: float, hi: float, most: int = 6) -> list[Tick]:
@@ -23,10 +24,15 @@ def _linear_text(value: float, decimals: int) -> str:
 
 
 def log_ticks(lo: float, hi: float, most: int = 9) -> list[Tick]:
-    """1, 2 and 5 of each decade between two positive values; only the 1s where that is more than `most`."""
+    """1, 2 and 5 of each decade between two positive values; only the 1s where that is more than `most`.
+
+    Where fewer than two of them lie between, as with points that share one compute, round numbers between the ends.
+    """
     decades = range(math.floor(math.log10(lo)), math.ceil(math.log10(hi)) + 1)
     found = [float(f"{digit}e{decade}") for decade in decades for digit in (1, 2, 5)]
     shown = [value for value in found if lo <= value <= hi]
+    if len(shown) < FEWEST:
+        return linear_ticks(lo, hi, most=min(most, 4))
     if len(shown) > most:
         shown = [value for value in shown if f"{value:e}".startswith("1.")]
     return [(value, tick_text(value)) for value in shown[:: max(1, math.ceil(len(shown) / most))]]
@@ -37,6 +43,6 @@ def tick_text(value: float) -> str:
     if value == 0:
         return "0"
     if abs(value) >= 1e6 or abs(value) < 1e-4:
-        mantissa, exponent = f"{value:.0e}".split("e")
-        return f"{mantissa}e{int(exponent)}"
+        mantissa, exponent = f"{value:.3e}".split("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
     return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.http import QueryDict
 
 from tests.webapp.pages.data import rate_at
 from tests.webapp.pages.test_run import figure_in
@@ -13,10 +14,16 @@ from webapp.decisions.moment import standing
 from webapp.decisions.outcomes import after_stop
 from webapp.decisions.services import decide
 from webapp.pages.run_list.bulk_words import consequences
-from webapp.reports.resolve import NUMBERS
+from webapp.reports.blocks import parse
+from webapp.reports.resolve import NUMBERS, shown
+from webapp.reports.scene import drawing_of as read_again
 from webapp.runs import ingest, launch, lifecycle
 from webapp.runs.models import Run
 from webapp.runs.selectors import listed
+from webapp.shares.models import Share
+from webapp.shares.questions import question_of
+from webapp.shares.selectors import drawing_of
+from webapp.shares.services import create_share
 from webapp.studies.results import results
 from webapp.studies.selectors import groups_of
 from webapp.studies.services import add_run
@@ -197,3 +204,63 @@ def test_a_study_shows_the_pass_rate_and_no_hours(elsewhere, make_study):  # noq
     assert (found.used, found.latest) == (None, silent.summary.pass_rate)
     assert [one.used for one in members if one.run != silent] == [0.0, 0.0]
     assert results(study, groups)["spent"]["text"] == "0 of 32.0 device-hours; of 1 run not known"
+
+
+@pytest.fixture
+def shared(user, project):
+    """shared(kind, "query", **fields): (the drawing of a link, its page, its frame)."""
+
+    def make(client, kind, **fields):
+        query = QueryDict(mutable=True)
+        for name, value in fields.items():
+            query.setlist(name, value if isinstance(value, list) else [value])
+        question = question_of(project, kind, query)
+        token = create_share(user=user, project=project, kind=kind, question=question, title="Shown", days=7)
+        share = Share.objects.get(title="Shown")
+        pages = [client.get(f"/{place}/{token}").content.decode() for place in ("s", "embed")]
+        return drawing_of(share), *pages
+
+    return make
+
+
+def test_a_shared_run_says_what_it_cannot_draw(client, elsewhere, shared):
+    run = elsewhere("until half way", 20, known=("device_hours",), to=12)
+
+    drawing, page, frame = shared(client, "run", run=run.pk)
+
+    said = (
+        "The device-hours of 8 of 21 evaluations are not known: they are not drawn here and not in the fit."
+    )
+    assert drawing.missing[0].startswith(said)
+    assert f'<p class="small muted">{said}' in page and f'<p class="small muted">{said}' in frame
+    assert said in re.search(r'property="og:description" content="([^"]*)"', page)[1]
+
+
+def test_a_shared_run_without_any_known_compute_is_not_called_without_evaluations(client, elsewhere, shared):
+    run = elsewhere("silent")
+
+    drawing, page, _ = shared(client, "run", run=run.pk, x="device_hours")
+
+    assert drawing.is_empty and "No evaluation yet" not in page
+    assert "Nothing to draw on this axis" in page and "of 21 evaluations are not known" in page
+
+
+def test_a_shared_comparison_says_what_it_cannot_draw(client, elsewhere, shared):
+    runs = [elsewhere("half", known=("device_hours",), to=12), elsewhere("whole", known=("device_hours",))]
+
+    drawing, page, _ = shared(client, "comparison", run=[run.pk for run in runs])
+
+    said = "Drawn and fitted without the evaluations whose device-hours are not known: half"
+    assert len(drawing.missing) == 1 and drawing.missing[0].startswith(said)
+    assert said in page
+
+
+def test_a_chart_in_a_report_says_what_it_cannot_draw(ada, project, elsewhere):
+    run = elsewhere("until half way", 20, known=("device_hours",), to=12)
+    ask = parse(f"chart: run\nrun: {run.pk}", 1)
+
+    block = shown(project, ask)
+    again = read_again(block["drawing"])
+
+    assert again.missing == tuple(block["drawing"]["missing"])
+    assert again.missing[0].startswith("The device-hours of 8 of 21 evaluations")

@@ -47,8 +47,8 @@ def near(image: Image.Image, at: tuple[float, float], colour, reach: int = 3) ->
     return any(max(abs(a - b) for a, b in zip(pixel, colour, strict=True)) <= 12 for pixel in found)
 
 
-def frame_of(drawing: Drawing) -> Frame:
-    return Frame(picture.LEFT, 158, picture.RIGHT, picture.BOTTOM, drawing)
+def frame_of(drawing: Drawing, top: int = picture.TOP) -> Frame:
+    return Frame(picture.LEFT, top, picture.RIGHT, picture.BOTTOM, drawing)
 
 
 def test_it_has_the_size_that_previews_want():
@@ -134,3 +134,15 @@ def test_characters_that_the_font_lacks_become_their_base_or_a_question_mark():
     assert readable("é", "") == "e"
     assert readable("漢", "") == "?"
     assert font_for("plain words, 90 %") == ""
+
+
+def test_what_is_missing_is_written_above_a_lower_frame():
+    drawing = example(missing=("The device-hours of 8 of 21 evaluations are not known.",))
+    image, whole = image_of(drawing), image_of(example())
+    frame = frame_of(drawing, picture.TOP + picture.ROW)
+
+    line = (48, int(frame.top) - 32, 700, int(frame.top) - 12)
+    inked = lambda one: sum(max(pixel) < 200 for pixel in one.crop(line).convert("RGB").getdata())
+    assert inked(image) > 200 > inked(whole)
+    for x, y in zip(XS, YS, strict=True):
+        assert near(image, (frame.x(x), frame.y(y)), rgb("c1"))

@@ -18,8 +18,15 @@ def test_log_ticks_are_one_two_five():
     assert [text for _, text in log_ticks(0.5, 20)] == ["0.5", "1", "2", "5", "10", "20"]
 
 
+def test_a_log_axis_between_two_round_values_still_has_ticks():
+    """As where all points share one compute."""
+    assert [text for _, text in log_ticks(10.2, 13.2)] == ["11", "12", "13"]
+    assert [text for _, text in log_ticks(1.02e18, 1.32e18)] == ["1.1e18", "1.2e18", "1.3e18"]
+
+
 @pytest.mark.parametrize(
-    ("value", "text"), [(0, "0"), (0.01, "0.01"), (20, "20"), (5000, "5k"), (2e18, "2e18"), (5e-6, "5e-6")]
+    ("value", "text"),
+    [(1.25e6, "1.25e6"), (0, "0"), (0.01, "0.01"), (20, "20"), (5000, "5k"), (2e18, "2e18"), (5e-6, "5e-6")],
 )
 def test_tick_texts(value, text):
     assert tick_text(value) == text

@@ -92,7 +92,7 @@ def is_many(entries: Sequence[Entry]) -> bool:
 def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Payload:
     """What the page draws and says of the entries."""
     axis, many = AXES[x], is_many(entries)
-    unfitted = gaps.why_unfitted(entries, x, many=many)
+    unfitted, missing = gaps.why_unfitted(entries, x, many=many), gaps.notes(entries, x)
     series = [drawing.series(entry, view, many=many) for entry in entries]
     table = _table(entries)
     return {
@@ -108,7 +108,8 @@ def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Paylo
         "unfitted": unfitted,
         "empty": gaps.is_empty(entries),
         "sentences": told_apart.sentences(entries, view, unfitted=unfitted),
-        "notes": _notes(entries, series, view=view, x=x, many=many),
+        "notes": _notes(entries, series, view=view, x=x, many=many) + missing,
+        "missing": missing,
     }
 
 
@@ -136,7 +137,7 @@ def _notes(
     hidden = [e.label for e in entries if e.kind != PUBLISHED and not drawing.drawable(e, view)]
     if hidden:
         found.append(f"Not drawn here, because the ceiling is not identified: {gaps.few(hidden)}.")
-    return found + gaps.notes(entries, x)
+    return found
 
 
 def _sampled_note(entries: Sequence[Entry], x: str) -> str:

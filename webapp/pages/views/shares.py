@@ -141,6 +141,8 @@ def _show(request: HttpRequest, token: str, template: str) -> HttpResponse:
 
 
 def description_of(drawing: Drawing) -> str:
-    """What a preview says below the title: the heading, then the sentences, as much as is shown."""
-    words = f"{drawing.heading}. {' '.join(drawing.sentences)}"
+    """What a preview says below the title, as much as is shown; what is missing comes before the details."""
+    words = " ".join(
+        (f"{drawing.heading}.", *drawing.sentences[:1], *drawing.missing, *drawing.sentences[1:])
+    )
     return words if len(words) <= DESCRIPTION_LENGTH else f"{words[: DESCRIPTION_LENGTH - 1].rstrip()}…"
