@@ -313,7 +313,11 @@ def _row(compute: ArrayLike, reward: ArrayLike, window: Window, options: dict) -
 
 def _verdict(rows: tuple[Row, ...], found: list[float], moves: float | None, width: float | None) -> str:
     silent = len(rows) - len(found)
-    rest = f"; {silent} of {len(rows)} windows do not identify A" if silent else ""
+    rest = (
+        f"; {silent} of {len(rows)} windows {'does' if silent == 1 else 'do'} not identify A"
+        if silent
+        else ""
+    )
     if rows[0].a is None:
         return f"the first window does not identify A, so there is nothing to compare with{rest}"
     if moves is None or width is None:

@@ -148,6 +148,7 @@ function showLeftOut() {
   document.getElementById("outlier-key").hidden = !payload.points.role.includes("outlier") || payload.view.key === "gain";
   document.getElementById("waiting-key").hidden = !payload.waiting;
   document.getElementById("superseded-key").hidden = !payload.superseded?.x.length || payload.view.key !== "curve";
+  document.getElementById("legend").classList.toggle("unfitted", !payload.fit?.solid);
   if (out) write(document.getElementById("robust"), out.robust ? "Use every evaluation" : "Fit without");
 }
 

@@ -160,6 +160,8 @@ def test_windows_that_do_not_identify_a_ceiling_say_so() -> None:
 
     assert found.rows[1].a is None and found.rows[1].a_interval[1] is None
     assert found.rows[2].status == "failed" and "at least 5" in found.rows[2].message
+    one = sensitivity(compute, reward, [(None, None), short])
+    assert "1 of 2 windows does not identify A" in one.verdict
     assert found.moves is None and "2 of 3 windows do not identify A" in found.verdict
     assert "nothing to compare with" in sensitivity(compute, reward, [short, (None, None)]).verdict
     with pytest.raises(scaling.InputError, match="no windows"):

@@ -115,6 +115,11 @@ class Drawing:
         return not self.lines and not any(len(each.x) for each in self.points)
 
     @property
+    def is_unfitted(self) -> bool:
+        """Whether no curve is drawn: its points are evaluations, and nothing was fitted to them."""
+        return not self.lines
+
+    @property
     def roles(self) -> set[str]:
         """The roles that some point has: what a legend has to explain."""
         return {each.role for each in self.points if len(each.x)}

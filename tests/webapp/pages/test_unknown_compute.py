@@ -264,3 +264,21 @@ def test_a_chart_in_a_report_says_what_it_cannot_draw(ada, project, elsewhere):
 
     assert again.missing == tuple(block["drawing"]["missing"])
     assert again.missing[0].startswith("The device-hours of 8 of 21 evaluations")
+
+
+def test_a_fit_that_failed_is_no_fit_anywhere(client, ada, user, project, shared):
+    """As where all evaluations share one compute."""
+    run = launch.track_run(user=user, project=project, name="one compute", task="math", model="8b")
+    one = evaluation(6, known=("device_hours",)).compute
+    same = [evaluation(0)] + [evaluation(i).model_copy(update={"compute": one}) for i in range(1, 9)]
+    ingest.store_records(run, same)
+    refit(run.pk)
+    assert Run.objects.get(pk=run.pk).summary.fit_status == "failed"
+
+    page = ada.get("/runs").content.decode()
+
+    row = page[page.index(">one compute") :].split("</tr>")[0]
+    assert row.count("no fit yet") == 1 and "whisker" not in row
+    drawing, link, _ = shared(client, "run", run=run.pk)
+    assert drawing.is_unfitted and "</svg>evaluations</span>" in link and "extrapolation" not in link
+    assert 'class="legend grow unfitted"' in ada.get(f"/runs/{run.pk}").content.decode()

@@ -24,6 +24,7 @@ from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.comparison.entries import label_of, published_ceiling, recipe_key
 from webapp.curves.estimates import RunFit, Said
 from webapp.curves.models import Fit, ReferenceFit
+from webapp.curves.outlook import REACH
 from webapp.curves.ranking.answer import group_answer
 from webapp.curves.ranking.evidence import GRADES, MARKS, Forecast, facts_of, forecast_of
 from webapp.curves.remembered import Stored
@@ -158,6 +159,9 @@ def _own_group(
     behind = _run_rows(evidence)
     columns = zip(evidence, ceilings, efficiency, shares, rates, behind, strict=True)
     rows = [_own_row(*one) for one in columns]
+    for row, each in zip(rows, evidence, strict=True):
+        if budget is not None and row["at_budget"] is None:
+            row["at_budget_span"] = _why_no_rate(each, hours)
     group = _group(task, model, "device-hours", rows)
     by_row = {id(row): each for row, each in zip(rows, evidence, strict=True)}
     return group | {"answer": group_answer(group["rows"], [by_row[id(row)].fits for row in group["rows"]])}
@@ -173,6 +177,15 @@ def _rates(evidence: list[Evidence], budget: float | None, hours: Callable | Non
         return None if unit is None else budget * unit
 
     return estimates.rates_at([each.pinned for each in evidence], compute)
+
+
+def _why_no_rate(evidence: Evidence, hours: Callable | None) -> str:
+    """Why no pass rate can be said at a budget, in few words."""
+    if not evidence.pinned:
+        return "not identified"
+    if hours is None or all(hours(run.pk) is None for run in evidence.runs):
+        return "compute not known"
+    return f"over {REACH[1]:g} × as far"
 
 
 def _own_row(

@@ -70,9 +70,9 @@ def _row(run: Run, alarms: Sequence[Alarm]) -> Row:
 
 
 def ceiling_of(run: Run) -> dict[str, Any] | None:
-    """The ceiling of the newest fit as a payload with words; None before the first fit."""
+    """The ceiling of the newest fit as a payload with words; None before the first fit that says anything."""
     summary = summary_of(run)
-    if not summary.fit_status:
+    if summary.fit_status in ("", "failed"):
         return None
     known = summary.ceiling_lo is not None or summary.ceiling_hi is not None
     interval = (summary.ceiling_lo, summary.ceiling_hi) if known else None

@@ -80,6 +80,21 @@ def test_rates_of_several_seeds_are_those_of_the_mean_curve(project, make_run):
     assert row["B_lo"] < 2.0 < row["B_hi"]
 
 
+def test_a_row_says_why_it_has_no_rate_at_a_budget(project, make_run):
+    fitted(make_run(to=8.0))
+    (before,), (far,) = rows_of(project), rows_of(project, budget=170.0)
+
+    assert before["at_budget_span"] == ""
+    assert (far["at_budget"], far["at_budget_span"]) == (None, "over 20 × as far")
+
+
+def test_a_row_without_a_ceiling_has_no_rate_and_says_so(project, make_run):
+    fitted(make_run(to=0.4))
+    (row,) = rows_of(project, budget=4.0)
+
+    assert (row["at_budget"], row["at_budget_span"]) == (None, "not identified")
+
+
 def test_a_budget_on_another_axis_is_the_same_budget(project, make_run):
     fitted(make_run())
 
