@@ -15,15 +15,15 @@ class Axis:
     unit: str  # the same in a sentence
     counted: bool = False  # comes in whole numbers
 
-    def amount(self, value: float) -> str:
+    def amount(self, value: float | None) -> str:
         """A number on this axis: "58" steps, "58.0" device-hours."""
         return words.amount(value, counted=self.counted)
 
-    def short_text(self, value: float) -> str:
+    def short_text(self, value: float | None) -> str:
         """An amount with its short unit: "58.0 h", "1 step"."""
         return self._with(self.amount(value), self.short)
 
-    def text(self, value: float) -> str:
+    def text(self, value: float | None) -> str:
         """An amount with its unit as a sentence has it: "58.0 device-hours", "58 steps"."""
         return self._with(self.amount(value), self.unit)
 

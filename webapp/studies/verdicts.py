@@ -15,6 +15,7 @@ from scaling import compare, seeds
 from scaling.fitting import fit_points
 from scaling.intervals import Interval
 from webapp.curves import words
+from webapp.curves.answers import floored
 from webapp.curves.axes import DEFAULT_LEVEL
 
 Ceiling = tuple[float, float | None, float | None]
@@ -142,7 +143,8 @@ def sentence(label: str, verdict: Verdict, *, own_b=None, base_b=None, shared_a=
     if verdict.kind == OPEN or delta is None:
         if at_least is None:
             return f"{label}: nothing can be said yet, because the base's ceiling is not identified."
-        return f"{label}: nothing can be said yet, its ceiling is not identified ({LEVEL} at least {at_least:.2f})."
+        bound = f"{LEVEL} at least {floored(at_least)}"
+        return f"{label}: nothing can be said yet, its ceiling is not identified ({bound})."
     apart = f"{abs(delta):.3f}"
     if verdict.kind in (LOWER, HIGHER):
         return (

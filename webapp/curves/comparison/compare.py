@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from webapp.curves import estimates, remembered, words
+from webapp.curves import answers, estimates, remembered, words
 from webapp.curves.axes import AXES, DEFAULT_AXIS
 from webapp.curves.bulk import curves_of, thinned_curves
 from webapp.curves.comparison import drawing, gaps, told_apart
@@ -248,7 +248,7 @@ def _unpinned_rows(entry: Entry) -> list[dict[str, Any]]:
     nothing: Said = (math.nan, None, None)
     rows = [_parameter_row(name, *nothing) for name in ("A", "B", "C_mid")]
     if bound is not None:
-        rows[0]["interval_text"] = f"at least {bound:.2f}"
+        rows[0]["interval_text"] = f"at least {answers.floored(bound)}"
     return [*rows, _parameter_row("R0", (fit.params or {})["R0"], *fit.intervals["R0"])]
 
 

@@ -12,6 +12,7 @@ import scaling
 from scaling import plan
 from scaling.curve import slope_view
 from webapp.curves import words
+from webapp.curves.answers import floored
 from webapp.curves.axes import Axis
 from webapp.curves.fitting import Curve, Question
 
@@ -58,7 +59,7 @@ def _why_not(view: str, fit: "scaling.Fit | None") -> str:
         return f"{needs}, and there is no fit yet."
     if fit.status != "ok":
         bound = fit.at_least()
-        least = f": it is at least {bound:.2f}, no more is known" if bound is not None else ""
+        least = f": it is at least {floored(bound)}, no more is known" if bound is not None else ""
         return f"{needs}, and the data do not identify it yet{least}."
     return ""
 

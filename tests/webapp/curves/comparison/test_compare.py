@@ -2,10 +2,11 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
-from webapp.curves.comparison.compare import comparison
+from webapp.curves.comparison.compare import _unpinned_rows, comparison
 from webapp.curves.models import ReferenceFit
 from webapp.runs.models import Point
 
@@ -82,3 +83,13 @@ def test_the_payload_is_json(make_run):
     json.dumps(
         comparison([make_run(), make_run(n=2, seed=1)], list(ReferenceFit.objects.all())), allow_nan=False
     )
+
+
+def test_a_lower_bound_is_rounded_down():
+    """Rounded up it would promise more than is known; the run's own page rounds down too."""
+    intervals = {"A": (0.517, None), "R0": (0.19, 0.21)}
+    fit = SimpleNamespace(params={"R0": 0.2}, intervals=intervals)
+
+    row, *_ = _unpinned_rows(SimpleNamespace(grouped=False, drawn_fits=[fit]))
+
+    assert row["interval_text"] == "at least 0.51"
