@@ -12,6 +12,7 @@ from webapp.decisions.models import Decision, Kind, Note, Subject
 from webapp.decisions.moment import standing
 from webapp.errors import Conflict, InvalidInput
 from webapp.predictions.models import Prediction
+from webapp.predictions.scoring import open_predictions
 from webapp.recipes.models import Revision
 from webapp.runs.models import Run
 
@@ -86,13 +87,11 @@ def _check(
 
 
 def _check_still_stands(prediction: Prediction | None, revises: Decision | None) -> None:
-    """Raises InvalidInput for a prediction that was withdrawn, Conflict for a decision that was revised."""
-    if (
-        prediction is not None
-        and Prediction.objects.filter(pk=prediction.pk).exclude(withdrawn_at=None).exists()
-    ):
+    """Raises InvalidInput for a prediction that was withdrawn or replaced, Conflict for a decision that was revised."""
+    if prediction is not None and not open_predictions().filter(pk=prediction.pk).exists():
         raise InvalidInput(
-            "prediction", "This prediction was withdrawn: a decision rests on one that stands."
+            "prediction",
+            "This prediction was withdrawn or replaced by a newer claim: a decision rests on one that stands.",
         )
     if revises is None:
         return

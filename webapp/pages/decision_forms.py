@@ -12,6 +12,7 @@ from webapp.decisions.models import Decision, Kind
 from webapp.pages.forms import new_key
 from webapp.predictions.claims import in_a_line
 from webapp.predictions.models import Prediction
+from webapp.predictions.scoring import open_predictions
 from webapp.recipes.models import Revision
 from webapp.runs.models import Run
 
@@ -64,8 +65,8 @@ class DecisionForm(forms.Form):
     def _predictions(self) -> list[tuple[str, str]]:
         revisions = {run.revision_id for run in self.runs if run.revision_id}
         about = Q(run__in=self.runs) | Q(revision__in=revisions) | Q(rival__in=self.runs)
-        found = Prediction.objects.filter(about, project=self.project, withdrawn_at=None)
-        rows = found.select_related("rival__revision__recipe", "author").order_by("-created_at")[
+        standing = open_predictions().filter(about, project=self.project)
+        rows = standing.select_related("rival__revision__recipe", "author").order_by("-created_at")[
             :OFFERED_PREDICTIONS
         ]
         return [("", "none")] + [(one.pk, f"{in_a_line(one)}, by {one.author.username}") for one in rows]

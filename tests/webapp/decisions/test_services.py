@@ -229,6 +229,18 @@ def test_a_decision_does_not_rest_on_a_withdrawn_prediction(choose, make_run, us
     assert list(Decision.objects.all()) == [before]
 
 
+def test_a_decision_does_not_rest_on_a_replaced_prediction(choose, make_run, user):
+    run = make_run(10)
+    old = make_prediction(user, run)
+    new = make_prediction(user, run, replaces=old)
+
+    with pytest.raises(InvalidInput, match="replaced by a newer claim") as refused:
+        choose("stop", run, prediction=old)
+
+    assert refused.value.field == "prediction"
+    assert choose("stop", run, prediction=new).prediction == new
+
+
 @pytest.mark.parametrize(
     ("more", "field"),
     [

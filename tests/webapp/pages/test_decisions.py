@@ -7,9 +7,11 @@ import re
 import pytest
 
 from tests.members import member
+from tests.webapp.pages.addresses import make_prediction
 from webapp.accounts.models import Role
 from webapp.decisions.models import Decision
 from webapp.decisions.services import decide
+from webapp.predictions.services import withdraw
 
 
 @pytest.fixture
@@ -48,6 +50,18 @@ def test_what_is_wrong_stands_beside_its_field(send, make_run, ada):
     assert "A switch goes to one other run or one recipe" in words(answer)
     assert ada.get("/decisions/new?run=nothere").status_code == 404
     assert not Decision.objects.exists()
+
+
+def test_the_form_offers_the_claims_that_stand(ada, make_run, user):
+    run = make_run(10)
+    old, withdrawn = make_prediction(user, run), make_prediction(user, run)
+    new = make_prediction(user, run, replaces=old)
+    withdraw(withdrawn, user=user, reason="The data were wrong.")
+
+    form = ada.get(f"/decisions/new?run={run.pk}").content.decode()
+
+    offered = [one.pk for one in (old, withdrawn, new) if f'<option value="{one.pk}"' in form]
+    assert offered == [new.pk]
 
 
 def test_the_log_is_filtered_by_person_run_and_kind(ada, user, project, make_run):
