@@ -1,5 +1,6 @@
 """The places of a project on the cluster: how many of its runs may be at work, its quota, and what a run lacks."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -193,7 +194,7 @@ def devices() -> Devices | None:
 
 def lacks(run: Run, there: Devices | None) -> str:
     """What the run needs that the whole cluster does not have, in words; empty where it has it or nothing is known."""
-    return "" if there is None else _short(run, there, "the cluster has {}")
+    return "" if there is None else _short(run.config.get("resources"), there, "the cluster has {}")
 
 
 def waits_for(run: Run) -> str:
@@ -201,25 +202,37 @@ def waits_for(run: Run) -> str:
 
     Its driver asks Ray for everything at once and waits. By what reconciliation last saw of the cluster.
     """
-    handed_over = run.origin == Run.Origin.LAUNCHED and run.state in (State.STARTING, State.RUNNING)
+    return waits_of([run]).get(run.pk, "")
+
+
+def waits_of(runs: Iterable[Run]) -> dict[str, str]:
+    """Run -> what it waits for, as `waits_for`, of those that wait. At most three queries for any number."""
+    handed_over = [
+        run.pk
+        for run in runs
+        if run.origin == Run.Origin.LAUNCHED and run.state in (State.STARTING, State.RUNNING)
+    ]
     there = devices() if handed_over else None
     if there is None:
-        return ""
+        return {}
     reports = Q(summary__used_attempt=F("attempt_number"), summary__used_seq__gte=0)
     at_work = Run.objects.filter(reports, origin=Run.Origin.LAUNCHED, state__in=AT_WORK)
-    resources = dict(at_work.values_list("pk", "config__resources"))
-    if run.pk in resources:
-        return ""
-    held = [asked(each or {}) for each in resources.values()]
+    holds = dict(at_work.values_list("pk", "config__resources"))
+    held = [asked(each or {}) for each in holds.values()]
     gpus, cpus = (sum(each[kind] for each in held) for kind in (0, 1))
     free = Devices(max(0, there.gpus - gpus), max(0, there.cpus - cpus))
-    short = _short(run, free, "{} free")
-    return f"waits for the cluster: {short}" if short else ""
+    silent = Run.objects.filter(pk__in=set(handed_over) - set(holds))
+    needed = dict(silent.values_list("pk", "config__resources"))
+    return {
+        pk: f"waits for the cluster: {short}"
+        for pk, resources in needed.items()
+        if (short := _short(resources, free, "{} free"))
+    }
 
 
-def _short(run: Run, there: Devices, words: str) -> str:
-    """ "needs 2 GPUs, the cluster has 0": what the run needs beyond that; empty where it is enough."""
-    gpus, cpus = asked(run.config.get("resources") or {})
+def _short(resources: Mapping[str, Any] | None, there: Devices, words: str) -> str:
+    """ "needs 2 GPUs, the cluster has 0": what is needed beyond that; empty where it is enough."""
+    gpus, cpus = asked(dict(resources or {}))
     short = [
         f"{needed} {unit if needed == 1 else unit + 's'}, {words.format(has)}"
         for needed, has, unit in ((gpus, there.gpus, "GPU"), (cpus, there.cpus, "CPU core"))

@@ -12,10 +12,11 @@ from webapp.curves.axes import DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.runs.models import State
 from webapp.runs.pace import time_left
 from webapp.runs.selectors import span_of_runs
+from webapp.runs.states import ENDED
 from webapp.studies import figures
 from webapp.studies.estimate import duration
 from webapp.studies.models import Arm, Study
-from webapp.studies.selectors import Group, Member, Progress
+from webapp.studies.selectors import Group, Member, Progress, why_no_fit
 from webapp.studies.verdicts import (
     OPEN,
     OTHER,
@@ -107,6 +108,7 @@ def _row(
         **figures.mark(position),
         "runs": [_cell(member) for member in group.members],
         "fitted": len(group.fits),
+        "why_no_fit": "" if group.fits else why_no_fit(group),
         "identified": sum(fit.status == "ok" for fit in group.fits),
         "ceiling": _ceiling(group.fits, ceiling),
         "effect": _effect(arm, group, verdict, found),
@@ -161,11 +163,13 @@ def _effect(arm: Arm, group: Group, verdict: Verdict | None, found: Efficiency |
         own_b=b.get(arm.position),
         base_b=b.get(0),
         shared_a=found.shared_a if found else None,
+        lacks=why_no_fit(group),
         at_least=figures.at_least(group.fits) if not any(fit.status == "ok" for fit in group.fits) else None,
     )
+    ended = all(member.run.state in ENDED for member in group.members)
     return {
         "kind": verdict.kind,
-        "verdict": VERDICT_WORDS[verdict.kind],
+        "verdict": "no fit" if verdict.kind == PENDING and ended else VERDICT_WORDS[verdict.kind],
         "delta": verdict.delta,
         "lo": verdict.interval[0],
         "hi": verdict.interval[1],

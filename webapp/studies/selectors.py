@@ -1,12 +1,14 @@
 """Reading studies: one with all that its page needs in a constant number of queries, and the list."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from django.db.models import Count, Q, QuerySet, Sum
 
 import scaling
 from webapp.accounts.models import Project
+from webapp.curves import words
 from webapp.curves.axes import DEFAULT_METRIC
 from webapp.curves.bulk import curves_of, fits_of, used_hours
 from webapp.curves.fitting import Curve, Question
@@ -14,6 +16,7 @@ from webapp.curves.models import Fit
 from webapp.curves.selectors import latest_fits
 from webapp.errors import NotFound
 from webapp.runs.models import Run, Series, State
+from webapp.runs.places import waits_of
 from webapp.runs.selectors import is_pass_rate
 from webapp.runs.states import ENDED
 from webapp.runs.summaries import spent_hours, summary_of
@@ -56,6 +59,16 @@ class Group:
     def fits(self) -> "list[scaling.Fit]":
         """The fits of the runs that have one with a curve."""
         return [m.fit for m in self.members if m.fit is not None and m.fit.params is not None]
+
+
+def why_no_fit(group: Group) -> str:
+    """What a variant without a fit lacks, by the run that is furthest; empty where that says nothing."""
+    most = max((len(m.curve.x) for m in group.members if m.curve is not None), default=0)
+    if not most:
+        known = any(member.reported is not None for member in group.members)
+        return "device-hours are not known" if known else "no evaluation after the first update"
+    few = words.count(most, "evaluation")
+    return f"{few}, a fit takes {scaling.MIN_POINTS}" if most < scaling.MIN_POINTS else ""
 
 
 @dataclass(frozen=True)
@@ -113,11 +126,29 @@ def study_by_id(project: Project, study_id: str) -> Study:
     return found
 
 
-def progress_of(study: Study) -> Progress:
-    """Of a study annotated as in `studies_of`."""
-    total, running = study.run_count, study.running_count  # type: ignore[attr-defined]
+def progress_of(study: Study, waits: Mapping[str, str] | None = None) -> Progress:
+    """Of a study annotated as in `studies_of`; `waits`: those of its runs that wait for the cluster (`waits_in`)."""
+    total, running = study.run_count, study.running_count - len(waits or ())  # type: ignore[attr-defined]
     done, stopped = study.done_count, study.stopped_count  # type: ignore[attr-defined]
     return Progress(total, total - running - done - stopped, running, done, stopped)
+
+
+def waits_in(studies: Iterable[Study]) -> dict[str, dict[str, str]]:
+    """Study -> those of its runs that count as running but wait for the cluster, each with what it waits for.
+
+    The driver of a run says that it started before Ray has given it a place. At most four queries for any number.
+    """
+    ids = [study.pk for study in studies if study.running_count]  # type: ignore[attr-defined]
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    if not ids:
+        return found
+    places = StudyRun.objects.filter(study__in=ids, run__state=State.RUNNING).select_related("run")
+    members = list(places.defer("run__config"))
+    waits = waits_of(place.run for place in members)
+    for place in members:
+        if place.run_id in waits:
+            found[place.study_id][place.run_id] = waits[place.run_id]
+    return found
 
 
 def version_of(study: Study) -> str:

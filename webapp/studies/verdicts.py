@@ -133,11 +133,13 @@ def _above(one: "seeds.Pooled", other: "seeds.Pooled") -> bool:
 LEVEL = words.percent(DEFAULT_LEVEL)
 
 
-def sentence(label: str, verdict: Verdict, *, own_b=None, base_b=None, shared_a=None, at_least=None) -> str:
+def sentence(
+    label: str, verdict: Verdict, *, own_b=None, base_b=None, shared_a=None, at_least=None, lacks=""
+) -> str:
     """One variant against the base, in words."""
     delta, interval = verdict.delta, verdict.interval
     if verdict.kind == PENDING:
-        return f"{label}: no fit yet."
+        return f"{label}: no fit yet{f' ({lacks})' if lacks else ''}."
     if verdict.kind == OTHER:
         return f"{label} is evaluated on other tasks than the base, so their pass rates are no rivals."
     if verdict.kind == OPEN or delta is None:

@@ -439,6 +439,7 @@ SILENT = {
         "devices": "reads",
         "lacks": "reads",
         "waits_for": "reads",
+        "waits_of": "reads",
         "check_priority": "reads",
     },
     "webapp.runs.launch_seeds": {},

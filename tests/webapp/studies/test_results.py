@@ -9,8 +9,11 @@ from django.test.utils import CaptureQueriesContext
 
 import scaling
 from scaling import compare, seeds
-from tests.webapp.pages.data import stretch_times
+from tests.webapp.pages.data import curve_records, stretch_times
 from webapp.curves.fitting import Question, curve_of, fit_curve
+from webapp.health.services import note_cluster
+from webapp.runs import ingest, lifecycle
+from webapp.runs.models import Run
 from webapp.studies import selectors
 from webapp.studies.models import Study
 from webapp.studies.results import (
@@ -204,6 +207,39 @@ def test_progress_counts_what_is_to_come(finished, make_study, project):
     assert progress_sentence(selectors.progress_of(done)) == "6 of 6 runs done."
     assert progress_sentence(selectors.progress_of(waiting)) == "0 of 6 runs done, 6 waiting."
     assert not selectors.is_live(selectors.progress_of(done))
+
+
+def test_a_run_that_waits_for_the_cluster_does_not_count_as_running(make_study, project):
+    study = make_study(changes=("loss=dapo",), seeds=(0,))
+    first, second = (place.run for place in study.members.select_related("run").order_by("id"))
+    for run in (first, second):
+        lifecycle.report_started(run, attempt=1, resumed_from_step=None, device="cpu")
+        resources = {"generator_cpus": 1, "trainer_cpus": 1}
+        Run.objects.filter(pk=run.pk).update(config=run.config | {"resources": resources})
+    ingest.store_records(first, curve_records(1))
+    node = {"id": "a", "address": "", "alive": True, "is_head": True, "cpus": 2, "gpus": 0}
+    note_cluster([node])
+
+    found = selectors.study_by_id(project, study.pk)
+    waits = selectors.waits_in([found])[study.pk]
+
+    assert waits == {second.pk: "waits for the cluster: needs 2 CPU cores, 0 free"}
+    progress = selectors.progress_of(found, waits)
+    assert progress_sentence(progress) == "0 of 2 runs done, 1 running, 1 waiting."
+
+
+def test_without_a_fit_it_says_what_is_missing(make_study, report):
+    study = make_study(changes=("loss=dapo", "head=bfloat16"), seeds=(0,))
+    _, dapo, head = study.members.select_related("run").order_by("id")
+    report(dapo.run, 3, to=1.0)
+    lifecycle.report_finished(head.run, attempt=1, state="failed")
+
+    said = {item["label"]: (item["verdict"], item["sentence"]) for item in shown(study)["sentences"]}
+
+    assert said == {
+        "DAPO loss": ("to come", "DAPO loss: no fit yet (3 evaluations, a fit takes 5)."),
+        "no FP32 head": ("no fit", "no FP32 head: no fit yet (no evaluation after the first update)."),
+    }
 
 
 def test_the_fits_are_those_of_the_runs_own_pages(finished):
