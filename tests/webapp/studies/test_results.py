@@ -14,7 +14,7 @@ from webapp.curves.fitting import Question, curve_of, fit_curve
 from webapp.health.services import note_cluster
 from webapp.runs import ingest, lifecycle
 from webapp.runs.models import Run
-from webapp.studies import selectors
+from webapp.studies import selectors, verdicts
 from webapp.studies.models import Study
 from webapp.studies.results import (
     CSV_COLUMNS,
@@ -113,6 +113,12 @@ def test_what_is_not_identified_is_said_and_has_no_value(make_study, report):
     assert payload["rows"][1]["c90"] is None
     assert "not identified" in payload["sentences"][0]["sentence"]
     assert payload["overlay"][0]["curve"]["x"][-1] == pytest.approx(0.5)  # nothing is drawn beyond the points
+
+
+def test_a_lower_bound_is_never_rounded_up():
+    said = verdicts.sentence("DAPO loss", verdicts.Verdict(verdicts.OPEN), at_least=0.6256)
+
+    assert said == "DAPO loss: nothing can be said yet, its ceiling is not identified (90 % at least 0.62)."
 
 
 def test_who_has_no_place_among_the_slopes_is_told_whose_ceiling_is_missing(make_study, report):
