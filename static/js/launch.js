@@ -1,6 +1,8 @@
 // Launch: which of form and text was edited last, searching the settings, resets. What is right is said by the server.
 import "./leaving.js";
+import { keep, restore } from "./kept_form.js";
 
+const FRESH = new Set(["csrfmiddlewaretoken", "idempotency_key"]); // a launch from the restored form is a new one
 const launch = document.getElementById("launch");
 const opened = new Set(); // sections that a person opened stay open when the form comes anew
 let searched = false;
@@ -17,6 +19,7 @@ function note(target) {
   sent.elements.source.value = target.id === "yaml" ? "yaml" : "form";
   sent.elements.changed.value = target.name;
   edits += 1;
+  keep(sent, FRESH);
 }
 
 function show(view) {
@@ -133,6 +136,8 @@ if (launch) {
     for (const section of all("[data-section]")) if (opened.has(section.dataset.section)) section.open = true;
     filter();
     mark();
+    if (edits && form()) keep(form(), FRESH); // the answer may have changed the text beside the form, or the form
   });
+  if (form() && !launch.querySelector("[role=alert]")) restore(form(), FRESH); // before htmx asks what is wrong with it
   mark();
 }

@@ -111,3 +111,26 @@ def test_a_run_is_cloned_and_one_thing_changed(page: Page, make_run):
     launched = Run.objects.exclude(pk=run.pk).get()
     assert (launched.seed, launched.config["loss"]["type"]) == (3, "dapo")
     assert re.match("loss.type cispo → dapo", launched.revision.message)
+
+
+def test_back_finds_what_was_typed(page: Page, model_folder):
+    page.goto("/runs/new")
+    expect(page.locator("#summary")).to_contain_text("Every setting fits")
+    page.get_by_label("Seeds").fill("0, 1")
+    page.get_by_label("Automatic retries").fill("1")
+    page.locator("#sec-optimizer summary").click()
+    with checked(page):
+        page.get_by_label("Learning rate", exact=True).fill("1e-4")
+    key = page.locator("[name=idempotency_key]").input_value()
+    page.get_by_role("link", name="Overview").first.click()
+    page.wait_for_url("**/")
+
+    page.go_back()
+
+    expect(page.get_by_label("Seeds")).to_have_value("0, 1")
+    expect(page.get_by_label("Automatic retries")).to_have_value("1")
+    expect(page.locator("#summary")).to_contain_text("0.0001")
+    assert page.locator("[name=idempotency_key]").input_value() != key
+    page.goto("/runs")
+    page.goto("/runs/new")
+    expect(page.get_by_label("Seeds")).to_have_value("0")  # a form of its own
