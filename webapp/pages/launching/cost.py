@@ -124,13 +124,16 @@ def _place(recipe: Recipe, num_runs: int, queue: Queue, cluster: Cluster) -> str
     if cluster.gpus is None or cluster.cpus is None:
         return "What the cluster has is not known."
     gpus, cpus = (num_runs * count for count in asked(recipe.resources.model_dump()))
-    free_gpus = cluster.gpus - sum(run.gpus for run in queue.held)
-    free_cpus = cluster.cpus - sum(run.cpus for run in queue.held)
+    before = [
+        run for run in queue.held if run.gpus <= cluster.gpus and run.cpus <= cluster.cpus
+    ]  # others never go
+    free_gpus = cluster.gpus - sum(run.gpus for run in before)
+    free_cpus = cluster.cpus - sum(run.cpus for run in before)
     has = f"{words.count(cluster.gpus, 'GPU')} and {words.count(cluster.cpus, 'CPU core')}"
     if gpus <= free_gpus and cpus <= free_cpus:
         place = "enough of them free: it starts as soon as the worker hands it over."
     else:
         free = f"{max(0, free_gpus)} and {max(0, free_cpus)}"
-        place = f"{free} not held by Headroom's runs: it waits for a place."
+        place = f"{free} left by the runs before it: it waits for a place."
     said = f" Ray said so {duration(cluster.age)} ago." if cluster.age is not None else ""
     return f"The cluster has {has}, {place}{said}"

@@ -1,5 +1,6 @@
 """Costs and waits in words: only from what was measured, and what is not known is said."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -79,7 +80,13 @@ def test_runs_that_hold_the_devices_are_named_with_the_first_end():
     words = said(wait(TINY, 1, queue, WELL))
 
     assert "1 run waits before it, 1 run at work; the first of them ends in about 20 min." in words
-    assert "0 and 0 not held by Headroom's runs: it waits for a place." in words
+    assert "0 and 0 left by the runs before it: it waits for a place." in words
+
+
+def test_a_run_that_the_cluster_cannot_hold_is_before_nobody():
+    queue = Queue(1, 0, [replace(held(waits=True), gpus=8)], "")
+
+    assert "enough of them free" in said(wait(TINY, 1, queue, WELL))
 
 
 @pytest.mark.parametrize(
