@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 OFF, WARN, ADVISE, STOP = "off", "warn", "advise", "stop"
-SAYS = "say it on the run's page and to whoever launched it"
+SAYS = "tell whoever launched it"
 LABELS = {
     OFF: "nothing",
-    WARN: "warn: the alarm is shown, the run goes on",
+    WARN: "warn: the run goes on",
     ADVISE: "advise: " + SAYS,
     STOP: "stop the run, with a checkpoint",
 }

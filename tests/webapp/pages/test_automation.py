@@ -49,7 +49,7 @@ def test_members_read_the_policy_and_change_nothing(client, project):
     client.force_login(member("vera", project=project, role=Role.VIEWER))
 
     page = client.get("/project/automation").content.decode()
-    assert "Truncation: warn: the alarm is shown" in page and "<select" not in page.split("<main")[1]
+    assert "Truncation: warn: the run goes on" in page and "<select" not in page.split("<main")[1]
     assert client.post("/project/automation/policies", FORM).status_code == 403
 
 
