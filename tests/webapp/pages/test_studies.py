@@ -9,6 +9,7 @@ import pytest
 
 from tests.webapp.studies.conftest import finished, make_study, report  # noqa: F401 (fixtures)
 from webapp.runs.models import Run
+from webapp.studies import services
 from webapp.studies.models import Study
 
 HTMX = {"HX-Request": "true"}
@@ -280,3 +281,11 @@ def test_a_form_that_nobody_has_filled_in_is_not_told_off(ada, study_form, kind,
 
     assert awaited in page
     assert 'role="alert"' not in page
+
+
+def test_a_study_of_which_no_run_was_done_has_not_succeeded(ada, user, make_study):  # noqa: F811
+    services.stop_all(make_study(changes=("loss=dapo",), seeds=(0,)), user=user)
+
+    page = ada.get("/studies").content.decode()
+
+    assert 'data-state="cancelled">ended early<' in page and 'data-state="succeeded"' not in page

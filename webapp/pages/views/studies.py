@@ -27,6 +27,7 @@ from webapp.studies.results import CSV_COLUMNS, csv_rows, progress_sentence, res
 PAGE_SIZE = 20
 OFFERED = 200  # newest runs in the list of runs to add
 CACHE_SECONDS = 300
+ENDED_EARLY = "ended early"
 COMPARED = 100  # most runs that a link to the comparison names
 
 
@@ -55,12 +56,14 @@ def studies(request: HttpRequest) -> HttpResponse:
 
 
 def _state(progress: selectors.Progress) -> str:
-    """The state of a study as that of its runs."""
+    """The state of a study as that of its runs; ENDED_EARLY where none of them was done."""
     if progress.running:
         return "running"
     if progress.waiting:
         return "queued"
-    return "succeeded" if progress.total else "cancelled"
+    if not progress.total:
+        return "cancelled"
+    return "succeeded" if progress.succeeded else ENDED_EARLY
 
 
 # --- one study ------------------------------------------------------------------------------------------------
