@@ -118,15 +118,24 @@ function blobOf(url) {
   return new Blob([Uint8Array.from(atob(body), (character) => character.charCodeAt(0))], { type });
 }
 
-/** series, x, y of every value drawn; x of a log axis as it is, not its logarithm. */
+/** series, x, y of every value drawn, with lo and hi where intervals are; x of a log axis as it is, not its logarithm. */
 export function csvOf(node) {
-  const rows = [["series", "x", "y"]];
   const traces = node.data ?? [];
+  const spans = traces.some((trace) => trace.error_y?.array);
+  const rows = [["series", "x", "y", ...(spans ? ["lo", "hi"] : [])]];
   for (const [index, trace] of traces.entries()) {
     const series = nameOf(traces, index);
-    for (const [at, x] of Array.from(trace.x ?? []).entries()) rows.push([series, x, trace.y?.[at]]);
+    for (const [at, x] of Array.from(trace.x ?? []).entries()) {
+      rows.push([series, x, trace.y?.[at], ...(spans ? ends(trace, at) : [])]);
+    }
   }
   return `${rows.map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
+}
+
+/** The ends of a value's interval; an open one is empty. */
+function ends({ y, error_y: { array, arrayminus } = {} }, at) {
+  const [value, down, up] = [y?.[at], arrayminus?.[at] ?? null, array?.[at] ?? null];
+  return [down === null ? null : value - down, up === null ? null : value + up];
 }
 
 /** What a trace without a name is: the edges of a band come in pairs, the upper filled down to the lower. */

@@ -90,7 +90,7 @@ function drawSlopes(colour) {
 
 /** Error bars from a value to the ends of its interval; an open end has none. */
 function bars(points, of) {
-  const upTo = (end) => points.map((p) => (p[of][end] === null ? 0 : Math.abs(p[of][end] - p[of].value)));
+  const upTo = (end) => points.map((p) => (p[of][end] === null ? null : Math.abs(p[of][end] - p[of].value)));
   return { type: "data", symmetric: false, array: upTo("hi"), arrayminus: upTo("lo"), thickness: 1.4, width: 4 };
 }
 

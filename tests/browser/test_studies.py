@@ -1,5 +1,10 @@
 """Studies and the planner in a real browser: made from one form, watched while runs report, asked for a plan."""
 
+import csv
+import io
+from pathlib import Path
+
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.look import look
@@ -109,6 +114,14 @@ def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
     assert page.evaluate("document.getElementById('axis-chart').data[0].x") == [32, 64, 128, 256]
     expect(page.locator("#axis-sentence")).to_contain_text("highest at 256")
     look(page, "study-axis")
+    with page.expect_download() as download:
+        page.locator("[data-chart=axis-chart]").get_by_role("button", name="CSV", exact=True).click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
+    shown = page.evaluate("JSON.parse(document.getElementById('figures').textContent).axis.points")
+    written = [[float(row[end]) for end in ("y", "lo", "hi")] for row in rows if row["series"] == "ceiling A"]
+    assert written == [
+        pytest.approx([point["ceiling"][end] for end in ("value", "lo", "hi")]) for point in shown
+    ]
 
 
 def test_the_planner_answers_what_is_asked(page, make_run):
