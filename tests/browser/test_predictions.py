@@ -262,6 +262,25 @@ def test_an_answer_from_before_does_not_undo_what_is_typed(page, half_run):
     expect(page.get_by_label("Value")).not_to_have_value("0.6")
 
 
+def test_typing_faster_than_the_answers_come_is_no_error(page, half_run):
+    said, held = [], []
+    page.clock.install()
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(f"/predictions/new?run={half_run.pk}")
+    page.route("**/predictions/new/proposal?*", lambda route: held.append(route), times=1)
+    target = page.get_by_label("Target compute")
+    with page.expect_request("**/predictions/new/proposal?*target=12*"):
+        target.fill("12")
+
+    target.fill("14")
+    page.clock.run_for(400)  # longer than the form waits for more
+    with page.expect_response("**/predictions/new/proposal?*target=14*"):
+        held[0].continue_()
+
+    expect(target).to_have_value("14")
+    assert [text for text in said if "htmx" in text] == []
+
+
 def test_two_tabs(page, new_page, user, half_run):
     page.watch.expect("409")
     claim = make_prediction(user, half_run)
