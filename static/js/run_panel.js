@@ -1,6 +1,7 @@
 // The tabs of the run page: which panel is open, when it is asked for again, and its forms. The address holds what the
 // panel shows; the panel is always asked for with the whole address, so that it answers the same question as the chart.
 import { followLog } from "./log.js";
+import { showCurrent } from "./strip.js";
 import { drawTabCharts } from "./tab_charts.js";
 
 const OF_RECORDS = new Set(["diagnostics", "log", "attempts"]); // they change with every record
@@ -193,12 +194,8 @@ function settle() {
   drawTabCharts();
 }
 
-/** On a narrow screen the strip of tabs scrolls: the open one is in sight. */
 function showOpenTab() {
-  const strip = document.querySelector("#tabs .tabs");
-  const open = strip.querySelector("[aria-current]").getBoundingClientRect();
-  const { left, right } = strip.getBoundingClientRect();
-  if (open.right > right || open.left < left) strip.scrollLeft += open.left - left - 24;
+  showCurrent(document.querySelector("#tabs .tabs"));
 }
 addEventListener("resize", showOpenTab);
 settle();

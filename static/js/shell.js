@@ -7,6 +7,7 @@ import "./connection.js";
 import "./print.js";
 import { addKey, showKeys } from "./keys.js";
 import { addAction, openPalette } from "./palette.js";
+import { showCurrent } from "./strip.js";
 
 const THEMES = ["system", "light", "dark"];
 
@@ -54,3 +55,7 @@ if (document.getElementById("palette-template")) addKey("Ctrl-K", "Command palet
 addAction("theme", nextTheme);
 addAction("keys", showKeys);
 showTheme();
+
+const showPlace = () => showCurrent(document.querySelector("nav[aria-label=Pages]"));
+addEventListener("resize", showPlace);
+showPlace();

@@ -212,3 +212,12 @@ def test_readers_with_colours_of_their_own_see_what_is_chosen(page, make_run):
     page.keyboard.press("Control+k")
     chosen = page.locator("[role=option][aria-selected=true]")
     assert chosen.evaluate("node => getComputedStyle(node).outlineStyle") == "solid"
+
+
+def test_on_a_narrow_screen_the_page_one_is_on_is_in_sight(page, user):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/reports")
+
+    current = page.locator("nav[aria-label=Pages] [aria-current]")
+    expect(current).to_have_text("Reports")
+    expect(current).to_be_in_viewport(ratio=0.95)
