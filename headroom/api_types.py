@@ -206,6 +206,7 @@ class Fit(TypedDict):
     r2: float | None
     n: int  # points used
     data_digest: str  # SHA-256 of the points used
+    superseded: bool  # a later attempt resumed from before some of these points: it counts no more
     created_at: str
 
 

@@ -121,6 +121,9 @@ class FitOut(Exact):
     r2: float | None
     n: int = Field(description="Points used.")
     data_digest: str = Field(description="SHA-256 of the points used.")
+    superseded: bool = Field(
+        description="A later attempt resumed from before some of these points: it counts no more."
+    )
     created_at: datetime
 
 

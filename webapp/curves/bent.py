@@ -16,6 +16,7 @@ WHOLE_CURVE = {
     "form": "sigmoid",
     "cutoff": None,
     "window_lo": None,
+    "superseded": False,
 }
 
 

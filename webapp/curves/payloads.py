@@ -7,7 +7,7 @@ from webapp.curves.models import Fit
 CSV_COLUMNS = (
     "id", "run", "metric", "x", "form", "method", "status", "message", "level", "window_lo", "cutoff",
     "R0", "A", "A_lo", "A_hi", "B", "B_lo", "B_hi", "C_mid", "C_mid_lo", "C_mid_hi",
-    "sse", "r2", "n", "fitted_lo", "fitted_hi", "data_digest", "created_at",
+    "sse", "r2", "n", "fitted_lo", "fitted_hi", "data_digest", "superseded", "created_at",
 )  # fmt: skip
 
 
@@ -34,6 +34,7 @@ def fit_payload(fit: Fit) -> dict[str, Any]:
         "r2": fit.r2,
         "n": fit.n,
         "data_digest": fit.data_digest,
+        "superseded": fit.superseded,
         "created_at": fit.created_at.isoformat(),
     }
 

@@ -35,7 +35,13 @@ def latest_ids(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS) -> dict[str, in
 def _newest(x: str) -> Subquery:
     """Of the run in the outer query."""
     whole = Fit.objects.filter(
-        run=OuterRef("pk"), metric=DEFAULT_METRIC, x=x, cutoff=None, window_lo=None, form="sigmoid"
+        run=OuterRef("pk"),
+        metric=DEFAULT_METRIC,
+        x=x,
+        cutoff=None,
+        window_lo=None,
+        form="sigmoid",
+        superseded=False,
     )
     return Subquery(whole.order_by("-id").values("pk")[:1])
 
@@ -73,7 +79,7 @@ SELECT f.run_id, f.id FROM unnest(%(runs)s::text[], %(limits)s::float8[]) AS wan
 JOIN LATERAL (
     SELECT one.run_id, one.id FROM curves_fit AS one
     WHERE one.run_id = wanted.run_id AND one.metric = %(metric)s AND one.x = %(x)s AND one.form = 'sigmoid'
-        AND one.cutoff IS NULL AND one.window_lo IS NULL AND one.fitted_hi <= wanted.most
+        AND one.cutoff IS NULL AND one.window_lo IS NULL AND one.fitted_hi <= wanted.most AND NOT one.superseded
     ORDER BY one.fitted_hi DESC, one.id DESC LIMIT 1
 ) AS f ON true
 """

@@ -14,6 +14,7 @@ from webapp.curves.models import Fit
 from webapp.curves.outlook import outlook_of
 from webapp.curves.run.figure import keep_figure
 from webapp.curves.summaries import rebuild
+from webapp.curves.superseding import set_aside
 from webapp.runs.models import Run
 from webapp.runs.selectors import pass_rates_of
 
@@ -42,8 +43,11 @@ def refit(run_id: str) -> Refit:
     curves = {name: curve_of(run, metric=name) for name in {DEFAULT_METRIC, *pass_rates_of(run)}}
     results = {name: store_fit(run, curve, Question(metric=name)) for name, curve in curves.items()}
     created = any(result.created for result in results.values())
+    aside = [
+        set_aside(run, curve, Question(metric=name), results[name].fit) for name, curve in curves.items()
+    ]
     keep_figure(run, curves[DEFAULT_METRIC])
-    if rebuild([run_id]) or created:
+    if rebuild([run_id]) or created or any(aside):
         Run.objects.filter(pk=run_id).update(version=F("version") + 1)
     return Refit(results[DEFAULT_METRIC].fit, created)
 

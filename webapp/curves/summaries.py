@@ -45,7 +45,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT status, level, params, intervals FROM curves_fit
     WHERE run_id = run.id AND metric = %(metric)s AND x = %(axis)s AND form = 'sigmoid'
-        AND cutoff IS NULL AND window_lo IS NULL
+        AND cutoff IS NULL AND window_lo IS NULL AND NOT superseded
     ORDER BY id DESC LIMIT 1
 ) AS fit ON true
 WHERE run.id = ANY(%(runs)s)

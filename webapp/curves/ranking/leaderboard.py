@@ -88,7 +88,7 @@ def tasks_and_models(project: Project) -> dict[tuple[str, str], int]:
 
 
 def _fitted(project: Project) -> QuerySet[Run]:
-    stored = Fit.objects.filter(run=OuterRef("pk"), metric=DEFAULT_METRIC, x=DEFAULT_AXIS)
+    stored = Fit.objects.filter(run=OuterRef("pk"), metric=DEFAULT_METRIC, x=DEFAULT_AXIS, superseded=False)
     return Run.objects.filter(Exists(stored), project=project)
 
 

@@ -15,7 +15,7 @@ FILTER = "used:none ceiling.lo:none NOT pass_rate:none"  # as the list of runs u
 
 def unranked(project: Project, task: str = "", model: str = "") -> dict[str, Any]:
     """How many there are of this task and model ("" is any), and where they are listed. One query."""
-    fitted = Fit.objects.filter(run=OuterRef("pk"))
+    fitted = Fit.objects.filter(run=OuterRef("pk"), superseded=False)
     named = {name: value for name, value in (("task", task), ("model", model)) if value}
     runs = Run.objects.filter(
         ~Exists(fitted), project=project, summary__used_hours=None, summary__pass_rate__isnull=False, **named

@@ -110,7 +110,7 @@ def _runs(project: Project, group: dict[str, Any]) -> dict[str, Run]:
         project=project,
         task=group["task"],
         model=group["model"],
-        pk__in=Fit.objects.filter(run__project=project).values("run_id"),
+        pk__in=Fit.objects.filter(run__project=project, superseded=False).values("run_id"),
     ).select_related("revision__recipe")
     newest = found.defer("config", "revision__config").order_by("-created_at", "id")[:MOST_RUNS]
     return {run.pk: run for run in newest}
