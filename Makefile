@@ -1,6 +1,6 @@
 # Every target but `parity` sets up .venv first (quick when nothing changed). Ctrl-C reaches the program itself.
 VENV_PYTHON := .venv/bin/python
-.PHONY: help setup demo up test chaos check audit bench parity trackers lock clean
+.PHONY: help setup demo up test chaos check audit bench parity trackers lock wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,7 +13,8 @@ help:
 	@echo "make bench   benchmarks with their baselines"
 	@echo "make parity  compare the losses with TRL's and verl's, in an environment of its own"
 	@echo "make trackers  the real clients of MLflow and trackio, TRL and verl, against a real server"
-	@echo "make lock    recompile requirements.lock from requirements/*.in"
+	@echo "make lock    recompile requirements.lock from pyproject.toml and requirements/*.in"
+	@echo "make wheel   dist/headroom-VERSION-py3-none-any.whl (docs/packaging.md)"
 	@echo "make clean   remove caches (never var/, where the data are)"
 
 setup:
@@ -59,10 +60,14 @@ trackers: setup
 # torch is installed by scripts/setup.sh; its CUDA companions are not wanted on CPU, and ninja (the build tool) would
 # overwrite django-ninja.
 lock: setup
-	.venv/bin/uv pip compile requirements/*.in --override requirements/overrides.txt --python-version 3.11 \
-		--no-header --no-annotate --quiet $(ARGS) --output-file requirements.lock
+	.venv/bin/uv pip compile pyproject.toml --extra server --extra train requirements/*.in --python-version 3.11 \
+		--override requirements/overrides.txt --no-header --no-annotate --quiet $(ARGS) --output-file requirements.lock
 	sed -i -E '/^(torch|nvidia-|cuda-|triton|ninja=)/d' requirements.lock
 
+# Without build isolation: the locked hatchling, and no network.
+wheel: setup
+	$(VENV_PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
 clean:
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build test-artifacts
+	rm -rf dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build test-artifacts
 	find . -path './.venv*' -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf

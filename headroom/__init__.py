@@ -22,8 +22,20 @@ from headroom.journal import JournalBusy
 from headroom.run import Run
 from headroom.run import init as _init
 from headroom.server import ServerError
+from headroom.version import __version__
 
-__all__ = ["Api", "ApiError", "JournalBusy", "Run", "ServerError", "finish", "init", "log", "log_evaluation"]
+__all__ = [
+    "Api",
+    "ApiError",
+    "JournalBusy",
+    "Run",
+    "ServerError",
+    "__version__",
+    "finish",
+    "init",
+    "log",
+    "log_evaluation",
+]
 
 _current: Run | None = None
 

@@ -14,11 +14,13 @@ from headroom.import_command import add_import
 from headroom.run import token_from_environment
 from headroom.syncing import journals_in, sync
 from headroom.tail_command import add_tail
+from headroom.version import __version__
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: the server has everything; 1: not all of it; 2: unusable arguments."""
     parser = argparse.ArgumentParser(prog="python -m headroom", description="The tracking client's commands.")
+    parser.add_argument("--version", action="version", version=f"headroom {__version__}")
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("sync", help="send journals of offline runs, and what is left of others")
     one.add_argument("folder", type=Path, metavar="DIR", help="a folder with journals, or one journal")

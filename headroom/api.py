@@ -36,6 +36,7 @@ from headroom.api_types import (
     Study,
     StudyDetail,
 )
+from headroom.version import USER_AGENT
 
 PAGE = 500
 PASS_RATE = "eval/pass_rate"
@@ -85,7 +86,7 @@ class Api:
         self.url, self.patience, self._sleep = url, patience, sleep
         self._client = httpx.Client(
             base_url=f"{url}/api/v1/",
-            headers={"Authorization": f"Bearer {token or _token_here()}"},
+            headers={"User-Agent": USER_AGENT, "Authorization": f"Bearer {token or _token_here()}"},
             timeout=httpx.Timeout(timeout, connect=min(10.0, timeout)),
         )
 

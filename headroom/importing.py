@@ -14,6 +14,7 @@ from typing import IO, Any
 import httpx
 
 from headroom.server import CONNECT_SECONDS, ServerError, reason_of
+from headroom.version import USER_AGENT
 
 ANSWER_SECONDS = 600.0  # a large file is stored before the answer comes
 FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.2, 5.0
@@ -73,7 +74,7 @@ class Importer:
             raise ValueError(f"HEADROOM_URL must start with http:// or https://, not {url!r}")
         self._client = httpx.Client(
             base_url=f"{self.url}/api/v1/",
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            headers={"User-Agent": USER_AGENT} | ({"Authorization": f"Bearer {token}"} if token else {}),
             timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
         )
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 
+from headroom.version import USER_AGENT
+
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 # The record itself is at fault: sending it again cannot help.
@@ -36,7 +38,7 @@ class Server:
         self.url = url.rstrip("/").removesuffix("/api/v1")
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"HEADROOM_URL must start with http:// or https://, not {url!r}")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = {"User-Agent": USER_AGENT} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._client = httpx.Client(
             base_url=f"{self.url}/api/v1/",
             headers=headers | {"Content-Type": "application/json"},

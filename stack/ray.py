@@ -18,6 +18,7 @@ OBJECT_STORE_BYTES = 512 * 1024 * 1024
 JOB_STOP_SECONDS = 30
 # Generator and trainer take one core each; on a single core they share it.
 MIN_CPUS = 2
+RAY_PROGRAM = Path(sys.executable).with_name("ray")
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,8 @@ def ray_command(folder: Path, ports: RayPorts) -> list[str]:
         "temp-dir": folder,
         "include-dashboard": "true",
     }
-    ray = str(Path(sys.executable).with_name("ray"))
     return [
-        ray,
+        str(RAY_PROGRAM),
         "start",
         "--head",
         "--block",

@@ -153,6 +153,11 @@ class Supervisor:
     def _start_ray(self) -> str | None:
         if os.environ.get("RAY_ADDRESS") or not self.with_ray:
             return os.environ.get("RAY_ADDRESS")
+        if not parts.ray.RAY_PROGRAM.exists():
+            raise StackError(
+                "Ray is not installed: it comes with headroom[train]; --no-ray starts without it, "
+                "RAY_ADDRESS names a cluster that runs already"
+            )
         ray = parts.RayPart(self.home, self._log_folder)
         self._launch(ray)
         return ray.address

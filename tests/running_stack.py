@@ -22,6 +22,7 @@ from stack.ray import ray_folder
 START_SECONDS = 120.0
 STOP_SECONDS = 40.0
 PRETRAIN_SECONDS = 300
+MANAGE = (sys.executable, "manage.py")
 # What the tests' own process uses must not reach the stack under test.
 FOREIGN = ("DATABASE_URL", "REDIS_URL", "RAY_ADDRESS", "DJANGO_SETTINGS_MODULE")
 
@@ -35,16 +36,22 @@ class RunningStack:
     process: subprocess.Popen[str]
     output: list[str] = field(default_factory=list)
     username: str = "admin"
+    program: tuple[str, ...] = MANAGE
     _tokens: dict[str, str] = field(default_factory=dict)
     _news: threading.Condition = field(default_factory=threading.Condition)
 
     @classmethod
     def start(
-        cls, home: Path, *options: str, port: int | None = None, variables: dict[str, str] | None = None
+        cls,
+        home: Path,
+        *options: str,
+        port: int | None = None,
+        variables: dict[str, str] | None = None,
+        program: tuple[str, ...] = MANAGE,
     ) -> "RunningStack":
         """Start and wait until it says that it is up; raises AssertionError with its output otherwise."""
         port = port or free_port()
-        command = [sys.executable, "manage.py", "up", "--home", str(home), "--port", str(port), *options]
+        command = [*program, "up", "--home", str(home), "--port", str(port), *options]
         process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -53,7 +60,7 @@ class RunningStack:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        stack = cls(home, port, process)
+        stack = cls(home, port, process, program=program)
         threading.Thread(target=stack._read, daemon=True).start()
         try:
             stack.wait_for("Headroom is up", START_SECONDS)
@@ -94,7 +101,7 @@ class RunningStack:
     def manage(self, *arguments: str) -> str:
         """The output of a management command on this installation."""
         done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
+            [*self.program, *arguments],
             cwd=ROOT,
             env=stack_environment(self.home),
             check=True,

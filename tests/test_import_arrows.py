@@ -28,7 +28,14 @@ MAY_IMPORT = {
     "scaling": (),
     "stack": (),
     "training": ("headroom", "scaling"),
-    "webapp": ("scaling", *AROUND, "worker.names", "headroom.adapters.naming", *LIGHT_TRAINING),
+    "webapp": (
+        "scaling",
+        *AROUND,
+        "worker.names",
+        "headroom.adapters.naming",
+        "headroom.version",
+        *LIGHT_TRAINING,
+    ),
     "worker": ("scaling", "stack.environment", "webapp", *LIGHT_TRAINING),
 }
 MANAGEMENT = ROOT / "webapp" / "runs" / "management"  # `up` and `demo` are where the stack is started from

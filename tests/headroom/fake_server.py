@@ -16,6 +16,7 @@ class FakeServer:
         self.notices: list[tuple[str, dict[str, Any]]] = []
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.tokens: set[str | None] = set()
+        self.agents: set[str | None] = set()
         self.refuse: Callable[[str, dict[str, Any]], tuple[int, str] | None] = lambda path, body: None
         self.changed = threading.Condition()
         self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
@@ -70,6 +71,7 @@ class FakeServer:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 server.tokens.add(self.headers["Authorization"])
+                server.agents.add(self.headers["User-Agent"])
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 status, answer = server.answer(self.path, body)
                 data = json.dumps(answer).encode()

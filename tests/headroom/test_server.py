@@ -1,7 +1,9 @@
 import httpx
 import pytest
 
-from headroom.server import reason_of
+import headroom
+from headroom.server import Server, reason_of
+from tests.headroom.fake_server import FakeServer
 
 ASKED = httpx.Request("POST", "http://h/api/v1/imports")
 
@@ -17,3 +19,9 @@ ASKED = httpx.Request("POST", "http://h/api/v1/imports")
 )
 def test_a_refusal_is_one_line_that_names_its_field_once(error: object, said: str) -> None:
     assert reason_of(httpx.Response(422, json={"error": error}, request=ASKED)) == said
+
+
+def test_the_client_says_its_name_and_version(server: FakeServer) -> None:
+    Server(server.url, "t").send_records("r1", [])
+
+    assert server.agents == {f"headroom/{headroom.__version__}"}

@@ -74,7 +74,8 @@ class StatusOut(Schema):
     at: datetime
     healthy: bool
     troubles: list[TroubleOut]
-    version: str
+    release: str = Field(description="Headroom's version, of the web server.")
+    version: str = Field(description="A digest of the code that the web server runs.")
     runs_waiting: dict[str, int]
     unsent: dict[str, UnsentOut]
     oldest_unsent_seconds: float | None

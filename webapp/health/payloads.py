@@ -17,6 +17,7 @@ def status_payload(status: Status, *, is_admin: bool) -> Payload:
         "at": status.at,
         "healthy": not found,
         "troubles": [{"bad": trouble.is_bad, "text": trouble.text} for trouble in found],
+        "release": status.release,
         "version": status.version,
         "runs_waiting": {"total": sum(status.runs_waiting.values())} | dict(status.runs_waiting),
         "unsent": {

@@ -15,6 +15,7 @@ from django.db.models import Case, Count, Min, Q, QuerySet, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from headroom.version import __version__
 from webapp.alerts.models import Delivery
 from webapp.health.code import code_version
 from webapp.health.disk import Disk, disk_now
@@ -64,7 +65,8 @@ class Status:
     """Everything, at `at`."""
 
     at: datetime
-    version: str
+    release: str  # of the web server: Headroom's own number
+    version: str  # of its code
     runs_waiting: Mapping[str, int]  # state -> how many
     dispatches: Waiting
     dispatch_error: str
@@ -86,6 +88,7 @@ def status_now() -> Status:
     failing = Dispatch.objects.filter(done_at=None).exclude(error="").order_by("-id")
     return Status(
         at=now,
+        release=__version__,
         version=code_version(),
         runs_waiting=_runs_waiting(),
         dispatches=_waiting(_undelivered(now), "due_at"),

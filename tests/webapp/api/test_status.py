@@ -3,6 +3,7 @@
 import pytest
 from django.utils import timezone
 
+import headroom
 from webapp.accounts.services import set_role
 from webapp.health import services
 
@@ -20,6 +21,7 @@ def seen(db):
 def test_the_status_is_json(reader, seen):
     answer = reader.get("status").json()
 
+    assert answer["release"] == headroom.__version__
     assert answer["healthy"] is False  # no broker, and a worker of another version
     assert answer["workers"][0]["name"] == "gpu-box:77"
     assert answer["workers"][0]["other_version"] is True

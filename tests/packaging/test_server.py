@@ -1,0 +1,109 @@
+"""`pip install headroom[server]` in an empty environment: what `manage.py` does in a checkout, with nothing missing."""
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from headroom.version import __version__
+from stack.environment import ROOT
+from stack.ports import free_port
+from tests.packaging.conftest import Environment
+
+SERVER = ("manage.py", "recipes", "scaling", "stack", "static", "templates", "training", "webapp", "worker")
+TEMPLATES = """
+import sys
+from headroom.installed import code_folder
+sys.path.insert(0, str(code_folder()))
+import django
+django.setup()
+from django.template.loader import get_template
+from django.contrib.staticfiles.finders import find
+from training.recipe import load_recipe
+get_template("base.html"), get_template("status/_status.html")
+assert find("css/tokens.css") and find("plotly/plotly.min.js")
+print(load_recipe("scalerl").name, django.__version__)
+"""
+
+
+def test_the_wheel_has_every_file_of_the_repository_that_the_server_needs_and_no_other(wheel: Path) -> None:
+    listed = [
+        "git",
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "--",
+        "headroom",
+        *SERVER,
+    ]
+    wanted = set(
+        subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")[:-1]
+    )
+    wanted = {name for name in wanted if (ROOT / name).exists()}
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name.removeprefix("headroom/_server/") for name in archive.namelist()}
+
+    assert len(wanted) > 1000
+    assert {name for name in held if ".dist-info/" not in name} == wanted
+
+
+def test_its_command_runs_djangos_checks_and_knows_our_own_commands(server: Environment) -> None:
+    assert "no issues" in server.says("headroom-server", "check")
+    ours = server.says("headroom-server", "help").split()
+    assert {"up", "prepare_stack", "create_token", "migrate", "clean_up"} <= set(ours)
+
+
+def test_every_migration_is_there(server: Environment) -> None:
+    assert "No changes detected" in server.says("headroom-server", "makemigrations", "--check", "--dry-run")
+
+
+def test_state_is_kept_in_the_users_folder_and_never_beside_the_code(server: Environment) -> None:
+    server.says("headroom-server", "help")
+
+    assert (server.folder / ".local" / "share" / "headroom" / "secrets" / "django_key").is_file()
+    assert not list(server.root.glob("lib/python*/site-packages/headroom/**/var"))
+    other = server.folder / "data"
+    server.says("headroom-server", "help", XDG_DATA_HOME=str(other))
+    assert (other / "headroom" / "secrets").is_dir()
+
+
+def test_templates_assets_and_recipes_are_found(server: Environment) -> None:
+    found = server.says(
+        "python", "-c", TEMPLATES, DJANGO_SETTINGS_MODULE="webapp.settings", HEADROOM_HOME="home"
+    )
+
+    assert found.startswith("scalerl 5.2")
+
+
+def test_fits_run_by_themselves(server: Environment) -> None:
+    points = "".join(f"{c},{0.1 + 0.5 / (1 + (4 / c) ** 2):.6f}\n" for c in range(1, 41))
+    (server.folder / "points.csv").write_text("compute,reward\n" + points)
+
+    fitted = server.says("headroom-scaling", "fit", "points.csv")
+
+    assert "0.6" in fitted
+
+
+@pytest.mark.parametrize("name", ["django", "celery", "gunicorn", "torch", "ray"])
+def test_the_trainers_packages_are_not_dragged_in(server: Environment, name: str) -> None:
+    done = server.run("python", "-c", f"import {name}")
+
+    assert (done.returncode == 0) == (name not in ("torch", "ray")), done.stderr
+
+
+def test_the_same_version_everywhere(server: Environment) -> None:
+    asked = "import importlib.metadata, headroom; print(importlib.metadata.version('headroom'), headroom.__version__)"
+
+    assert server.says("python", "-c", asked).split() == [__version__] * 2
+
+
+def test_without_ray_the_stack_says_where_it_comes_from(server: Environment) -> None:
+    done = server.run("headroom-server", "up", "--port", str(free_port()))
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "CommandError: Ray is not installed: it comes with headroom[train]; --no-ray "
+    )
