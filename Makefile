@@ -1,6 +1,6 @@
 # Every target but `parity` sets up .venv first (quick when nothing changed). Ctrl-C reaches the program itself.
 VENV_PYTHON := .venv/bin/python
-.PHONY: help setup demo up test chaos check audit bench parity trackers lock wheel clean
+.PHONY: help setup demo up test chaos check audit bench parity trackers manifests lock wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make bench   benchmarks with their baselines"
 	@echo "make parity  compare the losses with TRL's and verl's, in an environment of its own"
 	@echo "make trackers  the real clients of MLflow and trackio, TRL and verl, against a real server"
+	@echo "make manifests  hold deploy/ to the schemas of Kubernetes and to hadolint"
 	@echo "make lock    recompile requirements.lock from pyproject.toml and requirements/*.in"
 	@echo "make wheel   dist/headroom-VERSION-py3-none-any.whl (docs/packaging.md)"
 	@echo "make clean   remove caches (never var/, where the data are)"
@@ -57,12 +58,18 @@ parity:
 trackers: setup
 	@exec bash scripts/trackers.sh $(ARGS)
 
+# No `setup`: an environment of their own.
+manifests:
+	@exec bash scripts/manifests.sh
+
 # torch is installed by scripts/setup.sh; its CUDA companions are not wanted on CPU, and ninja (the build tool) would
 # overwrite django-ninja.
 lock: setup
 	.venv/bin/uv pip compile pyproject.toml --extra server --extra train requirements/*.in --python-version 3.11 \
 		--override requirements/overrides.txt --no-header --no-annotate --quiet $(ARGS) --output-file requirements.lock
 	sed -i -E '/^(torch|nvidia-|cuda-|triton|ninja=)/d' requirements.lock
+	.venv/bin/uv pip compile pyproject.toml --extra vllm --python-version 3.11 \
+		--no-header --no-annotate --quiet $(ARGS) --output-file deploy/docker/ray-gpu.lock
 
 # Without build isolation: the locked hatchling, and no network.
 wheel: setup

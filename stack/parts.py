@@ -15,6 +15,8 @@ from stack.postgres import RECOVERY_SECONDS
 BIN = Path(sys.executable).parent
 # Fits are small; one thread each keeps two cores free for the training.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+CELERY = ONE_THREAD | {"CELERY_SKIP_CHECKS": "1"}  # the checks import all pages
+PROCESSES = 2  # of the web server and of a worker
 
 
 def postgres_part(home: Path, log_folder: Path) -> tuple[Part, Path]:
@@ -65,20 +67,33 @@ class RayPart(Part):
         return ray.ray_command(self._folder, ports)
 
 
-def web_part(log_folder: Path, host: str, port: int, variables: dict[str, str]) -> Part:
-    def command() -> list[str]:
-        bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        options = ["--bind", bind, "--worker-class", "gthread", "--workers", "2", "--threads", "4"]
-        options += ["--timeout", "60", "--graceful-timeout", "3", "--preload"]
-        options += [
-            "--keep-alive",
-            "75",
-        ]  # longer than clients keep one: else both end it, and a request is lost
-        options += ["--no-control-socket", "--access-logfile", "-"]
-        return [str(BIN / "gunicorn"), "webapp.wsgi", *options]
+def web_command(host: str, port: int, processes: int = PROCESSES) -> list[str]:
+    bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    options = ["--bind", bind, "--worker-class", "gthread", "--workers", str(processes), "--threads", "4"]
+    options += ["--timeout", "60", "--graceful-timeout", "3", "--preload"]
+    options += [
+        "--keep-alive",
+        "75",
+    ]  # longer than clients keep one: else both end it, and a request is lost
+    options += ["--no-control-socket", "--access-logfile", "-"]
+    return [str(BIN / "gunicorn"), "webapp.wsgi", *options]
 
+
+def worker_command(processes: int = PROCESSES) -> list[str]:
+    celery = [str(BIN / "celery"), "-A", "worker.app", "worker", "--concurrency", str(processes)]
+    return [*celery, "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
+
+
+def beat_command() -> list[str]:
+    """Its schedule needs no file: every entry is due at the start."""
+    celery = [str(BIN / "celery"), "-A", "worker.app", "beat", "--scheduler", "celery.beat:Scheduler"]
+    return [*celery, "--pidfile", "", "--loglevel", "INFO"]
+
+
+def web_part(log_folder: Path, host: str, port: int, variables: dict[str, str]) -> Part:
     url = f"{local_url(host, port)}/healthz"
-    return Part("web", command, lambda: _answers(url), log_folder, ONE_THREAD | variables)
+    command = web_command(host, port)
+    return Part("web", lambda: command, lambda: _answers(url), log_folder, ONE_THREAD | variables)
 
 
 def worker_part(home: Path, log_folder: Path, variables: dict[str, str]) -> Part:
@@ -88,28 +103,17 @@ def worker_part(home: Path, log_folder: Path, variables: dict[str, str]) -> Part
     def command() -> list[str]:
         ready_file.parent.mkdir(exist_ok=True)
         ready_file.unlink(missing_ok=True)
-        celery = [str(BIN / "celery"), "-A", "worker.app", "worker", "--concurrency", "2"]
-        return [*celery, "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
+        return worker_command()
 
-    extra = ONE_THREAD | variables
-    extra |= {
-        "HEADROOM_WORKER_READY_FILE": str(ready_file),
-        "CELERY_SKIP_CHECKS": "1",
-    }  # they import all pages
+    extra = CELERY | variables | {"HEADROOM_WORKER_READY_FILE": str(ready_file)}
     return Part("celery", command, ready_file.exists, log_folder, extra)
 
 
 def beat_part(log_folder: Path, variables: dict[str, str]) -> Part:
     """What asks for a round of reconciliation every two seconds. A process of its own: a worker does not notice when
     the beat that it started itself (`-B`) has died, and nothing would be reconciled any more.
-
-    Its schedule needs no file: every entry is due at the start.
     """
-    command = [str(BIN / "celery"), "-A", "worker.app", "beat", "--scheduler", "celery.beat:Scheduler"]
-    extra = ONE_THREAD | variables | {"CELERY_SKIP_CHECKS": "1"}
-    return Part(
-        "beat", lambda: [*command, "--pidfile", "", "--loglevel", "INFO"], lambda: True, log_folder, extra
-    )
+    return Part("beat", beat_command, lambda: True, log_folder, CELERY | variables)
 
 
 def local_url(host: str, port: int) -> str:
