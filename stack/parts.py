@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 
+from observability import logs
 from stack import ray, redis
 from stack.part import Part
 from stack.ports import listening_error
@@ -69,25 +70,31 @@ class RayPart(Part):
 
 def web_command(host: str, port: int, processes: int = PROCESSES) -> list[str]:
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    options = ["--bind", bind, "--worker-class", "gthread", "--workers", str(processes), "--threads", "4"]
+    options = ["--config", "python:observability.gunicorn_conf"]
+    options += ["--bind", bind, "--worker-class", "gthread", "--workers", str(processes), "--threads", "4"]
     options += ["--timeout", "60", "--graceful-timeout", "3", "--preload"]
     options += [
         "--keep-alive",
         "75",
     ]  # longer than clients keep one: else both end it, and a request is lost
-    options += ["--no-control-socket", "--access-logfile", "-"]
+    options += ["--no-control-socket"]
     return [str(BIN / "gunicorn"), "webapp.wsgi", *options]
 
 
 def worker_command(processes: int = PROCESSES) -> list[str]:
-    celery = [str(BIN / "celery"), "-A", "worker.app", "worker", "--concurrency", str(processes)]
+    celery = [*_celery(), "worker", "--concurrency", str(processes)]
     return [*celery, "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
 
 
 def beat_command() -> list[str]:
     """Its schedule needs no file: every entry is due at the start."""
-    celery = [str(BIN / "celery"), "-A", "worker.app", "beat", "--scheduler", "celery.beat:Scheduler"]
+    celery = [*_celery(), "beat", "--scheduler", "celery.beat:Scheduler"]
     return [*celery, "--pidfile", "", "--loglevel", "INFO"]
+
+
+def _celery() -> list[str]:
+    quiet = ["--quiet"] if logs.is_json() else []  # its banner is no line of a log
+    return [str(BIN / "celery"), *quiet, "-A", "worker.app"]
 
 
 def web_part(log_folder: Path, host: str, port: int, variables: dict[str, str]) -> Part:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from observability import logs
 from stack import environment, outside, parts, variables
 from stack.environment import Services
 from stack.home_lock import lock_home
@@ -31,8 +32,8 @@ class StackError(RuntimeError):
 
 
 def print_line(text: str) -> None:
-    """Print at once, also into a pipe."""
-    print(text, flush=True)
+    """Print at once, also into a pipe; as a line of the log where that is JSON."""
+    logs.say(text, part="supervisor")
 
 
 class Supervisor:

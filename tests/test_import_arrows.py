@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 AROUND = ("stack.environment", "stack.outside", "stack.variables")  # they look, and start nothing
-PACKAGES = ("headroom", "scaling", "stack", "training", "webapp", "worker")
+PACKAGES = ("headroom", "observability", "scaling", "stack", "training", "webapp", "worker")
 LIGHT_TRAINING = (
     "training.chat",
     "training.data",
@@ -25,10 +25,12 @@ LIGHT_TRAINING = (
 )
 MAY_IMPORT = {
     "headroom": (),
+    "observability": (),
     "scaling": (),
-    "stack": (),
-    "training": ("headroom", "scaling"),
+    "stack": ("observability",),
+    "training": ("headroom", "observability", "scaling"),
     "webapp": (
+        "observability",
         "scaling",
         *AROUND,
         "worker.names",
@@ -36,11 +38,12 @@ MAY_IMPORT = {
         "headroom.version",
         *LIGHT_TRAINING,
     ),
-    "worker": ("scaling", "stack.environment", "webapp", *LIGHT_TRAINING),
+    "worker": ("observability", "scaling", "stack.environment", "webapp", *LIGHT_TRAINING),
 }
 MANAGEMENT = ROOT / "webapp" / "runs" / "management"  # `up` and `demo` are where the stack is started from
 HEAVY = ("celery", "django", "ray", "torch", "transformers", "vllm")
-LIGHT = ("headroom", "scaling", *LIGHT_TRAINING)
+HEAVY += ("opentelemetry", "prometheus_client", "sentry_sdk")
+LIGHT = ("headroom", "observability.logs", "observability.tracing", "scaling", *LIGHT_TRAINING)
 
 
 def modules_of(package: str) -> list[Path]:

@@ -7,21 +7,27 @@ from celery import Celery
 from django.conf import settings
 from django.db import transaction
 
+from webapp.observing import origin
+
 log = logging.getLogger(__name__)
 BROKER_SECONDS = 1.0
 
 
 def send(task: str, *args: str) -> None:
-    """Send the task of this name (see `worker.names`) once the running transaction has committed. Never raises."""
-    transaction.on_commit(partial(_send_now, task, args), robust=True)
+    """Send the task of this name (see `worker.names`) once the running transaction has committed. Never raises.
+
+    The ids of the click go with it, as headers of the message.
+    """
+    transaction.on_commit(partial(_send_now, task, args, origin.headers()), robust=True)
 
 
-def _send_now(task: str, args: tuple[str, ...]) -> None:
+def _send_now(task: str, args: tuple[str, ...], headers: dict[str, str]) -> None:
     if not settings.CELERY_BROKER_URL:
         log.debug("no broker: %s%s waits for the worker's beat", task, args)
         return
     try:
-        producer(settings.CELERY_BROKER_URL).send_task(task, args=args, retry=False, ignore_result=True)
+        app = producer(settings.CELERY_BROKER_URL)
+        app.send_task(task, args=args, retry=False, ignore_result=True, headers=headers)
     except Exception as error:  # whatever the broker does, the row is committed
         log.warning("the broker did not take %s%s (%s); the worker's beat will find it", task, args, error)
 

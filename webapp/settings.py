@@ -52,9 +52,11 @@ INSTALLED_APPS = [
     "webapp.savedviews",
     "webapp.imports",
     "webapp.signin",
+    "webapp.observing",
     "webapp.pages",
 ]
 MIDDLEWARE = [
+    "webapp.observing.middleware.Observed",
     "django.middleware.security.SecurityMiddleware",
     "webapp.audit.middleware.AddressOfRequest",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -250,7 +252,7 @@ SILENCED_SYSTEM_CHECKS = ["security.W021"]
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {"line": {"()": "observability.logs.formatter"}},  # HEADROOM_LOG_FORMAT
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {"httpx": {"level": "WARNING"}, "axes": {"level": "WARNING"}},

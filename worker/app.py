@@ -14,7 +14,7 @@ django.setup()
 
 from django.conf import settings  # noqa: E402 - needs the line above
 
-from worker import names  # noqa: E402
+from worker import names, observing  # noqa: E402
 from worker.heartbeat import Heartbeat  # noqa: E402
 
 RECONCILE_SECONDS = 2.0
@@ -22,6 +22,8 @@ CLEAN_UP_SECONDS = 60.0
 
 for _chatty in ("celery.app.trace", "celery.worker.strategy", "celery.beat"):  # three lines a round
     logging.getLogger(_chatty).setLevel(logging.WARNING)
+
+observing.install()
 
 app = Celery("headroom", broker=settings.CELERY_BROKER_URL, include=["worker.tasks"])
 app.conf.update(

@@ -10,7 +10,9 @@ from pathlib import Path
 import yaml
 from django.conf import settings
 
+from observability.context import bound
 from stack import environment
+from webapp.observing import origin
 from webapp.runs import launch, lifecycle
 from webapp.runs.launch import JobSpec
 from webapp.runs.models import Dispatch
@@ -20,6 +22,20 @@ from worker.ray_jobs import RayJobs, RayRefused, RayUnreachable, connect
 log = logging.getLogger(__name__)
 
 JOB_STOP_SECONDS = "30"
+# Jobs are observed as their worker is. OTEL_EXPORTER_OTLP_HEADERS may hold a key, and Ray shows a job's variables to
+# whoever may see its jobs: that one is set on the cluster itself.
+HANDED_ON = (
+    "HEADROOM_LOG_FORMAT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
+    "OTEL_TRACES_SAMPLER",
+    "OTEL_TRACES_SAMPLER_ARG",
+    "OTEL_SDK_DISABLED",
+    "SENTRY_DSN",
+    "SENTRY_ENVIRONMENT",
+    "SENTRY_RELEASE",
+)
 CONTROL = "control.json"  # in the run's folder; training.driver.control reads it
 
 
@@ -31,20 +47,30 @@ def send_dispatches(*, run_id: str | None = None) -> int:
     know_cluster()
     sent = 0
     for dispatch in lifecycle.claim_dispatches(run_id=run_id):
-        try:
-            with connect() as jobs:
-                _send(jobs, dispatch)
-        except RayRefused as error:
-            lifecycle.dispatch_failed(dispatch, str(error), retry=False)
-        except RayUnreachable as error:
-            lifecycle.dispatch_failed(dispatch, str(error), retry=True)
-        except Exception as error:
-            log.exception("dispatch %s of run %s", dispatch.kind, dispatch.run_id)
-            lifecycle.dispatch_failed(dispatch, f"{type(error).__name__}: {error}", retry=True)
-        else:
-            lifecycle.dispatch_done(dispatch)
-            sent += 1
+        with bound(request_id=dispatch.request_id, run=dispatch.run_id, attempt=dispatch.attempt):
+            sent += _sent(dispatch)
     return sent
+
+
+def _sent(dispatch: Dispatch) -> bool:
+    """Whether it went through; what did not is noted in its row."""
+    try:
+        with connect() as jobs:
+            _send(jobs, dispatch)
+    except RayRefused as error:
+        log.warning("%s of run %s is refused: %s", dispatch.kind, dispatch.run_id, error)
+        lifecycle.dispatch_failed(dispatch, str(error), retry=False)
+        return False
+    except RayUnreachable as error:
+        lifecycle.dispatch_failed(dispatch, str(error), retry=True)
+        return False
+    except Exception as error:
+        log.exception("dispatch %s of run %s", dispatch.kind, dispatch.run_id)
+        lifecycle.dispatch_failed(dispatch, f"{type(error).__name__}: {error}", retry=True)
+        return False
+    log.info("%s of run %s, attempt %s: handed over", dispatch.kind, dispatch.run_id, dispatch.attempt)
+    lifecycle.dispatch_done(dispatch)
+    return True
 
 
 def _send(jobs: RayJobs, dispatch: Dispatch) -> None:
@@ -57,7 +83,8 @@ def _send(jobs: RayJobs, dispatch: Dispatch) -> None:
         spec = launch.job_spec(dispatch)
         write_run_folder(spec)
         try:
-            jobs.submit(spec.submission_id, entrypoint(spec), job_variables(spec))
+            variables = job_variables(spec) | origin.variables(dispatch.request_id)
+            jobs.submit(spec.submission_id, entrypoint(spec), variables)
         except RayRefused:  # no driver will come for them
             spec.secrets_path.unlink(missing_ok=True)
             raise
@@ -113,4 +140,5 @@ def entrypoint(spec: JobSpec) -> str:
 def job_variables(spec: JobSpec) -> dict[str, str]:
     """The driver's variables: who it reports to, and time enough to write a checkpoint when it is stopped."""
     defaults = {"PYTHONPATH": str(environment.ROOT), "OMP_NUM_THREADS": "1"}
+    defaults |= {name: value for name in HANDED_ON if (value := os.environ.get(name))}
     return defaults | spec.env | {"RAY_JOB_STOP_WAIT_TIME_S": JOB_STOP_SECONDS}

@@ -4,7 +4,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-PACKAGES = ("scaling", "training", "webapp", "worker")
+PACKAGES = ("observability", "scaling", "training", "webapp", "worker")
 ROOT = Path(__file__).resolve().parents[2]
 
 

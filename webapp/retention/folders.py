@@ -91,9 +91,11 @@ def take_away(run_id: str, kept: Kept) -> Path:
 
 
 def remove_logs(run_id: str) -> None:
-    """Copies of its jobs' output (`training.log_copy`), which stay only where an attempt was lost."""
-    for path in (runs_folder() / run_id).glob("attempt-*.log"):
-        path.unlink(missing_ok=True)
+    """Copies of its jobs' output (`training.log_copy`), which stay only where an attempt was lost, and the lines that
+    its drivers wrote as JSON (`observability.logs`)."""
+    for pattern in ("attempt-*.log", "attempt-*.jsonl"):
+        for path in (runs_folder() / run_id).glob(pattern):
+            path.unlink(missing_ok=True)
 
 
 def taken_away() -> Iterator[Path]:

@@ -1,5 +1,6 @@
 """Making runs: launched on the cluster, tracked from elsewhere, resumed; and what the worker submits for them."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from observability.context import bound
 from stack import environment
 from training.recipe import RecipeError, parse_recipe, resolve
 from webapp.accounts.models import Project, Scope, User
@@ -33,6 +35,8 @@ from webapp.runs.once import Launched, once
 from webapp.runs.selectors import begins_anew, used_hours
 from webapp.runs.states import ENDED, INSTALLATION, move, new_attempt, note_made, queue_next_attempt
 from webapp.secrets.services import hand_to_job
+
+log = logging.getLogger(__name__)
 
 UNSTATED = "unspecified"  # task or model that a tracked run did not name
 CLUSTER_THREADS = "1"
@@ -162,6 +166,7 @@ def queue_first_attempt(run: Run, user: User | None) -> bool:
 def _send_first_attempt(run: Run, user: User | None) -> None:
     new_attempt(run, 1, State.QUEUED)
     outbox.submit(run, 1)
+    _say("launched", run, 1)
     _record(
         "run.launched", run, user, revision=str(run.revision), seed=run.seed, budget_hours=run.budget_hours
     )
@@ -245,6 +250,7 @@ def resume_run(run: Run, *, user: User | None) -> Run:
     if was_lost:  # it may still be training somewhere
         outbox.stop(run, before)
     outbox.submit(run, run.attempt_number)
+    _say("resumed", run, run.attempt_number)
     _record("run.resumed", run, user, attempt=run.attempt_number)
     return run
 
@@ -317,6 +323,12 @@ def _with_secrets_file(spec: JobSpec) -> JobSpec:
     if not spec.secrets:
         return spec
     return replace(spec, env=spec.env | {"HEADROOM_SECRETS_FILE": str(spec.secrets_path)})
+
+
+def _say(done: str, run: Run, attempt: int) -> None:
+    """Where a click's lines in the log begin."""
+    with bound(run=run.pk, attempt=attempt):
+        log.info("run %s is %s", run.pk, done)
 
 
 def _record(verb: str, run: Run, user: User | None, **detail: Any) -> None:

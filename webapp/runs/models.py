@@ -166,6 +166,10 @@ class Dispatch(models.Model):
     done_at = models.DateTimeField(null=True)
     tries = models.PositiveIntegerField(default=0)
     error = models.TextField(blank=True)
+    # Of the click that wants it: `webapp.observing.origin`. Defaults of the database's own: a web server of the release
+    # before, which does not know them, goes on writing rows.
+    request_id = models.CharField(max_length=64, blank=True, default="", db_default="")
+    traceparent = models.CharField(max_length=55, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "attempt", "kind"], name="dispatch_once")]

@@ -7,6 +7,7 @@ by the worker and goes on by itself (`why_held`).
 from webapp import nudge
 from webapp.errors import NoRoom
 from webapp.health.disk import Disk, bytes_in_words, disk_now, low_words
+from webapp.observing import origin
 from webapp.runs.models import Dispatch, Run
 from worker import names
 
@@ -44,5 +45,5 @@ def _low_disk() -> Disk | None:
 
 
 def _want(run: Run, kind: Dispatch.Kind, attempt: int) -> None:
-    Dispatch.objects.get_or_create(run=run, attempt=attempt, kind=kind)
+    Dispatch.objects.get_or_create(run=run, attempt=attempt, kind=kind, defaults=origin.columns())
     nudge.send(names.DISPATCH, run.pk)

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management import BaseCommand, CommandError, CommandParser
 
 from stack.home_lock import AlreadyRunning
-from stack.supervisor import StackError, Supervisor
+from stack.supervisor import StackError, Supervisor, print_line
 
 
 class Command(BaseCommand):
@@ -34,14 +34,12 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         self._greet(supervisor)
         supervisor.wait()
-        self.stdout.write("stopping")
+        print_line("stopping")
         supervisor.stop()
 
     def _greet(self, supervisor: Supervisor) -> None:
         if supervisor.first_password:
             self.stdout.write(f"first account: {supervisor.username}, password {supervisor.first_password}")
             self.stdout.write("(shown once; change it with: python manage.py changepassword admin)")
-        self.stdout.write(
-            f"Headroom is up: {supervisor.services.web_url} (data and logs in {supervisor.home})"
-        )
         self.stdout.flush()
+        print_line(f"Headroom is up: {supervisor.services.web_url} (data and logs in {supervisor.home})")

@@ -1,0 +1,1 @@
+"""How the web server and the worker are seen from outside: request ids, log lines, metrics, spans, error reports."""
