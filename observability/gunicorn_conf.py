@@ -4,7 +4,9 @@ As text gunicorn writes the line of each request, with its id. As JSON the appli
 """
 
 from observability.logs import is_json
+from observability.metrics_folder import own_folder
 
+own_folder()  # of all processes of this server
 accesslog = None if is_json() else "-"
 access_log_format = (
     '%(h)s %(l)s %(u)s %(t)s "%(r)s" %(s)s %(b)s "%(f)s" "%(a)s" request_id=%({x-request-id}o)s'

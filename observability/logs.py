@@ -74,7 +74,10 @@ class TextFormatter(logging.Formatter):
 
 def formatter() -> logging.Formatter:
     """As HEADROOM_LOG_FORMAT says; for `LOGGING` and gunicorn."""
-    return JsonFormatter() if is_json() else TextFormatter()
+    if is_json():
+        logging.captureWarnings(True)  # they are lines, too
+        return JsonFormatter()
+    return TextFormatter()
 
 
 def say(text: str, *, part: str) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from observability import logs
+from observability import logs, metrics_folder
 from stack import environment, outside, parts, variables
 from stack.environment import Services
 from stack.home_lock import lock_home
@@ -180,6 +180,8 @@ class Supervisor:
 
     def _start_servers(self) -> None:
         variables = parts.ray_variables() if self.with_ray and not os.environ.get("RAY_ADDRESS") else {}
+        if not os.environ.get(metrics_folder.VARIABLE):  # web server, worker and beat count together
+            variables |= {metrics_folder.VARIABLE: str(metrics_folder.fresh(self.home / "metrics"))}
         hosts = os.environ.get("HEADROOM_ALLOWED_HOSTS") or parts.allowed_hosts(self.host)
         web = parts.web_part(
             self._log_folder, self.host, self.port, variables | {"HEADROOM_ALLOWED_HOSTS": hosts}

@@ -200,6 +200,10 @@ EMAIL_USE_TLS, EMAIL_USE_SSL = MAIL.starttls, MAIL.tls
 EMAIL_TIMEOUT = 10  # seconds
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = MAIL.sender
 
+# Who may read /metrics (docs/observability.md): the bearer of a token, callers from networks; without either nobody.
+METRICS_TOKEN = os.environ.get("HEADROOM_METRICS_TOKEN", "")
+METRICS_ALLOW = os.environ.get("HEADROOM_METRICS_ALLOW", "")
+
 # What encrypts the secrets of projects: one key, or several with commas, the newest first (docs/teams.md).
 SECRETS_KEY = os.environ.get("HEADROOM_SECRETS_KEY", "")
 
@@ -243,7 +247,7 @@ if SESSION_COOKIE_SECURE:  # the proxy that ends TLS says so: shared links then 
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     # Trainers and health checks inside the cluster may come without the proxy; the proxy itself need not let them.
-    SECURE_REDIRECT_EXEMPT = [r"^api/", r"^healthz", r"^version$", r"^health$"]
+    SECURE_REDIRECT_EXEMPT = [r"^api/", r"^healthz", r"^version$", r"^health$", r"^metrics$"]
     SECURE_HSTS_SECONDS = int(os.environ.get("HEADROOM_HSTS_SECONDS") or 365 * 24 * 3600)
     SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 # A place on the browsers' preload list binds a whole domain for years: its owner's decision, not that of one site.

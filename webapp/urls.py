@@ -1,11 +1,13 @@
-"""All URLs: the pages, the API under /api/v1/, what other trackers' clients speak, and health."""
+"""All URLs: the pages, the API under /api/v1/, what other trackers' clients speak, health, and metrics."""
 
 from django.urls import include, path
 
 from webapp.api.api import urls as api_urls
+from webapp.observing.exposition import metrics
 
 urlpatterns = [
     path("", include("webapp.pages.urls")),  # first: the API answers everything under api/ that is no page
+    path("metrics", metrics, name="metrics"),
     path("api/2.0/mlflow/", include("webapp.mlflow.urls")),
     path("", include("webapp.trackio.urls")),
     *api_urls(),

@@ -9,6 +9,9 @@ import django
 from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
 
+from observability.metrics_folder import own_folder
+
+own_folder()  # of this process and the children that do its tasks
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 django.setup()
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import yaml
 from django.conf import settings
 
+from observability import tracing
 from observability.context import bound
 from stack import environment
-from webapp.observing import origin
+from webapp.observing import metrics, origin
 from webapp.runs import launch, lifecycle
 from webapp.runs.launch import JobSpec
 from webapp.runs.models import Dispatch
@@ -47,8 +48,14 @@ def send_dispatches(*, run_id: str | None = None) -> int:
     know_cluster()
     sent = 0
     for dispatch in lifecycle.claim_dispatches(run_id=run_id):
-        with bound(request_id=dispatch.request_id, run=dispatch.run_id, attempt=dispatch.attempt):
-            sent += _sent(dispatch)
+        with (
+            bound(request_id=dispatch.request_id, run=dispatch.run_id, attempt=dispatch.attempt),
+            tracing.span(dispatch.kind, kind="client", parent=dispatch.traceparent) as span,
+        ):
+            went_through = _sent(dispatch)
+            if not went_through:
+                span.failed("handover")
+            sent += went_through
     return sent
 
 
@@ -60,17 +67,23 @@ def _sent(dispatch: Dispatch) -> bool:
     except RayRefused as error:
         log.warning("%s of run %s is refused: %s", dispatch.kind, dispatch.run_id, error)
         lifecycle.dispatch_failed(dispatch, str(error), retry=False)
-        return False
+        return _counted(dispatch, "refused")
     except RayUnreachable as error:
         lifecycle.dispatch_failed(dispatch, str(error), retry=True)
-        return False
+        return _counted(dispatch, "retry")
     except Exception as error:
         log.exception("dispatch %s of run %s", dispatch.kind, dispatch.run_id)
         lifecycle.dispatch_failed(dispatch, f"{type(error).__name__}: {error}", retry=True)
-        return False
+        return _counted(dispatch, "retry")
     log.info("%s of run %s, attempt %s: handed over", dispatch.kind, dispatch.run_id, dispatch.attempt)
     lifecycle.dispatch_done(dispatch)
-    return True
+    return _counted(dispatch, "done")
+
+
+def _counted(dispatch: Dispatch, outcome: str) -> bool:
+    """Whether it is done."""
+    metrics.HANDOVERS.labels(dispatch.kind, outcome).inc()
+    return outcome == "done"
 
 
 def _send(jobs: RayJobs, dispatch: Dispatch) -> None:

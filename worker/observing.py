@@ -1,15 +1,36 @@
 """Each task works under the ids of the click that led to it, as its headers say them."""
 
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
-from celery.signals import before_task_publish, task_postrun, task_prerun
+from celery.signals import (
+    before_task_publish,
+    task_postrun,
+    task_prerun,
+    worker_init,
+    worker_process_shutdown,
+)
 
-from observability import context
+from observability import context, tracing
+from webapp.observing import metrics, origin, serving
 from worker import names
 
 HEADER = "request_id"
 OF_A_RUN = {names.DISPATCH, names.REFIT, names.ALARMS}  # their first argument is its id
-_open: dict[str, Any] = {}  # task id -> the block that it works in
+
+
+@dataclass(frozen=True)
+class Work:
+    """A task that is being done."""
+
+    block: ExitStack
+    span: tracing.Span
+    began: float
+
+
+_open: dict[str, Work] = {}  # by task id
 
 
 def install() -> None:
@@ -17,28 +38,52 @@ def install() -> None:
     task_prerun.connect(begin, weak=False)
     task_postrun.connect(end, weak=False)
     before_task_publish.connect(hand_on, weak=False)
+    worker_init.connect(serve_metrics, weak=False)
+    worker_process_shutdown.connect(send_the_rest, weak=False)
+
+
+def serve_metrics(**_: Any) -> None:
+    """Where HEADROOM_METRICS_PORT says so, from the worker's main process. Raises ValueError or OSError."""
+    address = serving.wanted_address()
+    if address is not None:
+        serving.serve(*address)
 
 
 def begin(task_id: str, task: Any, args: Any = (), **_: Any) -> None:
     """What beat asks for comes from no click: it gets an id of its own."""
     request_id = context.accepted_request_id(header_of(task.request, HEADER))
     run = args[0] if args and task.name in OF_A_RUN else ""
-    block = context.bound(request_id=request_id, task=task.name, task_id=task_id, run=run)
-    block.__enter__()
-    _open[task_id] = block
+    block = ExitStack()
+    block.enter_context(context.bound(request_id=request_id, task=task.name, task_id=task_id, run=run))
+    parent = header_of(task.request, origin.TRACE_HEADER)
+    span = tracing.Span()
+    if parent:  # rounds that beat asks for are no part of a trace
+        name = task.name.rpartition(".")[2]
+        span = block.enter_context(tracing.span(f"task {name}", kind="consumer", parent=parent))
+    _open[task_id] = Work(block, span, time.perf_counter())
 
 
-def end(task_id: str, **_: Any) -> None:
+def end(task_id: str, task: Any, state: str | None = None, **_: Any) -> None:
     """Whatever became of it."""
-    block = _open.pop(task_id, None)
-    if block is not None:
-        block.__exit__(None, None, None)
+    work = _open.pop(task_id, None)
+    if work is not None:
+        outcome = (state or "unknown").lower()
+        metrics.note_task(task.name, outcome, time.perf_counter() - work.began)
+        if outcome == "failure":
+            work.span.failed(outcome)
+        work.block.close()
 
 
 def hand_on(headers: dict[str, Any] | None = None, **_: Any) -> None:
     """A task that asks for another hands on its click."""
-    if headers is not None and context.request_id():
-        headers.setdefault(HEADER, context.request_id())
+    if headers is not None:
+        for name, value in origin.headers().items():
+            headers.setdefault(name, value)
+
+
+def send_the_rest(**_: Any) -> None:
+    """A child of the pool ends without exit handlers."""
+    tracing.flush()
 
 
 def header_of(request: Any, name: str) -> str | None:

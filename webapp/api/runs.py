@@ -1,5 +1,6 @@
 """/api/v1/runs: launch or track, list, show, cancel, resume, and what trainers report."""
 
+import time
 from typing import Annotated, Any, cast
 
 from django.db import transaction
@@ -39,6 +40,7 @@ from webapp.api.schemas import (
     TrackBody,
 )
 from webapp.errors import InvalidInput
+from webapp.observing import metrics
 from webapp.policies.services import checked, set_run_policy
 from webapp.runs import drafts, extending, ingest, launch, lifecycle, meaning, places, selectors
 from webapp.runs.filtering import narrow
@@ -226,7 +228,10 @@ def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     records: list[Record] = parse_batch(request.body)
     check_attempt(request, (record.attempt for record in records))
     reporter = cast(ApiRequest, request).auth.attempt
-    return vars(ingest.store_records(run, records, reporter=reporter))
+    stored = ingest.store_records(run, records, reporter=reporter)
+    if stored.accepted:
+        metrics.note_lag(records[0].time, time.time())
+    return vars(stored)
 
 
 @router.get("/{run_id}/records", auth=READ_RUN, response=schemas.RecordPage, summary="Records as reported")

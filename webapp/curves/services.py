@@ -15,6 +15,7 @@ from webapp.curves.outlook import outlook_of
 from webapp.curves.run.figure import keep_figure
 from webapp.curves.summaries import rebuild
 from webapp.curves.superseding import set_aside
+from webapp.observing import metrics
 from webapp.runs.models import Run
 from webapp.runs.selectors import pass_rates_of
 
@@ -71,6 +72,8 @@ def store_fit(run: Run, curve: Curve, question: Question) -> Refit:
         data_digest=fit.digest,
         defaults=outcome_of(fit),
     )
+    if created:
+        metrics.FITS.labels(row.status).inc()
     return Refit(row, created)
 
 

@@ -3,11 +3,13 @@
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from observability import context, logs
+from observability import context, logs, tracing
+from webapp.observing import metrics, origin
 from webapp.pages.permissions import PUBLIC
 
 log = logging.getLogger("webapp.requests")
@@ -22,8 +24,9 @@ class Observed:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request_id = context.accepted_request_id(request.headers.get(context.REQUEST_HEADER))
         began = time.perf_counter()
-        with context.bound(request_id=request_id):
+        with context.bound(request_id=request_id), span_of(request) as span:
             response = self.get_response(request)
+            tell(span, request, response)
             note_answer(request, response, time.perf_counter() - began)
         response[context.REQUEST_HEADER] = request_id
         return response
@@ -35,8 +38,28 @@ class Observed:
         context.add(run=kwargs.get("run_id"))
 
 
+def span_of(request: HttpRequest) -> AbstractContextManager[tracing.Span]:
+    """Of the caller's trace, where it says one; nothing where no traces are sent."""
+    method = request.method or ""
+    parent = request.headers.get(origin.TRACE_HEADER)
+    return tracing.span(method, kind="server", parent=parent, http_method=method)
+
+
+def tell(span: tracing.Span, request: HttpRequest, response: HttpResponse) -> None:
+    """What is known of a request only at its end."""
+    span.set(http_status=response.status_code)
+    if request.resolver_match:
+        route = f"/{request.resolver_match.route}"
+        span.rename(f"{request.method} {route}")
+        span.set(http_route=route)
+    if response.status_code >= 500:
+        span.failed(str(response.status_code))
+
+
 def note_answer(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
-    """One line for each request, where gunicorn does not write it."""
+    """What it counts for; and its line in the log, where gunicorn does not write it."""
+    match = request.resolver_match
+    metrics.note_request(match.view_name if match else "", request.method, response.status_code, seconds)
     if logs.is_json():
         fields = line_of(request, response, seconds)
         log.info("%s %s %s", fields["method"], fields["route"], fields["status"], extra={"fields": fields})

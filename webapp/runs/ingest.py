@@ -4,8 +4,10 @@ PostgreSQL takes the records apart into points, so a value crosses Python once a
 """
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.db import connection, transaction
@@ -15,6 +17,7 @@ from django.utils import timezone
 from training.records import Record
 from webapp import nudge
 from webapp.errors import Conflict, InvalidInput
+from webapp.observing import metrics
 from webapp.runs.lifecycle import ensure_attempts
 from webapp.runs.meaning import mean_incoming
 from webapp.runs.models import Run, State
@@ -89,6 +92,7 @@ def store_records(run: Run, records: Sequence[Record], *, reporter: int | None =
     too long or an attempt that the run does not have, and Conflict where a stored (attempt, seq) comes again with
     other content; both name records.<i>. On an error nothing is stored. Wishes a refit where evaluations are new.
     """
+    began = time.perf_counter()
     if len(records) > MAX_RECORDS:
         raise InvalidInput("records", f"records must have at most {MAX_RECORDS} items, not {len(records)}.")
     unique = _without_repeats(records)
@@ -104,7 +108,15 @@ def store_records(run: Run, records: Sequence[Record], *, reporter: int | None =
     newest = max((record.attempt for _, record in unique), default=current.attempt_number)
     speaks = (newest if reporter is None else reporter) >= current.attempt_number
     _note_report(current, new=accepted > 0, refit=has_evaluations, speaks=speaks)
-    return IngestResult(accepted, len(records) - accepted)
+    result = IngestResult(accepted, len(records) - accepted)
+    if records:
+        transaction.on_commit(partial(_count, result, unique, began), robust=True)
+    return result
+
+
+def _count(result: IngestResult, unique: Sequence[tuple[int, Record]], began: float) -> None:
+    points = sum(1 for _, record in unique for _ in _series_names(record))
+    metrics.note_batch(result.accepted, result.duplicates, points, time.perf_counter() - began)
 
 
 def _without_repeats(records: Sequence[Record]) -> list[tuple[int, Record]]:

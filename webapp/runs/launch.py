@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from observability import tracing
 from observability.context import bound
 from stack import environment
 from training.recipe import RecipeError, parse_recipe, resolve
@@ -164,8 +165,9 @@ def queue_first_attempt(run: Run, user: User | None) -> bool:
 
 
 def _send_first_attempt(run: Run, user: User | None) -> None:
-    new_attempt(run, 1, State.QUEUED)
-    outbox.submit(run, 1)
+    with tracing.span("launch", run=run.pk, attempt="1"):
+        new_attempt(run, 1, State.QUEUED)
+        outbox.submit(run, 1)
     _say("launched", run, 1)
     _record(
         "run.launched", run, user, revision=str(run.revision), seed=run.seed, budget_hours=run.budget_hours
@@ -249,7 +251,8 @@ def resume_run(run: Run, *, user: User | None) -> Run:
         )
     if was_lost:  # it may still be training somewhere
         outbox.stop(run, before)
-    outbox.submit(run, run.attempt_number)
+    with tracing.span("launch", run=run.pk, attempt=str(run.attempt_number)):
+        outbox.submit(run, run.attempt_number)
     _say("resumed", run, run.attempt_number)
     _record("run.resumed", run, user, attempt=run.attempt_number)
     return run

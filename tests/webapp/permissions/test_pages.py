@@ -20,7 +20,12 @@ from webapp.pages.urls import urlpatterns
 
 LET_IN, REFUSED, NOT_THERE, TO_SIGN_IN, NO_METHOD = "let in", "403", "404", "to the sign-in", "405"
 PATTERNS = {pattern.name: pattern for pattern in urlpatterns}
-NO_PAGES = {"healthz", "tracker-health", "tracker-version"}  # public, and for programs: tests of their own
+NO_PAGES = {
+    "healthz",
+    "metrics",
+    "tracker-health",
+    "tracker-version",
+}  # public, and for programs: tests of their own
 
 
 def test_every_address_is_in_exactly_one_table():
