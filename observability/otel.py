@@ -1,22 +1,28 @@
 """Spans of this process, sent by OTLP in the background. Imported only where traces are wanted."""
 
+import atexit
+import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from observability import context, logs
 from observability.tracing import Kind, Span, Value
 
+log = logging.getLogger(__name__)
+
 NANOSECONDS = 1_000_000_000
+EXIT_SECONDS = 2.0  # for the last spans of a process
 _W3C = TraceContextTextMapPropagator()
 
 
@@ -37,14 +43,47 @@ class RealSpan(Span):
         self._span.set_attribute("error.type", kind)
 
 
+class SaidOnce(SpanExporter):
+    """Says once that the collector does not take spans, and once that it does again: OpenTelemetry would say it every
+    few seconds, on the pages of runs."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter, self._is_away = exporter, False
+        for chatty in ("opentelemetry.exporter", "opentelemetry.sdk"):
+            logging.getLogger(chatty).setLevel(logging.CRITICAL)
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """See SpanExporter."""
+        result = self._exporter.export(spans)
+        is_away = result is not SpanExportResult.SUCCESS
+        if is_away and not self._is_away:
+            log.warning("the collector takes no spans now; what is not sent in time is lost")
+        elif self._is_away and not is_away:
+            log.info("the collector takes spans again")
+        self._is_away = is_away
+        return result
+
+    def shutdown(self) -> None:
+        """See SpanExporter."""
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """See SpanExporter."""
+        return self._exporter.force_flush(timeout_millis)
+
+
 class Traces:
     """A provider of its own, not the process-wide one: Ray and vLLM have theirs."""
 
     def __init__(self, exporter: SpanExporter | None = None) -> None:
         part = logs.part_of(sys.argv)
         name = os.environ.get("OTEL_SERVICE_NAME") or f"headroom-{part}"
-        self._provider = TracerProvider(resource=Resource.create({"service.name": name}))
-        self._provider.add_span_processor(BatchSpanProcessor(exporter or otlp_exporter()))
+        resource = Resource.create({"service.name": name})
+        self._provider = TracerProvider(
+            resource=resource, shutdown_on_exit=False
+        )  # it could wait for a minute
+        atexit.register(self.flush, EXIT_SECONDS)
+        self._provider.add_span_processor(BatchSpanProcessor(SaidOnce(exporter or otlp_exporter())))
         self._tracer = self._provider.get_tracer("headroom")
 
     @contextmanager
@@ -63,7 +102,7 @@ class Traces:
             made = RealSpan(opened)
             try:
                 yield made
-            except BaseException as error:
+            except Exception as error:
                 made.failed(type(error).__name__)
                 raise
 
@@ -88,8 +127,10 @@ class Traces:
         return {"trace_id": f"{found.trace_id:032x}", "span_id": f"{found.span_id:016x}"}
 
     def flush(self, seconds: float) -> None:
-        """See `tracing.flush`."""
-        self._provider.force_flush(int(seconds * 1000))
+        """See `tracing.flush`. In a thread: with a collector that is away OpenTelemetry keeps no time-out."""
+        sending = threading.Thread(target=self._provider.force_flush, name="last spans", daemon=True)
+        sending.start()
+        sending.join(seconds)
 
 
 def otlp_exporter() -> SpanExporter:
@@ -104,11 +145,13 @@ def otlp_exporter() -> SpanExporter:
 
 
 def remote(traceparent: str | None) -> Context | None:
-    """The span of another process; None for no or a broken traceparent: then the open one here is the parent."""
+    """The span of another process. None, so that the open one here is the parent, for no or a broken traceparent, and
+    where the open one is of that very trace: it is nearer."""
     if not traceparent:
         return None
     found = _W3C.extract({"traceparent": traceparent})
-    return found if trace.get_current_span(found).get_span_context().is_valid else None
+    theirs, ours = (trace.get_current_span(each).get_span_context() for each in (found, None))
+    return found if theirs.is_valid and theirs.trace_id != ours.trace_id else None
 
 
 def _of_here(attributes: Mapping[str, Value]) -> dict[str, Value]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from observability import context, logs
+from observability import context, logs, tracing
 from training.errors import EXIT_TEMPORARY, is_infrastructure, telling_line
 from training.job_secrets import take_secrets
 from training.log_copy import copy_output
@@ -94,7 +94,8 @@ def _run(options: argparse.Namespace) -> int:
     recipe = apply_overrides(load_recipe(options.recipe), _overrides(options))
     from training.launch import run
 
-    outcome = run(recipe, options.run_dir, resume=options.resume)
+    with tracing.span("run", parent=os.environ.get(tracing.PARENT_VARIABLE), recipe=recipe.name):
+        outcome = run(recipe, options.run_dir, resume=options.resume)
     print(
         f"{outcome.state}: {outcome.reason}; step {outcome.step}, pass rate {outcome.pass_rate}", flush=True
     )

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from observability import tracing
 from training import models
 from training.checkpoints import Checkpoint, checkpoint_to_resume, newest_checkpoint
 from training.cluster import cluster
@@ -106,7 +107,8 @@ async def _run(
     heed_signals(switch)  # after ray.init, which has handlers of its own
     actors = cluster.Cluster(recipe, model_folder, switch, address=address)
     try:
-        generator, trainer = await actors.start()
+        with tracing.span("start engines and trainers"):
+            generator, trainer = await actors.start()
         _write_driver_file(run_dir, address, actors, model_folder)
         controller = Controller(
             recipe,

@@ -13,6 +13,7 @@ from collections import deque
 from training.driver.accounting import ComputeMeter
 from training.driver.curriculum import PromptSampler, ramp_share
 from training.driver.snapshot import Work
+from training.driver.spans import GroupTimes
 from training.driver.staleness import Ticket, WorkBuffer
 from training.driver.stepmetrics import StepMetrics
 from training.flops import Work as FlopsWork
@@ -50,6 +51,7 @@ class Generation:
         self._is_admitting = False
         self._is_exhausted = False
         self.num_refills = num_refills  # since the last step
+        self.times = GroupTimes()
 
     # -- what others see -------------------------------------------------------------------------------------
 
@@ -144,13 +146,16 @@ class Generation:
     async def _complete(self, work: Work) -> None:
         """Generate and score; only then is it counted."""
         number, draft = work.ticket.number, work.draft
+        self.times.begins(number)
         await self._rollouts.generate([draft], self._recipe.rollout.temperature)
+        self.times.generated(number)
         self._leaves_generator(number)
         self._scoring.add(number)
         try:
             await self._rollouts.score([draft])
         finally:
             self._scoring.discard(number)
+        self.times.judged(number)
         response = sum(len(sample.response) for sample in draft.samples)
         self._meter.generated(response, FlopsWork.of(len(sample.tokens) for sample in draft.samples))
 

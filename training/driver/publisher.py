@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
+from observability import tracing
 from training.driver.staleness import WorkBuffer
 from training.rollouts import Generator, Group
 from training.trainer.batching import Batch, StepResult
@@ -77,7 +78,8 @@ class Publisher:
         self._switch.changed()
 
     async def _send(self, payload: Any, version: int) -> None:
-        with blame(f"sending weights of version {version} from the trainer to the generator"):
+        told = f"sending weights of version {version} from the trainer to the generator"
+        with tracing.span("weight update", version=version), blame(told):
             await within(
                 self._generator.update_weights(payload, version),
                 what=f"the generator to take weights of version {version}",

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from observability import tracing
 from training.driver.accounting import ComputeMeter
 from training.driver.curriculum import PromptSampler
 from training.driver.evaluator import Evaluator
@@ -73,11 +74,12 @@ class TrainingLoop:
         self._step_metrics.begin()
         self._generation.open()
         while not (reason := self._is_over()):
-            batch = await self._next_batch()
-            if batch is None:
-                reason = "every training prompt is solved"
-                break
-            await self._train(batch)
+            with tracing.span("step", step=self._step + 1):
+                batch = await self._next_batch()
+                if batch is None:
+                    reason = "every training prompt is solved"
+                    break
+                await self._train(batch)
             if self.is_evaluation_due:
                 await self._evaluate_between_steps()
             if self._step % recipe.checkpoint.every_steps == 0:
@@ -119,7 +121,8 @@ class TrainingLoop:
         if (version + 1) % self._recipe.eval.every_steps == 0:
             self._generation.close()  # the generator runs dry while the trainer works
         groups = [group for _, group in batch]
-        with blame("the trainer"):
+        self._generation.times.tell(ticket.number for ticket, _ in batch)
+        with tracing.span("train"), blame("the trainer"):
             result = await self._switch.result(
                 self._trainer.train_step(make_batch(groups)),
                 what=f"the trainer to make step {version + 1}",
@@ -163,7 +166,8 @@ class TrainingLoop:
 
     async def evaluate(self, *, check: bool = False) -> None:
         """Measure and record the held-out pass rate; with `check`, refuse to start on a wrong ratio."""
-        metrics = await self._evaluator.measure(self._step, always_compare=check)
+        with tracing.span("evaluate", step=self._step):
+            metrics = await self._evaluator.measure(self._step, always_compare=check)
         self.pass_rate, self.evaluated_step = metrics["eval/pass_rate"], self._step
         self._log(metrics)
         log.info(
