@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from observability import context, logs, tracing
+from observability import context, errors, logs, tracing
 from training.errors import EXIT_TEMPORARY, is_infrastructure, telling_line
 from training.job_secrets import take_secrets
 from training.log_copy import copy_output
@@ -37,6 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
         logging.getLogger("training").debug("", exc_info=True)
         print(f"error: {telling_line(error)}", file=sys.stderr, flush=True)
         logs.say_in_lines(telling_line(error))
+        if not isinstance(error, RecipeError):
+            errors.report(error)
         return EXIT_TEMPORARY if is_infrastructure(error) else 1
 
 
@@ -89,7 +91,8 @@ def _pretrain(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     context.of_process(**context.driver_ids())
     copy_output(options.run_dir)
-    take_secrets()
+    errors.hide(os.environ[name] for name in take_secrets())
+    errors.install("driver")
     logs.driver_lines(options.run_dir)
     recipe = apply_overrides(load_recipe(options.recipe), _overrides(options))
     from training.launch import run

@@ -1,8 +1,13 @@
 from django.apps import AppConfig
+from django.conf import settings
 
 
 class ObservingConfig(AppConfig):
     name = "webapp.observing"
 
     def ready(self) -> None:
+        from observability import errors
         from webapp.observing import checks  # noqa: F401 (registers itself)
+
+        errors.hide([settings.SECRET_KEY])
+        errors.install()
