@@ -41,7 +41,7 @@ check: setup
 	$(VENV_PYTHON) -m ruff format --check .
 	$(VENV_PYTHON) -m mypy .
 	$(VENV_PYTHON) -m pytest -q -p no:cacheprovider tests/test_import_arrows.py
-	$(VENV_PYTHON) -m bandit -q -c pyproject.toml -r webapp worker headroom stack training scaling
+	$(VENV_PYTHON) -m bandit -q -c pyproject.toml -r webapp worker headroom observability stack training scaling
 
 # --strict: a dependency that could not be looked up fails, too; it is not known to be good.
 audit: setup
