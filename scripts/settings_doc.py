@@ -18,6 +18,7 @@ TABLES = {
     "openid": variables.OPENID,
     "cluster": variables.CLUSTER,
     "limits": variables.LIMITS,
+    "watching": variables.WATCHING,
     "client": variables.CLIENT,
 }
 

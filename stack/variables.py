@@ -33,13 +33,14 @@ class Variable:
     server: bool = True  # False: read by trainers and the client alone
 
 
-PARTS, WEB, MAIL, OPENID, CLUSTER, LIMITS, CLIENT = (
+PARTS, WEB, MAIL, OPENID, CLUSTER, LIMITS, WATCHING, CLIENT = (
     "Where the parts are",
     "The web server",
     "Mail",
     "Sign-in with OpenID Connect",
     "The cluster",
     "Limits and rules",
+    "Logs, metrics, traces, error reports",
     "The client and trainers",
 )
 WEB_SCHEMES = ("http", "https")
@@ -135,6 +136,15 @@ VARIABLES = (
     Variable("HEADROOM_IMPORT_MAX_BYTES", LIMITS, "largest file of an import", "number", "1 GiB", least=1),
     Variable("HEADROOM_IMPORT_KEEP_DAYS", LIMITS, "how long files of unfinished imports stay", "number", "14", least=0),
     Variable("HEADROOM_IMPORTS_AT_ONCE", LIMITS, "imports that are read at the same time", "integer", "1", least=1),
+    Variable("HEADROOM_LOG_FORMAT", WATCHING, "`json`: one JSON object a line", default="`text`",
+             choices=("text", "json")),
+    Variable("HEADROOM_METRICS_TOKEN", WATCHING, "who sends it may read `/metrics`; at least 16 characters", "secret"),
+    Variable("HEADROOM_METRICS_ALLOW", WATCHING, "networks that may read `/metrics` without a token", "list"),
+    Variable("HEADROOM_METRICS_PORT", WATCHING, "where a worker answers `/metrics` itself", "integer", least=1),
+    Variable("HEADROOM_METRICS_HOST", WATCHING, "the address that it listens on", default="`127.0.0.1`"),
+    Variable("OTEL_EXPORTER_OTLP_ENDPOINT", WATCHING, "collector that traces are sent to: `http://HOST:4318`", "url",
+             schemes=WEB_SCHEMES),
+    Variable("SENTRY_DSN", WATCHING, "project of Sentry or GlitchTip that unhandled errors go to", "secret"),
     Variable("HF_TOKEN", CLIENT, "token for models and data sets of the hub", "secret", server=False),
     Variable("HEADROOM_TOKEN", CLIENT, "API token with which the client reports", "secret", server=False),
     Variable("HEADROOM_TOKEN_FILE", CLIENT, "file that holds it", server=False),
