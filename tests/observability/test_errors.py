@@ -14,6 +14,8 @@ from tests.observability.sentry import Sentry
 ROOT = Path(__file__).resolve().parents[2]
 SECRETS = {
     "HEADROOM_SECRET_KEY": "django-key-of-this-place",
+    "HEADROOM_SMTP_HOST": "mail.invalid",
+    "HEADROOM_SMTP_USER": "headroom",
     "HEADROOM_SMTP_PASSWORD": "mail-password",
     "REDIS_URL": "redis://:redis-password@127.0.0.1:1/0",
 }
