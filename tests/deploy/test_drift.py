@@ -8,7 +8,7 @@ import yaml
 from stack.environment import ROOT
 from tests.deploy import compose
 
-CODE = ("headroom", "scaling", "stack", "training", "webapp", "worker")
+CODE = ("headroom", "observability", "scaling", "stack", "training", "webapp", "worker")
 # Read by Ray, by Hugging Face's hub, by the images of others.
 FOREIGN = {
     "RAY_JOB_STOP_WAIT_TIME_S", "HF_ENDPOINT", "HEADROOM_HOST", "HEADROOM_TLS",

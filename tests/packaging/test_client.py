@@ -52,7 +52,7 @@ def test_nothing_of_the_server_is_loaded_or_in_the_way_of_other_peoples_names(cl
     assert set(client.says("python", "-c", LOADED).split()) <= {"headroom"} | {
         n.replace("-", "_") for n in HTTPX
     }
-    for name in ("webapp", "worker", "stack", "training", "scaling", "manage"):
+    for name in ("observability", "webapp", "worker", "stack", "training", "scaling", "manage"):
         done = client.run("python", "-c", f"import {name}")
         assert "ModuleNotFoundError" in done.stderr, name
 

@@ -11,7 +11,18 @@ from stack.environment import ROOT
 from stack.ports import free_port
 from tests.packaging.conftest import Environment
 
-SERVER = ("manage.py", "recipes", "scaling", "stack", "static", "templates", "training", "webapp", "worker")
+SERVER = (
+    "manage.py",
+    "observability",
+    "recipes",
+    "scaling",
+    "stack",
+    "static",
+    "templates",
+    "training",
+    "webapp",
+    "worker",
+)
 TEMPLATES = """
 import sys
 from headroom.installed import code_folder
