@@ -181,8 +181,13 @@ def literal_passwords(code):
 def test_deployments_take_their_passwords_from_outside():
     for path in (*ROOT.glob("docker-compose*.y*ml"), *ROOT.glob("deploy/**/*.y*ml")):
         for line in path.read_text().splitlines():
-            said = re.search(r"(?i)(?:password|secret_key)\s*[:=]\s*(\S+)", line)
-            assert said is None or said[1].strip("\"'").startswith("${"), f"{path.name}: {line}"
+            without = re.sub(
+                r"\$\{\w+(?::[?-][^}]*)?\}", "FROM-OUTSIDE", line
+            )  # ${NAME:?}, also inside an address
+            said = re.search(r"(?i)(?:password|secret_key)\s*[:=]\s*(\S+)", without)
+            assert said is None or said[1].strip("\"'").startswith("FROM-OUTSIDE"), f"{path.name}: {line}"
+            address = re.search(r"://\w*:([^@/\s]+)@", without)
+            assert address is None or address[1] == "FROM-OUTSIDE", f"{path.name}: {line}"
 
 
 # --- launches -------------------------------------------------------------------------------------------------
