@@ -127,12 +127,17 @@ def cluster_problem(address: str) -> str | None:
     return None
 
 
-def ray_headers() -> dict[str, str]:
-    """Ray's own way to find its token: variable, file named by a variable, file in the home folder."""
-    token = os.environ.get("RAY_AUTH_TOKEN", "")
+def ray_token() -> str | None:
+    """As Ray's own clients find it: RAY_AUTH_TOKEN, the file of RAY_AUTH_TOKEN_PATH, ~/.ray/auth_token."""
+    if token := os.environ.get("RAY_AUTH_TOKEN"):
+        return token.strip()
     path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token").expanduser()
-    if not token and path.is_file():
-        token = path.read_text().strip()
+    return path.read_text().strip() if path.is_file() else None
+
+
+def ray_headers() -> dict[str, str]:
+    """What a request to Ray's dashboard carries."""
+    token = ray_token()
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 

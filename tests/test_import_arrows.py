@@ -38,7 +38,7 @@ MAY_IMPORT = {
         "headroom.version",
         *LIGHT_TRAINING,
     ),
-    "worker": ("observability", "scaling", "stack.environment", "webapp", *LIGHT_TRAINING),
+    "worker": ("observability", "scaling", *AROUND, "webapp", *LIGHT_TRAINING),
 }
 MANAGEMENT = ROOT / "webapp" / "runs" / "management"  # `up` and `demo` are where the stack is started from
 HEAVY = ("celery", "django", "ray", "torch", "transformers", "vllm")

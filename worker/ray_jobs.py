@@ -4,14 +4,13 @@ REST rather than Ray's own client, which has no time-outs, downloads whole logs,
 that speaks to it. The address is read at each use: the supervisor may have started Ray anew elsewhere.
 """
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from stack import environment
+from stack.outside import ray_token
 from webapp.runs.observation import JobStatus
 
 TIMEOUT = httpx.Timeout(20.0, connect=3.0)
@@ -138,16 +137,7 @@ def connect() -> RayJobs:
     address = environment.services().ray_address
     if not address:
         raise RayUnreachable("no Ray cluster is known: it was not started and RAY_ADDRESS is not set")
-    return RayJobs(address, _token())
-
-
-def _token() -> str | None:
-    """As Ray's own clients find it: RAY_AUTH_TOKEN, the file of RAY_AUTH_TOKEN_PATH, ~/.ray/auth_token."""
-    token = os.environ.get("RAY_AUTH_TOKEN")
-    if token:
-        return token.strip()
-    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
-    return path.read_text().strip() if path.is_file() else None
+    return RayJobs(address, ray_token())
 
 
 def _last_line(text: str) -> str:

@@ -13,7 +13,6 @@ from django.db import connections
 from django.test import Client
 
 from observability import tracing
-from tests.observability.collector import Collector
 from tests.training.conftest import toy_model  # noqa: F401 (fixture)
 from tests.waiting import wait_until
 from tests.worker.conftest import broker, ray, with_broker  # noqa: F401 (fixtures)
@@ -30,15 +29,6 @@ SMALL = (
     "--set rollout.generations_per_prompt=2 --set eval.prompts=4 --set eval.k=2"
 )
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def collector(monkeypatch):
-    with Collector() as made:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", made.url)
-        tracing._begun.cache_clear()
-        yield made
-        tracing._begun.cache_clear()
 
 
 @pytest.fixture

@@ -7,19 +7,9 @@ import pytest
 
 from observability import context, logs, tracing
 from stack.ports import free_port
-from tests.observability.collector import Collector
 
 ROOT = Path(__file__).resolve().parents[2]
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-
-
-@pytest.fixture
-def collector(monkeypatch):
-    with Collector() as made:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", made.url)
-        tracing._begun.cache_clear()
-        yield made
-        tracing._begun.cache_clear()
 
 
 def test_without_an_endpoint_nothing_is_imported_and_nothing_is_said():

@@ -15,25 +15,18 @@ import pytest
 from stack import outside
 from stack.ports import free_port
 from stack.redis import redis_answers, redis_command, redis_url
+from tests.databases import database_url
 from tests.waiting import wait_until
-
-HERE = os.environ["DATABASE_URL"]
-
-
-def with_name(name: str) -> str:
-    """The test server's database of another name."""
-    head, _, query = HERE.partition("?")
-    return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")
 
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest) -> Iterator[str]:
     """A database made as the parameter says; its URL."""
     name = f"outside_{os.getpid()}"
-    with psycopg.connect(with_name("postgres"), autocommit=True) as connection:
+    with psycopg.connect(database_url("postgres"), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name}")
         connection.execute(f"CREATE DATABASE {name} {getattr(request, 'param', '')}")
-        yield with_name(name)
+        yield database_url(name)
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 

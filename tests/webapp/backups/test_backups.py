@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from stack.environment import ROOT
+from tests.databases import database_url
 from tests.running_stack import stack_environment
 from webapp.backups import archive, services
 from webapp.backups.archive import BackupError
@@ -47,19 +48,14 @@ def run(home: Path, *words: str, **variables: str) -> subprocess.CompletedProces
     )
 
 
-def url_of(name: str) -> str:
-    head, _, query = os.environ["DATABASE_URL"].partition("?")
-    return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")
-
-
 @pytest.fixture(scope="module")
 def databases():
     """Addresses of a filled one and three empty ones."""
     names = [f"backup_{os.getpid()}_{i}" for i in range(4)]
-    with psycopg.connect(url_of("postgres"), autocommit=True) as connection:
+    with psycopg.connect(database_url("postgres"), autocommit=True) as connection:
         for name in names:
             connection.execute(f"CREATE DATABASE {name}")
-        yield [url_of(name) for name in names]
+        yield [database_url(name) for name in names]
         for name in names:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -165,14 +161,14 @@ def test_a_backup_of_a_newer_version_is_refused(installation, tmp_path, monkeypa
 
     monkeypatch.setattr(archive, "read", newer)
     with pytest.raises(BackupError, match=r"The backup was written by a newer Headroom.*runs\.0999"):
-        services.restore(file, url_of("nowhere"))
+        services.restore(file, database_url("nowhere"))
 
 
 def test_a_dump_that_fails_leaves_no_file(db, tmp_path):
     with pytest.raises(BackupError, match="pg_dump failed: "):
-        services.back_up(tmp_path / "file", url_of("not_there"))
+        services.back_up(tmp_path / "file", database_url("not_there"))
     with pytest.raises(BackupError, match="There is no folder"):
-        services.back_up(tmp_path / "no" / "file", url_of("not_there"))
+        services.back_up(tmp_path / "no" / "file", database_url("not_there"))
     assert list(tmp_path.iterdir()) == []
 
 
