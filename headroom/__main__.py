@@ -19,6 +19,15 @@ from headroom.version import __version__
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: the server has everything; 1: not all of it; 2: unusable arguments."""
+    asked = _parser().parse_args(arguments)
+    try:
+        return asked.do(asked)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m headroom", description="The tracking client's commands.")
     parser.add_argument("--version", action="version", version=f"headroom {__version__}")
     commands = parser.add_subparsers(required=True)
@@ -30,12 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     one.set_defaults(do=lambda asked: _sync(asked.folder, asked.url, asked.token, asked.timeout))
     add_import(commands)
     add_tail(commands)
-    asked = parser.parse_args(arguments)
-    try:
-        return asked.do(asked)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return parser
 
 
 def _sync(folder: Path, url: str | None, token: str | None, timeout: float) -> int:

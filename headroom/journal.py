@@ -21,6 +21,8 @@ from typing import Any
 
 MAX_UNWRITTEN = 10_000  # records kept in memory while the disk refuses writes
 _SEAL = b',"crc":"'
+# Made once, as `json.dumps` makes one in each call that is not its plainest; a record holds nothing but flat objects.
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), check_circular=False).encode
 _open_paths: set[Path] = set()
 
 
@@ -207,7 +209,7 @@ class Journal:
 
 def sealed(record: dict[str, Any]) -> bytes:
     """A record as a line of the journal: its last key, `crc`, is the CRC-32 of all that stands before it."""
-    text = json.dumps(record, allow_nan=False, separators=(",", ":")).encode()[:-1]
+    text = _encode(record)[:-1].encode()
     return b'%s%s%08x"}\n' % (text, _SEAL, zlib.crc32(text))
 
 

@@ -12,7 +12,8 @@ from headroom.server import Server, ServerError
 
 log = logging.getLogger("headroom")
 
-GATHER_SECONDS = 0.2  # how long a new record waits for company
+GATHER_SECONDS = 0.2  # how long a new record waits for company, where the server does not ask for more
+MAX_GATHER_SECONDS = 30.0  # whatever it asks for
 MAX_BATCH_RECORDS = 500
 MAX_BATCH_BYTES = 1_000_000
 FIRST_BACKOFF_SECONDS = 0.5
@@ -26,7 +27,8 @@ class Sender:
     """Sends the start notices, then the journal from where the server acknowledged it, then the finish notice.
 
     One thread does all of it in this order; it reads the journal, so a long absence of the server costs no memory.
-    Before the finish notice come the records that the disk refused until the end.
+    Before the finish notice come the records that the disk refused until the end. How long records gather for a batch
+    the server says in each answer, by how many runs report to it; `close` waits for no gathering.
     """
 
     def __init__(self, journal: Journal, server: Server, run: str, starts: list[dict[str, Any]]) -> None:
@@ -41,6 +43,7 @@ class Sender:
         self._warned: set[str] = set()
         self._failures = 0
         self._closing_failures = 0
+        self._gather_seconds = GATHER_SECONDS
         self._wake.set()  # the start notice, and what an earlier process left
         self._thread = threading.Thread(target=self._loop, name="headroom-sender", daemon=True)
         self._thread.start()
@@ -72,7 +75,7 @@ class Sender:
                 self._guarded(self._beat)
                 continue
             self._wake.clear()  # before looking at anything: what comes later sets it again
-            self._closing.wait(GATHER_SECONDS)
+            self._closing.wait(self._gather_seconds)
             closing = self._closing.is_set()
             if self._guarded(self._send_everything) and closing:
                 self._server.close()
@@ -103,7 +106,8 @@ class Sender:
         while self._starts:
             self._send_notice(self._server.start, self._starts[0])
             self._starts = self._starts[1:]
-        while lines := self._next_lines():
+        end = self._journal.end  # what is logged meanwhile gathers for the next batch
+        while self._state.acknowledged < end and (lines := self._next_lines()):
             self._send_lines(lines)
         if self._closing.is_set() and (unwritten := self._journal.unwritten()):
             self._send_lines(unwritten, in_journal=False)
@@ -112,7 +116,7 @@ class Sender:
             self._finish = None
 
     def _beat(self) -> None:
-        self._server.send_records(self._run, [])
+        self._send_records([])
 
     def _send_notice(self, call: Callable[[str, dict[str, Any]], None], payload: dict[str, Any]) -> None:
         try:
@@ -149,7 +153,11 @@ class Sender:
         records = [record for line in lines if (record := unsealed(line)) is not None]
         if len(records) < len(lines):
             raise ServerError("it was damaged on the disk: its checksum does not match", status=400)
-        self._server.send_records(self._run, records)
+        self._send_records(records)
+
+    def _send_records(self, records: list[bytes]) -> None:
+        asked = self._server.send_records(self._run, records) or 0.0
+        self._gather_seconds = min(max(GATHER_SECONDS, asked), MAX_GATHER_SECONDS)
 
     def _reject(self, line: bytes, status: int | None, reason: str) -> None:
         self._journal.reject(line, status=status, reason=reason)

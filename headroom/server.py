@@ -1,5 +1,6 @@
 """The few calls that the client makes to a Headroom server, and what their failures mean for the caller."""
 
+import math
 import ssl
 from collections.abc import Mapping
 from functools import cache
@@ -59,12 +60,17 @@ class Server:
     def finish(self, run: str, payload: dict[str, Any]) -> None:
         self._post(f"runs/{run}/finish", json=payload)
 
-    def send_records(self, run: str, records: list[bytes]) -> None:
-        """Send records, each as JSON, as one batch. Returning means that the server has stored them all."""
+    def send_records(self, run: str, records: list[bytes]) -> float | None:
+        """Send records, each as JSON, as one batch. Returning means that the server has stored them all.
+
+        The answer is for how many seconds the server would have records gathered before the next batch; None where it
+        does not say (older servers do not).
+        """
         body = b'{"records":[' + b",".join(records) + b"]}"
         answer = self._post(f"runs/{run}/records", content=body)
         if "accepted" not in answer:  # a proxy's page with status 200 is no acknowledgement
             raise ServerError(f"{self.url} does not answer like a Headroom server")
+        return _seconds(answer.get("gather_seconds"))
 
     def close(self) -> None:
         self._client.close()
@@ -95,6 +101,12 @@ def _object(response: httpx.Response) -> dict[str, Any]:
     except ValueError:
         return {}
     return body if isinstance(body, dict) else {}
+
+
+def _seconds(value: Any) -> float | None:
+    """A duration in an answer; None where it is no finite number of seconds from 0 on."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < math.inf else None
 
 
 def reason_of(response: httpx.Response) -> str:

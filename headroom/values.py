@@ -13,10 +13,12 @@ Complain = Callable[[str, str], None]  # (kind, message): a kind is reported onc
 
 def to_number(value: Any) -> int | float | None:
     """A finite number out of a Python, numpy or zero-dimensional tensor value; None for everything else."""
+    if type(value) is float:  # most are
+        return value if isfinite(value) else None
     if isinstance(value, (str, bytes)) or value is None:
         return None
     if isinstance(value, int):
-        return int(value)
+        return value if type(value) is int else int(value)
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
@@ -28,7 +30,7 @@ def clean_metrics(metrics: Mapping[str, Any], complain: Complain) -> dict[str, i
     """The finite numbers of `metrics`; the others are dropped with one complaint per name."""
     cleaned: dict[str, int | float] = {}
     for name, value in metrics.items():
-        number = value if type(value) is float and isfinite(value) else to_number(value)  # most are floats
+        number = to_number(value)
         if name not in _usable_names and not _is_usable(name):
             complain(
                 "name",

@@ -18,6 +18,9 @@ class FakeServer:
         self.tokens: set[str | None] = set()
         self.agents: set[str | None] = set()
         self.refuse: Callable[[str, dict[str, Any]], tuple[int, str] | None] = lambda path, body: None
+        self.gather_seconds: dict[
+            str, Any
+        ] = {}  # by run: what answers to its batches say; older servers say nothing
         self.changed = threading.Condition()
         self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._http.daemon_threads = True
@@ -65,7 +68,8 @@ class FakeServer:
         new = [key for key in keys if key not in self.records]
         self.arrivals += keys
         self.records.update(zip(keys, body["records"], strict=True))
-        return {"accepted": len(new), "duplicates": len(keys) - len(new)}
+        asked = {"gather_seconds": self.gather_seconds[run]} if run in self.gather_seconds else {}
+        return {"accepted": len(new), "duplicates": len(keys) - len(new), **asked}
 
     def _handler(server) -> type[BaseHTTPRequestHandler]:  # noqa: N805
         class Handler(BaseHTTPRequestHandler):

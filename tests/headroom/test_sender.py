@@ -243,3 +243,80 @@ def test_records_arrive_without_finish(begin: Begin, server: FakeServer) -> None
     log_steps(begin(), 5)
 
     server.wait_for(lambda: server.steps() == [5], timeout=5)
+
+
+def batches(server: FakeServer, run: str = "r1") -> list[list[int]]:
+    """The steps of each batch of the run that held any."""
+    sent = [body["records"] for path, body in server.requests if path.endswith(f"{run}/records")]
+    return [[record["step"] for record in records] for records in sent if records]
+
+
+def log_and_wait(run: Run, server: FakeServer, steps: int) -> None:
+    """Another run's records, each alone: so many batches could have been sent meanwhile."""
+    for step in range(steps):
+        log_steps(run, step)
+        server.wait_for(lambda step=step: step in server.steps("r2"))
+
+
+def test_records_gather_for_as_long_as_the_server_asks_and_finish_waits_for_none_of_it(
+    begin: Begin, server: FakeServer, tmp_path: Path
+) -> None:
+    server.gather_seconds["r1"] = 25.0
+    run, other = begin(), begin(run="r2", journal=tmp_path / "other.jsonl")
+    log_steps(run, 0)
+    server.wait_for(lambda: server.steps() == [0])
+    for step in range(1, 4):
+        log_steps(run, step)
+        log_and_wait(other, server, 2 * step)
+
+    assert run.finish(timeout=10)
+    assert batches(server) == [[0], [1, 2, 3]]
+    assert server.notices[-1][0] == "finish"
+
+
+def test_what_is_logged_while_a_batch_is_on_its_way_gathers_for_the_next(
+    begin: Begin, server: FakeServer, tmp_path: Path
+) -> None:
+    server.gather_seconds["r1"] = 25.0
+    run, other = begin(), begin(run="r2", journal=tmp_path / "other.jsonl")
+    late = iter([1])
+
+    def log_meanwhile(path: str, body: dict[str, Any]) -> None:
+        if path.endswith("r1/records") and body["records"]:
+            log_steps(run, *late)
+
+    server.refuse = log_meanwhile
+    log_steps(run, 0)
+    server.wait_for(lambda: server.steps() == [0])
+    log_and_wait(other, server, 3)
+
+    assert batches(server) == [[0]]
+    assert run.finish()
+    assert batches(server) == [[0], [1]]
+
+
+def test_no_server_makes_records_wait_for_ever(
+    begin: Begin, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "MAX_GATHER_SECONDS", 0.02)
+    server.gather_seconds["r1"] = 1e9
+    run = begin()
+    for step in range(3):
+        log_steps(run, step)
+        server.wait_for(lambda: server.steps()[-1:] == [step])  # noqa: B023  # asked before the next step
+
+    assert run.finish()
+
+
+def test_a_server_that_asks_for_less_again_gets_it(begin: Begin, server: FakeServer) -> None:
+    server.gather_seconds["r1"] = 0.03
+    run = begin()
+    log_steps(run, 0)
+    server.wait_for(lambda: server.steps() == [0])
+    del server.gather_seconds["r1"]
+    log_steps(run, 1)
+    server.wait_for(lambda: server.steps() == [0, 1])
+
+    assert run.finish()
+    assert run._sender is not None
+    assert run._sender._gather_seconds == sender.GATHER_SECONDS

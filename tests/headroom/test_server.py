@@ -25,3 +25,28 @@ def test_the_client_says_its_name_and_version(server: FakeServer) -> None:
     Server(server.url, "t").send_records("r1", [])
 
     assert server.agents == {f"headroom/{headroom.__version__}"}
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        (12.5, 12.5),
+        (3, 3.0),
+        (0, 0.0),
+        (-1, None),
+        ("soon", None),
+        (True, None),
+        (None, None),
+        (float("nan"), None),
+    ],
+)
+def test_how_long_to_gather_is_believed_only_where_it_is_a_number_of_seconds(
+    server: FakeServer, said: object, heard: float | None
+) -> None:
+    server.gather_seconds["r1"] = said
+
+    assert Server(server.url, "t").send_records("r1", []) == heard
+
+
+def test_an_older_server_does_not_say_how_long_to_gather(server: FakeServer) -> None:
+    assert Server(server.url, "t").send_records("r1", []) is None

@@ -25,5 +25,6 @@ def _published_curves(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_counted() -> None:
     """Requests of one test do not use up the limits of the next."""
+    caches["default"].clear()
     caches["limits"].clear()
     caches["limits-of-this-process"].clear()

@@ -42,7 +42,7 @@ from webapp.api.schemas import (
 from webapp.errors import InvalidInput
 from webapp.observing import metrics
 from webapp.policies.services import checked, set_run_policy
-from webapp.runs import drafts, extending, ingest, launch, lifecycle, meaning, places, selectors
+from webapp.runs import drafts, extending, gathering, ingest, launch, lifecycle, meaning, places, selectors
 from webapp.runs.filtering import narrow
 from webapp.runs.meaning import Meaning
 from webapp.runs.models import Run
@@ -219,7 +219,8 @@ def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[
     response=schemas.IngestOut,
     summary="Report a batch of records",
     description="All or nothing. A record whose (attempt, seq) is stored already counts as a duplicate; with "
-    "other content the batch is refused (409).",
+    "other content the batch is refused (409). `gather_seconds`: for how long the server asks this client to gather "
+    "records before the next batch, by how many runs report at the moment.",
     openapi_extra=BATCH_BODY,
 )
 def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
@@ -231,7 +232,7 @@ def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     stored = ingest.store_records(run, records, reporter=reporter)
     if stored.accepted:
         metrics.note_lag(records[0].time, time.time())
-    return vars(stored)
+    return vars(stored) | {"gather_seconds": gathering.asked_of_a_client()}
 
 
 @router.get("/{run_id}/records", auth=READ_RUN, response=schemas.RecordPage, summary="Records as reported")

@@ -257,6 +257,7 @@ class RunPage(Schema):
 class IngestOut(Schema):
     accepted: int
     duplicates: int
+    gather_seconds: float
 
 
 class RecipeOut(Schema):

@@ -16,7 +16,8 @@ from django.utils import timezone
 
 from training.records import Record
 from webapp import nudge
-from webapp.errors import Conflict, InvalidInput
+from webapp.compiled import Compiled
+from webapp.errors import Conflict, InvalidInput, NotFound
 from webapp.observing import metrics
 from webapp.runs.lifecycle import ensure_attempts
 from webapp.runs.meaning import mean_incoming
@@ -97,7 +98,9 @@ def store_records(run: Run, records: Sequence[Record], *, reporter: int | None =
         raise InvalidInput("records", f"records must have at most {MAX_RECORDS} items, not {len(records)}.")
     unique = _without_repeats(records)
     # One writer a run at a time: parallel batches cannot deadlock over series and points.
-    current = Run.objects.select_for_update().get(pk=run.pk)
+    current = _HELD.first(run=run.pk)
+    if current is None:
+        raise NotFound(f"There is no run {run.pk}.")
     ensure_attempts(current, _first_uses(unique))
     accepted, has_evaluations = _insert(current, unique)
     has_evaluations |= accepted > 0 and mean_incoming(current)
@@ -112,6 +115,9 @@ def store_records(run: Run, records: Sequence[Record], *, reporter: int | None =
     if records:
         transaction.on_commit(partial(_count, result, unique, began), robust=True)
     return result
+
+
+_HELD = Compiled(lambda run: Run.objects.select_for_update().filter(pk=run).order_by(), run="an id")
 
 
 def _count(result: IngestResult, unique: Sequence[tuple[int, Record]], began: float) -> None:

@@ -1,9 +1,11 @@
 """Records over HTTP: what is accepted, what is refused and how it is named."""
 
 import pytest
+from django.core.cache import caches
 from django.db import connection
 from django.utils import timezone
 
+from webapp.runs import gathering
 from webapp.runs.launch import track_run
 from webapp.runs.models import Point, Record
 from webapp.runs.selectors import records_of
@@ -16,7 +18,9 @@ def test_post_and_read_back(writer, reader, tracked, record):
     first = reader.get(f"runs/{tracked.pk}/records", limit=3).json()
     rest = reader.get(f"runs/{tracked.pk}/records", limit=3, cursor=first["next"]).json()
 
-    assert (answer.status_code, answer.json()) == (200, {"accepted": 5, "duplicates": 0})
+    assert (answer.status_code, answer.json()) == (
+        200, {"accepted": 5, "duplicates": 0, "gather_seconds": 0.2},
+    )  # fmt: skip
     assert [item["seq"] for item in first["items"] + rest["items"]] == [0, 1, 2, 3, 4]
     assert rest["next"] is None
     assert first["items"][2]["metrics"] == sent[2]["metrics"]
@@ -29,7 +33,9 @@ def test_a_repeated_batch_is_accepted_as_duplicates(writer, tracked, record):
 
     again = writer.post(f"runs/{tracked.pk}/records", batch)
 
-    assert (again.status_code, again.json()) == (200, {"accepted": 0, "duplicates": 3})
+    assert (again.status_code, again.json()) == (
+        200, {"accepted": 0, "duplicates": 3, "gather_seconds": 0.2},
+    )  # fmt: skip
     assert Record.objects.count() == 3
 
 
@@ -114,6 +120,20 @@ def test_numbers_that_no_float_holds_are_refused(writer, tracked, record, proble
     assert not Record.objects.exists()
 
 
+def test_the_more_runs_report_the_longer_each_is_asked_to_gather(writer, project, user, record, settings):
+    settings.BATCHES_PER_SECOND = 0.5
+    runs = [track_run(user=user, project=project, name=f"run {i}") for i in range(5)]
+    first = writer.post(f"runs/{runs[0].pk}/records", {"records": [record(0, {"a": 1.0})]}).json()
+    for run in runs[1:]:
+        writer.post(f"runs/{run.pk}/records", {"records": [record(0, {"a": 1.0})]})
+    caches["default"].clear()  # the count of some seconds ago
+
+    then = writer.post(f"runs/{runs[0].pk}/records", {"records": []}).json()
+
+    assert 2 * 0.8 <= first["gather_seconds"] <= 2 * 1.2
+    assert 10 * 0.8 <= then["gather_seconds"] <= 10 * 1.2
+
+
 def test_readers_may_not_report(reader, tracked, record, problem):
     response = reader.post(f"runs/{tracked.pk}/records", {"records": [record(0, {})]})
 
@@ -123,6 +143,7 @@ def test_readers_may_not_report(reader, tracked, record, problem):
 @pytest.mark.parametrize("size", [1, 200])
 def test_the_cost_in_queries_is_constant(writer, tracked, record, size, django_assert_num_queries):
     writer.get("runs")  # the token's use is noted once a minute
+    gathering.reporting_runs()  # counted every few seconds
 
     batch = {"records": [record(i, {f"m{j}": 1.0 for j in range(20)}) for i in range(size)]}
     with django_assert_num_queries(13):  # token, run, and the service's eleven
