@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout
     )
-    for chatty in ("httpx", "httpcore", "filelock"):
+    for chatty in ("httpx", "httpcore", "filelock", "aiobotocore", "botocore"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         return options.command(options)

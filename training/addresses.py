@@ -1,7 +1,10 @@
 """Where other processes of a run can reach this one."""
 
+import fcntl
 import socket
+import struct
 
+SIOCGIFADDR = 0x8915  # netdevice(7): the IPv4 address of an interface
 ELSEWHERE = "192.0.2.1"  # reserved for documentation: nothing is sent there
 
 
@@ -19,3 +22,16 @@ def own_host(towards: str = ELSEWHERE) -> str:
         except OSError:
             return "127.0.0.1"
         return str(probe.getsockname()[0])
+
+
+def interface_of(address: str) -> str | None:
+    """The network interface whose first IPv4 address this is; None where there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(probe, SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+            except OSError:  # it has no such address
+                continue
+            if socket.inet_ntoa(answer[20:24]) == address:
+                return name
+    return None

@@ -6,6 +6,7 @@ checkpoints/step-00000025/trainer       what the trainer saves: a file or a fold
                           COMPLETE      written last: size and SHA-256 of all of these
 checkpoints/step-00000025.2             written again at the same step, e.g. at a stop; the newest counts
 checkpoints/damaged-step-00000050       set aside by a resume, because it no longer holds what was written
+checkpoints/stale-step-00000050         the same, because an attempt on another machine went on from an earlier one
 
 A resume takes the newest one that is whole. Damaged ones that are newer are set aside for good: the run goes on from an
 earlier step, so that what they hold is of a run that is no longer this one.
@@ -16,7 +17,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,9 +129,11 @@ async def write_checkpoint(
     save_trainer: Callable[[str], Awaitable[None]],
     *,
     keep: int,
+    held: Callable[[], Collection[Path]] = tuple,
     disk: Disk | None = None,
 ) -> Path:
-    """Write a checkpoint (trainer's part, the driver's files, marker last), then drop all but the newest `keep`.
+    """Write a checkpoint (trainer's part, the driver's files, marker last), then drop all but the newest `keep`, and
+    those that `held` says are needed still.
 
     It is written beside its place and moved there. Raises CheckpointError where it cannot be written (disk full);
     nothing is left behind. Whatever happens, and wherever the process dies, the one before it is intact.
@@ -143,6 +146,7 @@ async def write_checkpoint(
             disk.remove(left_over)
         disk.make(partial)
         await save_trainer(str(partial / TRAINER))
+        _refuse_unless_here(partial / TRAINER)
         for name, content in files.items():
             disk.write(partial / name, content)
         await asyncio.to_thread(disk.flush, partial)  # the loop is the generators' too
@@ -157,10 +161,24 @@ async def write_checkpoint(
         raise CheckpointError(
             f"the checkpoint of step {step} cannot be written to {root} ({left}): {error}"
         ) from error
-    with suppress(OSError):  # then the next one tries again
-        for old in _superseded(root, keep):
-            disk.remove(old)
+    drop_superseded(root, keep, held(), disk)
     return folder
+
+
+def drop_superseded(root: Path, keep: int, held: Collection[Path] = (), disk: Disk | None = None) -> None:
+    """All but the newest `keep` and those that are `held`; what cannot be removed now is left for the next time."""
+    with suppress(OSError):
+        for old in _superseded(root, keep):
+            if old not in held:
+                (disk or Disk()).remove(old)
+
+
+def _refuse_unless_here(trainer: Path) -> None:
+    """A trainer on another machine, whose file system this one does not share, has saved it there."""
+    if not trainer.exists():
+        raise FileNotFoundError(
+            "the trainer's part is not on the driver's machine: the machines of a run must share its run folder"
+        )
 
 
 def _left_on_disk(root: Path) -> str:
@@ -175,7 +193,7 @@ def _left_on_disk(root: Path) -> str:
 def newest_checkpoint(root: Path) -> Checkpoint | None:
     """The complete checkpoint with the highest step, or None. Raises CheckpointError where it cannot be read."""
     complete = _complete(root)
-    return _read(complete[-1]) if complete else None
+    return read_checkpoint(complete[-1]) if complete else None
 
 
 def checkpoint_to_resume(root: Path) -> Checkpoint | None:
@@ -186,11 +204,11 @@ def checkpoint_to_resume(root: Path) -> Checkpoint | None:
     """
     damages: dict[Path, str] = {}
     for folder in sorted(root.glob("step-*"), key=_order, reverse=True):
-        damage = _damage_of(folder)
+        damage = damage_of(folder)
         if not damage:
             for damaged_one, words in damages.items():
-                _set_aside(damaged_one, words, folder)
-            return _read(folder)
+                set_aside(damaged_one, words, folder)
+            return read_checkpoint(folder)
         damages[folder] = damage
     if not damages:
         return None
@@ -201,11 +219,11 @@ def checkpoint_to_resume(root: Path) -> Checkpoint | None:
 
 def refuse_damaged(folder: Path) -> None:
     """CheckpointError naming the file and what is wrong with it, where a checkpoint does not hold what was written."""
-    if damage := _damage_of(folder):
+    if damage := damage_of(folder):
         raise CheckpointError(damage)
 
 
-def _damage_of(folder: Path) -> str:
+def damage_of(folder: Path) -> str:
     """ "" where the folder holds what was written. CheckpointError where that cannot be found out at present."""
     try:
         check_digests(folder, folder / MARKER)
@@ -216,20 +234,23 @@ def _damage_of(folder: Path) -> str:
     return ""
 
 
-def _set_aside(folder: Path, damage: str, instead: Path) -> None:
-    aside = folder.with_name(f"damaged-{folder.name}")
+def set_aside(folder: Path, why: str, instead: Path | None, kind: str = "damaged") -> None:
+    """Rename it to KIND-..., for good, and say why. Raises CheckpointError."""
+    aside = folder.with_name(f"{kind}-{folder.name}")
     number = 1
     while aside.exists():
         number += 1
-        aside = folder.with_name(f"damaged-{folder.name}-{number}")
+        aside = folder.with_name(f"{kind}-{folder.name}-{number}")
     try:
         folder.rename(aside)
     except OSError as error:
-        raise CheckpointError(f"{damage}; {folder} cannot be set aside: {error}") from error
-    log.warning("%s; %s is taken instead, and the damaged one is now %s", damage, instead.name, aside)
+        raise CheckpointError(f"{why}; {folder} cannot be set aside: {error}") from error
+    taken = f"{instead.name} is taken instead" if instead else "none is taken instead"
+    log.warning("%s; %s, and the %s one is now %s", why, taken, kind, aside)
 
 
-def _read(folder: Path) -> Checkpoint:
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """A complete checkpoint. Raises CheckpointError where its driver.json cannot be read."""
     try:
         driver = json.loads((folder / DRIVER).read_text())
         return Checkpoint(folder, int(driver["step"]), driver)
@@ -269,6 +290,10 @@ def _below(field: str, name: str) -> str:
     return f"{field}{name}" if not field or field.endswith(": ") else f"{field}.{name}"
 
 
+def _order(folder: Path) -> tuple[int, int]:
+    return order(folder.name)
+
+
 def _free_place(root: Path, step: int) -> Path:
     """A folder that does not exist yet, after all of the same step."""
     taken = [_order(folder)[1] for folder in root.glob(f"step-{step:08d}*")]
@@ -276,9 +301,9 @@ def _free_place(root: Path, step: int) -> Path:
     return root / (f"step-{step:08d}" + (f".{number}" if number > 1 else ""))
 
 
-def _order(folder: Path) -> tuple[int, int]:
-    """(step, which one of that step)."""
-    step, _, number = folder.name.removeprefix("step-").partition(".")
+def order(name: str) -> tuple[int, int]:
+    """(step, which one of that step), by the folder's name."""
+    step, _, number = name.removeprefix("step-").partition(".")
     return int(step), int(number or 1)
 
 

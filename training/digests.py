@@ -27,7 +27,7 @@ def check_digests(folder: Path, digests: Path) -> None:
     Raises DigestError where one is missing or not the same, and OSError where one cannot be read at present: that
     says nothing of what it holds.
     """
-    expected = _read(digests)
+    expected = read_digests(digests)
     for name, (size, _) in expected.items():
         _check_size(folder / name, size)
     found = _sha256_of_each(folder / name for name in expected)
@@ -36,7 +36,8 @@ def check_digests(folder: Path, digests: Path) -> None:
             raise DigestError(f"{folder / name} is damaged: its SHA-256 is not that of what was written")
 
 
-def _read(digests: Path) -> dict[str, tuple[int, str]]:
+def read_digests(digests: Path) -> dict[str, tuple[int, str]]:
+    """Path -> (bytes, SHA-256), as `digests_of` gave them to the file. Raises DigestError, OSError."""
     try:
         files = json.loads(digests.read_bytes())["files"].items()
         expected = {str(name): (int(size), str(digest)) for name, (size, digest) in files}

@@ -13,7 +13,9 @@ from typing import Any
 
 from observability import tracing
 from training import models
-from training.checkpoints import Checkpoint, checkpoint_to_resume, newest_checkpoint
+from training.checkpoint_store import Store, StoreAway, open_store
+from training.checkpoint_sync import UNKNOWN, Uploads, resume_with_store
+from training.checkpoints import Checkpoint, checkpoint_to_resume, drop_superseded, newest_checkpoint
 from training.cluster import cluster
 from training.codec import Codec
 from training.driver.controller import Controller, Outcome
@@ -33,6 +35,8 @@ log = logging.getLogger("training")
 DOWNLOAD_TIMEOUT_SECONDS = 6 * 3600.0
 EXPORT_TIMEOUT_SECONDS = 3600.0
 SERVER_TIMEOUT_SECONDS = 3600.0
+STORE_TIMEOUT_SECONDS = 3600.0
+FAILED_STORE_TIMEOUT_SECONDS = 60.0  # the next attempt waits for this one's end
 
 
 def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
@@ -40,7 +44,9 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     run_dir.mkdir(parents=True, exist_ok=True)
     home = _home(run_dir)
     task = check_runnable(recipe, home, patience=DOWNLOAD_TIMEOUT_SECONDS)
-    checkpoint = checkpoint_to_resume(run_dir / "checkpoints") if resume else None
+    store = open_store(os.environ.get("HEADROOM_RUN") or run_dir.resolve().name)
+    writer = _writer(store, resume)
+    checkpoint = _checkpoint_to_resume(run_dir, store, writer) if resume else None
     if checkpoint:
         checkpoint.refuse_unless_of(recipe)
     journal = run_dir / JOURNAL
@@ -55,6 +61,7 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     resumed_from = checkpoint.step if checkpoint else None
     device = f"{_device_words(recipe)}, {engine}"
     log.info("%s", engine)
+    uploads = _begin_uploads(recipe, run_dir, store, writer, checkpoint, resume)
     reporter = open_reporter(run_dir, resume=resume, resumed_from_step=resumed_from, device=device)
     began = time.monotonic()
 
@@ -65,19 +72,72 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
             log.warning("%s cannot be written: %s", run_dir / "summary.json", error)
         reporter.finish(outcome.state, outcome.reason)
 
+    patience = STORE_TIMEOUT_SECONDS
     try:
         check_verifiers(task, recipe)
         outcome = asyncio.run(
-            _run(recipe, run_dir, model_folder, identity, codec, task, reporter, checkpoint, conclude)
+            _run(
+                recipe, run_dir, model_folder, identity, codec, task, reporter, checkpoint, uploads, conclude
+            )
         )
     except BaseException as error:
+        patience = FAILED_STORE_TIMEOUT_SECONDS
         failed = {"infrastructure": True} if is_infrastructure(error) else {}
         reporter.finish("failed", telling_line(error), **failed)
         raise
     finally:
         asyncio.run(cluster.disconnect())
+        if uploads:
+            wait_for_store(uploads, patience)
+            drop_superseded(run_dir / "checkpoints", recipe.checkpoint.keep, uploads.held())
         wait_for_server(reporter)
     return outcome
+
+
+def _writer(store: Store | None, resume: bool) -> str | None:
+    """Who writes to the run's place in the store. A resume has to know it: raises StoreAway."""
+    try:
+        return store.writer() if store else None
+    except StoreAway:
+        if resume:
+            raise
+        return UNKNOWN
+
+
+def _checkpoint_to_resume(run_dir: Path, store: Store | None, writer: str | None) -> Checkpoint | None:
+    """Raises CheckpointError."""
+    root = run_dir / "checkpoints"
+    return resume_with_store(store, root, writer) if store else checkpoint_to_resume(root)
+
+
+def _begin_uploads(
+    recipe: Recipe,
+    run_dir: Path,
+    store: Store | None,
+    writer: str | None,
+    checkpoint: Checkpoint | None,
+    resume: bool,
+) -> Uploads | None:
+    """What copies checkpoints to the store; an earlier attempt may have ended before its last was there."""
+    if store is None:
+        return None
+    uploads = Uploads(store, run_dir / "checkpoints", recipe.checkpoint.keep, resumes=resume, found=writer)
+    uploads.begin()
+    if checkpoint:
+        uploads.offer(checkpoint.folder)
+    return uploads
+
+
+def wait_for_store(uploads: Uploads, seconds: float) -> None:
+    """What it does not have yet may be the run's last checkpoint."""
+    if uploads.finish(timeout=0):
+        return
+    log.warning(
+        "waiting for the checkpoint store, which does not have the last checkpoint yet, for at most %g s",
+        seconds,
+    )
+    if not uploads.finish(timeout=seconds):
+        log.warning("given up; the run folder has it, and a resume copies it")
 
 
 def wait_for_server(reporter: Reporter) -> None:
@@ -98,6 +158,7 @@ async def _run(
     task: Task,
     reporter: Reporter,
     checkpoint: Checkpoint | None,
+    uploads: Uploads | None,
     conclude: Callable[[Outcome], None],
 ) -> Outcome:
     """Everything that needs the event loop. `conclude` comes before the slow goodbye of engine and cluster."""
@@ -122,6 +183,7 @@ async def _run(
             resume=checkpoint,
             model=identity,
             switch=switch,
+            uploads=uploads,
         )
         outcome = await actors.guard(controller.run())
         if recipe.checkpoint.save_model and outcome.state == "succeeded":

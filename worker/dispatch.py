@@ -23,10 +23,12 @@ from worker.ray_jobs import RayJobs, RayRefused, RayUnreachable, connect
 log = logging.getLogger(__name__)
 
 JOB_STOP_SECONDS = "30"
-# Jobs are observed as their worker is. OTEL_EXPORTER_OTLP_HEADERS may hold a key, and Ray shows a job's variables to
-# whoever may see its jobs: that one is set on the cluster itself.
+# Jobs are observed as their worker is, and keep their checkpoints where it looks for them. Ray shows a job's variables
+# to whoever may see its jobs: OTEL_EXPORTER_OTLP_HEADERS, which may hold a key, is set on the cluster itself.
 HANDED_ON = (
     "HEADROOM_LOG_FORMAT",
+    "HEADROOM_CHECKPOINTS_URL",
+    "HEADROOM_CHECKPOINTS_ENDPOINT",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_PROTOCOL",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.training.stores import environment, everywhere, s3, store  # noqa: F401 - fixtures
 from training.recipe import Recipe, apply_overrides, load_recipe
 
 os.environ.setdefault("HEADROOM_OVERSUBSCRIBE", "1")  # several engines and ranks on few cores

@@ -99,10 +99,10 @@ class TrainerActor:
         threading.Event().wait()
 
     def free_address(self) -> str:
-        """An address on this machine where rank 0 can be met by the others."""
+        """An address on this machine where rank 0 can be met by the others: where Ray's other nodes reach this one."""
         from training.addresses import free_address
 
-        return free_address()
+        return free_address(ray.util.get_node_ip_address())
 
     def load(
         self,
@@ -129,7 +129,7 @@ class TrainerActor:
         from training.addresses import free_address
         from training.broadcast import plan
 
-        return free_address(), plan(self._trainer.named_weights())
+        return free_address(ray.util.get_node_ip_address()), plan(self._trainer.named_weights())
 
     def open_broadcast(self, address: str, size: int, device: str) -> None:
         """Rank 0 alone: wait for all engine workers to join at `address`."""

@@ -45,6 +45,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from training.checkpoint_sync import Uploads
 from training.checkpoints import Checkpoint, CheckpointError, write_checkpoint
 from training.codec import Codec
 from training.driver.accounting import ComputeMeter, Usage
@@ -99,14 +100,15 @@ class Controller:
         model: Mapping[str, Any] | None = None,
         switch: Switchboard | None = None,
         verification: Verification | None = None,
+        uploads: Uploads | None = None,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
     ) -> None:
-        """model: what checkpoints note of it (`model_identity`).
+        """model: what checkpoints note of it (`model_identity`). uploads: what copies checkpoints to a store.
 
         Raises CheckpointError where `resume` is damaged or of another recipe, ValueError where the task's prompts
         cannot be used.
         """
-        self._model = model
+        self._model, self._uploads = model, uploads
         self._recipe, self._run_dir, self._resume, self._timeouts = recipe, run_dir, resume, timeouts
         self._switch = switch or Switchboard()
         self._rollouts = Rollouts(recipe, task, codec, generator, verification, timeouts)
@@ -277,13 +279,17 @@ class Controller:
         has_more = is_last and not self._buffer.is_lockstep
         if self.step == 0 or (self._checkpointed_step == self.step and not has_more):
             return
-        await write_checkpoint(
+        uploads = self._uploads
+        folder = await write_checkpoint(
             self._run_dir / "checkpoints",
             self.step,
             to_files(self._state(), self._recipe, self._model),
             self._save_trainer,
             keep=self._recipe.checkpoint.keep,
+            held=uploads.held if uploads else tuple,
         )
+        if uploads:
+            uploads.offer(folder)
         self._checkpointed_step = self.step
 
     async def _save_trainer(self, path: str) -> None:

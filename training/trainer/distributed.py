@@ -4,6 +4,7 @@ Rank 0 opens a store at `address`; every rank says there which device it has, wa
 process group: gloo between CPUs, nccl between GPUs. One rank alone has neither store nor group.
 """
 
+import os
 import socket
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,6 +13,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from training.addresses import interface_of, own_host
 
 JOIN_TIMEOUT_SECONDS = 300.0
 COLLECTIVE_TIMEOUT_SECONDS = 1800.0
@@ -36,6 +39,7 @@ class Ranks:
 
 
 ALONE = Ranks(0, 1, "")
+GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"  # read by torch
 
 
 def choose_device(num_gpus: int, ranks: Ranks = ALONE) -> str:
@@ -73,6 +77,7 @@ def join(ranks: Ranks, device: str, timeout: float = JOIN_TIMEOUT_SECONDS) -> No
             f"trainer rank {ranks.index} did not reach rank 0 at {ranks.address} in {timeout:g} s: {error}"
         ) from error
     _meet(store, ranks, _device_name(device), patience)
+    _be_found_by_others(host)
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo",
         store=dist.PrefixStore("group", store),
@@ -80,6 +85,15 @@ def join(ranks: Ranks, device: str, timeout: float = JOIN_TIMEOUT_SECONDS) -> No
         world_size=ranks.count,
         timeout=timedelta(seconds=COLLECTIVE_TIMEOUT_SECONDS),
     )
+
+
+def _be_found_by_others(host: str) -> None:
+    """Have gloo say the address that this machine has on its way to rank 0, unless somebody has said which.
+
+    By itself it says what the machine's own name means here: 127.0.1.1 on many, where nobody else finds it.
+    """
+    if interface := interface_of(own_host(host)):
+        os.environ.setdefault(GLOO_INTERFACE, interface)
 
 
 def leave() -> None:

@@ -16,7 +16,7 @@ from django.conf import settings
 MARKER = "COMPLETE"
 REMOVED = ".removed"
 NAME = re.compile(r"step-(\d{1,12})(?:\.(\d{1,6}))?")
-LEFT_OVER = re.compile(r"\..*\.partial|damaged-step-.*")
+LEFT_OVER = re.compile(r"\..*\.partial|(damaged|stale)-step-.*")
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,15 @@ def taken_away() -> Iterator[Path]:
     """What is still to be deleted, also after a worker that died at it."""
     trash = runs_folder() / REMOVED
     return iter(sorted(trash.iterdir())) if trash.is_dir() else iter(())
+
+
+def empty(folder: Path) -> None:
+    """Delete all that it holds but its marker, by which its copy in a checkpoint store is known. Raises OSError."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name != MARKER:
+            entry.unlink(missing_ok=True)
 
 
 def delete(folder: Path) -> None:

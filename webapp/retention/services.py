@@ -21,6 +21,7 @@ from webapp.retention.logs import drop_old_logs
 from webapp.retention.models import DiskWatch, Looked, RetentionPolicy
 from webapp.retention.rules import LOST_GRACE, Going, could_ever_go, going
 from webapp.retention.selectors import ended, ended_runs, is_disk_low, not_lately_looked_at, size_of
+from webapp.retention.stored import remove_copy
 from webapp.runs.models import Run
 from webapp.runs.states import ENDED
 
@@ -141,10 +142,15 @@ def _note(run: Run, found: Sequence[Going]) -> None:
 
 
 def _delete_taken(until: float) -> None:
+    """Here first, for the room; what the checkpoint store does not give up now is asked for again in the next step."""
+    is_store_there = True
     for folder in folders.taken_away():
         if time.monotonic() > until:
             return
-        folders.delete(folder)
+        folders.empty(folder)
+        is_store_there = is_store_there and remove_copy(folder)
+        if is_store_there:
+            folders.delete(folder)
 
 
 # --- the disk -------------------------------------------------------------------------------------------------
