@@ -36,7 +36,7 @@ function actions() {
     found.set(element.dataset.hotkey, { label, run: () => use(element), group: element.dataset.hotkeyGroup ?? "This page" });
   }
   for (const [keys, action] of own) found.set(keys, action);
-  const search = searchField();
+  const search = searchField(); // a page without a field of its own keeps what a script said of "/": the palette
   if (search) found.set("/", { label: "Search on this page", run: () => search.focus(), group: "Everywhere" });
   return found;
 }

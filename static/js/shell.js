@@ -51,7 +51,10 @@ window.addEventListener("storage", (event) => {
 });
 
 if (document.querySelector("[data-theme-toggle]")) addKey("t", "Change the theme", nextTheme, "Everywhere");
-if (document.getElementById("palette-template")) addKey("Ctrl-K", "Command palette", () => openPalette(), "Everywhere");
+if (document.getElementById("palette-template")) {
+  addKey("Ctrl-K", "Command palette", () => openPalette(), "Everywhere");
+  addKey("/", "Search everything", () => openPalette(), "Everywhere");
+}
 addAction("theme", nextTheme);
 addAction("keys", showKeys);
 showTheme();

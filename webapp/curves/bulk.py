@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from django.db import connection
 
-import scaling
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
-from webapp.curves.fitting import Curve, Question, curve_from, fit_curve
+from webapp.curves.fitting import CRASHED, Curve, Question, curve_from, try_fit
 from webapp.runs.many import CHOSEN, POINTS
+
+if TYPE_CHECKING:
+    import scaling
 
 SAMPLED_POINTS = 32  # about so many of each run, where many runs share a chart
 _ALL = f"""{CHOSEN}
@@ -47,15 +49,19 @@ def unknown_counts(
         return dict(cursor.fetchall())
 
 
-def fits_of(curves: dict[str, Curve], question: Question | None = None) -> "dict[str, scaling.Fit]":
-    """Run -> the fit of its whole curve, as its own page shows it; runs with too few points are left out."""
-    found = {}
+def fits_of(
+    curves: dict[str, Curve], question: Question | None = None
+) -> "tuple[dict[str, scaling.Fit], list[str]]":
+    """Run -> the fit of its whole curve, as its own page shows it, without runs of too few points; and the runs whose
+    fit crashed, which whoever shows the others says (`webapp.curves.fitting.crash_note`)."""
+    found, crashed = {}, []
     for run_id, curve in curves.items():
-        try:
-            found[run_id] = fit_curve(curve, question or Question())
-        except scaling.InputError:
-            continue
-    return found
+        fit, problem = try_fit(curve, question or Question())
+        if fit is not None:
+            found[run_id] = fit
+        elif problem == CRASHED:
+            crashed.append(run_id)
+    return found, crashed
 
 
 def used_hours(curve: Curve | None) -> float:

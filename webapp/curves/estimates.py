@@ -14,6 +14,7 @@ from scaling import curve
 from scaling.recipes import Columns, cut_to_rates, log_columns, pool_columns
 from webapp.curves import answers, words
 from webapp.curves.axes import DEFAULT_LEVEL
+from webapp.curves.fitting import CRASHED
 from webapp.curves.models import Fit
 from webapp.curves.outlook import Outlook, read
 
@@ -72,6 +73,11 @@ def of_live(fit: "scaling.Fit | None") -> RunFit | None:
         fit.status, fit.params, answers.shown_intervals(fit) or {}, fit.window, fit.n, fit.r2, fit.message,
         quantile, live=fit,
     )  # fmt: skip
+
+
+def of_crash(n: int) -> RunFit:
+    """In place of a fit of n points that crashed."""
+    return RunFit("failed", None, {}, (0.0, 0.0), n, None, CRASHED, _normal(DEFAULT_LEVEL))
 
 
 def of_stored(row: Fit | None) -> RunFit | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import scaling
+from webapp.curves import words
 from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.runs.models import Run
 from webapp.runs.selectors import effective_points
@@ -127,6 +128,16 @@ def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]
     except Exception:
         log.exception("the fit of %s crashed", question)
         return None, CRASHED
+
+
+def crash_note(names: Sequence[str]) -> str:
+    """That these are missing from what is shown, and why; empty where none is."""
+    if not names:
+        return ""
+    whose = "Its fit" if len(names) == 1 else "Their fits"
+    return (
+        f"Left out: {words.few(names)}. {whose} crashed, which is a fault of this server that it has logged."
+    )
 
 
 def or_problem(make: Callable[[], dict[str, Any]], question: Question) -> dict[str, Any]:

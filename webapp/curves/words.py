@@ -1,9 +1,11 @@
 """Numbers in words, with the digits that their intervals support. Pure functions; pages and payloads share them."""
 
 import math
+from collections.abc import Sequence
 
 Interval = tuple[float | None, float | None]
 MAX_DECIMALS = 4
+NAMED = 3  # of several, the others are counted
 
 
 def decimals_for(lo: float | None, hi: float | None) -> int:
@@ -67,3 +69,8 @@ def signed(value: float, decimals: int = 3) -> str:
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """ "1 evaluation", "16 evaluations"."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def few(names: Sequence[str]) -> str:
+    """The first names, and how many more."""
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

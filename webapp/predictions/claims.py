@@ -106,12 +106,12 @@ def capitalised(text: str) -> str:
 
 def made_from(prediction: Prediction) -> str:
     """From how much compute it looks how far: "from 8.00 device-hours, 2.0 times as far"."""
-    return f"from {AXES[prediction.x].text(prediction.known_until)}, {times_as_far(prediction)} as far"
+    times = times_as_far(prediction.target / prediction.known_until)
+    return f"from {AXES[prediction.x].text(prediction.known_until)}, {times} as far"
 
 
-def times_as_far(prediction: Prediction) -> str:
-    """The target against the newest evaluation of then: "2 times", "2.5 times", "250 times"."""
-    times = prediction.target / prediction.known_until
+def times_as_far(times: float) -> str:
+    """The target over the newest evaluation of then: "2 times", "2.5 times", "250 times"."""
     return f"{times:.2g} times" if times < 100 else f"{words.amount(float(round(times)))} times"
 
 

@@ -9,6 +9,7 @@ from scaling import curve, seeds
 from scaling.seeds import estimate_of
 from webapp.curves import answers, words
 from webapp.curves.axes import DEFAULT_LEVEL, DEFAULT_METRIC
+from webapp.curves.fitting import crash_note
 from webapp.runs.models import State
 from webapp.runs.pace import time_left
 from webapp.runs.selectors import span_of_runs
@@ -101,7 +102,7 @@ def _row(
         "axis_title": arm.axis_title,
         "value": arm.value,
         "sentence": arm.sentence,
-        "note": _note(arm),
+        "note": ". ".join(filter(None, [_note(arm), _crashed(group)])),
         "recipe_slug": arm.revision.recipe.slug if arm.revision else None,
         "recipe": str(arm.revision) if arm.revision else "",
         "revision": arm.revision.number if arm.revision else None,
@@ -115,6 +116,10 @@ def _row(
         "B": _b(group.fits),
         "c90": _to_share(group.fits),
     }
+
+
+def _crashed(group: Group) -> str:
+    return crash_note([f"seed {member.run.seed}" for member in group.members if member.crashed])
 
 
 def _note(arm: Arm) -> str:

@@ -28,12 +28,14 @@ class Member:
     """A run of a study with its curve and the fit of all of it; None where there are too few evaluations.
 
     reported: its newest pass rate, where the curve cannot have it, because its device-hours are not known.
+    crashed: its fit was tried and crashed.
     """
 
     run: Run
     curve: Curve | None
     fit: "scaling.Fit | None"
     reported: float | None = None
+    crashed: bool = False
 
     @property
     def used(self) -> float | None:
@@ -63,6 +65,8 @@ class Group:
 
 def why_no_fit(group: Group) -> str:
     """What a variant without a fit lacks, by the run that is furthest; empty where that says nothing."""
+    if any(member.crashed for member in group.members):
+        return "its fit crashed"
     most = max((len(m.curve.x) for m in group.members if m.curve is not None), default=0)
     if not most:
         known = any(member.reported is not None for member in group.members)
@@ -167,12 +171,14 @@ def groups_of(study: Study, metric: str = DEFAULT_METRIC) -> list[Group]:
         .order_by("run__seed", "id")
     )
     curves = curves_of([place.run_id for place in places], metric=metric)
-    fits = fits_of(curves, Question(metric=metric))
+    fits, crashed = fits_of(curves, Question(metric=metric))
     for place in places:
         run = place.run
         off_curve = metric == DEFAULT_METRIC and not knows_hours(run)
         reported = summary_of(run).pass_rate if off_curve else None
-        member = Member(run, curves.get(place.run_id), fits.get(place.run_id), reported)
+        member = Member(
+            run, curves.get(place.run_id), fits.get(place.run_id), reported, place.run_id in crashed
+        )
         groups[place.arm_id].members.append(member)
     return list(groups.values())
 

@@ -7,8 +7,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from tests.webapp.crashing import crash_fits_of
 from tests.webapp.pages.copies import copies_of
 from webapp.curves.comparison.odds import drawn_curves
+from webapp.curves.fitting import CRASHED, curve_of
 from webapp.runs.models import Run
 
 
@@ -258,3 +260,23 @@ def test_a_hundred_runs_are_a_small_page(ada, make_run):
 
     assert len(page.encode()) < 500_000
     assert len(comparison_in(page)["series"]) == 100
+
+
+def test_a_fit_that_crashes_is_said_and_the_others_are_compared(ada, make_run, monkeypatch):
+    bad, good = make_run(a=0.7, name="bad"), make_run(a=0.5, seed=1, name="good")
+    crash_fits_of(monkeypatch, curve_of(bad).y)
+
+    page = page_of(ada, run=[bad.pk, good.pk])
+
+    assert "Left out: bad, seed 0. Its fit crashed" in page
+    assert [bool(s["fit"]) for s in comparison_in(page)["series"]] == [False, True]
+
+
+def test_where_every_fit_crashes_none_is_called_too_early(ada, make_run, monkeypatch):
+    run = make_run(a=0.7)
+    crash_fits_of(monkeypatch)
+
+    page = page_of(ada, run=run.pk)
+
+    assert CRASHED in page
+    assert "at least five evaluations" not in page

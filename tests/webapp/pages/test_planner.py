@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from tests.webapp.crashing import crash_fits_of
+from webapp.curves.fitting import curve_of
 from webapp.pages.views.planner import MOST_RUNS
 
 
@@ -116,3 +118,17 @@ def test_queries_do_not_grow_with_runs(ada, make_run, three, django_assert_max_n
 
     assert "6 fitted runs" in page
     assert MOST_RUNS >= 6
+
+
+def test_a_fit_that_crashes_is_left_out_and_said(ada, three, monkeypatch):
+    good, *_ = three
+    crash_fits_of(monkeypatch, curve_of(good).y)
+
+    page = ada.get("/planner", {"budget": "16"})
+
+    text = page.content.decode()
+    assert page.status_code == 200
+    assert "Left out: good, seed 0. Its fit crashed" in text
+    assert "2 fitted runs" in text
+    assert "ScaleRL (tiny) rev 1" not in text
+    assert "Magistral (tiny) rev 1 is the likeliest best" in text

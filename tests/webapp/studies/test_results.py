@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 import scaling
 from scaling import compare, seeds
+from tests.webapp.crashing import crash_fits_of
 from tests.webapp.pages.data import curve_records, stretch_times
 from webapp.curves.fitting import Question, curve_of, fit_curve
 from webapp.health.services import note_cluster
@@ -263,3 +264,13 @@ def test_the_time_left_is_that_of_the_slowest_run(make_study, report):
 
     assert hours_left(selectors.groups_of(study)) == pytest.approx(3.0)
     assert hours_left([]) is None
+
+
+def test_a_fit_that_crashes_is_said_where_its_variant_stands(finished, monkeypatch):
+    place = finished.members.filter(arm__position=1).order_by("run__seed").first()
+    crash_fits_of(monkeypatch, curve_of(place.run).y)
+
+    row = shown(finished)["rows"][1]
+
+    assert f"Left out: seed {place.run.seed}. Its fit crashed" in row["note"]
+    assert row["fitted"] == finished.members.filter(arm__position=1).count() - 1

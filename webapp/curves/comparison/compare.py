@@ -10,7 +10,7 @@ from typing import Any
 
 from webapp.curves import answers, estimates, remembered, words
 from webapp.curves.axes import AXES, DEFAULT_AXIS
-from webapp.curves.bulk import curves_of, thinned_curves
+from webapp.curves.bulk import curves_of, fits_of, thinned_curves
 from webapp.curves.comparison import drawing, gaps, told_apart
 from webapp.curves.comparison.entries import (
     PUBLISHED,
@@ -26,10 +26,9 @@ from webapp.curves.comparison.entries import (
     with_fits,
 )
 from webapp.curves.estimates import Said
-from webapp.curves.fitting import Question
+from webapp.curves.fitting import Curve, Question
 from webapp.curves.models import ReferenceFit
 from webapp.curves.parameters import HTML_NAMES
-from webapp.curves.run.figure import try_fit
 from webapp.curves.selectors import run_totals
 from webapp.runs.models import Run
 
@@ -65,7 +64,7 @@ def entries_of(
     published = published_entries(references)
     if not is_many(own):
         curves = curves_of(ids, x)
-        live = {pk: estimates.of_live(try_fit(curve, Question(x))[0]) for pk, curve in curves.items()}
+        live = _fitted(curves, x)
         return [with_fits(entry, live, curves=curves) for entry in own] + published
     fits: dict[str, estimates.RunFit | None] = {
         pk: stored.fit for pk, stored in remembered.latest(ids, x=x).items()
@@ -79,8 +78,16 @@ def entries_of(
 def fitted_now(entries: Sequence[Entry], x: str) -> list[Entry]:
     """The same entries with fits made now, for what stored ones cannot answer. One query; a fit takes milliseconds."""
     curves = curves_of([run.pk for entry in entries for run in entry.runs], x)
-    live = {pk: estimates.of_live(try_fit(curve, Question(x))[0]) for pk, curve in curves.items()}
+    live = _fitted(curves, x)
     return [entry if entry.kind == PUBLISHED else with_fits(entry, live, curves=curves) for entry in entries]
+
+
+def _fitted(curves: dict[str, Curve], x: str) -> dict[str, estimates.RunFit | None]:
+    """Run -> its fit, made now; a crash is a fit that failed and says so, too few points are none."""
+    fits, crashed = fits_of(curves, Question(x))
+    return {pk: estimates.of_live(fit) for pk, fit in fits.items()} | {
+        pk: estimates.of_crash(len(curves[pk].x)) for pk in crashed
+    }
 
 
 def is_many(entries: Sequence[Entry]) -> bool:
@@ -136,7 +143,7 @@ def _notes(
         found.append("F(R) = C^B on the fitted curve: the steeper the line, the more efficient the recipe.")
     hidden = [e.label for e in entries if e.kind != PUBLISHED and not drawing.drawable(e, view)]
     if hidden:
-        found.append(f"Not drawn here, because the ceiling is not identified: {gaps.few(hidden)}.")
+        found.append(f"Not drawn here, because the ceiling is not identified: {words.few(hidden)}.")
     return found
 
 

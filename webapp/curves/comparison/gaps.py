@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from webapp.curves import words
 from webapp.curves.answers import UNITS
 from webapp.curves.axes import DEFAULT_AXIS
 from webapp.curves.bulk import unknown_counts
-from webapp.curves.comparison.entries import PUBLISHED, Entry
+from webapp.curves.comparison.entries import PUBLISHED, Entry, label_of
+from webapp.curves.fitting import CRASHED, crash_note
 from webapp.runs.models import Run
-
-NAMED = 3  # of several, the others are counted
 
 
 def notes(entries: Sequence[Entry], x: str) -> list[str]:
@@ -22,20 +22,23 @@ def notes(entries: Sequence[Entry], x: str) -> list[str]:
     nothing = [entry.label for entry in own if not _is_shown(entry) and not lacks(entry)]
     found = []
     if silent:
-        found.append(f"Not drawn, because their {UNITS[x]} are not known; steps are: {few(silent)}.")
+        found.append(f"Not drawn, because their {UNITS[x]} are not known; steps are: {words.few(silent)}.")
     if partly:
         found.append(
-            f"Drawn and fitted without the evaluations whose {UNITS[x]} are not known: {few(partly)}."
+            f"Drawn and fitted without the evaluations whose {UNITS[x]} are not known: {words.few(partly)}."
         )
     if nothing:
-        found.append(f"No evaluation on this axis yet: {few(nothing)}.")
+        found.append(f"No evaluation on this axis yet: {words.few(nothing)}.")
+    if note := crash_note(_crashed(entries)):
+        found.append(note)
     return found
 
 
 def why_unfitted(entries: Sequence[Entry], x: str, *, many: bool) -> str:
     """Why no entry has a fit, in a sentence; empty where one has."""
-    if any(fit is not None for entry in entries for fit in entry.fits):
-        return ""
+    fits = [fit for entry in entries for fit in entry.fits if fit is not None]
+    if fits:
+        return f"Nothing fitted. {CRASHED}" if all(fit.message == CRASHED for fit in fits) else ""
     if many and x != DEFAULT_AXIS:
         return f"Of so many only the fits by {UNITS[DEFAULT_AXIS]} are at hand: choose fewer, or that axis."
     known = " whose compute is known" if _tracked(entries) and x != "step" else ""
@@ -47,9 +50,13 @@ def is_empty(entries: Sequence[Entry]) -> bool:
     return not any(entry.kind == PUBLISHED or _is_shown(entry) for entry in entries)
 
 
-def few(labels: Sequence[str]) -> str:
-    """The first names, and how many more."""
-    return ", ".join(labels[:NAMED]) + (f" and {len(labels) - NAMED} more" if len(labels) > NAMED else "")
+def _crashed(entries: Sequence[Entry]) -> list[str]:
+    return [
+        label_of(run)
+        for entry in entries
+        for run, fit in zip(entry.runs, entry.fits, strict=False)
+        if fit is not None and fit.message == CRASHED
+    ]
 
 
 def _is_shown(entry: Entry) -> bool:

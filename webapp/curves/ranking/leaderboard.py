@@ -161,7 +161,7 @@ def _own_group(
     rows = [_own_row(*one) for one in columns]
     for row, each in zip(rows, evidence, strict=True):
         if budget is not None and row["at_budget"] is None:
-            row["at_budget_span"] = _why_no_rate(each, hours)
+            row["at_budget_span"] = _why_no_rate(each, budget, hours)
     group = _group(task, model, "device-hours", rows)
     by_row = {id(row): each for row, each in zip(rows, evidence, strict=True)}
     return group | {"answer": group_answer(group["rows"], [by_row[id(row)].fits for row in group["rows"]])}
@@ -179,12 +179,16 @@ def _rates(evidence: list[Evidence], budget: float | None, hours: Callable | Non
     return estimates.rates_at([each.pinned for each in evidence], compute)
 
 
-def _why_no_rate(evidence: Evidence, hours: Callable | None) -> str:
+def _why_no_rate(evidence: Evidence, budget: float, hours: Callable | None) -> str:
     """Why no pass rate can be said at a budget, in few words."""
     if not evidence.pinned:
         return "not identified"
-    if hours is None or all(hours(run.pk) is None for run in evidence.runs):
+    units = [] if hours is None else [hours(run.pk) for run in evidence.runs]
+    reached = [budget * unit for unit in units if unit is not None]
+    if not reached:
         return "compute not known"
+    if min(reached) < min(fit.window[0] for fit in evidence.pinned):
+        return "before its evaluations"
     return f"over {REACH[1]:g} × as far"
 
 

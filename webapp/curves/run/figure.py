@@ -255,18 +255,19 @@ def hindsight(curve: Curve, axis: Axis, asked: Question) -> Payload | None:
     came = float(curve.y[tail][-min(3, tail.sum()) :].mean())
     at = float(curve.x[-1])
     if fit.status != "ok":
-        said = f"the ceiling was not identified ({answers.ceiling_of(fit, level)['interval_text']})"
+        bound = answers.ceiling_of(fit, level)["interval_text"]
+        said = f"the ceiling was not identified ({bound}); at {axis.short_text(at)} "
     else:
         interval = answers.mean_interval(fit, at)
         value = float(np.squeeze(fit.predict(np.array([at]))))
         lo, hi = (words.rate(end, interval) for end in interval)
-        said = f"predicted {words.rate(value, interval)} [{lo}, {hi}]"
+        said = f"predicted {words.rate(value, interval)} [{lo}, {hi}] for {axis.short_text(at)}; "
     return {
         "cutoff": half,
         "n": score["n"],
         "inside": score["inside"],
         "mean_error": score["mean_error"],
         "identified": fit.status == "ok",
-        "sentence": f"From 50 % of the compute: {said} for {axis.short_text(at)}; "
-        f"the last evaluations came at {came:.3f}. {score['sentence']}",
+        "sentence": f"From 50 % of the compute: {said}the last evaluations came at {came:.3f}. "
+        f"{score['sentence']}",
     }

@@ -71,7 +71,13 @@ def horizon(prediction: Prediction) -> str:
     """ "8.00 to 16.0 h, 2 times"."""
     axis = AXES[prediction.x]
     ends = f"{axis.amount(prediction.known_until)} to {axis.short_text(prediction.target)}"
-    return f"{ends}, {times_as_far(prediction)}"
+    return f"{ends}, {times_as_far(prediction.target / prediction.known_until)}"
+
+
+@register.filter
+def times(ratio: float) -> str:
+    """ "2.5 times"."""
+    return times_as_far(ratio)
 
 
 @register.filter

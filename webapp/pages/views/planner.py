@@ -15,6 +15,7 @@ from webapp.amounts import NoAmount, amount_in
 from webapp.curves.bulk import curves_of, fits_of
 from webapp.curves.comparison.choice import clean
 from webapp.curves.comparison.compare import label_of
+from webapp.curves.fitting import crash_note
 from webapp.curves.models import Fit
 from webapp.curves.planner import recipes as planning
 from webapp.curves.planner import runs as planner_runs
@@ -64,7 +65,7 @@ def planner(request: HttpRequest) -> HttpResponse:
     asked_for = next((group for group in groups if group["key"] == wanted), None)
     chosen = asked_for or groups[0]
     runs = _runs(project, chosen)
-    fits = _fits(runs)
+    fits, crashed = _fits(runs)
     candidates = _candidates(runs, fits)
     questions = Questions(request.GET)
     context = {
@@ -72,8 +73,9 @@ def planner(request: HttpRequest) -> HttpResponse:
         "chosen": chosen,
         "not_here": wanted if asked_for is None else "",
         "candidates": candidates,
-        "total": chosen["runs"],
-        "looked_at": len(runs),
+        "total": chosen["runs"] - len(crashed),
+        "looked_at": len(runs) - len(crashed),
+        "crash_note": crash_note([label_of(runs[pk]) for pk in crashed]),
         "unranked": unranked(project, chosen["task"], chosen["model"]),
         "asked": questions,
     }
@@ -116,9 +118,10 @@ def _runs(project: Project, group: dict[str, Any]) -> dict[str, Run]:
     return {run.pk: run for run in newest}
 
 
-def _fits(runs: dict[str, Run]) -> "dict[str, scaling.Fit]":
-    """The fits that have a curve."""
-    return {run: fit for run, fit in fits_of(curves_of(runs)).items() if fit.params is not None}
+def _fits(runs: dict[str, Run]) -> "tuple[dict[str, scaling.Fit], list[str]]":
+    """The fits that have a curve, and the runs whose fit crashed."""
+    fits, crashed = fits_of(curves_of(runs))
+    return {run: fit for run, fit in fits.items() if fit.params is not None}, crashed
 
 
 def _candidates(runs: dict[str, Run], fits: "dict[str, scaling.Fit]") -> list[planning.Candidate]:

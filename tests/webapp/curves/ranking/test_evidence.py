@@ -82,9 +82,10 @@ def test_rates_of_several_seeds_are_those_of_the_mean_curve(project, make_run):
 
 def test_a_row_says_why_it_has_no_rate_at_a_budget(project, make_run):
     fitted(make_run(to=8.0))
-    (before,), (far,) = rows_of(project), rows_of(project, budget=170.0)
+    (unasked,), (early,), (far,) = (rows_of(project, budget=budget) for budget in (None, 0.001, 170.0))
 
-    assert before["at_budget_span"] == ""
+    assert unasked["at_budget_span"] == ""
+    assert (early["at_budget"], early["at_budget_span"]) == (None, "before its evaluations")
     assert (far["at_budget"], far["at_budget_span"]) == (None, "over 20 × as far")
 
 

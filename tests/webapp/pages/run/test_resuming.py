@@ -44,6 +44,18 @@ def test_without_a_checkpoint_of_its_own_it_is_said_as_well(ada, make_run):
     assert f"It has no checkpoint. {ANEW}" in page_of(ada, run)
 
 
+def test_with_a_store_nothing_is_claimed_that_only_the_driver_sees(ada, make_run, monkeypatch):
+    monkeypatch.setenv("HEADROOM_CHECKPOINTS_URL", "s3://lab/runs")
+    run = make_run(10, ended="failed")
+
+    page = page_of(ada, run)
+
+    assert "Resume takes the newest whole one of the checkpoint store" in page and ANEW not in page
+    ada.post(f"/runs/{run.pk}/resume")
+    run.refresh_from_db()
+    assert (run.attempt_number, run.state_reason) == (2, "")
+
+
 def test_what_has_not_trained_yet_loses_nothing(ada, make_run):
     run = make_run(0)
     ada.post(f"/runs/{run.pk}/stop")
