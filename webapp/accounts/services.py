@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, OuterRef, Subquery
+from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
 from webapp.accounts.models import ApiToken, Membership, Organisation, Project, Role, Scope, User
 from webapp.accounts.permissions import Permission, grants, refusal, require, role_in
 from webapp.audit.services import record
+from webapp.compiled import Compiled
 from webapp.errors import Conflict, InvalidInput
 from webapp.recipes.services import sync_shipped_recipes
 from webapp.runs.models import Attempt, Run, State
@@ -156,21 +157,27 @@ def authenticate(raw: str) -> ApiToken | None:
 
 def find_token(raw: str) -> ApiToken | None:
     """The token of this text, dead or alive, with its project, user, `role`, and how its attempt stands. One query."""
+    token: Any = _TOKEN.first(digest=digest(raw))  # with the columns that `_token_of` adds
+    if token is not None and token.user_id is not None:
+        token.role = Role.ADMIN if token.owned else Role(token.member_role) if token.member_role else None
+    return token
+
+
+def _token_of(digest: str) -> QuerySet[ApiToken]:
     owns = Organisation.objects.filter(pk=OuterRef("project__organisation"), owners=OuterRef("user"))
     role = Membership.objects.filter(project=OuterRef("project"), user=OuterRef("user")).values("role")[:1]
     attempt = Attempt.objects.filter(run=OuterRef("run"), number=OuterRef("attempt"))
-    token = (
+    return (
         ApiToken.objects.annotate(
             owned=Exists(owns), member_role=Subquery(role), newest_attempt=F("run__attempt_number"),
             attempt_state=Subquery(attempt.values("state")), attempt_ended_at=Subquery(attempt.values("ended_at")),
         )
-        .filter(digest=digest(raw))
+        .filter(digest=digest)
         .select_related("project", "user")
-        .first()
     )  # fmt: skip
-    if token is not None and token.user_id is not None:
-        token.role = Role.ADMIN if token.owned else Role(token.member_role) if token.member_role else None
-    return token
+
+
+_TOKEN = Compiled(_token_of, digest="a digest")
 
 
 def why_dead(token: ApiToken) -> str:

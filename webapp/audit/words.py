@@ -48,6 +48,8 @@ WORDS = {
     "prediction.withdrawn": "withdrew the prediction of",
     "project.changed": "changed the project",
     "project.created": "created the project",
+    "project.exported": "exported the project",
+    "project.imported": "imported the project",
     "project.queue_changed": "changed the places and the quota of the project",
     "recipe.created": "created the recipe",
     "recipe.revised": "revised the recipe",

@@ -2,7 +2,8 @@
 
 from django.core.management.base import CommandError
 
-from webapp.accounts.models import Project, User
+from webapp.accounts.models import Organisation, Project, User
+from webapp.accounts.services import DEFAULT_ORGANISATION, default_organisation
 
 
 def user_named(username: str) -> User:
@@ -19,3 +20,13 @@ def project_named(slug: str) -> Project:
     if project is None:
         raise CommandError(f"there is no project {slug!r}")
     return project
+
+
+def organisation_named(slug: str) -> Organisation:
+    """The default one is made when it is first named. Raises CommandError where there is none."""
+    if slug == DEFAULT_ORGANISATION:
+        return default_organisation()
+    found = Organisation.objects.filter(slug=slug).first()
+    if found is None:
+        raise CommandError(f"there is no organisation {slug!r}")
+    return found

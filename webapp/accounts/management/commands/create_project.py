@@ -5,9 +5,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from webapp.accounts.models import Organisation
+from webapp.accounts.management.named import organisation_named
 from webapp.accounts.organisations import checked_name, checked_slug
-from webapp.accounts.services import DEFAULT_ORGANISATION, create_project, default_organisation
+from webapp.accounts.services import DEFAULT_ORGANISATION, create_project
 from webapp.audit.services import record
 from webapp.errors import ServiceError
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("--organisation", default=DEFAULT_ORGANISATION, metavar="SLUG")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        organisation = self._organisation(options["organisation"])
+        organisation = organisation_named(options["organisation"])
         try:
             with transaction.atomic():
                 project = create_project(
@@ -35,11 +35,3 @@ class Command(BaseCommand):
         except ServiceError as error:
             raise CommandError(error.message) from error
         self.stdout.write(f"The project {project.slug} is there.")
-
-    def _organisation(self, slug: str) -> Organisation:
-        if slug == DEFAULT_ORGANISATION:
-            return default_organisation()
-        found = Organisation.objects.filter(slug=slug).first()
-        if found is None:
-            raise CommandError(f"there is no organisation {slug!r}")
-        return found

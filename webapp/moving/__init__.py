@@ -1,0 +1,1 @@
+"""One project from one installation to another: a file of its rows, and what puts them into another database."""
