@@ -26,6 +26,12 @@ def unknown_of(names: Iterable[str]) -> list[str]:
     return _unknown(MigrationLoader(None, ignore_no_migrations=True), applied)
 
 
+def lacking_of(names: Iterable[str]) -> list[str]:
+    """Those that this code has and `app.name`s have not, sorted; no database is asked."""
+    applied = set(names)
+    return sorted({".".join(key) for key in MigrationLoader(None).disk_migrations} - applied)
+
+
 def _unknown(loader: MigrationLoader, applied: set[tuple[str, str]]) -> list[str]:
     gone = {key for migration in loader.disk_migrations.values() for key in migration.replaces}
     known = loader.disk_migrations.keys() | gone
@@ -39,19 +45,20 @@ def _is_ours(app: str, known: set[tuple[str, str]]) -> bool:
 
 def old_words(missing: list[str]) -> str:
     return (
-        f"The database is older than this code: it lacks {_named(missing)}. Run `python manage.py prepare_stack`, "
+        f"The database is older than this code: it lacks {named(missing)}. Run `python manage.py prepare_stack`, "
         "after a backup."
     )
 
 
 def new_words(unknown: list[str]) -> str:
     return (
-        f"The database was written by a newer Headroom: it has {_named(unknown)}, unknown here. Install that version, "
+        f"The database was written by a newer Headroom: it has {named(unknown)}, unknown here. Install that version, "
         "or restore a backup that this one made."
     )
 
 
-def _named(migrations: list[str]) -> str:
+def named(migrations: list[str]) -> str:
+    """ "2 migrations (runs.0011_…, runs.0012_…)"."""
     noun = "migration" if len(migrations) == 1 else "migrations"
     named = ", ".join(migrations[:MOST_NAMED]) + (", …" if len(migrations) > MOST_NAMED else "")
     return f"{len(migrations)} {noun} ({named})"

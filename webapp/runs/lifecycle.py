@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
@@ -244,7 +244,13 @@ def ensure_attempts(run: Run, wanted: dict[int, str]) -> None:
 
     Raises InvalidInput.
     """
-    known = set(Attempt.objects.filter(run=run, number__in=wanted).values_list("number", flat=True))
+    if not wanted:
+        return
+    with connection.cursor() as cursor:  # asked for each batch of records
+        cursor.execute(
+            "SELECT number FROM runs_attempt WHERE run_id = %s AND number = ANY(%s)", [run.pk, list(wanted)]
+        )
+        known = {number for (number,) in cursor.fetchall()}
     for number, field in sorted(wanted.items()):
         if number in known:
             continue

@@ -1,5 +1,6 @@
 """Reading runs, their series and points."""
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ from django.db import connection
 from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q, QuerySet, Subquery, Window
 from django.db.models.functions import Mod, RowNumber
 
+from training.checkpoint_store import URL as STORE_URL
 from webapp.accounts.models import Project
 from webapp.alarms.configured import rules_by_name
+from webapp.compiled import Compiled
 from webapp.errors import NotFound
 from webapp.runs.many import CHOSEN, POINTS
 from webapp.runs.models import Attempt, Point, Record, Run, Series, Transition
@@ -89,14 +92,19 @@ def listed(project: Project) -> QuerySet[Run]:
 
 def run_by_id(project: Project, run_id: str) -> Run:
     """A run of this project. Raises NotFound, also for a run of another project."""
-    run = (
-        Run.objects.filter(project=project, pk=run_id.replace("\0", ""))
-        .select_related("project", "revision__recipe", "created_by")
-        .first()
-    )
+    run = _RUN_OF_PROJECT.first(project=project.pk, run=run_id.replace("\0", ""))
     if run is None:
         raise NotFound(f"There is no run {run_id}.")
     return run
+
+
+_RUN_OF_PROJECT = Compiled(
+    lambda project, run: Run.objects.filter(project_id=project, pk=run).select_related(
+        "project", "revision__recipe", "created_by"
+    ),
+    project=-1,
+    run="an id",
+)
 
 
 def attempts_of(run: Run) -> QuerySet[Attempt]:
@@ -169,8 +177,21 @@ def has_checkpoint(run: Run) -> bool:
 
 
 def begins_anew(run: Run) -> bool:
-    """Whether its next attempt starts at step 0 although it has trained: there is no checkpoint, or none any more."""
-    return used_hours(run) > 0 and not has_checkpoint(run)
+    """Whether its next attempt starts at step 0 although it has trained: there is no checkpoint, or none any more.
+
+    False also where that is not known: what a checkpoint store holds is for the driver to see.
+    """
+    return used_hours(run) > 0 and not has_checkpoint(run) and not has_store()
+
+
+def asks_the_store(run: Run) -> bool:
+    """Whether its folder has no checkpoint, and a checkpoint store is set up that may have one."""
+    return has_store() and used_hours(run) > 0 and not has_checkpoint(run)
+
+
+def has_store() -> bool:
+    """Whether drivers copy their checkpoints to a store, and look there."""
+    return bool(os.environ.get(STORE_URL, "").strip())
 
 
 def used_hours(run: Run) -> float:

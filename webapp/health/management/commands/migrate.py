@@ -1,0 +1,22 @@
+"""`python manage.py migrate`: Django's own, on a database that is at work (`webapp.health.patience`)."""
+
+from typing import Any
+
+from django.core.management import CommandError
+from django.core.management.commands import migrate
+from django.db import connections
+
+from webapp.health.patience import LockedOut, migrate_patiently
+
+
+class Command(migrate.Command):
+    """Beside what Django does, it never waits long for a lock."""
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        def apply() -> None:
+            super(Command, self).handle(*args, **options)
+
+        try:
+            migrate_patiently(connections[options["database"]], apply, self.stderr.write)
+        except LockedOut as error:
+            raise CommandError(str(error)) from error
