@@ -97,9 +97,11 @@ def _celery() -> list[str]:
     return [str(BIN / "celery"), *quiet, "-A", "worker.app"]
 
 
-def web_part(log_folder: Path, host: str, port: int, variables: dict[str, str]) -> Part:
+def web_part(
+    log_folder: Path, host: str, port: int, variables: dict[str, str], processes: int = PROCESSES
+) -> Part:
     url = f"{local_url(host, port)}/healthz"
-    command = web_command(host, port)
+    command = web_command(host, port, processes)
     return Part("web", lambda: command, lambda: _answers(url), log_folder, ONE_THREAD | variables)
 
 

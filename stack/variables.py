@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 LOOPBACK = ("localhost", "127.", "::1")
 
@@ -91,6 +91,11 @@ VARIABLES = (
         "flag",
     ),
     Variable("HEADROOM_JOB_PYTHON", CLUSTER, "the Python that runs a job on a node", default="the worker's own"),
+    Variable("HEADROOM_CHECKPOINTS_URL", CLUSTER,
+             "store that checkpoints are copied to, for a resume on another machine: `file:///mnt/nfs/checkpoints` or "
+             "`s3://BUCKET/PREFIX`, without credentials", "url", schemes=("file", "s3", "gs", "abfs")),
+    Variable("HEADROOM_CHECKPOINTS_ENDPOINT", CLUSTER, "address of an S3 that is not Amazon's: `https://minio:9000`",
+             "url", "Amazon's", schemes=WEB_SCHEMES),
     Variable("HEADROOM_OVERSUBSCRIBE", CLUSTER, "parts of a run may share cores", "flag"),
     Variable("HEADROOM_SECRET_KEY", WEB, "signs sessions and links; the same for all processes", "secret",
              "made once, kept in `HEADROOM_HOME/secrets`"),
@@ -130,6 +135,9 @@ VARIABLES = (
     Variable("HEADROOM_RETRIES", LIMITS, "retries after a failure of the infrastructure", "integer", "3", least=0),
     Variable("HEADROOM_TRACKED_LOST_MINUTES", LIMITS, "silence after which a tracked run is lost", "number", "60",
              least=0),
+    Variable("HEADROOM_BATCHES_PER_SECOND", LIMITS,
+             "batches of records that trainers together keep to: the more runs report, the longer each gathers",
+             "number", "50", least=0.1),
     Variable("HEADROOM_MIN_FREE_BYTES", LIMITS, "room that must stay on the disk", "number", "2 GiB", least=0),
     Variable("HEADROOM_MIN_FREE_PERCENT", LIMITS, "the same, of the disk's size; the greater counts", "number", "1",
              least=0),
@@ -227,12 +235,28 @@ def _wrong_url(variable: Variable, value: str) -> str | None:
         return None if parts.path else "names no socket: unix:///PATH."
     if variable.name == "DATABASE_URL":
         return None if parts.path.strip("/") else "names no database: it must end with /NAME."
+    if variable.name == "HEADROOM_CHECKPOINTS_URL":
+        return _wrong_store(parts)
     return None if parts.hostname else f"names no host: {parts.scheme}://HOST."
+
+
+def _wrong_store(parts: SplitResult) -> str | None:
+    if parts.username or parts.password or parts.query:
+        return (
+            "must not hold credentials: they are secrets of the project, or variables of the cluster's nodes."
+        )
+    if parts.scheme == "file":
+        return None if parts.path.strip("/") and not parts.netloc else "names no folder: file:///FOLDER."
+    return None if parts.hostname else f"names no bucket: {parts.scheme}://BUCKET/PREFIX."
 
 
 def _half_set(given: Mapping[str, str]) -> Iterator[str]:
     yield from _openid(given)
     yield from _mail(given)
+    if "HEADROOM_CHECKPOINTS_ENDPOINT" in given and not given.get("HEADROOM_CHECKPOINTS_URL", "").startswith(
+        "s3:"
+    ):
+        yield "HEADROOM_CHECKPOINTS_ENDPOINT is set without a HEADROOM_CHECKPOINTS_URL that begins with s3://."
     address = given.get("RAY_ADDRESS", "")
     if address and not _is_here(address) and "HEADROOM_URL" not in given:
         yield (

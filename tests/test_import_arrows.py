@@ -12,6 +12,8 @@ AROUND = ("stack.environment", "stack.outside", "stack.variables")  # they look,
 PACKAGES = ("headroom", "observability", "scaling", "stack", "training", "webapp", "worker")
 LIGHT_TRAINING = (
     "training.chat",
+    "training.checkpoint_store",
+    "training.checkpoints",
     "training.data",
     "training.hints",
     "training.log_copy",

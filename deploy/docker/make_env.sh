@@ -22,6 +22,21 @@ HEADROOM_SECRETS_KEY=$(draw 32)
 HEADROOM_REQUIRE_TWO_FACTOR=0
 HEADROOM_EMAIL_URL=
 HEADROOM_EMAIL_FROM=
+# docs/observability.md. The token opens /metrics; the rest is off until it names a collector or a project of Sentry.
+HEADROOM_LOG_FORMAT=json
+HEADROOM_METRICS_TOKEN=$(draw 24)
+HEADROOM_METRICS_ALLOW=
+OTEL_EXPORTER_OTLP_ENDPOINT=
+OTEL_EXPORTER_OTLP_HEADERS=
+OTEL_TRACES_SAMPLER=parentbased_always_on
+OTEL_TRACES_SAMPLER_ARG=1
+SENTRY_DSN=
+SENTRY_ENVIRONMENT=production
+# docs/reliability.md: where checkpoints are copied to, e.g. s3://BUCKET/PREFIX.
+HEADROOM_CHECKPOINTS_URL=
+HEADROOM_CHECKPOINTS_ENDPOINT=
+AWS_ACCESS_KEY_ID=
+AWS_SECRET_ACCESS_KEY=
 # docs/deploy.md
 HF_ENDPOINT=https://huggingface.co
 RAY_SHM_SIZE=8gb

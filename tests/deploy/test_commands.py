@@ -78,7 +78,7 @@ class Site:
 def site(server: Environment) -> Iterator[Site]:
     home = Path(tempfile.mkdtemp(prefix="headroom-site-"))
     database = start_postgres(home / "postgres")
-    port, broker_port = free_port(), free_port()
+    port, broker_port, metrics_port = free_port(), free_port(), free_port()
     broker = subprocess.Popen(redis.redis_command(home / "redis", broker_port), stdout=subprocess.DEVNULL)
     url = redis.redis_url(broker_port)
     secrets = compose.env_file()
@@ -94,6 +94,7 @@ def site(server: Environment) -> Iterator[Site]:
             "http://127.0.0.1:8000": f"http://127.0.0.1:{port}",
             "0.0.0.0": "127.0.0.1",
             "8000": str(port),
+            "9101": str(metrics_port),
             "/var/lib/headroom": str(home / "home"),
             "/tmp/ready": str(home / "ready"),
             "/opt/health.py": str(ROOT / "deploy" / "docker" / "health.py"),

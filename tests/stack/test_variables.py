@@ -45,6 +45,27 @@ READS = re.compile(r"\b(HEADROOM_[A-Z0-9_]*[A-Z0-9]|DATABASE_URL|REDIS_URL|RAY_A
             "RAY_ADDRESS must begin with http:// or https://, but has no scheme.",
         ),
         (
+            "HEADROOM_CHECKPOINTS_URL",
+            "s3://somebody:geheim@bucket/x",
+            "HEADROOM_CHECKPOINTS_URL must not hold credentials: they are secrets of the project, or variables of the "
+            "cluster's nodes.",
+        ),
+        (
+            "HEADROOM_CHECKPOINTS_URL",
+            "/mnt/nfs",
+            "HEADROOM_CHECKPOINTS_URL must begin with file:// or s3:// or gs:// or abfs://, but has no scheme.",
+        ),
+        (
+            "HEADROOM_CHECKPOINTS_URL",
+            "file://mnt/nfs",
+            "HEADROOM_CHECKPOINTS_URL names no folder: file:///FOLDER.",
+        ),
+        (
+            "HEADROOM_CHECKPOINTS_ENDPOINT",
+            "https://minio:9000",
+            "HEADROOM_CHECKPOINTS_ENDPOINT is set without a HEADROOM_CHECKPOINTS_URL that begins with s3://.",
+        ),
+        (
             "RAY_AUTH_TOKEN_PATH",
             "/no/such/file",
             "RAY_AUTH_TOKEN_PATH names the file /no/such/file, which does not exist or cannot be read.",
