@@ -248,15 +248,15 @@ def _prepare(question: Question) -> None:
 
 
 @contextlib.contextmanager
-def web_server(folder: Path) -> Iterator[str]:
-    """The web server as the supervisor starts it, on a free port; its URL."""
-    from stack.parts import web_part
+def web_server(folder: Path, processes: int | None = None) -> Iterator[str]:
+    """The web server as the supervisor starts it, with so many processes where said, on a free port; its URL."""
+    from stack.parts import PROCESSES, web_part
     from stack.ports import free_port
 
     port = free_port()
     logs = folder / "logs"
     logs.mkdir(exist_ok=True)
-    part = web_part(logs, "127.0.0.1", port, {})
+    part = web_part(logs, "127.0.0.1", port, {}, processes or PROCESSES)
     with part.log_path.open("ab") as log:
         process = subprocess.Popen(
             part.command(), env=os.environ | part.environment, stdout=log, stderr=subprocess.STDOUT
