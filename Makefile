@@ -1,6 +1,6 @@
 # Every target but `parity` sets up .venv first (quick when nothing changed). Ctrl-C reaches the program itself.
 VENV_PYTHON := .venv/bin/python
-.PHONY: help setup demo up test chaos check audit bench parity trackers manifests lock wheel clean
+.PHONY: help setup demo up test chaos check docs audit bench parity trackers manifests lock wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -9,6 +9,7 @@ help:
 	@echo "make test    all tests (ARGS='tests/scaling -q' passes options on)"
 	@echo "make chaos   kill every part at three moments of a run (ARGS='--part driver --moment mid' for one cell)"
 	@echo "make check   lint, format, types, import arrows, bandit"
+	@echo "make docs    build the site of the docs into site/, links checked"
 	@echo "make audit   known vulnerabilities of the pinned dependencies (asks PyPI)"
 	@echo "make bench   benchmarks with their baselines"
 	@echo "make parity  compare the losses with TRL's and verl's, in an environment of its own"
@@ -43,6 +44,11 @@ check: setup
 	$(VENV_PYTHON) -m pytest -q -p no:cacheprovider tests/test_import_arrows.py
 	$(VENV_PYTHON) -m bandit -q -c pyproject.toml -r webapp worker headroom observability stack training scaling
 
+# The variable silences an advertisement of the theme.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict $(ARGS)
+	@echo "docs: site/index.html"
+
 # --strict: a dependency that could not be looked up fails, too; it is not known to be good.
 audit: setup
 	$(VENV_PYTHON) -m pip_audit --strict --no-deps --disable-pip -r requirements.lock
@@ -76,5 +82,5 @@ wheel: setup
 	$(VENV_PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:
-	rm -rf dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build test-artifacts
+	rm -rf dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis build test-artifacts
 	find . -path './.venv*' -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf
