@@ -2,8 +2,10 @@
 
 PostgreSQL lets nobody past whoever waits for an exclusive lock. So a change of a table gives up after LOCK_SECONDS, the
 others go on, and it is tried again. An index that is made CONCURRENTLY holds nobody up and waits as long as it must.
+Where a migrate is killed meanwhile, its index stays under its name, whole or half made, and the next migrate meets it.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +19,19 @@ from psycopg.errors import LockNotAvailable
 LOCK_SECONDS = 2.0
 FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0  # seconds between tries
 GIVE_UP_SECONDS = 90.0  # of waiting for the locks of one migration
+
+
+LOOK_SECONDS = 1.0
+_BEING_MADE = (
+    "SELECT relid::regclass::text FROM pg_stat_progress_create_index WHERE datname = current_database()"
+)
+_HALF_MADE = """
+SELECT name.relname FROM pg_index AS half JOIN pg_class AS name ON name.oid = half.indexrelid
+WHERE NOT half.indisvalid AND name.relkind = 'i' AND name.relnamespace = current_schema()::regnamespace ORDER BY 1
+"""
+
+
+_MAKES = re.compile(r"^(CREATE (?:UNIQUE )?INDEX CONCURRENTLY)(?! IF NOT EXISTS)")
 
 
 class LockedOut(RuntimeError):
@@ -54,6 +69,30 @@ def migrate_patiently(
         wait = min(LONGEST_WAIT, 2 * wait)
 
 
+def remove_half_made_indexes(
+    connection: BaseDatabaseWrapper,
+    say: Callable[[str], None],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """What a migrate that was killed has left of an index, for the migration to make it anew; outside of a transaction.
+
+    PostgreSQL may still be making it, since it does not see that its client has gone: that is waited for.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_BEING_MADE)
+        if made := cursor.fetchone():
+            say(f"An index of {made[0]} is being made already: waiting for its end.")
+        while made:
+            sleep(LOOK_SECONDS)
+            cursor.execute(_BEING_MADE)
+            made = cursor.fetchone()
+        cursor.execute(_HALF_MADE)
+        for (name,) in cursor.fetchall():
+            say(f"The index {name} was not made to its end: it is removed, and made anew where it is wanted.")
+            cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {connection.ops.quote_name(name)}")
+
+
 @contextmanager
 def short_locks(connection: BaseDatabaseWrapper) -> Iterator[None]:
     """Inside, a statement fails that waits longer than LOCK_SECONDS for a lock."""
@@ -68,9 +107,10 @@ def short_locks(connection: BaseDatabaseWrapper) -> Iterator[None]:
 
 
 def _as_long_as_it_takes(execute: Any, sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
-    """What is done CONCURRENTLY waits for transactions to end, while nobody waits for it."""
+    """What is done CONCURRENTLY waits for transactions to end, while nobody waits for it; a whole index stays."""
     if "CONCURRENTLY" not in str(sql).upper():
         return execute(sql, params, many, context)
+    sql = _MAKES.sub(r"\1 IF NOT EXISTS", str(sql), count=1)
     raw = context["connection"].connection
     raw.execute("SET lock_timeout = 0")
     try:

@@ -1,17 +1,26 @@
 """Migrations that step back from locks: the loop without waiting, and real ones beside a writer and a long query."""
 
 import os
+import threading
+from io import StringIO
 
 import psycopg
 import pytest
-from django.core.management import get_commands
-from django.db import OperationalError, connection
+from django.core.management import call_command, get_commands
+from django.db import IntegrityError, OperationalError, connection
 from psycopg.errors import LockNotAvailable
 
 from benchmarks.bench_migrations import BEFORE, Writer, bring_to, command, fill, long_query
 from tests.databases import database_url
+from tests.waiting import wait_until
 from webapp.health import patience
-from webapp.health.patience import GIVE_UP_SECONDS, LockedOut, migrate_patiently, short_locks
+from webapp.health.patience import (
+    GIVE_UP_SECONDS,
+    LockedOut,
+    migrate_patiently,
+    remove_half_made_indexes,
+    short_locks,
+)
 
 
 class Clock:
@@ -76,12 +85,51 @@ def test_statements_wait_shortly_but_concurrent_ones_as_long_as_they_must(db):
     before = lock_timeout()
     with short_locks(connection):
         assert lock_timeout() == "2s"
-        for sql in ("ALTER TABLE a", "CREATE INDEX CONCURRENTLY a"):
+        for sql in ("ALTER TABLE a", "CREATE INDEX CONCURRENTLY a ON b (c)"):
             patience._as_long_as_it_takes(execute, sql, None, False, {"connection": connection})
         assert lock_timeout() == "2s"
     assert (
-        asked == [("ALTER TABLE a", "2s"), ("CREATE INDEX CONCURRENTLY a", "0")] and lock_timeout() == before
+        asked == [("ALTER TABLE a", "2s"), ("CREATE INDEX CONCURRENTLY IF NOT EXISTS a ON b (c)", "0")]
+        and lock_timeout() == before
     )
+
+
+@pytest.fixture
+def half_made(transactional_db):
+    """A table and what is left of an index on it that could not be made to its end."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE doubled AS SELECT 1 AS value FROM generate_series(1, 2)")
+        with pytest.raises(IntegrityError):
+            cursor.execute("CREATE UNIQUE INDEX CONCURRENTLY value_once ON doubled (value)")
+        yield
+        cursor.execute("DROP TABLE doubled")
+
+
+def indexes_of(table):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE tablename = %s", [table])
+        return sorted(name for (name,) in cursor.fetchall())
+
+
+def test_what_a_killed_migrate_left_of_an_index_is_removed_and_said(half_made):
+    assert indexes_of("doubled") == ["value_once"]
+
+    call_command("migrate", plan=True, stdout=StringIO())
+    assert indexes_of("doubled") == ["value_once"], "a look at the plan changes nothing"
+
+    said = StringIO()
+    call_command("migrate", verbosity=0, stderr=said)
+    assert "The index value_once was not made to its end: it is removed" in said.getvalue()
+    assert indexes_of("doubled") == []
+
+
+def test_whole_indexes_stay(transactional_db):
+    before = indexes_of("runs_point")
+    said = []
+
+    remove_half_made_indexes(connection, said.append)
+
+    assert said == [] and indexes_of("runs_point") == before != []
 
 
 def test_our_migrate_is_the_one_that_is_called():
@@ -97,9 +145,40 @@ def url():
         postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+def test_an_index_that_a_killed_migrate_left_in_the_making_is_waited_for(half_made):
+    """Its maker waits for a transaction that the test holds open, as it would for any other."""
+    said, makers = [], []
+    with psycopg.connect(url_of_this_database()) as older:
+        older.execute("INSERT INTO doubled VALUES (3)")
+        making = threading.Thread(target=make_index, args=(makers,))
+        making.start()
+        wait_until(lambda: indexes_of("doubled") == ["other", "value_once"], what="the index in the making")
+
+        def sleep(seconds):
+            older.rollback()
+            making.join(10)
+
+        remove_half_made_indexes(connection, said.append, sleep=sleep)
+
+    assert said[0] == "An index of doubled is being made already: waiting for its end."
+    assert indexes_of("doubled") == ["other"] and makers == ["whole"]
+
+
+def url_of_this_database():
+    return database_url(connection.settings_dict["NAME"])
+
+
+def make_index(makers):
+    with psycopg.connect(url_of_this_database(), autocommit=True) as own:
+        own.execute("CREATE INDEX CONCURRENTLY other ON doubled (value)")
+    makers.append("whole")
+
+
 def test_points_are_written_on_while_the_newest_migrations_wait_for_a_long_query(url):
     bring_to(url, BEFORE)
     fill(url, 20_000)
+    with psycopg.connect(url) as connected:  # as a killed migrate leaves it: whole, and nobody knows
+        connected.execute("CREATE INDEX records_arrival ON runs_record (run_id, (id + 0))")
     with Writer(url) as writer:
         with long_query(url):
             process = command(url, "migrate")

@@ -6,17 +6,21 @@ from django.core.management import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
 
-from webapp.health.patience import LockedOut, migrate_patiently
+from webapp.health.patience import LockedOut, migrate_patiently, remove_half_made_indexes
 
 
 class Command(migrate.Command):
-    """Beside what Django does, it never waits long for a lock."""
+    """Beside what Django does, it never waits long for a lock, and goes on where it was killed."""
 
     def handle(self, *args: Any, **options: Any) -> None:
+        database = connections[options["database"]]
+
         def apply() -> None:
+            if not (options["plan"] or options["check_unapplied"]):
+                remove_half_made_indexes(database, self.stderr.write)
             super(Command, self).handle(*args, **options)
 
         try:
-            migrate_patiently(connections[options["database"]], apply, self.stderr.write)
+            migrate_patiently(database, apply, self.stderr.write)
         except LockedOut as error:
             raise CommandError(str(error)) from error
