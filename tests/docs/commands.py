@@ -1,4 +1,4 @@
-"""Commands as the pages have them: lines of blocks marked `sh`, and commands inside sentences."""
+"""Commands as the pages have them: lines of blocks marked `sh`, blocks of Python, and commands inside sentences."""
 
 import re
 import shlex
@@ -50,6 +50,12 @@ def of_blocks() -> list[Command]:
         if fence.language == "sh"
         for number, text in logical_lines(fence.text, fence.line)
     ]
+
+
+def of_python() -> dict[str, list[str]]:
+    """Page -> its blocks of Python, in their order; only pages that have some."""
+    found = ((name_of(page), [f.text for f in fences(page) if f.language == "python"]) for page in PAGES)
+    return {page: texts for page, texts in found if texts}
 
 
 def of_sentences() -> list[Command]:

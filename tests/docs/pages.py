@@ -15,12 +15,11 @@ MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 
 @dataclass(frozen=True)
-class Link:
-    """A link or picture of a page, and the line of the block that it stands in."""
+class Place:
+    """A line of a page."""
 
     page: Path
     line: int
-    target: str
 
     @property
     def where(self) -> str:
@@ -28,17 +27,18 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Fence:
-    """A fenced block: its language and its text. `line`: of its first line of text."""
+class Link(Place):
+    """A link or picture of a page, at the line of the block that it stands in."""
 
-    page: Path
-    line: int
+    target: str
+
+
+@dataclass(frozen=True)
+class Fence(Place):
+    """A fenced block at its first line of text: its language and its text."""
+
     language: str
     text: str
-
-    @property
-    def where(self) -> str:
-        return f"{name_of(self.page)}:{self.line}"
 
 
 def name_of(page: Path) -> str:
