@@ -1,17 +1,15 @@
-"""The file of a backup: a tar with `manifest.json`, `database.dump` and, where asked for, `secrets/django_key`.
-
-It appears under its name when it is whole, and only its owner may read it.
-"""
+"""The file of a backup: a tar with `manifest.json`, `database.dump` and, where asked for, `secrets/django_key`."""
 
 import hashlib
 import io
 import json
-import os
 import tarfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from webapp.whole_files import sha256, writing
 
 MANIFEST, DUMP, KEY = "manifest.json", "database.dump", "secrets/django_key"
 FORMAT = 1
@@ -39,19 +37,13 @@ class Manifest:
 
 def write(path: Path, manifest: Manifest, dump: Path, key: str | None) -> None:
     """Raises BackupError where the file cannot be written; nothing is left of it then."""
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w") as tar:
+        with writing(path) as file, tarfile.open(fileobj=file, mode="w") as tar:
             _add(tar, MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
             tar.add(dump, DUMP)
             if key is not None:
                 _add(tar, KEY, key.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise BackupError(f"{path} cannot be written: {error.strerror}.") from error
 
 
@@ -76,14 +68,6 @@ def read(path: Path, dump: Path) -> tuple[Manifest, str | None]:
             f"{path} was changed or damaged: its dump has another checksum than when it was made."
         )
     return manifest, key
-
-
-def sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def key_digest(key: str) -> str:

@@ -19,6 +19,7 @@ from webapp.backups.archive import BackupError, Manifest
 from webapp.health.schema import new_words, unknown_of
 from webapp.retention.folders import checkpoints_of
 from webapp.runs.models import Run
+from webapp.whole_files import sha256, writing
 
 SET = "(set)"
 
@@ -44,7 +45,7 @@ def back_up(path: Path, url: str, *, with_key: bool = False) -> Manifest:
             key_digest=archive.key_digest(settings.SECRET_KEY),
             settings=settings_of(os.environ),
             checkpoints=checkpoint_index(),
-            dump_sha256=archive.sha256(dump),
+            dump_sha256=sha256(dump),
             dump_bytes=dump.stat().st_size,
         )
         archive.write(path, manifest, dump, settings.SECRET_KEY if with_key else None)
@@ -132,7 +133,5 @@ def _check_key(key: str | None) -> None:
 def _keep_key(key: str) -> None:
     path = _key_file()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    partial = path.with_name(".django_key.partial")
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(key)
-    partial.replace(path)
+    with writing(path) as file:
+        file.write(key.encode())

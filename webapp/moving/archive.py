@@ -5,7 +5,6 @@ Checksums tell a damaged file; they do not tell who made it.
 
 import hashlib
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -13,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from webapp import whole_files
 
 MANIFEST = "manifest.json"
 KIND = "headroom project"
@@ -74,25 +75,19 @@ class Writer:
 
 @contextmanager
 def writing(path: Path) -> Iterator[Writer]:
-    """The file appears under its name when it is whole, and only its owner may read it. Raises MovingError; nothing is
-    left of it then."""
+    """See `webapp.whole_files.writing`. Raises MovingError."""
     if not path.parent.is_dir():
         raise MovingError(f"There is no folder {path.parent}.")
     if path.is_dir():
         raise MovingError(f"{path} is a folder: name a file.")
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as raw:
-            with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as file:
-                yield Writer(file)
-            raw.flush()
-            os.fsync(raw.fileno())
-        partial.replace(path)
+        with (
+            whole_files.writing(path) as raw,
+            zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as file,
+        ):
+            yield Writer(file)
     except OSError as error:
         raise MovingError(f"{path} cannot be written: {error.strerror}.") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 class Reader:
@@ -165,11 +160,6 @@ def reading(path: Path) -> Iterator[Reader]:
         raise MovingError(f"{path} is no whole project of Headroom: {error}.") from error
     with file:
         yield Reader(path, file)
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _member(name: str) -> str:

@@ -8,6 +8,7 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from webapp import whole_files
 from webapp.accounts.models import Membership, Organisation, Project
 from webapp.accounts.organisations import checked_name, checked_slug
 from webapp.audit.models import Event
@@ -79,7 +80,7 @@ def import_project(
 def _import(
     reader: Reader, organisation: Organisation, slug: str | None, named: Mapping[str, str]
 ) -> Imported:
-    manifest, digest = reader.manifest, archive.sha256(reader.path)
+    manifest, digest = reader.manifest, whole_files.sha256(reader.path)
     staging.execute("SET LOCAL timezone = 'UTC'")
     staging.execute("SET LOCAL statement_timeout = 0")
     project = _project(reader, organisation, slug, digest)

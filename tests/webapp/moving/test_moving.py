@@ -12,11 +12,12 @@ from django.apps import apps
 from tests.databases import database_url
 from tests.webapp.backups.test_backups import run
 from tests.webapp.moving.filling import SECRET
+from webapp import whole_files
 from webapp.accounts.models import Membership, Project, User
 from webapp.accounts.services import default_organisation
 from webapp.audit.models import Event
 from webapp.health import schema
-from webapp.moving import archive, importing, tables
+from webapp.moving import importing, tables
 from webapp.moving.archive import MovingError
 from webapp.moving.people import Person, keep_name, match
 from webapp.runs.models import Run
@@ -265,7 +266,7 @@ def test_an_import_is_told_in_the_log_and_hands_nothing_to_the_cluster(exported,
 
     event = Event.objects.get(verb="project.imported")
     assert (event.object_id, event.detail["slug_there"]) == ("moved", "lab")
-    assert event.detail["sha256"] == archive.sha256(file)
+    assert event.detail["sha256"] == whole_files.sha256(file)
     assert Event.objects.filter(project=result.project, verb="prediction.frozen", actor_name="ada").exists()
     run = Run.objects.get(name="At work")
     assert (run.state, run.attempts.get().state, run.dispatches.count()) == ("cancelled", "cancelled", 0)
