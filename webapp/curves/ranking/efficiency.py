@@ -10,11 +10,10 @@ import scaling
 from scaling.fitting import fit_points
 from webapp.curves import estimates, words
 from webapp.curves.axes import DEFAULT_LEVEL
-from webapp.curves.bulk import curves_of
+from webapp.curves.bulk import curves_of, fits_of
 from webapp.curves.estimates import Said
-from webapp.curves.fitting import Question
+from webapp.curves.fitting import crash_note
 from webapp.curves.ranking.answer import name_of
-from webapp.curves.run.figure import try_fit
 
 Payload = dict[str, Any]
 MOST_RUNS = 36  # of one tie that are fitted again; the newest of them
@@ -30,15 +29,15 @@ def efficiencies(rows: Sequence[Payload]) -> list[Payload]:
         if row["tied"]:
             ties.setdefault(row["tie_group"], []).append(row)
     curves = curves_of([pk for tie in ties.values() for row in tie for pk in _runs(row, len(tie))])
-    fits = {pk: try_fit(curve, Question())[0] for pk, curve in curves.items()}
-    return [_tie(tie, fits) for tie in ties.values()]
+    fits, crashed = fits_of(curves)
+    return [_tie(tie, fits, set(crashed)) for tie in ties.values()]
 
 
 def _runs(row: Payload, tied: int) -> list[str]:
     return row["runs"][: max(1, MOST_RUNS // tied)]
 
 
-def _tie(tie: Sequence[Payload], fits: "dict[str, scaling.Fit | None]") -> Payload:
+def _tie(tie: Sequence[Payload], fits: "dict[str, scaling.Fit]", crashed: set[str]) -> Payload:
     shared = float(np.mean([row["A"] for row in tie]))
     found = [_efficiency(row, len(tie), shared, fits) for row in tie]
     return {
@@ -49,11 +48,14 @@ def _tie(tie: Sequence[Payload], fits: "dict[str, scaling.Fit | None]") -> Paylo
             for row, b in zip(tie, found, strict=True)
         ],
         "sentence": _verdict(tie, found),
+        "crash_note": crash_note(
+            [f"run {pk} of {name_of(row)}" for row in tie for pk in _runs(row, len(tie)) if pk in crashed]
+        ),
     }
 
 
 def _efficiency(
-    row: Payload, tied: int, shared: float, fits: "dict[str, scaling.Fit | None]"
+    row: Payload, tied: int, shared: float, fits: "dict[str, scaling.Fit]"
 ) -> Said | tuple[None, None, None]:
     """B of a recipe with its ceiling held at `shared`, its seeds pooled."""
     pinned = [fit for pk in _runs(row, tied) if (fit := fits.get(pk)) is not None and fit.status == "ok"]

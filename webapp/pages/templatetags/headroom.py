@@ -63,6 +63,14 @@ def seconds_since(moment: datetime) -> str:
     return span_words(timezone.now() - moment)
 
 
+@register.simple_tag(name="rank")
+def rank_mark(rank: int | None, is_shared: bool) -> SafeString | str:
+    """A place in a table, with "=" where others have it as well; a dash for who has none."""
+    if rank is None:
+        return "–"
+    return format_html('{}<span title="shares this rank">=</span>', rank) if is_shared else str(rank)
+
+
 @register.filter
 def span(ceiling: dict) -> str:
     """The interval of a ceiling alone, for columns whose title has the level: "0.596 to 0.627"."""

@@ -5,6 +5,7 @@ import pytest
 
 from scaling import plan
 from scaling.recipes import mean_curve
+from tests.webapp.crashing import crash_fits_of
 from webapp.curves import estimates, services
 from webapp.curves.fitting import Question, curve_of, fit_curve
 from webapp.curves.models import Fit
@@ -228,6 +229,18 @@ def test_tied_recipes_are_refitted_at_their_shared_ceiling(
         "GRPO rev 1": pytest.approx(expected.B_b, rel=1e-6),
     }
     assert tie["sentence"] == "ScaleRL rev 1 is more efficient than GRPO rev 1 (90 %)."
+
+
+def test_a_tied_recipe_whose_fit_crashes_is_named_and_has_no_b(project, make_run, other, monkeypatch):
+    good, bad = fitted(make_run(b=2.4)), fitted(make_run(a=0.595, b=1.6, revision=other))
+    rows = rows_of(project)
+    crash_fits_of(monkeypatch, curve_of(bad).y)
+
+    (tie,) = efficiencies(rows)
+
+    assert [row["text"] == "–" for row in tie["rows"]] == [row["runs"] == [bad.pk] for row in rows]
+    assert tie["crash_note"].startswith(f"Left out: run {bad.pk} of GRPO rev 1. Its fit crashed")
+    assert tie["sentence"] == "There is no second recipe here that can be fitted at the shared ceiling."
 
 
 def test_other_orders_keep_the_ranks(project, make_run, other):
