@@ -18,17 +18,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import psutil
-
 from benchmarks.bench_pages import web_server
 from benchmarks.home import PROJECT, add_options, made_home, session_key
 from benchmarks.timing import percentiles
+from benchmarks.watching import Watched, web_root
 
 PEOPLE, WRITERS, SECONDS = 200, 32, 60.0
 STAY_SECONDS = 10.0
 POLL_SECONDS = 1.0
 RECORD_SECONDS = 0.5
 TIMEOUT = 30.0
+LOOK_SECONDS = 1.0
 METRICS = 20
 GOOD = (200, 204, 304)
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         targets = writers_runs(options.writers)
         cookie, runs = session_key(), some_runs()
         with web_server(folder) as url:
-            watched = Memory(url)
+            watched = Watched({"web": [web_root(url)]})
             looked_at = [pk for pk, _ in targets] + runs
             load: list[tuple[Any, tuple[Any, ...]]] = [
                 (people, (url, cookie, looked_at, options.people, options.seconds)),
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ]
             with multiprocessing.get_context("spawn").Pool(len(load)) as pool:
                 asked = [pool.apply_async(part, given) for part, given in load]
-                watched.until(lambda: all(one.ready() for one in asked))
+                watched.until(lambda: all(one.ready() for one in asked), LOOK_SECONDS)
                 seen = [one.get() for one in asked]
         missing = not_stored(targets, seen[1])
     show(options, seen, watched, missing)
@@ -91,32 +91,6 @@ def some_runs() -> list[str]:
     return list(
         Run.objects.filter(project__slug=PROJECT, state="succeeded").values_list("pk", flat=True)[:100]
     )
-
-
-class Memory:
-    """Memory of the web server's processes, what they share counted once, in MB, from the first look to the last."""
-
-    def __init__(self, url: str) -> None:
-        port = int(url.rsplit(":", 1)[1])
-        listening = (
-            c.pid for c in psutil.net_connections("tcp") if c.laddr and c.laddr.port == port and c.pid
-        )
-        one = psutil.Process(min(listening))
-        self.first = next((p for p in reversed(one.parents()) if "gunicorn" in p.name()), one)
-        self.processes = 0
-        self.looks: list[float] = [self._now()]
-
-    def _now(self) -> float:
-        """Of those that are there now: the server may still be starting some at the first look."""
-        running = [self.first, *self.first.children(recursive=True)]
-        self.processes = len(running)
-        return sum(process.memory_full_info().pss for process in running if process.is_running()) / 1e6
-
-    def until(self, done: Any) -> None:
-        """Look every second until it is done."""
-        while not done():
-            time.sleep(1)
-            self.looks.append(self._now())
 
 
 def people(url: str, cookie: str, runs: list[str], count: int, seconds: float) -> Seen:
@@ -228,7 +202,7 @@ def not_stored(targets: list[tuple[str, str]], seen: Seen) -> int:
     return max(0, sent - stored)
 
 
-def show(options: Any, seen: list[Seen], watched: Memory, missing: int) -> None:
+def show(options: Any, seen: list[Seen], watched: Watched, missing: int) -> None:
     """Times by kind, errors, and memory at the beginning, in the middle and at the end."""
     print(f"{options.people} people and {options.writers} writers for {options.seconds:g} s")
     print(f"{'milliseconds':20}{'answers':>10}{'median':>10}{'p95':>10}{'p99':>10}")
@@ -238,11 +212,9 @@ def show(options: Any, seen: list[Seen], watched: Memory, missing: int) -> None:
     errors = sum((one.errors for one in seen), Counter())
     print(f"errors: {sum(errors.values())}{''.join(f'; {said} {n}' for said, n in errors.most_common(5))}")
     print(f"records answered and not stored: {missing}")
-    looks = watched.looks
-    first, middle, last = looks[0], looks[len(looks) // 2], looks[-1]
-    print(
-        f"memory of {watched.processes} web processes: {first:.0f} MB, then {middle:.0f}, {last:.0f} at the end"
-    )
+    memory = [look.memory["web"] / 1e6 for look in watched.looks]
+    first, middle, last = memory[0], memory[len(memory) // 2], memory[-1]
+    print(f"memory of the web processes: {first:.0f} MB, then {middle:.0f}, {last:.0f} at the end")
 
 
 if __name__ == "__main__":

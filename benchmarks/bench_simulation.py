@@ -21,12 +21,11 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_load import Memory
 from benchmarks.bench_pages import web_server
 from benchmarks.home import USER, bare_home
 from benchmarks.timing import percentiles
 from benchmarks.trainers import METRICS, Plan, Seen, play
-from benchmarks.watching import Watched
+from benchmarks.watching import Watched, web_root
 
 GOAL_SECONDS = 1.0
 FLAT = 1.1  # memory at the end against that when all runs had begun
@@ -101,7 +100,7 @@ def simulate(folder: Path, web: int, options: argparse.Namespace) -> Played:
         with multiprocessing.get_context("spawn").Pool(options.clients) as pool:
             postmaster = int((folder / "postgres" / "postmaster.pid").read_text().split()[0])
             load = [child.pid for child in multiprocessing.active_children() if child.pid is not None]
-            groups = {"web": [Memory(url).first.pid], "PostgreSQL": [postmaster], "load": load}
+            groups = {"web": [web_root(url)], "PostgreSQL": [postmaster], "load": load}
             watched = Watched(groups)
             asked = [pool.apply_async(play, (plan,)) for plan in plans]
             watched.until(lambda: all(one.ready() for one in asked), LOOK_SECONDS)

@@ -59,6 +59,14 @@ class Watched:
         return (last.cpu[name] - first.cpu[name]) / (last.at - first.at) if last.at > first.at else 0.0
 
 
+def web_root(url: str) -> int:
+    """The process that the web server's other processes descend from."""
+    port = int(url.rsplit(":", 1)[1])
+    listening = (c.pid for c in psutil.net_connections("tcp") if c.laddr and c.laddr.port == port and c.pid)
+    one = psutil.Process(min(listening))
+    return next((p for p in reversed(one.parents()) if "gunicorn" in p.name()), one).pid
+
+
 def _with_children(root: psutil.Process) -> list[psutil.Process]:
     try:
         return [root, *root.children(recursive=True)]
