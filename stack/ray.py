@@ -34,8 +34,8 @@ class RayPorts:
     metrics: int
 
     @classmethod
-    def free(cls) -> "RayPorts":
-        return cls(*free_ports(7))
+    def free(cls, host: str = "127.0.0.1") -> "RayPorts":
+        return cls(*free_ports(7, host))
 
 
 def ray_address(ports: RayPorts) -> str:

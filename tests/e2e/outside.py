@@ -1,5 +1,8 @@
 """Parts that somebody else runs, as a deployment has them: PostgreSQL and Redis over TCP with passwords, and a Ray
-cluster of two nodes, each node processes of its own."""
+cluster of two nodes, each with processes and an address of its own.
+
+Not 127.0.0.1: Ray takes it for another address of this machine's.
+"""
 
 import os
 import shutil
@@ -7,8 +10,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +24,22 @@ from stack.ray import RayPorts
 from tests.waiting import wait_until
 
 PASSWORD = "a-password-of-the-test"
-START_SECONDS = 90.0
+START_SECONDS = 60.0
+STARTS = 3  # a port that was free may be somebody else's a moment later
 OBJECT_STORE_BYTES = 200 << 20
+HEAD, SECOND = "127.0.0.2", "127.0.0.3"
+LOG_CHARACTERS = 2000
 
 
 class Node:
-    """A Ray node with one core, and everything that runs on it."""
+    """A Ray node with one core at an address, and everything that runs on it."""
 
-    def __init__(self, folder: Path, options: dict[str, object], log: Path, *roles: str) -> None:
-        ports = RayPorts.free()
+    def __init__(
+        self, folder: Path, address: str, ports: RayPorts, options: dict[str, object], *roles: str
+    ) -> None:
+        self.log = folder / f"ray-{address}.log"
         own = {
-            "node-ip-address": "127.0.0.1",
+            "node-ip-address": address,
             "dashboard-agent-listen-port": ports.agent,
             "dashboard-agent-grpc-port": ports.agent_grpc,
             "runtime-env-agent-port": ports.runtime_env,
@@ -41,7 +49,7 @@ class Node:
         }
         words = (f"--{name}={value}" for name, value in (own | options).items())
         ray = str(Path(sys.executable).with_name("ray"))
-        with log.open("ab") as file:
+        with self.log.open("ab") as file:
             self.process = subprocess.Popen(
                 [ray, "start", *roles, "--block", "--disable-usage-stats", *words],
                 env=os.environ | variables_of_ray(folder) | {"PYTHONPATH": str(ROOT)},
@@ -51,9 +59,16 @@ class Node:
                 start_new_session=True,
             )
 
+    @property
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def last_words(self) -> str:
+        return self.log.read_text(errors="replace")[-LOG_CHARACTERS:]
+
     def kill(self) -> None:
         """As a machine that loses its power."""
-        if self.process.poll() is None:
+        if not self.has_ended:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(20)
 
@@ -66,25 +81,13 @@ class Outside:
         self._own = own
         self.database_url = own.enter_context(_postgres(folder / "postgres"))
         self.redis_url = own.enter_context(_redis(folder / "redis"))
-        self._ports = RayPorts.free()
         (folder / "ray_token").write_text(f"{PASSWORD}-of-the-cluster-that-is-long-enough")
-        head = {
-            "port": self._ports.gcs,
-            "dashboard-host": "127.0.0.1",
-            "dashboard-port": self._ports.dashboard,
-        }
-        head |= {"ray-client-server-port": self._ports.client, "include-dashboard": "true"}
-        # Its sockets' paths may have 107 characters at most.
-        self._session = Path(tempfile.mkdtemp(prefix="hr-out-"))
-        own.callback(shutil.rmtree, self._session, ignore_errors=True)
-        self._start("head", head | {"temp-dir": self._session}, "--head")
-        wait_until(lambda: len(self.nodes()) == 1, START_SECONDS, "Ray's head")
-        self.second = self.start_second()
-        wait_until(lambda: len(self.nodes()) == 2, START_SECONDS, "Ray's second node")
+        self._started(self._start_head, 1)
+        self.second = self._started(self.start_second, 2)
 
     @property
     def ray_address(self) -> str:
-        return f"http://127.0.0.1:{self._ports.dashboard}"
+        return f"http://{HEAD}:{self._ports.dashboard}"
 
     @property
     def variables(self) -> dict[str, str]:
@@ -110,12 +113,43 @@ class Outside:
 
     def start_second(self) -> Node:
         """The second node, or another in its place."""
-        return self._start("second", {"address": f"127.0.0.1:{self._ports.gcs}"})
+        return self._kept(
+            Node(self.folder, SECOND, RayPorts.free(SECOND), {"address": f"{HEAD}:{self._ports.gcs}"})
+        )
 
-    def _start(self, name: str, options: dict[str, object], *roles: str) -> Node:
-        node = Node(self.folder, options, self.folder / f"ray-{name}.log", *roles)
+    def _start_head(self) -> Node:
+        self._ports = ports = RayPorts.free(HEAD)
+        # Its sockets' paths may have 107 characters at most.
+        session = Path(tempfile.mkdtemp(prefix="hr-out-"))
+        self._own.callback(shutil.rmtree, session, ignore_errors=True)
+        options = {
+            "port": ports.gcs,
+            "dashboard-host": HEAD,
+            "dashboard-port": ports.dashboard,
+            "ray-client-server-port": ports.client,
+            "include-dashboard": "true",
+            "temp-dir": session,
+        }
+        return self._kept(Node(self.folder, HEAD, ports, options, "--head"))
+
+    def _kept(self, node: Node) -> Node:
+        """Until the end of the tests."""
         self._own.callback(node.kill)
         return node
+
+    def _started(self, start: Callable[[], Node], nodes: int) -> Node:
+        """A node that has joined, so that the cluster has so many. AssertionError with its last words if none does."""
+        for _ in range(STARTS):
+            node = start()
+            if self._joined(node, nodes):
+                return node
+            node.kill()
+        raise AssertionError(f"a Ray node did not start in {STARTS} tries: {node.last_words()}")
+
+    def _joined(self, node: Node, nodes: int) -> bool:
+        with suppress(AssertionError):
+            wait_until(lambda: len(self.nodes()) == nodes or node.has_ended, START_SECONDS)
+        return len(self.nodes()) == nodes
 
 
 def variables_of_ray(folder: Path) -> dict[str, str]:

@@ -1,5 +1,5 @@
 """The whole story where nothing is embedded: PostgreSQL and Redis of somebody else, and a Ray cluster of two nodes with
-one core each, so that a run lies on both of them."""
+an address and one core each, so that a run lies on both of them."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ import pytest
 from tests.chaos.proofs import effective, page_agrees, stored_once, whole
 from tests.chaos.short_run import MIDDLE, STEPS
 from tests.chaos.site import Site
-from tests.e2e.outside import Outside, outside_parts
+from tests.e2e.outside import HEAD, SECOND, Outside, outside_parts
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.ray, pytest.mark.timeout(600)]
@@ -47,7 +47,10 @@ def test_nothing_is_embedded(site: Site, outside: Outside) -> None:
     assert commands and not any("bin/postgres" in c or "valkey" in c or "raylet" in c for c in commands)
     assert not (site.home / "postgres").exists()
     wait_until(site.is_well, 60, "every part answers")
-    assert {node["resources_total"]["CPU"] for node in outside.nodes()} == {1.0}
+    assert {node["node_ip"]: node["resources_total"]["CPU"] for node in outside.nodes()} == {
+        HEAD: 1.0,
+        SECOND: 1.0,
+    }
 
 
 def test_a_run_lies_on_both_nodes_and_its_curve_is_whole(site: Site) -> None:
