@@ -13,15 +13,15 @@ from typing import Any
 
 from observability import tracing
 from training import models
-from training.checkpoint_store import Store, StoreAway, open_store
-from training.checkpoint_sync import UNKNOWN, Uploads, resume_with_store
-from training.checkpoints import Checkpoint, checkpoint_to_resume, drop_superseded, newest_checkpoint
+from training.checkpoint_sync import Uploads
+from training.checkpoints import Checkpoint, newest_checkpoint
 from training.cluster import cluster
 from training.codec import Codec
 from training.driver.controller import Controller, Outcome
 from training.engine_choice import EngineChoice, EngineMissing, settle
 from training.errors import is_infrastructure, telling_line
 from training.flops import ModelShape
+from training.kept_checkpoints import KeptCheckpoints
 from training.model_hub import fetch_model
 from training.model_identity import model_identity
 from training.recipe import Recipe, RecipeError, check_runnable, content_hash
@@ -44,9 +44,8 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     run_dir.mkdir(parents=True, exist_ok=True)
     home = _home(run_dir)
     task = check_runnable(recipe, home, patience=DOWNLOAD_TIMEOUT_SECONDS)
-    store = open_store(os.environ.get("HEADROOM_RUN") or run_dir.resolve().name)
-    writer = _writer(store, resume)
-    checkpoint = _checkpoint_to_resume(run_dir, store, writer) if resume else None
+    kept = KeptCheckpoints(run_dir, recipe.checkpoint.keep, resumes=resume)
+    checkpoint = kept.to_resume() if resume else None
     if checkpoint:
         checkpoint.refuse_unless_of(recipe)
     journal = run_dir / JOURNAL
@@ -61,7 +60,7 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     resumed_from = checkpoint.step if checkpoint else None
     device = f"{_device_words(recipe)}, {engine}"
     log.info("%s", engine)
-    uploads = _begin_uploads(recipe, run_dir, store, writer, checkpoint, resume)
+    uploads = kept.begin(checkpoint)
     reporter = open_reporter(run_dir, resume=resume, resumed_from_step=resumed_from, device=device)
     began = time.monotonic()
 
@@ -87,57 +86,9 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
         raise
     finally:
         asyncio.run(cluster.disconnect())
-        if uploads:
-            wait_for_store(uploads, patience)
-            drop_superseded(run_dir / "checkpoints", recipe.checkpoint.keep, uploads.held())
+        kept.end(patience)
         wait_for_server(reporter)
     return outcome
-
-
-def _writer(store: Store | None, resume: bool) -> str | None:
-    """Who writes to the run's place in the store. A resume has to know it: raises StoreAway."""
-    try:
-        return store.writer() if store else None
-    except StoreAway:
-        if resume:
-            raise
-        return UNKNOWN
-
-
-def _checkpoint_to_resume(run_dir: Path, store: Store | None, writer: str | None) -> Checkpoint | None:
-    """Raises CheckpointError."""
-    root = run_dir / "checkpoints"
-    return resume_with_store(store, root, writer) if store else checkpoint_to_resume(root)
-
-
-def _begin_uploads(
-    recipe: Recipe,
-    run_dir: Path,
-    store: Store | None,
-    writer: str | None,
-    checkpoint: Checkpoint | None,
-    resume: bool,
-) -> Uploads | None:
-    """What copies checkpoints to the store; an earlier attempt may have ended before its last was there."""
-    if store is None:
-        return None
-    uploads = Uploads(store, run_dir / "checkpoints", recipe.checkpoint.keep, resumes=resume, found=writer)
-    uploads.begin()
-    if checkpoint:
-        uploads.offer(checkpoint.folder)
-    return uploads
-
-
-def wait_for_store(uploads: Uploads, seconds: float) -> None:
-    """What it does not have yet may be the run's last checkpoint."""
-    if uploads.finish(timeout=0):
-        return
-    log.warning(
-        "waiting for the checkpoint store, which does not have the last checkpoint yet, for at most %g s",
-        seconds,
-    )
-    if not uploads.finish(timeout=seconds):
-        log.warning("given up; the run folder has it, and a resume copies it")
 
 
 def wait_for_server(reporter: Reporter) -> None:
