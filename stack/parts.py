@@ -82,19 +82,19 @@ def web_command(host: str, port: int, processes: int = PROCESSES) -> list[str]:
 
 
 def worker_command(processes: int = PROCESSES) -> list[str]:
-    celery = [*_celery(), "worker", "--concurrency", str(processes)]
+    celery = [*_celery("worker.app"), "worker", "--concurrency", str(processes)]
     return [*celery, "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
 
 
 def beat_command() -> list[str]:
     """Its schedule needs no file: every entry is due at the start."""
-    celery = [*_celery(), "beat", "--scheduler", "celery.beat:Scheduler"]
+    celery = [*_celery("worker.beat"), "beat", "--scheduler", "celery.beat:Scheduler"]
     return [*celery, "--pidfile", "", "--loglevel", "INFO"]
 
 
-def _celery() -> list[str]:
+def _celery(application: str) -> list[str]:
     quiet = ["--quiet"] if logs.is_json() else []  # its banner is no line of a log
-    return [str(BIN / "celery"), *quiet, "-A", "worker.app"]
+    return [str(BIN / "celery"), *quiet, "-A", application]
 
 
 def web_part(

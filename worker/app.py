@@ -1,4 +1,4 @@
-"""The Celery application: `celery -A worker.app worker`, and once `celery -A worker.app beat`."""
+"""The Celery application: `celery -A worker.app worker`, and once `celery -A worker.beat beat`."""
 
 import logging
 import os
@@ -13,6 +13,7 @@ from observability.metrics_folder import own_folder
 
 own_folder()  # of this process and the children that do its tasks
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # Django's, which import every page
 django.setup()
 
 from django.conf import settings  # noqa: E402 - needs the line above

@@ -1,5 +1,6 @@
 """`python manage.py migrate`: Django's own, on a database that is at work (`webapp.health.patience`)."""
 
+import gc
 from typing import Any
 
 from django.core.management import CommandError
@@ -14,6 +15,7 @@ class Command(migrate.Command):
 
     def handle(self, *args: Any, **options: Any) -> None:
         database = connections[options["database"]]
+        gc.freeze()  # each migration makes every model anew: what is imported is not looked through each time
 
         def apply() -> None:
             if not (options["plan"] or options["check_unapplied"]):
