@@ -32,4 +32,6 @@ def test_the_checksum_is_that_of_the_standard(tmp_path):
     path = tmp_path / "abc"
     path.write_bytes(b"abc")
 
-    assert sha256(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, B.1
+    assert (
+        sha256(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )  # FIPS 180-2, B.1

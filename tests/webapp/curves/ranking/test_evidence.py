@@ -232,7 +232,7 @@ def test_tied_recipes_are_refitted_at_their_shared_ceiling(
 
 
 def test_a_tied_recipe_whose_fit_crashes_is_named_and_has_no_b(project, make_run, other, monkeypatch):
-    good, bad = fitted(make_run(b=2.4)), fitted(make_run(a=0.595, b=1.6, revision=other))
+    _, bad = fitted(make_run(b=2.4)), fitted(make_run(a=0.595, b=1.6, revision=other))
     rows = rows_of(project)
     crash_fits_of(monkeypatch, curve_of(bad).y)
 
