@@ -1,5 +1,6 @@
 // The two ends of the fitted window: handles over the chart and range inputs below it, both with one model: the index
-// of the first and of the last evaluation that is fitted.
+// of the first and of the last evaluation that is fitted. In a window that holds none, as an address may ask for, the
+// first is one past the newest, or the last one before the oldest.
 import { withUnit } from "./format.js";
 
 const FEWEST = 5; // points that a fit needs
@@ -13,7 +14,7 @@ export function fittedWindow({ box, chart, controls, changed }) {
   const outputs = { lo: controls.querySelector("#lo-words"), cutoff: controls.querySelector("#cutoff-words") };
 
   const xs = () => payload.points.x;
-  const firstIndex = () => (asked.lo === null ? 0 : Math.max(0, xs().findIndex((x) => x >= asked.lo)));
+  const firstIndex = () => (asked.lo === null ? 0 : xs().filter((x) => x < asked.lo).length);
   const lastIndex = () => (asked.cutoff === null ? xs().length - 1 : xs().filter((x) => x <= asked.cutoff).length - 1);
 
   function move(end, index) {
@@ -37,10 +38,12 @@ export function fittedWindow({ box, chart, controls, changed }) {
 
   /** Between the last point inside and the first outside, so that it belongs to neither. */
   function edge(end) {
-    const index = end === "lo" ? firstIndex() : lastIndex();
-    const beside = end === "lo" ? index - 1 : index + 1;
-    const outside = beside >= 0 && beside < xs().length;
-    return outside ? (pixels(index) + pixels(beside)) / 2 : pixels(index) + (end === "lo" ? -8 : 8);
+    const inside = end === "lo" ? firstIndex() : lastIndex();
+    const outside = end === "lo" ? inside - 1 : inside + 1;
+    const [left, right] = [Math.min(inside, outside), Math.max(inside, outside)];
+    if (left < 0) return pixels(right) - 8;
+    if (right >= xs().length) return pixels(left) + 8;
+    return (pixels(left) + pixels(right)) / 2;
   }
 
   function nearest(px) {
@@ -72,12 +75,14 @@ export function fittedWindow({ box, chart, controls, changed }) {
   function describe() {
     const unit = payload.x.short;
     const [first, last, count] = [firstIndex(), lastIndex(), xs().length];
+    const from = first < count ? withUnit(xs()[first], unit) : "past the newest";
+    const upTo = last < 0 ? "before the first" : withUnit(xs()[last], unit);
     const words = {
-      lo: first === 0 ? "nothing" : `${withUnit(xs()[first], unit)}, ${first} of ${count} left out`,
-      cutoff: last === count - 1 ? `all ${count} evaluations` : `${withUnit(xs()[last], unit)}, then predict ${count - last - 1} of ${count}`,
+      lo: first === 0 ? "nothing" : `${from}, ${first} of ${count} left out`,
+      cutoff: last === count - 1 ? `all ${count} evaluations` : `${upTo}, then predict ${count - last - 1} of ${count}`,
     };
     for (const end of ["lo", "cutoff"]) {
-      const now = end === "lo" ? first : last;
+      const now = Math.max(0, Math.min(end === "lo" ? first : last, count - 1));
       ranges[end].max = count - 1;
       ranges[end].value = now;
       ranges[end].setAttribute("aria-valuetext", words[end]);
@@ -86,7 +91,7 @@ export function fittedWindow({ box, chart, controls, changed }) {
         .forEach(([name, value]) => handles[end].setAttribute(`aria-${name}`, value));
     }
     handles.cutoff.querySelector("span").textContent =
-      last === count - 1 ? "all fitted, drag" : `fitted up to ${withUnit(xs()[last], unit)}, drag`;
+      last === count - 1 ? "all fitted, drag" : last < 0 ? "nothing fitted, drag" : `fitted up to ${upTo}, drag`;
   }
 
   for (const [end, node] of Object.entries(handles)) {

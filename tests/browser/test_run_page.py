@@ -548,6 +548,32 @@ def test_nonsense_in_the_address_is_said_and_the_page_lives(page, make_run):
     expect(page.locator("#banner")).to_be_hidden()
 
 
+@pytest.mark.parametrize(
+    ("query", "words", "way_out"),
+    [
+        ("?cutoff=0.01", "before the first, then predict 30 of 30", "End"),
+        ("?lo=99", "past the newest, 30 of 30 left out", "Home"),
+    ],
+)
+def test_a_window_that_holds_no_evaluation_is_said_and_can_be_left(page, make_run, query, words, way_out):
+    run = make_run(30)
+    page.goto(f"/runs/{run.pk}{query}")
+    page.wait_for_selector("#chart .main-svg")
+
+    end = "cutoff" if "cutoff" in query else "lo"
+    expect(page.locator(f"#{end}-words")).to_have_text(words)
+    look(page, f"run-nothing-fitted-{end}")
+    handle = page.locator(f".handle[data-end={end}]")
+    expect(handle).to_be_visible()
+    handle.focus()
+    page.keyboard.press(way_out)
+
+    page.wait_for_function(
+        "document.getElementById('chart').data.find(t => t.name === 'fitted').x.length === 30"
+    )
+    assert f"{end}=" not in page.url
+
+
 def test_a_fresh_run_says_what_will_come(page, make_run):
     page.goto(f"/runs/{make_run(0).pk}")
 
