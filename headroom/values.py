@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from math import isfinite
+from reprlib import repr as shown  # of whatever it is, some words; never an exception
 from typing import Any
 
 COMPUTE_KEYS = ("device_hours", "flops", "tokens")
@@ -34,12 +35,12 @@ def clean_metrics(metrics: Mapping[str, Any], complain: Complain) -> dict[str, i
         if name not in _usable_names and not _is_usable(name):
             complain(
                 "name",
-                f"a metric's name has 1 to {MAX_NAME_LENGTH} printable characters, not {name!r}: dropped",
+                f"a metric's name has 1 to {MAX_NAME_LENGTH} printable characters, not {shown(name)}: dropped",
             )
         elif number is None:
             complain(
                 f"metric {name}",
-                f"metric {name!r} has the value {value!r}, which is no finite number: dropped",
+                f"metric {name!r} has the value {shown(value)}, which is no finite number: dropped",
             )
         else:
             cleaned[name] = number
@@ -64,13 +65,15 @@ def clean_compute(
         number = to_number(value)
         if name not in COMPUTE_KEYS:
             complain(
-                f"compute {name}", f"compute {name!r} is unknown (known: {', '.join(COMPUTE_KEYS)}): dropped"
+                f"compute {name}",
+                f"compute {shown(name)} is unknown (known: {', '.join(COMPUTE_KEYS)}): dropped",
             )
         elif value is None:
             cleaned[name] = None
         elif number is None or number < 0:
             complain(
-                f"compute {name}", f"compute {name!r} has the value {value!r}, which is not >= 0: dropped"
+                f"compute {name}",
+                f"compute {name!r} has the value {shown(value)}, which is not >= 0: dropped",
             )
         else:
             cleaned[name] = number
