@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from stack import environment
+
 CONNECT_SECONDS = 5
 MIN_POSTGRES = 14  # what Django 5.2 needs
 MIN_REDIS = (6, 2)
@@ -128,11 +130,15 @@ def cluster_problem(address: str) -> str | None:
 
 
 def ray_token() -> str | None:
-    """As Ray's own clients find it: RAY_AUTH_TOKEN, the file of RAY_AUTH_TOKEN_PATH, ~/.ray/auth_token."""
+    """As Ray's own clients find it: RAY_AUTH_TOKEN, the file of RAY_AUTH_TOKEN_PATH, ~/.ray/auth_token. Where no
+    cluster is named, that of the embedded one comes before the last."""
     if token := os.environ.get("RAY_AUTH_TOKEN"):
         return token.strip()
-    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token").expanduser()
-    return path.read_text().strip() if path.is_file() else None
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    places = [Path(named).expanduser()] if named else [Path.home() / ".ray" / "auth_token"]
+    if not named and not os.environ.get("RAY_ADDRESS"):
+        places.insert(0, environment.home() / "secrets" / "ray_token")
+    return next((path.read_text().strip() for path in places if path.is_file()), None)
 
 
 def ray_headers() -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from stack import outside
+from stack import environment, outside
 from stack.ports import free_port
 from stack.redis import redis_answers, redis_command, redis_url
 from tests.databases import database_url
@@ -131,6 +131,23 @@ def test_a_cluster(dashboard: tuple[str, dict[str, object]], monkeypatch: pytest
     answer |= {"status": 200, "body": {"hello": "world"}}
     assert "is no Ray dashboard (HTTP 200)" in str(outside.cluster_problem(address))
     assert "Check RAY_ADDRESS" in str(outside.cluster_problem(f"http://127.0.0.1:{free_port()}"))
+
+
+def test_the_embedded_cluster_is_asked_with_the_token_of_the_installation(
+    dashboard: tuple[str, dict[str, object]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    address, answer = dashboard
+    monkeypatch.setenv("HEADROOM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    own = environment.secret("ray_token")
+
+    assert outside.cluster_problem(address) is None and answer["asked"] == f"Bearer {own}"
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    assert (
+        outside.cluster_problem(address) is None and answer["asked"] is None
+    )  # it is nobody else's business
 
 
 def test_a_folder(tmp_path: Path) -> None:
