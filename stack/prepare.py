@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from stack.environment import ROOT
 
-PREPARE_SECONDS = 120.0
+SAY_SECONDS = 60.0  # how often a long one says that it is at work
 SAID = "CommandError: "
 
 
@@ -18,9 +19,14 @@ class PrepareError(RuntimeError):
     """The database could not be prepared; the message ends with what the process said."""
 
 
-def prepare_database(username: str, log_path: Path, stopping: threading.Event, lock: int) -> str | None:
+def prepare_database(
+    username: str, log_path: Path, stopping: threading.Event, lock: int, say: Callable[[str], None]
+) -> str | None:
     """Migrations, default project, shipped recipes and, on an empty database, the account `username`: returns its
-    password then, else None. Raises PrepareError; also when `stopping` is set meanwhile."""
+    password then, else None. Raises PrepareError; also when `stopping` is set meanwhile.
+
+    It takes as long as it must: an index of many points takes minutes, and a start that gave up would begin it anew.
+    """
     command = [
         sys.executable,
         "-P",
@@ -40,7 +46,9 @@ def prepare_database(username: str, log_path: Path, stopping: threading.Event, l
         )
     assert process.stdin is not None and process.stdout is not None
     with process.stdin, process.stdout:
-        _wait(process, stopping)
+        _wait(
+            process, stopping, lambda: say(f"still preparing the database; {log_path} says what it waits for")
+        )
         if process.returncode != 0:
             raise PrepareError(_reason(log_path))
         return json.loads(process.stdout.read().splitlines()[-1])["password"]
@@ -55,12 +63,14 @@ def _reason(log_path: Path) -> str:
     return f"the database could not be prepared; {log_path} ends with:\n{text[-2000:]}"
 
 
-def _wait(process: subprocess.Popen[bytes], stopping: threading.Event) -> None:
-    deadline = time.monotonic() + PREPARE_SECONDS
+def _wait(process: subprocess.Popen[bytes], stopping: threading.Event, say: Callable[[], None]) -> None:
+    said = time.monotonic()
     while process.poll() is None:
-        if stopping.wait(0.05) or time.monotonic() > deadline:
+        if stopping.wait(0.05):
             assert process.stdin is not None
             process.stdin.close()  # the keeper ends it
             process.wait()
-            reason = "stopped" if stopping.is_set() else f"not done in {PREPARE_SECONDS:.0f} s"
-            raise PrepareError(f"preparing the database: {reason}")
+            raise PrepareError("preparing the database: stopped")
+        if time.monotonic() > said + SAY_SECONDS:
+            said = time.monotonic()
+            say()

@@ -194,7 +194,9 @@ class Supervisor:
         self._say("preparing the database")
         log_path = self._log_folder / "prepare.log"
         try:
-            self.first_password = prepare_database(self.username, log_path, self._stopping, self._lock)
+            self.first_password = prepare_database(
+                self.username, log_path, self._stopping, self._lock, self._say
+            )
         except PrepareError as error:
             raise StackError(str(error)) from error
 
