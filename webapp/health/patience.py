@@ -19,18 +19,15 @@ from psycopg.errors import LockNotAvailable
 LOCK_SECONDS = 2.0
 FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0  # seconds between tries
 GIVE_UP_SECONDS = 90.0  # of waiting for the locks of one migration
+LOOK_SECONDS = 1.0  # between looks at an index that somebody makes
 
-
-LOOK_SECONDS = 1.0
-_BEING_MADE = (
-    "SELECT relid::regclass::text FROM pg_stat_progress_create_index WHERE datname = current_database()"
-)
-_HALF_MADE = """
+# Of our own tables: others may have theirs in the same database.
+_OURS = "SELECT oid FROM pg_class WHERE relname = ANY(%s) AND relnamespace = current_schema()::regnamespace"
+_BEING_MADE = f"SELECT relid::regclass::text FROM pg_stat_progress_create_index WHERE relid IN ({_OURS})"  # nosec B608  # constants
+_HALF_MADE = f"""
 SELECT name.relname FROM pg_index AS half JOIN pg_class AS name ON name.oid = half.indexrelid
-WHERE NOT half.indisvalid AND name.relkind = 'i' AND name.relnamespace = current_schema()::regnamespace ORDER BY 1
-"""
-
-
+WHERE NOT half.indisvalid AND name.relkind = 'i' AND half.indrelid IN ({_OURS}) ORDER BY 1
+"""  # nosec B608  # constants
 _MAKES = re.compile(r"^(CREATE (?:UNIQUE )?INDEX CONCURRENTLY)(?! IF NOT EXISTS)")
 
 
@@ -79,15 +76,16 @@ def remove_half_made_indexes(
 
     PostgreSQL may still be making it, since it does not see that its client has gone: that is waited for.
     """
+    tables = [connection.introspection.django_table_names(include_views=False)]
     with connection.cursor() as cursor:
-        cursor.execute(_BEING_MADE)
+        cursor.execute(_BEING_MADE, tables)
         if made := cursor.fetchone():
             say(f"An index of {made[0]} is being made already: waiting for its end.")
         while made:
             sleep(LOOK_SECONDS)
-            cursor.execute(_BEING_MADE)
+            cursor.execute(_BEING_MADE, tables)
             made = cursor.fetchone()
-        cursor.execute(_HALF_MADE)
+        cursor.execute(_HALF_MADE, tables)
         for (name,) in cursor.fetchall():
             say(f"The index {name} was not made to its end: it is removed, and made anew where it is wanted.")
             cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {connection.ops.quote_name(name)}")
