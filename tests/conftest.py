@@ -8,16 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import django
-import hypothesis
 import psycopg
 import pytest
 
-# Where CI runs, the examples of property tests are the same each time: what one change brings is told apart from luck.
-# No example has a deadline anywhere: a busy machine would miss it.
-hypothesis.settings.register_profile("here", deadline=None)
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
-is_ci = os.environ.get("CI") or os.environ.get("REQUIRE_BROWSER") == "1"
-hypothesis.settings.load_profile("ci" if is_ci else "here")
+from tests.deep import load_profile
+
+load_profile()
 
 # Before Django reads its settings: everything the tests write goes into a folder of their own.
 _HOME = Path(tempfile.mkdtemp(prefix="headroom-test-"))

@@ -11,6 +11,7 @@ import scaling
 from scaling.curve import curve
 from scaling.paper import fit_grid, published_fits
 from scaling.simulate import rewards
+from tests.deep import examples
 
 ROWS = published_fits()
 
@@ -174,7 +175,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.tuples(NUMBERS, NUMBERS), max_size=25),
     st.sampled_from(scaling.FORMS),
@@ -187,7 +188,7 @@ def test_no_input_crashes_or_gives_a_number_that_is_not_one(points, form, r0, bo
     check_honest(compute, reward, form=form, r0=r0, bounded=bounded, robust=robust)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(st.tuples(st.floats(1e-3, 1e30), st.floats(0.0, 1.0)), min_size=5, max_size=30),
     st.sampled_from(scaling.FORMS),

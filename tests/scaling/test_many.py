@@ -9,6 +9,7 @@ import scaling
 from scaling.curve import NAMES
 from scaling.paper import published_fits
 from scaling.simulate import rewards
+from tests.deep import examples
 
 
 def simulated(count: int, *, form: str = "sigmoid", seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -89,7 +90,7 @@ def test_a_bad_curve_is_named_and_nothing_is_fitted() -> None:
         scaling.fit_many([good], form="cubic")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.floats(1e-3, 1e30), st.floats(0, 1)), min_size=5, max_size=20),
     st.sampled_from(scaling.FORMS),

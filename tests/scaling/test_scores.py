@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from scaling import InputError, scores
+from tests.deep import examples
 
 LEVELS = st.floats(0.05, 0.99)
 RATES = st.floats(0.0, 1.0)
@@ -46,7 +47,7 @@ def test_interval_score_is_the_sum_of_two_pinball_losses(a, b, y, level):
     assert float(scores.interval_score(lo, hi, y, level)) == pytest.approx(both, abs=1e-9)
 
 
-@settings(unhurried, max_examples=20)
+@settings(unhurried, max_examples=examples(20))
 @given(
     st.floats(0.2, 0.8), st.floats(0.01, 0.2), st.floats(0.5, 0.98), st.floats(0.3, 3.0), st.floats(-1.0, 1.0)
 )

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.deep import examples
 from training.advantages import RunningMoments, gae, group_advantages, has_variance, normalize_tokens
 from training.losses import TOKEN_LOSSES, aggregation_weights, policy_loss
 
@@ -20,8 +21,8 @@ GROUP_NORMS = ["batch", "prompt", "none", "global"]
 
 every_loss = pytest.mark.parametrize("type", TOKEN_LOSSES)
 every_aggregation = pytest.mark.parametrize("aggregation", AGGREGATIONS)
-few = settings(max_examples=8, deadline=None)
-many = settings(max_examples=30, deadline=None)
+few = settings(max_examples=examples(8), deadline=None)
+many = settings(max_examples=examples(30), deadline=None)
 
 
 @dataclass(frozen=True)

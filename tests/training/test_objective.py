@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.deep import examples
 from tests.training.objectives import (
     AGGREGATIONS,
     ROWS,
@@ -207,7 +208,7 @@ def test_nothing_counted_is_a_loss_of_0() -> None:
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 @pytest.mark.parametrize("type", TYPES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     places=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=ROWS, max_size=ROWS),

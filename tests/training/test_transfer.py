@@ -4,6 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.deep import examples
 from training.transfer import checksum, pack, unpack
 
 
@@ -34,7 +35,7 @@ def test_checksum_knows_no_order_of_tensors() -> None:
     assert checksum(reversed(sent.items())) == checksum(sent.items())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(row=st.integers(0, 6), column=st.integers(0, 4), bit=st.integers(0, 15))
 def test_checksum_notices_every_single_bit(row: int, column: int, bit: int) -> None:
     sent = tensors()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.deep import examples
 from tests.training.conftest import MemoryReporter
 from tests.training.driver.test_controller import Setup, change
 from tests.training.fakes import HashGenerator, HashTrainer, Lengths
@@ -108,7 +109,9 @@ def history(recipe: Recipe, run_dir: Path, ends: list[tuple[str, int]], paces: l
 
 
 ENDS = st.lists(st.tuples(st.sampled_from(["stop", "crash"]), st.integers(40, 900)), max_size=3)
-FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(
+    max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.mark.parametrize("mode", ["synchronous", "blocks"])

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.deep import examples
 from training.driver.staleness import BufferState, Ticket, WorkBuffer
 
 
@@ -109,7 +110,7 @@ class Schedules(RuleBasedStateMachine):
             assert any(can) or self.running or self.taken
 
 
-Schedules.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+Schedules.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=60, deadline=None)
 TestSchedules = Schedules.TestCase
 
 
@@ -138,7 +139,7 @@ def test_every_schedule_gets_somewhere(depth: int, push_every: int) -> None:
     assert drive(buffer, 2000, random.Random(0)) > 20
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 10**6), actions=st.integers(0, 120), k=st.integers(1, 3))
 def test_restored_buffer_is_the_same_buffer(seed: int, actions: int, k: int) -> None:
     shape: dict[str, Any] = {"prompts_per_step": 2, "depth": k, "push_every": k}

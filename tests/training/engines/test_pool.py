@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.deep import examples
 from training.engines.pool import EngineError, EnginePool, spread
 from training.rollouts import Completion, Request
 
@@ -50,7 +51,7 @@ REQUESTS = st.lists(
 ).map(lambda groups: [request for group in groups for request in group])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(num_engines=st.integers(1, 7), requests=REQUESTS)
 def test_all_are_answered_once_in_order(num_engines: int, requests: list[Request]) -> None:
     numbered = [Request(request.tokens, index + 1) for index, request in enumerate(requests)]
@@ -64,7 +65,7 @@ def test_all_are_answered_once_in_order(num_engines: int, requests: list[Request
     assert pool.owed_tokens == [0] * num_engines
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(owed=st.lists(st.integers(0, 500), min_size=1, max_size=7), requests=REQUESTS)
 def test_load_is_balanced(owed: list[int], requests: list[Request]) -> None:
     """No engine that gets something ends further above its fair share than one request, and 5 %, allow."""

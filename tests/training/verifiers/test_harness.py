@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.deep import examples
 from training.verifiers.harness import Remote, decode, encode
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
@@ -20,7 +21,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(values)
 def test_values_cross_unchanged(value: Any) -> None:
     crossed = decode(encode(value, []), None)

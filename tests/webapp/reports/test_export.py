@@ -9,6 +9,7 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.deep import examples
 from tests.webapp.reports.conftest import block
 from tests.webapp.reports.test_sanitising import VECTORS
 from webapp.reports import fonts
@@ -225,7 +226,9 @@ PIECES = (
 MARKDOWN = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8)), max_size=20)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(MARKDOWN)
 def test_any_markdown_makes_a_pdf_and_a_file(project, pieces):
     version = draft_version(project, "Any", "".join(pieces))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.deep import examples
 from webapp.reports.document import ATTRIBUTES, TAGS, Prose, clean, html_of, is_allowed_link, read
 
 VECTORS = [
@@ -121,14 +122,14 @@ PIECES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(PIECES)
 @example(["[", "x", "](", "/", "\\", "evil", ")"])
 def test_no_text_becomes_more_than_markdown(pieces):
     check(rendered("".join(pieces)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.text(max_size=60))
 def test_a_link_that_is_allowed_leads_to_http_or_to_us(url):
     if is_allowed_link(url):

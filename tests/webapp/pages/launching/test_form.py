@@ -7,6 +7,7 @@ from django.http import QueryDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.deep import examples
 from training.recipe import load_recipe, recipe_names
 from training.schema import Recipe
 from webapp.pages.launching import draft, values
@@ -131,7 +132,7 @@ FREE = [
 ]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_valid_changes_survive_form_and_text(data):
     config = RECIPES["tiny/scalerl"]

@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 
+from tests.deep import examples
 from tests.webapp.runs.filtering.test_language import TREES, depth
 from training.records import Record
 from webapp.alarms.models import Alarm
@@ -268,7 +269,9 @@ def test_a_condition_and_its_opposite_are_everything(found, field, op):
 
 
 @given(TREES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_tree_runs_and_splits_the_runs_in_two(found, tree):
     text = to_text(tree)
     if len(text) > MAX_LENGTH - 40 or depth(tree) > MAX_DEPTH - 2:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.deep import examples
 from webapp.runs.filtering import FilterError, parse, values
 from webapp.runs.filtering.compiling import compile_filter
 from webapp.runs.filtering.errors import nearest
@@ -74,7 +75,7 @@ SOUP = st.lists(
 
 
 @given(SOUP)
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_any_text_is_a_filter_or_a_filter_error(text):
     try:
         compiled = compile_filter(text, user=None, now=datetime(2026, 11, 21, tzinfo=UTC))
