@@ -1,9 +1,11 @@
-"""Which tests run beside which under pytest-xdist: files side by side, and one unit of those that fill the machine.
+"""Which tests run beside which under pytest-xdist: files side by side, and one unit of the tests that fill the machine.
 
-What needs the whole stack, Ray, vLLM or a GPU is that one unit. It is handed out first, to one process, which so starts
-one stack and never two engines at once; the other processes work on everything else meanwhile.
+A test that needs the whole stack, Ray, vLLM or a GPU belongs to that unit, the others of its file do not. It is handed
+out first, to one process, which so starts one stack and never two engines at once; the other processes work on
+everything else meanwhile.
 """
 
+import ast
 import re
 from functools import cache
 from typing import Any
@@ -13,27 +15,54 @@ from xdist.scheduler import LoadScopeScheduling
 
 from stack.environment import ROOT
 
-# Found in the text of a file: who hands out the tests knows their names alone.
+# Found in the text of a test: who hands out the tests knows their names alone.
 MARKS = ("stack", "vllm", "ray", "gpu")
+STACKS = ("stack", "stack_with_model")  # fixtures
 MARKED = re.compile(rf"\bmark\.({'|'.join(MARKS)})\b")
+UNIT = "what fills the machine"
 
 
 def file_of(test: str) -> str:
     return test.split("::", 1)[0]
 
 
+def name_of(test: str) -> str:
+    """Of the function behind a test's id."""
+    return test.split("::")[-1].split("[", 1)[0]
+
+
 @cache
-def fills_the_machine(file: str) -> bool:
-    """Of a file of tests, by its path from the root of the repository."""
-    return MARKED.search((ROOT / file).read_text()) is not None
+def marked_in(file: str) -> frozenset[str] | None:
+    """Names of the test functions of a file that fill the machine; None: all of them."""
+    text = (ROOT / file).read_text()
+    tree = ast.parse(text)
+    own = [node for node in tree.body if isinstance(node, ast.Assign) and _targets(node) == {"pytestmark"}]
+    if any(MARKED.search(ast.unparse(node.value)) for node in own):
+        return None
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return frozenset(node.name for node in functions if _is_marked(node))
+
+
+def _targets(node: ast.Assign) -> set[str]:
+    return {target.id for target in node.targets if isinstance(target, ast.Name)}
+
+
+def _is_marked(node: ast.FunctionDef) -> bool:
+    has_mark = any(MARKED.search(ast.unparse(decorator)) for decorator in node.decorator_list)
+    return has_mark or any(argument.arg in STACKS for argument in node.args.args)
+
+
+def fills_the_machine(test: str) -> bool:
+    """Of a test's id."""
+    names = marked_in(file_of(test))
+    return names is None or name_of(test) in names
 
 
 def turn(test: str) -> int:
     """Of a test's id: what fills the machine first, so that the rest has something to run beside; browser tests last,
     since Playwright keeps an event loop running, in which no other test could start its own.
     """
-    file = file_of(test)
-    return 0 if fills_the_machine(file) else 2 if file.startswith("tests/browser/") else 1
+    return 0 if fills_the_machine(test) else 2 if file_of(test).startswith("tests/browser/") else 1
 
 
 class InUnits(LoadScopeScheduling):
@@ -44,5 +73,4 @@ class InUnits(LoadScopeScheduling):
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        file = file_of(nodeid)
-        return "what fills the machine" if fills_the_machine(file) else file
+        return UNIT if fills_the_machine(nodeid) else file_of(nodeid)

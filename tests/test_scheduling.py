@@ -2,35 +2,41 @@
 
 import pytest
 
-from tests.scheduling import MARKS, file_of, fills_the_machine, turn
+from tests.scheduling import MARKS, STACKS, fills_the_machine, turn
 
 
 def needs_it_whole(item):
-    return any(map(item.get_closest_marker, MARKS)) or {"stack", "stack_with_model"} & set(item.fixturenames)
+    return any(map(item.get_closest_marker, MARKS)) or set(STACKS) & set(item.fixturenames)
 
 
 def test_what_needs_the_whole_machine_is_in_one_unit(request):
     """Of the tests of this run: all of them where the whole suite runs."""
-    needed = {file_of(item.nodeid) for item in request.session.items if needs_it_whole(item)}
+    wrong = {
+        item.nodeid
+        for item in request.session.items
+        if needs_it_whole(item) and not fills_the_machine(item.nodeid)
+    }
 
-    assert {file for file in needed if not fills_the_machine(file)} == set()
+    assert wrong == set()
 
 
 @pytest.mark.parametrize(
-    ("file", "fills"),
+    ("test", "fills"),
     [
-        ("tests/e2e/test_story.py", True),
-        ("tests/browser/test_training.py", True),
-        ("tests/training/cluster/test_kill.py", True),
-        ("tests/browser/test_shell.py", False),
-        ("tests/training/test_losses.py", False),
+        ("tests/e2e/test_story.py::test_the_run_succeeds_within_its_budget", True),
+        ("tests/worker/test_ray_jobs.py::test_real_ray_runs_a_job_once", True),
+        ("tests/worker/test_ray_jobs.py::test_unknown_cluster_is_said_so", False),
+        ("tests/training/test_losses.py::test_any[cispo-1]", False),
     ],
 )
-def test_a_mark_in_a_file_decides(file, fills):
-    assert fills_the_machine(file) == fills
+def test_the_mark_of_a_file_or_of_the_test_decides(test, fills):
+    assert fills_the_machine(test) == fills
 
 
 def test_the_machine_first_and_browsers_last():
-    files = ["tests/browser/test_shell.py", "tests/scaling/test_cli.py", "tests/e2e/test_story.py"]
+    tests = [
+        "tests/browser/test_shell.py::test_a", "tests/scaling/test_cli.py::test_a",
+        "tests/worker/test_ray_jobs.py::test_real_ray_runs_a_job_once",
+    ]  # fmt: skip
 
-    assert sorted(files, key=turn) == files[::-1]
+    assert sorted(tests, key=turn) == tests[::-1]
