@@ -1,12 +1,15 @@
 # Every target but `parity` sets up .venv first (quick when nothing changed). Ctrl-C reaches the program itself.
 VENV_PYTHON := .venv/bin/python
-.PHONY: help setup demo up test chaos check docs audit bench parity trackers manifests lock wheel clean
+# Bytecode is kept, whatever the environment says: tests start this code in a hundred processes.
+unexport PYTHONDONTWRITEBYTECODE
+.PHONY: help setup demo up test test-deep chaos check lint types security arrows docs audit bench parity trackers manifests lock wheel clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train two recipes and watch their predicted ceilings (EXIT=1: end when both are done)"
 	@echo "make up      start the local stack (ARGS='--port 8001' passes options on)"
 	@echo "make test    all tests (ARGS='tests/scaling -q' passes options on)"
+	@echo "make test-deep  the long forms: property tests, made-up requests, kill matrix (an hour)"
 	@echo "make chaos   kill every part at three moments of a run (ARGS='--part driver --moment mid' for one cell)"
 	@echo "make check   lint, format, types, import arrows, bandit"
 	@echo "make docs    build the site of the docs into site/, links checked"
@@ -33,16 +36,32 @@ up: setup
 test: setup
 	@exec $(VENV_PYTHON) -m pytest $(or $(ARGS),-n logical --maxprocesses 4 --dist loadfile)
 
+# TEST_DEEP: tests/deep.py. Property tests carry hypothesis' own mark.
+test-deep: setup
+	@TEST_DEEP=1 exec $(VENV_PYTHON) -m pytest -m "deep or long_form or hypothesis" \
+		$(or $(ARGS),-n logical --maxprocesses 4 --dist loadfile)
+
 # The whole matrix takes about an hour; ARGS='--short' is what CI runs as a test.
 chaos: setup
 	@exec $(VENV_PYTHON) -m tests.chaos $(ARGS)
 
+# Two at a time; what each says comes in one piece.
 check: setup
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types security lint arrows
+
+lint:
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
+
+types:
 	$(VENV_PYTHON) -m mypy .
-	$(VENV_PYTHON) -m pytest -q -p no:cacheprovider tests/test_import_arrows.py
+
+security:
 	$(VENV_PYTHON) -m bandit -q -c pyproject.toml -r webapp worker headroom observability stack training scaling
+
+# It reads code: no database, no Django.
+arrows:
+	$(VENV_PYTHON) -m pytest -q -p no:cacheprovider -p no:django --noconftest tests/test_import_arrows.py
 
 # The variable silences an advertisement of the theme.
 docs: setup
