@@ -1,5 +1,6 @@
 """Fixtures for all tests. The database is a real PostgreSQL, started once a session in a temporary folder."""
 
+import gc
 import logging
 import os
 import shutil
@@ -58,6 +59,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
 
 
+import tests.flushing  # noqa: E402, F401 - how tests with real transactions clean up
 from tests.running_stack import stack, stack_with_model  # noqa: E402, F401 - fixtures for every folder
 from tests.scheduling import InUnits, turn  # noqa: E402
 
@@ -68,9 +70,27 @@ def headroom_home() -> Path:
     return _HOME
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """The database that tests begin with has the default project and the shipped recipes, as an installation has.
+
+    A test with real transactions begins with empty tables.
+    """
+    from webapp.accounts.services import default_project
+
+    with django_db_blocker.unblock():
+        default_project()
+
+
 @pytest.hookimpl(trylast=True)  # after pytest-django's own order
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: turn(item.nodeid))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was imported and collected stays until the end: the garbage collector need not look through it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

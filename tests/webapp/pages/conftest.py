@@ -1,10 +1,12 @@
 """A person, a project that can launch, and runs with curves: made by the services that the pages use."""
 
 import pytest
+from django.db import connection
 
 from tests.fake_model import make_model
 from tests.members import member
 from tests.webapp.pages.data import curve_records
+from tests.webapp.pages.stored_runs import run_like
 from webapp.curves.services import refit
 from webapp.runs import ingest, launch, lifecycle
 
@@ -46,24 +48,36 @@ def launch_form(model_folder):
 @pytest.fixture
 def make_run(user, project, model_folder):
     """make_run(n=30, a=0.6, ...): a launched run that reported `n` evaluations and was fitted; n=0: still queued."""
+    made = set()
 
-    def make(
-        n=30, *, recipe="tiny-scalerl", seed=0, name="", budget_hours=16.0, ended=None, message="", **curve
-    ):
-        run = launch.launch_run(
-            user=user, project=project, recipe=recipe, task="arithmetic", model="tiny-arithmetic", seed=seed,
-            budget_hours=budget_hours, name=name,
-        )  # fmt: skip
-        if n:
-            lifecycle.report_started(run, attempt=1, resumed_from_step=None, device="cpu")
-            ingest.store_records(run, curve_records(n, seed=seed, **curve))
-            refit(run.pk)
-        if ended:
-            lifecycle.report_finished(run, attempt=1, state=ended, message=message)
-        run.refresh_from_db()
-        return run
+    def make(n=30, *, recipe="tiny-scalerl", **asked):
+        def anew():
+            return _make_run(user, project, n, recipe=recipe, **asked)
+
+        key = (project.pk, n, recipe, *sorted(asked.items()))
+        if key in made or not connection.in_atomic_block:
+            return anew()
+        made.add(key)
+        return run_like(key, user, anew)
 
     return make
+
+
+def _make_run(
+    user, project, n, *, recipe, seed=0, name="", budget_hours=16.0, ended=None, message="", **curve
+):
+    run = launch.launch_run(
+        user=user, project=project, recipe=recipe, task="arithmetic", model="tiny-arithmetic", seed=seed,
+        budget_hours=budget_hours, name=name,
+    )  # fmt: skip
+    if n:
+        lifecycle.report_started(run, attempt=1, resumed_from_step=None, device="cpu")
+        ingest.store_records(run, curve_records(n, seed=seed, **curve))
+        refit(run.pk)
+    if ended:
+        lifecycle.report_finished(run, attempt=1, state=ended, message=message)
+    run.refresh_from_db()
+    return run
 
 
 @pytest.fixture

@@ -1,9 +1,22 @@
 """Every page there is answers, with its policy; and every page there is, is in the table."""
 
-import pytest
+from functools import partial
 
-from tests.webapp.pages.addresses import FRAMEABLE, NOT_PAGES, PAGES, WITHOUT_ACCOUNT, make_things
+import pytest
+from django.conf import settings
+
+from tests.fake_model import make_model
+from tests.members import member
+from tests.webapp.pages.addresses import FRAMEABLE, NOT_PAGES, PAGES, WITHOUT_ACCOUNT, Things, make_things
+from tests.webapp.pages.data import curve_records
+from tests.webapp.permissions.shared import kept
+from webapp.curves.services import refit
 from webapp.pages.urls import urlpatterns
+from webapp.runs.ingest import store_records
+from webapp.runs.launch import launch_run
+from webapp.runs.lifecycle import report_started
+
+MODEL = "tiny-arithmetic"
 
 
 def test_every_address_is_a_page_of_the_table_or_said_to_be_none():
@@ -14,17 +27,35 @@ def test_every_address_is_a_page_of_the_table_or_said_to_be_none():
     assert set(PAGES) & NOT_PAGES == set()
 
 
-@pytest.fixture
-def things(user, make_run):
-    return make_things(user, make_run)
+@pytest.fixture(scope="module")
+def shared(django_db_setup, django_db_blocker):
+    """(a person, what they made), once for all of these tests."""
+    make_model(settings.HEADROOM_HOME, MODEL, 4096)
+    with kept(django_db_blocker):
+        user = member()
+        yield user, make_things(user, partial(trained_run, user))
+
+
+def trained_run(user, n, *, seed=0, name="", **curve):
+    """It reported `n` evaluations and was fitted."""
+    run = launch_run(
+        user=user, project=user.projects.get(), recipe="tiny-scalerl", task="arithmetic", model=MODEL, seed=seed,
+        budget_hours=16.0, name=name,
+    )  # fmt: skip
+    report_started(run, attempt=1, resumed_from_step=None, device="cpu")
+    store_records(run, curve_records(n, seed=seed, **curve))
+    refit(run.pk)
+    run.refresh_from_db()
+    return run
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_answers_with_its_policy(ada, things, name):
-    if name == "sign-in":
-        ada.logout()  # who is signed in is sent on
+def test_every_page_answers_with_its_policy(shared, client, db, name):
+    user, things = shared
+    if name != "sign-in":  # who is signed in is sent on
+        client.force_login(user)
 
-    answer = ada.get(PAGES[name](things), follow=True)
+    answer = client.get(PAGES[name](things), follow=True)
 
     assert answer.status_code == 200
     policy = answer["Content-Security-Policy"]
@@ -36,8 +67,6 @@ def test_every_page_answers_with_its_policy(ada, things, name):
 
 @pytest.mark.parametrize("name", sorted(set(PAGES) - WITHOUT_ACCOUNT))
 def test_every_page_needs_an_account(client, db, name):
-    from tests.webapp.pages.addresses import Things
-
     answer = client.get(PAGES[name](Things(*"abcdefghij")), follow=True)
 
     assert answer.request["PATH_INFO"] == "/sign-in"
