@@ -8,15 +8,10 @@ from django.conf import settings
 from tests.fake_model import make_model
 from tests.members import member
 from tests.webapp.pages.addresses import FRAMEABLE, NOT_PAGES, PAGES, WITHOUT_ACCOUNT, Things, make_things
-from tests.webapp.pages.data import curve_records
 from tests.webapp.permissions.shared import kept
-from webapp.curves.services import refit
+from tests.webapp.permissions.world import MODEL, trained
 from webapp.pages.urls import urlpatterns
-from webapp.runs.ingest import store_records
 from webapp.runs.launch import launch_run
-from webapp.runs.lifecycle import report_started
-
-MODEL = "tiny-arithmetic"
 
 
 def test_every_address_is_a_page_of_the_table_or_said_to_be_none():
@@ -33,20 +28,15 @@ def shared(django_db_setup, django_db_blocker):
     make_model(settings.HEADROOM_HOME, MODEL, 4096)
     with kept(django_db_blocker):
         user = member()
-        yield user, make_things(user, partial(trained_run, user))
+        yield user, make_things(user, partial(make_run, user))
 
 
-def trained_run(user, n, *, seed=0, name="", **curve):
-    """It reported `n` evaluations and was fitted."""
+def make_run(user, n, *, seed=0, name="", **curve):
     run = launch_run(
         user=user, project=user.projects.get(), recipe="tiny-scalerl", task="arithmetic", model=MODEL, seed=seed,
         budget_hours=16.0, name=name,
     )  # fmt: skip
-    report_started(run, attempt=1, resumed_from_step=None, device="cpu")
-    store_records(run, curve_records(n, seed=seed, **curve))
-    refit(run.pk)
-    run.refresh_from_db()
-    return run
+    return trained(run, n, seed=seed, **curve)
 
 
 @pytest.mark.parametrize("name", PAGES)

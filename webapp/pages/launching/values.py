@@ -110,10 +110,14 @@ def load_yaml(text: str) -> Any:
     if len(text) > MAX_TEXT:
         raise Unreadable(f"is longer than {MAX_TEXT:,} characters")
     try:
+        depth = 0
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
                 line = event.start_mark.line + 1 if event.start_mark else 1
                 raise Unreadable(f"has an alias (*{event.anchor}) in line {line}: write it out")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:  # before the rest is read: thousands of brackets take seconds
+                raise Unreadable(f"is nested deeper than {MAX_DEPTH} levels")
         value = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         raise Unreadable(_yaml_words(error)) from None
