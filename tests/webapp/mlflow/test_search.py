@@ -2,7 +2,10 @@
 
 import pytest
 
-from tests.webapp.mlflow.conftest import T0
+from tests.members import member
+from tests.shared_rows import kept
+from tests.webapp.mlflow.conftest import T0, Mlflow
+from webapp.accounts.services import create_project, create_token
 from webapp.tracking.models import Group
 
 RUNS = {
@@ -17,8 +20,27 @@ RUNS = {
 }
 
 
+@pytest.fixture(scope="module")
+def stored(django_db_setup, django_db_blocker):
+    """A client of a project with the runs, made once for all tests of this module."""
+    with kept(django_db_blocker):
+        project = create_project(slug="math", name="Math")
+        client = Mlflow(create_token(user=member(project=project), project=project, scope="write"))
+        make_runs(client)
+        yield client
+
+
+@pytest.fixture
+def mlflow(db, stored):
+    return stored
+
+
 @pytest.fixture
 def runs(mlflow):
+    return mlflow
+
+
+def make_runs(mlflow):
     for place, (name, (params, tags, metrics, status)) in enumerate(RUNS.items()):
         made = mlflow.ok("runs/create", experiment_id="0", run_name=name, start_time=T0 + place)
         run_id = made["run"]["info"]["run_id"]
@@ -29,7 +51,6 @@ def runs(mlflow):
         assert mlflow.log(run_id, metrics, 1, **texts).status_code == 200
         if status:
             mlflow.ok("runs/update", run_id=run_id, status=status, end_time=T0 + 100 + place)
-    return mlflow
 
 
 def names(found):

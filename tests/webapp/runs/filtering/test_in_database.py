@@ -7,8 +7,11 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 
 from tests.deep import examples
+from tests.members import member
+from tests.shared_rows import kept
 from tests.webapp.runs.filtering.test_language import TREES, depth
 from training.records import Record
+from webapp.accounts.services import create_project
 from webapp.alarms.models import Alarm
 from webapp.runs.filtering import FilterError, compile_filter, narrow
 from webapp.runs.filtering.completing import completions
@@ -23,8 +26,31 @@ from webapp.runs.sorting import KEYS, known_sort, ordering
 NAMES = ("alpha", "beta", "gamma", "delta")
 
 
+@pytest.fixture(scope="module")
+def stored(django_db_setup, django_db_blocker):
+    """(project, user, runs), made once for all tests of this module."""
+    with kept(django_db_blocker):
+        project = create_project(slug="math", name="Math")
+        user = member(project=project)
+        yield project, user, make_runs(project, user)
+
+
 @pytest.fixture
-def runs(project, user):
+def project(db, stored):
+    return stored[0]
+
+
+@pytest.fixture
+def user(db, stored):
+    return stored[1]
+
+
+@pytest.fixture
+def runs(db, stored):
+    return stored[2]
+
+
+def make_runs(project, user):
     """alpha: launched from ScaleRL, identified; beta: failed, bound only; gamma: tracked, no fit; delta: archived."""
     made = {
         name: track_run(user=user, project=project, name=name, task="math", model="org/qwen-8b")
