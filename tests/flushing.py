@@ -1,0 +1,32 @@
+"""Cleaning up after a test with real transactions: to delete its rows is faster than to truncate 80 tables."""
+
+from django.db import connections, transaction
+from django.test import TransactionTestCase
+
+# Django's own way empties these too, and then makes the same rows again.
+KEPT = {"django_content_type", "auth_permission"}
+by_truncating = TransactionTestCase._fixture_teardown
+
+
+def empty_tables(alias: str = "default") -> None:
+    """Deletes every row whatever triggers and foreign keys say, once nobody else writes (as TRUNCATE waits, too)."""
+    connection = connections[alias]
+    names = connection.introspection.django_table_names(only_existing=True, include_views=False)
+    tables = [connection.ops.quote_name(name) for name in names if name not in KEPT]
+    with transaction.atomic(using=alias), connection.cursor() as cursor:
+        cursor.execute(f"LOCK TABLE {', '.join(tables)} IN EXCLUSIVE MODE")
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute("; ".join(f"DELETE FROM {table}" for table in tables))
+
+
+def empty_databases(case: TransactionTestCase) -> None:
+    """What a test case cleans up with; triggers can be passed over by a superuser alone."""
+    for alias in case._databases_names(include_mirrors=False):
+        with connections[alias].cursor() as cursor:
+            cursor.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+            if not cursor.fetchone()[0]:
+                return by_truncating(case)
+        empty_tables(alias)
+
+
+TransactionTestCase._fixture_teardown = empty_databases
