@@ -1,8 +1,6 @@
 """schemathesis makes up requests by the OpenAPI document: none is answered by a 5xx, or otherwise than documented.
 
-A few hundred cases run with the other tests. For ten thousand:
-
-    SCHEMATHESIS_CASES=10000 pytest tests/webapp/api/test_schemathesis.py
+Two hundred cases run with the other tests, ten thousand in `make test-deep`; SCHEMATHESIS_CASES says another number.
 """
 
 import os
@@ -23,12 +21,13 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
 )
 
+from tests.deep import IS_DEEP
 from tests.webapp.permissions import tables
 from tests.webapp.permissions.world import make_world
 from webapp.accounts.services import create_token
 from webapp.wsgi import application
 
-CASES = int(os.environ.get("SCHEMATHESIS_CASES", "200"))
+CASES = int(os.environ.get("SCHEMATHESIS_CASES") or (10_000 if IS_DEEP else 200))
 CHECKS = [
     not_a_server_error, content_type_conformance, response_headers_conformance, response_schema_conformance,
 ]  # fmt: skip
@@ -51,6 +50,7 @@ def _one_connection():
         signal.connect(close_old_connections)
 
 
+@pytest.mark.long_form
 @pytest.mark.timeout(4 * 3600)
 def test_made_up_requests_are_answered_as_documented(world):
     token = create_token(user=world.user, project=world.project, scope="launch")

@@ -7,8 +7,8 @@ from django.conf import settings
 
 from tests.fake_model import make_model
 from tests.members import member
+from tests.shared_rows import kept
 from tests.webapp.pages.addresses import FRAMEABLE, NOT_PAGES, PAGES, WITHOUT_ACCOUNT, Things, make_things
-from tests.webapp.permissions.shared import kept
 from tests.webapp.permissions.world import MODEL, trained
 from webapp.pages.urls import urlpatterns
 from webapp.runs.launch import launch_run

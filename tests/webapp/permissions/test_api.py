@@ -15,7 +15,7 @@ from ninja.testing import TestClient
 
 from tests.webapp.permissions import tables
 from tests.webapp.permissions.tables import API_NEEDS, READ, RUN
-from tests.webapp.permissions.world import ELSEWHERE, OWNER, ROLES, SIGNED_OUT, make_world
+from tests.webapp.permissions.world import ELSEWHERE, OWNER, ROLES, SIGNED_OUT
 from webapp.accounts.models import ApiToken, Membership, Role, Scope
 from webapp.accounts.permissions import Permission, grants
 from webapp.accounts.services import create_token, revoke_token
@@ -47,17 +47,14 @@ def test_every_argument_of_a_path_has_a_maker():
     assert arguments - set(tables.OBJECTS) == set(), "add what stands there to OBJECTS in tables.py"
 
 
-def ask(endpoint, world, token):
-    """In one word what became of a request with this token. Nothing that it changes stays."""
+def ask(client, endpoint, world):
+    """In one word what became of a request. Nothing that it changes stays."""
     method, path = endpoint
     filled = re.sub(r"{(\w+)}", lambda match: str(tables.OBJECTS[match[1]](world)), path)
     query = tables.API_QUERIES[endpoint](world) if endpoint in tables.API_QUERIES else ""
     body = json.dumps(tables.API_BODIES.get(endpoint, {})) if method in ("POST", "PUT") else ""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
     with transaction.atomic():
-        answer = Client(headers=headers).generic(
-            method, f"{PREFIX}{filled}{query}", body, content_type="application/json"
-        )
+        answer = client.generic(method, f"{PREFIX}{filled}{query}", body, content_type="application/json")
         transaction.set_rollback(True)
     known = {401: UNKNOWN, 403: REFUSED, 404: NOT_THERE}
     status = answer.status_code
@@ -65,23 +62,17 @@ def ask(endpoint, world, token):
 
 
 def walk(world, token, wanted):
-    """Every endpoint that answers otherwise than `wanted(needs, endpoint)` says."""
+    """Every endpoint that answers this token otherwise than `wanted(needs, endpoint)` says."""
+    client = Client(headers={"Authorization": f"Bearer {token}"} if token else {})
     return [
         f"{' '.join(endpoint)}: {found}, not {wanted(needs, endpoint)}"
         for endpoint, needs in API_NEEDS.items()
-        if (found := ask(endpoint, world, token)) != wanted(needs, endpoint)
+        if (found := ask(client, endpoint, world)) != wanted(needs, endpoint)
     ]
 
 
 def reaches(scope, needed):
     return LEVELS.index(scope) >= LEVELS.index(needed)
-
-
-def made(who):
-    """The world with everything in it, so that the walk's rollbacks leave it alone."""
-    world = make_world(who)
-    world.make_everything()
-    return world
 
 
 def token_of(world, scope, project=None):
@@ -96,10 +87,9 @@ def token_of(world, scope, project=None):
     return token
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("who", [*ROLES, OWNER])
-def test_a_token_does_what_both_its_scope_and_its_owners_role_allow(model_folder, who):
-    world = made(who)
+def test_a_token_does_what_both_its_scope_and_its_owners_role_allow(towards, who):
+    world = towards(who)
     for scope in LEVELS:
         token = token_of(world, scope)
 
@@ -112,9 +102,8 @@ def test_a_token_does_what_both_its_scope_and_its_owners_role_allow(model_folder
         assert walk(world, token, wanted) == [], scope
 
 
-@pytest.mark.django_db
-def test_a_token_of_another_project_finds_nothing_of_this_one(model_folder):
-    world = made(ELSEWHERE)
+def test_a_token_of_another_project_finds_nothing_of_this_one(towards):
+    world = towards(ELSEWHERE)
     token = token_of(world, "launch", world.other)
 
     def wanted(needs, endpoint):
@@ -124,9 +113,8 @@ def test_a_token_of_another_project_finds_nothing_of_this_one(model_folder):
     assert walk(world, token, wanted) == []
 
 
-@pytest.mark.django_db
-def test_without_a_living_token_every_endpoint_says_401(model_folder):
-    world = made("admin")
+def test_without_a_living_token_every_endpoint_says_401(towards):
+    world = towards("admin")
     revoked, expired = token_of(world, "launch"), token_of(world, "launch")
     first, second = ApiToken.objects.filter(scope="launch").order_by("pk")
     revoke_token(first)
@@ -147,9 +135,8 @@ def make_left(world):
     return token
 
 
-@pytest.mark.django_db
-def test_a_runs_own_token_reports_that_run_and_nothing_else(model_folder):
-    world = made(SIGNED_OUT)
+def test_a_runs_own_token_reports_that_run_and_nothing_else(towards):
+    world = towards(SIGNED_OUT)
     own = create_token(user=None, project=world.project, scope="write", run=world.run)
     other = create_token(user=None, project=world.project, scope="write", run=world.queued_run(seed=9))
 
@@ -157,10 +144,9 @@ def test_a_runs_own_token_reports_that_run_and_nothing_else(model_folder):
     assert walk(world, other, lambda needs, endpoint: NOT_THERE if RUN in needs else REFUSED) == []
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED, State.CANCELLED])
-def test_a_runs_own_token_is_dead_an_hour_after_its_run(model_folder, state):
-    world = made(SIGNED_OUT)
+def test_a_runs_own_token_is_dead_an_hour_after_its_run(towards, state):
+    world = towards(SIGNED_OUT)
     token = create_token(user=None, project=world.project, scope="write", run=world.run)
     ended(world, state, timedelta(minutes=59))
     assert walk(world, token, lambda needs, endpoint: LET_IN if RUN in needs else REFUSED) == []
@@ -169,9 +155,8 @@ def test_a_runs_own_token_is_dead_an_hour_after_its_run(model_folder, state):
     assert walk(world, token, lambda needs, endpoint: UNKNOWN) == []
 
 
-@pytest.mark.django_db
-def test_a_lost_runs_token_lives_on(model_folder):
-    world = made(SIGNED_OUT)
+def test_a_lost_runs_token_lives_on(towards):
+    world = towards(SIGNED_OUT)
     token = create_token(user=None, project=world.project, scope="write", run=world.run)
     ended(world, State.LOST, timedelta(days=3))
 
@@ -183,7 +168,6 @@ def ended(world, state, ago):
     world.run.attempts.update(state=state, ended_at=timezone.now() - ago)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("role", "scope", "status"),
     [
@@ -193,8 +177,9 @@ def ended(world, state, ago):
         ("viewer", "launch", 403),
     ],
 )
-def test_launching_needs_scope_and_role_though_tracking_needs_less(model_folder, role, scope, status):
-    world = make_world(role)
+def test_launching_needs_scope_and_role_though_tracking_needs_less(towards, role, scope, status):
+    world = towards(role)
+    before = Run.objects.count()
     body = {
         "recipe": "tiny-scalerl", "task": "arithmetic", "model": "tiny-arithmetic", "seed": 1, "budget_hours": 0.5,
     }  # fmt: skip
@@ -203,12 +188,11 @@ def test_launching_needs_scope_and_role_though_tracking_needs_less(model_folder,
     answer = Client(headers=headers).post(f"{PREFIX}/runs", json.dumps(body), content_type="application/json")
 
     assert answer.status_code == status
-    assert Run.objects.filter(project=world.project).count() == (1 if status == 201 else 0)
+    assert Run.objects.count() == before + (1 if status == 201 else 0)
 
 
-@pytest.mark.django_db
-def test_what_a_dead_token_is_told(model_folder):
-    world = make_world("admin")
+def test_what_a_dead_token_is_told(towards):
+    world = towards("admin")
 
     def told(token):
         headers = {"Authorization": f"Bearer {token}"}
@@ -218,7 +202,7 @@ def test_what_a_dead_token_is_told(model_folder):
     token = token_of(world, READ)
     ApiToken.objects.update(expires_at="2026-01-02T03:04:00Z")
     assert told(token) == (401, "This token expired on 2 January 2026, 03:04 UTC.")
-    revoke_token(ApiToken.objects.get())
+    revoke_token(ApiToken.objects.latest("pk"))
     assert told(token) == (401, "This token was revoked.")
     assert told("hr_x") == (401, "This token is unknown.")
     assert told(make_left(world)) == (401, "The owner of this token is no member of its project any more.")
@@ -230,12 +214,11 @@ def test_what_a_dead_token_is_told(model_folder):
     )
 
 
-@pytest.mark.django_db
-def test_an_endpoint_that_names_no_scope_is_closed_to_every_token():
+def test_an_endpoint_that_names_no_scope_is_closed_to_every_token(towards):
     forgetful = HeadroomApi(urls_namespace="forgetful", auth=api.auth)
     problems.install(forgetful)
     forgetful.get("/open")(lambda request: {"secret": 1})
-    token = token_of(make_world("admin"), "launch")
+    token = token_of(towards("admin"), "launch")
 
     answer = TestClient(forgetful).get("/open", headers={"Authorization": f"Bearer {token}"})
 

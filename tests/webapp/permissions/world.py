@@ -1,5 +1,6 @@
 """A project with one of everything, and people in every relation to it; all of it made by the services."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,6 +37,7 @@ BOTH = "viewer here, admin of the chosen project"
 ELSEWHERE, NOBODY, SIGNED_OUT = "member of another project", "member of no project", "signed out"
 WHO = [*ROLES, OWNER, BOTH, ELSEWHERE, NOBODY, SIGNED_OUT]
 MODEL = "tiny-arithmetic"
+OWN = ("own_token", "rule", "channel")  # things of whoever asks, where they are a member
 
 
 @dataclass
@@ -61,12 +63,7 @@ class World:
     @cached_property
     def run(self) -> Run:
         """It trains, with a curve and a fit."""
-        run = self.queued_run(seed=0)
-        lifecycle.report_started(run, attempt=1, resumed_from_step=None, device="cpu")
-        ingest.store_records(run, curve_records(8, seed=0))
-        refit(run.pk)
-        run.refresh_from_db()
-        return run
+        return trained(self.queued_run(seed=0), 8)
 
     def queued_run(self, *, seed: int) -> Run:
         return launch.launch_run(
@@ -187,19 +184,44 @@ class World:
                 getattr(self, name)
 
 
-def make_world(who: str) -> World:
-    """The world as it stands towards this person."""
+def trained(run: Run, n: int, *, seed: int = 0, **curve: Any) -> Run:
+    """The run, which has reported `n` evaluations and was fitted."""
+    lifecycle.report_started(run, attempt=1, resumed_from_step=None, device="cpu")
+    ingest.store_records(run, curve_records(n, seed=seed, **curve))
+    refit(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def make_lab() -> World:
+    """The world without anybody who asks."""
     organisation = Organisation.objects.create(slug="lab", name="Lab")
     project = create_project(slug="math", name="Math", organisation=organisation)
     other = create_project(slug="code", name="Code")  # of the default organisation
     author = member("author", project=project, email="author@lab.example")
-    user = None if who == SIGNED_OUT else get_user_model().objects.create_user("asking", "asking@lab.example")
+    return World(SIGNED_OUT, project, other, author, None)
+
+
+def seen_by(lab: World, who: str) -> World:
+    """The same world as it stands towards this person. Things that would be their own are not made yet."""
+    world = deepcopy(lab)
+    world.who = who
+    if who == SIGNED_OUT:
+        return world
+    world.user = user = get_user_model().objects.create_user("asking", "asking@lab.example")
     if who in ROLES:
-        set_role(project, user, Role(who))
+        set_role(world.project, user, Role(who))
     elif who == OWNER:
-        organisation.owners.add(user)
+        world.project.organisation.owners.add(user)
     elif who == BOTH:
-        set_role(project, user, Role.VIEWER)
+        set_role(world.project, user, Role.VIEWER)
     if who in (BOTH, ELSEWHERE):
-        set_role(other, user, Role.ADMIN)
-    return World(who, project, other, author, user)
+        set_role(world.other, user, Role.ADMIN)
+    if world.role:
+        for name in OWN:
+            vars(world).pop(name, None)
+    return world
+
+
+def make_world(who: str) -> World:
+    return seen_by(make_lab(), who)
