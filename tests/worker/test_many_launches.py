@@ -1,4 +1,4 @@
-"""Hundreds of launches at once, hints delivered twice or never: each job reaches Ray once. Real PostgreSQL, threads."""
+"""Many launches at once, hints delivered twice or never: each job reaches Ray once. Real PostgreSQL, threads."""
 
 import threading
 from collections import Counter
@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from pytest_django.fixtures import Settings
 
+from tests.deep import IS_DEEP
 from tests.worker.conftest import make_run
 from tests.worker.fake_ray import FakeRay
 from webapp.runs.models import Attempt, Dispatch, Run, State
@@ -15,7 +16,7 @@ from worker import tasks
 from worker.dispatch import send_dispatches
 from worker.reconcile import observe_jobs
 
-LAUNCHES, WORKERS = 300, 8
+LAUNCHES, WORKERS = 300 if IS_DEEP else 80, 8
 
 
 @pytest.fixture
@@ -38,6 +39,7 @@ def runs(transactional_db: None, settings: Settings, tmp_path: Path) -> list[str
     return [first.pk, *(run.pk for run in copies)]
 
 
+@pytest.mark.long_form
 def test_each_runs_once(runs: list[str], ray: FakeRay) -> None:
     hints = [run for run in runs[::2] for _ in range(2)]  # one half is delivered twice, the other never
     errors: list[BaseException] = []
