@@ -24,9 +24,10 @@ def simulated(count: int, *, form: str = "sigmoid", seed: int = 0) -> list[tuple
     return curves
 
 
+@pytest.mark.long_form
 @pytest.mark.parametrize("form", scaling.FORMS)
 def test_each_curve_has_the_sum_of_squares_of_its_own_fit(form: str) -> None:
-    curves = simulated(90, form=form)
+    curves = simulated(examples(90), form=form)
     close = 1e-2 if form == "power" else 1e-5  # its threshold makes a basin at each point
 
     many = scaling.fit_many(curves, form=form)

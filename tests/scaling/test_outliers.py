@@ -5,6 +5,7 @@ import pytest
 
 import scaling
 from scaling.simulate import rewards
+from tests.deep import examples
 
 COMPUTE = np.linspace(25.0, 600.0, 24)
 
@@ -40,10 +41,11 @@ def test_one_crash_ruins_the_plain_fit() -> None:
     assert plain.status != "ok" or np.diff(plain.interval("A")) > 3 * np.diff(robust.interval("A"))
 
 
+@pytest.mark.long_form
 def test_ordinary_noise_stays_in() -> None:
     """Normal noise, and Student t of 5 degrees of freedom, which has about one point in a thousand beyond 8."""
     left_out = {"normal": 0, "t": 0}
-    for seed in range(40):
+    for seed in range(examples(40)):
         rng = np.random.default_rng(seed)
         exact = simulated(sd=0.0)
         for name, noise in (("normal", rng.normal(size=24)), ("t", rng.standard_t(5, size=24))):

@@ -8,6 +8,7 @@ from scipy.stats import t as student
 import scaling
 from scaling.seeds import Between, Estimate, between_of, estimate_of, joint, margin, papers_between, pool
 from scaling.simulate import rewards
+from tests.deep import examples
 
 # The 13 trials of the BCG vaccine (Colditz et al., JAMA 271, 1994), the worked example of random-effects software:
 # treated with and without the disease, controls with and without it.
@@ -144,7 +145,8 @@ def test_the_variation_between_seeds_is_covered(runs: int) -> None:
     assert 0.848 <= inside / 300 <= 0.952
 
 
-@pytest.mark.parametrize("runs, recipes", [(3, 30), (5, 20)])
+@pytest.mark.long_form
+@pytest.mark.parametrize("runs, recipes", [(3, examples(30)), (5, examples(20))])
 def test_the_ceiling_of_simulated_recipes_is_covered(runs: int, recipes: int) -> None:
     """Whole curves, fitted, then pooled; the bound is three binomial standard errors below 90 %."""
     found = [joint(recipe(seed, runs)) for seed in range(recipes)]

@@ -7,6 +7,7 @@ import scaling
 from scaling.curve import curve
 from scaling.simulate import rewards
 from scaling.versus import crossing, probability_above
+from tests.deep import examples
 
 SLOW_AND_HIGH = {"r0": 0.1, "a": 0.7, "b": 1.5, "c_mid": 200.0}
 FAST_AND_LOW = {"r0": 0.1, "a": 0.55, "b": 1.5, "c_mid": 80.0}
@@ -55,10 +56,11 @@ def test_of_two_normal_estimates_it_is_the_normal_probability() -> None:
     assert probability_above(one, other, math.inf) == pytest.approx(expected, abs=0.04)
 
 
+@pytest.mark.long_form
 def test_probabilities_are_right_as_often_as_they_say() -> None:
     """Truths drawn about a crossing: of the statements near 0.5 to 0.9 about who is above, as many hold."""
     claimed, held = [], []
-    for seed in range(24):
+    for seed in range(examples(24)):
         rng = np.random.default_rng(500 + seed)
         truth = [
             {"r0": 0.1, "a": rng.uniform(0.55, 0.6), "b": 1.6, "c_mid": rng.uniform(90, 110)} for _ in "ab"

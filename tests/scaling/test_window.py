@@ -6,6 +6,7 @@ from scaling.curve import curve
 from scaling.paper import published_fits
 from scaling.simulate import noise, rewards
 from scaling.window import MAX_SHARE, paper_rule, propose, sensitivity
+from tests.deep import examples
 
 TRUTH = {"r0": 0.4, "a": 0.61, "b": 1.92, "c_mid": 2542.0}
 TURN = 800.0
@@ -37,11 +38,12 @@ def test_the_papers_rule_says_what_unit_it_is_in() -> None:
         paper_rule("tokens", epoch=0.0)
 
 
+@pytest.mark.long_form
 @pytest.mark.parametrize("rho", [0.0, 0.5])
 def test_a_clean_sigmoid_is_left_whole(rho: float) -> None:
-    cut = [propose(*clean(seed, rho=rho)) for seed in range(24)]
+    cut = [propose(*clean(seed, rho=rho)) for seed in range(examples(24))]
 
-    assert sum(proposal.lo is not None for proposal in cut) <= 1  # of 24, at a chance of 1 in 200 each
+    assert sum(proposal.lo is not None for proposal in cut) <= 1  # at a chance of 1 in 200 each
 
 
 def test_evaluations_that_are_only_noisier_at_first_are_kept() -> None:
