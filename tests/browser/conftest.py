@@ -6,23 +6,24 @@ console, or a request that leaves the server, fails the test.
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from urllib.parse import urlsplit
 
 import pytest
 from django.apps import apps
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, JSHandle, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.browser.contexts import PATIENCE_MS, Watch, leave, make_page
+from tests.waiting import wait_until
 from tests.webapp.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
 
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-PATIENCE_MS = 30_000  # a busy machine answers late; what never comes fails all the same
 expect.set_options(timeout=PATIENCE_MS)
 WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 390, "height": 844}
@@ -32,6 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/browser" in str(item.path):
             item.add_marker(pytest.mark.browser)
+            if hasattr(item.module, "look"):
+                item.add_marker(pytest.mark.long_form)
 
 
 @contextmanager
@@ -51,89 +54,70 @@ def launched() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """One browser for all tests; each test has a context of its own."""
+    """One browser for all tests; no two use a context of it at the same time."""
     with launched() as browser:
         yield browser
-
-
-class Watch:
-    """What went wrong in a context: console errors, page errors, requests to elsewhere."""
-
-    def __init__(self, context: BrowserContext, host: str) -> None:
-        self.errors: list[str] = []
-        self.elsewhere: list[str] = []
-        self.expected: tuple[str, ...] = ()
-        self._host = host
-        context.on("console", self._on_console)
-        context.on("weberror", lambda error: self.errors.append(str(error.error)))
-        context.on("request", self._on_request)
-
-    def _on_console(self, message) -> None:
-        overtaken = message.text.startswith(
-            ("htmx:sendAbort", "htmx:afterRequest")
-        )  # by a click that went elsewhere
-        if message.type == "error" and not overtaken:
-            self.errors.append(f"{message.text} {message.location.get('url', '')}")
-
-    def _on_request(self, request) -> None:
-        parts = urlsplit(request.url)
-        if parts.scheme in ("http", "https") and parts.netloc != self._host:
-            self.elsewhere.append(request.url)
-
-    def expect(self, *words: str) -> None:
-        """Errors with any of these words are part of the test."""
-        self.expected = words
-
-    def check(self) -> None:
-        unexpected = [e for e in self.errors if not any(word in e for word in self.expected)]
-        assert not unexpected, f"errors in the browser: {unexpected}"
-        assert not self.elsewhere, f"requests left the server: {self.elsewhere}"
 
 
 @pytest.fixture
 def open_context(chromium) -> Iterator[Callable[..., Page]]:
     """open_context(url, **options): a page on that server in a watched context of its own."""
-    opened: list[tuple[BrowserContext, Watch]] = []
+    opened: list[Page] = []
 
     def make(url: str, **options) -> Page:
-        context = chromium.new_context(base_url=url, **({"viewport": WIDE} | options))
-        context.set_default_timeout(PATIENCE_MS)
-        opened.append((context, Watch(context, urlsplit(url).netloc)))
-        page = context.new_page()
-        page.wait_for_function = under_a_strict_policy(page)  # type: ignore[method-assign]
-        page.watch = opened[-1][1]  # type: ignore[attr-defined]
+        page = make_page(chromium, url, **({"viewport": WIDE} | options))
+        page.watch = Watch(page.context, url)
+        opened.append(page)
         return page
 
     yield make
-    for context, _ in opened:
-        context.close()
-    for _, watch in opened:
-        watch.check()
+    for page in opened:
+        page.context.close()
+    for page in opened:
+        page.watch.check()
 
 
-def under_a_strict_policy(page: Page) -> Callable[..., JSHandle]:
-    """`wait_for_function` for expressions, too: Playwright evaluates them anew at each look, which our pages' policy
-    forbids after the first; a function is evaluated once.
-    """
-
-    def wait(expression: str, **options) -> JSHandle:
-        function = f"arg => {{ const found = ({expression}); return typeof found === 'function' ? found(arg) : found }}"
-        return Page.wait_for_function(page, function, **options)
-
-    return wait
+@pytest.fixture(scope="session")
+def free_pages(chromium, live_server, django_db_setup) -> Iterator[list[Page]]:
+    """Pages on the tests' own server that no test uses now. To use one again saves the compiling of all scripts."""
+    pages: list[Page] = []
+    yield pages
+    for page in pages:
+        page.context.close()
+    with suppress(AssertionError):  # the server's threads end now, and with each a connection to the database
+        wait_until(lambda: "process_request" not in str(threading.enumerate()), seconds=5)
 
 
 @pytest.fixture
-def new_page(open_context, live_server) -> Callable[..., Page]:
-    """new_page(**context): a page on the tests' own server; `page.watch` is its Watch."""
+def new_page(open_context, chromium, free_pages, live_server) -> Iterator[Callable[..., Page]]:
+    """new_page(**context): a page on the tests' own server in a context without cookies and without anything stored;
+    `page.watch` is its Watch.
+    """
+    used: list[Page] = []
+
+    def reuse(viewport=WIDE, color_scheme="light") -> Page:
+        page = free_pages.pop() if free_pages else make_page(chromium, live_server.url)
+        used.append(page)
+        page.watch = Watch(page.context, live_server.url)
+        page.set_viewport_size(viewport)
+        page.emulate_media(color_scheme=color_scheme)
+        return page
 
     def make(*, signed_in=None, **options) -> Page:
-        page = open_context(live_server.url, **options)
+        can_reuse = options.keys() <= {"viewport", "color_scheme"}
+        page = reuse(**options) if can_reuse else open_context(live_server.url, **options)
         if signed_in is not None:
             page.context.add_cookies([session_cookie(signed_in, live_server.url)])
         return page
 
-    return make
+    yield make
+    for page in used:
+        if leave(page):
+            free_pages.append(page)
+        else:
+            page.context.close()
+    for page in used:
+        page.watch.check()
 
 
 def session_cookie(user, url: str):  # noqa: F811

@@ -1,6 +1,7 @@
 """Every page is looked at: in light and dark, at 1440 and 390 pixels, by rules for accessibility and by a person.
 
-The pictures lie in `test-artifacts/screenshots` (HEADROOM_SCREENSHOTS says where else).
+Where no pictures are asked for, each theme and each width is looked at once: half of the four looks. `make test-deep`
+takes the pictures into `test-artifacts/screenshots`; HEADROOM_SCREENSHOTS asks for them and says where else they go.
 """
 
 import os
@@ -10,14 +11,29 @@ from pathlib import Path
 import axe_playwright_python
 from playwright.sync_api import Page
 
+from tests.deep import IS_DEEP
+
+IS_LONG = IS_DEEP or "HEADROOM_SCREENSHOTS" in os.environ
 FOLDER = Path(os.environ.get("HEADROOM_SCREENSHOTS", "test-artifacts/screenshots"))
 SIZES = {"1440": {"width": 1440, "height": 900}, "390": {"width": 390, "height": 844}}
+LOOKS = [("light", "1440"), ("dark", "390")]
+if IS_LONG:
+    LOOKS += [("dark", "1440"), ("light", "390")]
 # Of a log that is followed, for `wait_for_function`.
 AT_THE_END = (
     "(log => log.scrollHeight - log.scrollTop - log.clientHeight < 24)(document.getElementById('log'))"
 )
-FIND_VIOLATIONS = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations.map(
-    (rule) => `${rule.id}: ${rule.nodes.map((node) => node.target.join(" ")).slice(0, 5).join(", ")}`)"""
+# Plotly draws 100 ms after the size of its chart has changed.
+DRAWN = """new Promise((drawn) => requestAnimationFrame(
+    () => setTimeout(drawn, document.querySelector(".js-plotly-plot") ? 100 : 0, true)))"""
+# Sideways scrolling, and what axe finds; null: it has to be loaded first.
+FIND_PROBLEMS = """async () => {
+    if (!window.axe) return null;
+    const wide = document.documentElement.scrollWidth > innerWidth ? ["the page scrolls sideways"] : [];
+    const {violations} = await axe.run(document, {resultTypes: ["violations"]});
+    return wide.concat(violations.map(
+        (rule) => `${rule.id}: ${rule.nodes.map((node) => node.target.join(" ")).slice(0, 5).join(", ")}`));
+}"""
 
 
 @cache
@@ -25,22 +41,24 @@ def _axe() -> str:
     return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 
 
+def problems_of(page: Page) -> list[str]:
+    found = page.evaluate(FIND_PROBLEMS)
+    if found is None:
+        page.evaluate(_axe())
+        found = page.evaluate(FIND_PROBLEMS)
+    return found
+
+
 def look(page: Page, name: str) -> None:
-    """Pictures of the page as it is in both themes and widths; fails on sideways scrolling and on axe's violations."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    """Fails on problems of the page as it is in both themes and widths; the long form takes pictures, too."""
     problems = []
-    for theme in ("light", "dark"):
+    for theme, width in LOOKS:
         page.emulate_media(color_scheme=theme)
-        for width, size in SIZES.items():
-            page.set_viewport_size(size)
-            page.wait_for_function(
-                "new Promise(drawn => requestAnimationFrame(() => setTimeout(drawn, 100, true)))"
-            )
+        page.set_viewport_size(SIZES[width])
+        page.wait_for_function(DRAWN)
+        if IS_LONG:
             page.screenshot(path=FOLDER / f"{name}-{width}-{theme}.png", full_page=True)
-            if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                problems.append(f"{width} {theme}: the page scrolls sideways")
-            page.evaluate(_axe())
-            problems += [f"{width} {theme}: {found}" for found in page.evaluate(FIND_VIOLATIONS)]
+        problems += [f"{width} {theme}: {found}" for found in problems_of(page)]
     page.set_viewport_size(SIZES["1440"])
     page.emulate_media(color_scheme="light")
     assert not problems, "\n".join(problems)

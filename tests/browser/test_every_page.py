@@ -4,21 +4,12 @@ The pages that no other test looks at have their pictures taken in both themes a
 """
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.look import FIND_VIOLATIONS, _axe, look
+from tests.browser.look import look, problems_of
 from tests.webapp.pages.addresses import PAGES, WITHOUT_ACCOUNT, make_things
 
 LOOKED_AT_HERE = {"sign-in", "tokens", "components"}
-
-
-def problems_of(page: Page) -> list[str]:
-    """Sideways scrolling, and what axe finds."""
-    found = (
-        ["it scrolls sideways"] if page.evaluate("document.documentElement.scrollWidth > innerWidth") else []
-    )
-    page.evaluate(_axe())
-    return found + page.evaluate(FIND_VIOLATIONS)
 
 
 def test_every_page_is_clean(page, new_page, user, make_run, published_curves):
@@ -27,6 +18,7 @@ def test_every_page_is_clean(page, new_page, user, make_run, published_curves):
     problems = {}
     for name, address in PAGES.items():
         where = stranger if name in WITHOUT_ACCOUNT else page
+        where.emulate_media(color_scheme="dark")  # and wide: `look` looks so in its long form alone
         where.goto(address(things))
         where.wait_for_load_state("networkidle") if name == "components" else None
         if name in LOOKED_AT_HERE:

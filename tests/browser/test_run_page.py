@@ -307,19 +307,22 @@ def test_the_words_of_the_ceiling_stand_below_the_grips_of_the_window(new_page, 
     assert min(room) >= 0
 
 
-@pytest.fixture
-def grown(make_run):
-    """A running run that was fitted as it grew, with one crashed evaluation and a metric of its own."""
-    run = make_run(0)
+def grow(run: Run, *, every: int) -> Run:
+    """Now it has 41 evaluations, was fitted after each so many, and has a crashed one and a metric of its own."""
     lifecycle.report_started(run, attempt=1, resumed_from_step=None, device="cpu")
     records = curve_records(40)
-    for first in range(0, 41, 4):
-        ingest.store_records(run, records[first : first + 4])
+    for first in range(0, 41, every):
+        ingest.store_records(run, records[first : first + every])
         refit(run.pk)
     crashed = {"eval/pass_rate": 0.3, "eval/pass_rate_stderr": 0.01, "my/metric": 1.0}
     ingest.store_records(run, [record(41, 8.1, crashed)])
     Run.objects.filter(pk=run.pk).update(refit_wanted_at=None)  # no worker is waited for
     return run
+
+
+@pytest.fixture
+def grown(make_run):
+    return grow(make_run(0), every=41)
 
 
 def traces(page: Page, chart: str = "chart") -> list[str]:
@@ -409,8 +412,8 @@ def test_a_window_of_the_table_is_applied_to_the_chart(page, grown):
     expect(page.locator("tr.here")).to_contain_text("4.00 h")
 
 
-def test_the_history_shows_what_was_said_when_and_leads_back(page, grown):
-    open_run(page, grown, "?robust=1")
+def test_the_history_shows_what_was_said_when_and_leads_back(page, make_run):
+    open_run(page, grow(make_run(0), every=4), "?robust=1")
     page.get_by_role("link", name="Forecast history").click()
     page.wait_for_selector("#history-chart .main-svg")
 
