@@ -6,6 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tests.members import member
+from tests.shared_rows import kept
 from webapp.accounts.models import Project, Role
 from webapp.alarms.models import Alarm
 from webapp.curves.models import Fit
@@ -24,10 +25,17 @@ def make(**options):
     return said.getvalue()
 
 
+@pytest.fixture(scope="module")
+def stored(django_db_setup, django_db_blocker):
+    with kept(django_db_blocker):
+        said = make()
+        yield Project.objects.get(slug="big"), said
+
+
 @pytest.fixture
-def made(db):
-    said = make()
-    return Project.objects.get(slug="big"), said
+def made(db, stored):
+    """(the project, what was said): made once for all tests of this module."""
+    return stored
 
 
 def test_runs_points_and_fits_are_there(made):
@@ -94,14 +102,14 @@ def test_a_project_with_runs_is_left_alone_unless_told(made):
 
 
 def test_remove_takes_all_of_it_and_nothing_else(made, make_tracked):
-    kept = make_tracked()
+    others = make_tracked()
 
     call_command("make_data", remove=True, project="big", stdout=StringIO())
 
     assert not Project.objects.filter(slug="big").exists()
-    assert list(Run.objects.all()) == [kept]
-    assert Point.objects.exclude(series__run=kept).count() == 0
-    assert len(effective_points(kept)) == 1
+    assert list(Run.objects.all()) == [others]
+    assert Point.objects.exclude(series__run=others).count() == 0
+    assert len(effective_points(others)) == 1
 
 
 def test_remove_without_others_empties_the_points(made):
@@ -113,7 +121,7 @@ def test_remove_without_others_empties_the_points(made):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"points": 100}, "too few"),
+        ({"points": 100, "project": "other"}, "too few"),
         ({"remove": True, "project": "nowhere"}, "no project 'nowhere'"),
         ({"remove": True, "project": "default"}, "the default project"),
     ],
@@ -122,9 +130,10 @@ def test_what_cannot_be_done_is_said(db, options, words):
     from webapp.accounts.services import default_project
 
     default_project()
+    before = set(Run.objects.values_list("pk", flat=True))
     with pytest.raises(CommandError, match=words):
         make(**options)
-    assert not Run.objects.exists()
+    assert set(Run.objects.values_list("pk", flat=True)) == before
 
 
 def test_fits_by_several_processes_are_the_same(made):
