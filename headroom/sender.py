@@ -106,13 +106,14 @@ class Sender:
         while self._starts:
             self._send_notice(self._server.start, self._starts[0])
             self._starts = self._starts[1:]
+        finish = self._finish  # before the end: what comes between the two was logged before it
         end = self._journal.end  # what is logged meanwhile gathers for the next batch
         while self._state.acknowledged < end and (lines := self._next_lines()):
             self._send_lines(lines)
         if self._closing.is_set() and (unwritten := self._journal.unwritten()):
             self._send_lines(unwritten, in_journal=False)
-        if self._finish is not None:
-            self._send_notice(self._server.finish, self._finish)
+        if finish is not None:
+            self._send_notice(self._server.finish, finish)
             self._finish = None
 
     def _beat(self) -> None:

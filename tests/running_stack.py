@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -18,25 +19,43 @@ import pytest
 from stack.environment import ROOT
 from stack.ports import free_port
 from stack.ray import ray_folder
+from tests.chaos.network import Network
+from tests.pretrained import pretrained
+from training.models import BASE_MODEL
 
 START_SECONDS = 120.0
 STOP_SECONDS = 40.0
-PRETRAIN_SECONDS = 300
+BUDGET_HOURS = 0.015  # of the run whose whole story is looked at: about half a minute of training
 MANAGE = (sys.executable, "manage.py")
 # What the tests' own process uses must not reach the stack under test.
-FOREIGN = ("DATABASE_URL", "REDIS_URL", "RAY_ADDRESS", "DJANGO_SETTINGS_MODULE")
+FOREIGN = (
+    "DATABASE_URL",
+    "REDIS_URL",
+    "RAY_ADDRESS",
+    "DJANGO_SETTINGS_MODULE",
+    "PYTHONPATH",
+    "PYTHONDONTWRITEBYTECODE",
+)
 
 
 @dataclass
 class RunningStack:
-    """A started `manage.py up`: where it is, its first account, and what it printed so far."""
+    """A started `manage.py up`: where it is, its first account, and what its latest start printed so far.
+
+    `network`: between its trainers and its web server, where it was started with one.
+    """
 
     home: Path
     port: int
-    process: subprocess.Popen[str]
-    output: list[str] = field(default_factory=list)
-    username: str = "admin"
+    options: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = MANAGE
+    network: Network | None = None
+    username: str = "admin"
+    password: str = ""  # of the first account, as printed at the first start
+    process: subprocess.Popen[str] = field(init=False)
+    output: list[str] = field(init=False)
+    watched: list[str] = field(default_factory=list)  # runs of BUDGET_HOURS that were watched in a browser
     _tokens: dict[str, str] = field(default_factory=dict)
     _news: threading.Condition = field(default_factory=threading.Condition)
 
@@ -45,58 +64,52 @@ class RunningStack:
         cls,
         home: Path,
         *options: str,
-        port: int | None = None,
-        variables: dict[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
         program: tuple[str, ...] = MANAGE,
+        with_network: bool = False,
     ) -> "RunningStack":
         """Start and wait until it says that it is up; raises AssertionError with its output otherwise."""
-        port = port or free_port()
-        command = [*program, "up", "--home", str(home), "--port", str(port), *options]
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=variables or stack_environment(home),
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        stack = cls(home, port, process, program=program)
-        threading.Thread(target=stack._read, daemon=True).start()
-        try:
-            stack.wait_for("Headroom is up", START_SECONDS)
-        except BaseException:  # also a test that took too long: nobody else knows that it runs
-            stack.stop()
-            raise
+        stack = cls(home, free_port(), options, stack_environment(home) | dict(variables or {}), program)
+        if with_network:
+            stack.network = Network(stack.port)
+            stack.variables["HEADROOM_URL"] = stack.network.url
+        stack.start_again()
+        found = re.search(r"password (\S+)", "\n".join(stack.output))
+        stack.password = found.group(1) if found else ""
         return stack
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with self._news:
-                self.output.append(line.rstrip())
-                self._news.notify_all()
-        with self._news:
-            self.output.append("(ended)")
-            self._news.notify_all()
+    def start_again(self) -> None:
+        """On the same folder and port."""
+        command = [*self.program, "up", "--home", str(self.home), "--port", str(self.port), *self.options]
+        self.output = []
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=self.variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        threading.Thread(target=self._read, args=(self.process, self.output), daemon=True).start()
+        try:
+            self.wait_for("Headroom is up", START_SECONDS)
+        except BaseException:  # also a test that took too long: nobody else knows that it runs
+            self.stop()
+            raise
 
-    def wait_for(self, text: str, seconds: float = 30.0) -> None:
-        """Wait until the stack has printed `text`."""
+    def _read(self, process: subprocess.Popen[str], output: list[str]) -> None:
+        assert process.stdout is not None
+        for line in chain(process.stdout, ["(ended)"]):
+            with self._news:
+                output.append(line.rstrip())
+                self._news.notify_all()
+
+    def wait_for(self, text: str, seconds: float = 30.0, *, after: int = 0) -> None:
+        """Wait until the stack has printed `text`, after so many lines."""
         with self._news:
             found = self._news.wait_for(
-                lambda: any(text in x or x == "(ended)" for x in self.output), seconds
+                lambda: any(text in x or x == "(ended)" for x in self.output[after:]), seconds
             )
-            assert found and any(text in line for line in self.output), "\n".join(self.output)
+            assert found and any(text in line for line in self.output[after:]), "\n".join(self.output)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def password(self) -> str:
-        """Of the first account, as printed at the first start."""
-        found = re.search(r"password (\S+)", "\n".join(self.output))
-        assert found, "\n".join(self.output)
-        return found.group(1)
 
     def manage(self, *arguments: str) -> str:
         """The output of a management command on this installation."""
@@ -128,9 +141,18 @@ class RunningStack:
         self.process.wait(STOP_SECONDS)
         shutil.rmtree(ray_folder(self.home), ignore_errors=True)  # lies outside `home`
 
+    def close(self) -> None:
+        """Stop it for good, and remove its folder."""
+        if self.network is not None:
+            self.network.close()
+        self.stop()
+        shutil.rmtree(self.home, ignore_errors=True)
+
 
 def stack_environment(home: Path) -> dict[str, str]:
-    """This process's environment without the addresses of the tests' own parts."""
+    """This process's environment without the addresses of the tests' own parts. Bytecode is kept: every one of the
+    stack's many processes would compile our own code anew.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith("HEADROOM_") and k not in FOREIGN}
     return kept | {"HEADROOM_HOME": str(home)}
 
@@ -149,22 +171,16 @@ def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[RunningStack]:
-    """The whole stack with Ray, shared by all tests marked `stack`; they must leave it working."""
-    home = Path(tempfile.mkdtemp(prefix="headroom-stack-"))
-    running = RunningStack.start(home)
+    """The whole stack with Ray, shared by all tests that need one. Whoever breaks a part waits until it works again;
+    whoever stops the stack starts it again.
+    """
+    running = RunningStack.start(Path(tempfile.mkdtemp(prefix="headroom-stack-")), with_network=True)
     yield running
-    running.stop()
-    shutil.rmtree(home, ignore_errors=True)
+    running.close()
 
 
 @pytest.fixture(scope="session")
 def stack_with_model(stack: RunningStack) -> RunningStack:
-    """The running stack after `python -m training pretrain`, as `make demo` does it."""
-    subprocess.run(
-        [sys.executable, "-m", "training", "pretrain"],
-        cwd=ROOT,
-        env=stack_environment(stack.home),
-        check=True,
-        timeout=PRETRAIN_SECONDS,
-    )
+    """The running stack with the base model, as `make demo` makes it."""
+    pretrained(stack.home / "models" / BASE_MODEL, "-m", "training", "pretrain", "--out")
     return stack

@@ -20,6 +20,8 @@ MARKS = ("stack", "vllm", "ray", "gpu")
 STACKS = ("stack", "stack_with_model")  # fixtures
 MARKED = re.compile(rf"\bmark\.({'|'.join(MARKS)})\b")
 UNIT = "what fills the machine"
+# They stop the stack that the others of the unit share.
+LAST = ("test_killed_supervisor_leaves_nothing_and_the_next_one_starts", "test_sigterm_stops_every_child")
 
 
 def file_of(test: str) -> str:
@@ -58,11 +60,13 @@ def fills_the_machine(test: str) -> bool:
     return names is None or name_of(test) in names
 
 
-def turn(test: str) -> int:
+def turn(test: str) -> tuple[int, int]:
     """Of a test's id: what fills the machine first, so that the rest has something to run beside; browser tests last,
     since Playwright keeps an event loop running, in which no other test could start its own.
     """
-    return 0 if fills_the_machine(test) else 2 if file_of(test).startswith("tests/browser/") else 1
+    if fills_the_machine(test):
+        return 0, LAST.index(name_of(test)) + 1 if name_of(test) in LAST else 0
+    return 2 if file_of(test).startswith("tests/browser/") else 1, 0
 
 
 class InUnits(LoadScopeScheduling):

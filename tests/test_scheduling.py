@@ -36,6 +36,7 @@ def test_the_mark_of_a_file_or_of_the_test_decides(test, fills):
 def test_the_machine_first_and_browsers_last():
     tests = [
         "tests/browser/test_shell.py::test_a", "tests/scaling/test_cli.py::test_a",
+        "tests/stack/test_supervisor.py::test_sigterm_stops_every_child",
         "tests/worker/test_ray_jobs.py::test_real_ray_runs_a_job_once",
     ]  # fmt: skip
 

@@ -10,12 +10,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import launched
+from tests.running_stack import BUDGET_HOURS
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.timeout(600)]
 
 START_MS = 150_000  # the first job of a cold machine
 TRAINING_MS = 240_000
-BUDGET_HOURS = "0.015"  # about half a minute of training
 ENOUGH = 5  # evaluations: a fit needs them; a busy machine makes few more in this time
 
 
@@ -38,6 +38,7 @@ def wait_for_evaluations(page: Page, number: int, milliseconds: int) -> None:
 
 
 def test_a_launched_run_is_watched_until_its_fit(stack_with_model, open_context) -> None:
+    """tests/e2e/test_story.py looks at the same run over REST."""
     page = open_context(stack_with_model.url)
     page.goto("/runs/new")
     page.get_by_label("Username").fill(stack_with_model.username)
@@ -47,10 +48,11 @@ def test_a_launched_run_is_watched_until_its_fit(stack_with_model, open_context)
     page.get_by_label("Recipe").select_option("tiny-scalerl")
     expect(page.locator("aside h2")).to_have_text("ScaleRL (tiny)")
     page.get_by_label("Seed").fill("11")
-    page.get_by_label("Compute budget").fill(BUDGET_HOURS)
+    page.get_by_label("Compute budget").fill(str(BUDGET_HOURS))
     page.get_by_role("button", name="Launch").click()
     expect(page.get_by_role("heading", name=re.compile("ScaleRL"))).to_be_visible()
     page.evaluate("window.stayed = true")
+    stack_with_model.watched.append(page.url.rstrip("/").rpartition("/")[2])
 
     expect(page.locator("#state")).to_have_text("running, attempt 1", timeout=START_MS)
     wait_for_evaluations(page, 1, TRAINING_MS)

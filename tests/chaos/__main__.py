@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.chaos.cases import Case, Result, undisturbed
 from tests.chaos.parts import MOMENTS, PARTS, SHORT
-from tests.chaos.site import Site
+from tests.chaos.site import own_site
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     cells = chosen(options.part, options.moment, short=options.short)
     print(f"{len(cells)} cells; starting a stack", flush=True)
-    with Site() as site:
+    with own_site() as site:
         print("training undisturbed", flush=True)
         reference = undisturbed(site)
         results = []

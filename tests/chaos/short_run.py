@@ -5,24 +5,19 @@ function of its seed, bit for bit. Math-Verify judges, in the reward process.
 """
 
 import json
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stack.environment import ROOT
-from tests.running_stack import stack_environment
+from tests.pretrained import pretrained
 from training.tasks.arithmetic import THINK
 
-RECIPE, TASK, MODEL, SEED = "chaos", "math", "tiny-arithmetic", 7
+RECIPE, TASK, MODEL, SEED = "chaos", "math", "tiny-sums", 7
 STEPS, EVERY = 24, 4  # updates; and from one evaluation and checkpoint to the next
 MIDDLE = 10  # two updates past a checkpoint
 BUDGET_HOURS = 5.0  # never reached: the steps end it
 # Of pretraining, on one-digit sums: seconds, and it can add, but mostly guesses, so that there is something to learn.
 LESSONS = "from training.pretrain import Lessons, pretrain; pretrain(Path(sys.argv[1]), Lessons(steps=250, digits=1))"
-PRETRAIN_SECONDS = 300
 
 CHANGES: dict[str, dict[str, Any]] = {
     "task": {
@@ -42,22 +37,12 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def prepare(home: Path) -> None:
-    """Model and data of the run, in a home that nothing runs on yet."""
-    _make_model(home / "models" / MODEL)
+    """Model and data of the run."""
+    pretrained(home / "models" / MODEL, "-c", f"import sys; from pathlib import Path; {LESSONS}")
     pairs = [(a, b) for a in range(1, 10) for b in range(1, 10)]
     (home / "data").mkdir(parents=True, exist_ok=True)
     rows = ({"prompt": f"{a}+{b}={THINK}", "answer": str(a + b)} for a, b in pairs)
     (home / "data" / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def _make_model(out: Path) -> None:
-    kept = ROOT / "test-artifacts" / "chaos-model"  # made once in a checkout
-    if not (kept / "COMPLETE.json").exists():
-        program = f"import sys; from pathlib import Path; {LESSONS}"
-        command = [sys.executable, "-c", program, str(kept)]
-        variables = stack_environment(out.parent.parent)
-        subprocess.run(command, cwd=ROOT, env=variables, check=True, timeout=PRETRAIN_SECONDS)
-    shutil.copytree(kept, out)
 
 
 def config_of(tiny: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,59 +1,42 @@
-"""A whole stack of its own for the kill matrix: what is asked of it, and what its files say."""
+"""A whole stack for the kill matrix: what is asked of it, and what its files say."""
 
 import json
 import os
-import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from headroom.journal import unsealed
-from stack.ports import free_port
 from tests.chaos import short_run
-from tests.chaos.network import Network
-from tests.running_stack import RunningStack, stack_environment
+from tests.running_stack import RunningStack
 
 Json = dict[str, Any]
 TAIL_LINES = 15
 
 
 class Site:
-    """Embedded PostgreSQL, Redis, Ray, Celery and web server in a folder that goes with it.
+    """A running stack with the recipe, the model and the data of the kill matrix.
 
-    What `variables` name is used instead of the embedded one.
-
-    Trainers reach the web server through `network`; this program reaches it directly.
+    Trainers reach its web server through `network`; this program reaches it directly.
     """
 
-    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="headroom-chaos-"))
-        port = free_port()
-        self.network = Network(port)
+    def __init__(self, stack: RunningStack) -> None:
+        assert stack.network is not None
+        self.stack, self.home, self.network = stack, stack.home, stack.network
         short_run.prepare(self.home)
-        own = stack_environment(self.home) | {"HEADROOM_URL": self.network.url}
-        self.stack = RunningStack.start(self.home, port=port, variables=own | dict(variables or {}))
-        self._http = httpx.Client(base_url=f"{self.stack.url}/api/v1/", timeout=5)
-
-    def __enter__(self) -> "Site":
-        try:
-            self._http.headers["Authorization"] = f"Bearer {self.stack.token('launch')}"
-            tiny = self.asked("recipes/tiny-scalerl/revisions")["items"][0]["config"]
-            recipe = {"slug": short_run.RECIPE, "name": short_run.RECIPE, "config": short_run.config_of(tiny)}
-            self._http.post("recipes", json=recipe).raise_for_status()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.close()
-        self.network.close()
-        self.stack.stop()
-        shutil.rmtree(self.home, ignore_errors=True)
+        self._http = httpx.Client(
+            base_url=f"{stack.url}/api/v1/",
+            headers={"Authorization": f"Bearer {stack.token('launch')}"},
+            timeout=5,
+        )
+        tiny = self.asked("recipes/tiny-scalerl/revisions")["items"][0]["config"]
+        recipe = {"slug": short_run.RECIPE, "name": short_run.RECIPE, "config": short_run.config_of(tiny)}
+        self._http.post("recipes", json=recipe).raise_for_status()
 
     # -- the API -----------------------------------------------------------------------------------------------
 
@@ -144,3 +127,14 @@ class Site:
             lines = path.read_text(errors="replace").splitlines()[-TAIL_LINES:]
             parts.append("\n".join([f"--- {path.name}", *(line[:300] for line in lines)]))
         return "\n".join([*parts, "--- supervisor", *self.stack.output[-TAIL_LINES:]])
+
+
+@contextmanager
+def own_site(variables: Mapping[str, str] | None = None) -> Iterator[Site]:
+    """On a stack of its own, which goes with its folder. What `variables` name is used instead of what is embedded."""
+    home = Path(tempfile.mkdtemp(prefix="headroom-chaos-"))
+    stack = RunningStack.start(home, variables=variables, with_network=True)
+    try:
+        yield Site(stack)
+    finally:
+        stack.close()

@@ -21,6 +21,7 @@ import psycopg
 from stack.environment import ROOT
 from stack.ports import free_port
 from stack.ray import RayPorts
+from stack.redis import redis_answers, redis_command, redis_url
 from tests.waiting import wait_until
 
 PASSWORD = "a-password-of-the-test"
@@ -98,6 +99,10 @@ class Outside:
             "RAY_ADDRESS": self.ray_address,
         }
         return addresses | variables_of_ray(self.folder)
+
+    def answers(self) -> bool:
+        """Whether database and broker do."""
+        return _accepts(self.database_url) and redis_answers(self.redis_url)
 
     def nodes(self) -> list[dict[str, Any]]:
         """Those that are alive, as Ray's state API says; empty where it does not answer."""
@@ -213,8 +218,6 @@ def _accepts(url: str) -> bool:
 
 @contextmanager
 def _redis(folder: Path) -> Iterator[str]:
-    from stack.redis import redis_answers, redis_command, redis_url
-
     port = free_port()
     with subprocess.Popen(redis_command(folder, port), stdout=subprocess.DEVNULL) as server:
         wait_until(lambda: redis_answers(redis_url(port)), START_SECONDS)

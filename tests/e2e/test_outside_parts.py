@@ -3,11 +3,12 @@ an address and one core each, so that a run lies on both of them."""
 
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from tests.chaos.proofs import effective, page_agrees, stored_once, whole
 from tests.chaos.short_run import MIDDLE, STEPS
-from tests.chaos.site import Site
+from tests.chaos.site import Site, own_site
 from tests.e2e.outside import HEAD, SECOND, Outside, outside_parts
 from tests.waiting import wait_until
 
@@ -25,7 +26,7 @@ def outside() -> Iterator[Outside]:
 
 @pytest.fixture(scope="module")
 def site(outside: Outside) -> Iterator[Site]:
-    with Site(outside.variables) as started:
+    with own_site(outside.variables) as started:
         yield started
 
 
@@ -45,7 +46,8 @@ def test_nothing_is_embedded(site: Site, outside: Outside) -> None:
     commands = [" ".join(process.cmdline()) for process in site.stack.descendants()]
 
     assert commands and not any("bin/postgres" in c or "valkey" in c or "raylet" in c for c in commands)
-    assert not (site.home / "postgres").exists()
+    assert len(psutil.Process(site.stack.process.pid).children()) == 3, commands  # web, worker, beat
+    assert not (site.home / "postgres").exists() and not (site.home / "redis").exists()
     wait_until(site.is_well, 60, "every part answers")
     assert {node["node_ip"]: node["resources_total"]["CPU"] for node in outside.nodes()} == {
         HEAD: 1.0,
@@ -53,18 +55,10 @@ def test_nothing_is_embedded(site: Site, outside: Outside) -> None:
     }
 
 
-def test_a_run_lies_on_both_nodes_and_its_curve_is_whole(site: Site) -> None:
-    run = site.launch()
-    wait_until(lambda: state(site, run) in ENDED, RUN_SECONDS, "end of the run")
-
-    assert state(site, run) == "succeeded", site.last_words()
-    assert wrong_with(site, run) == []
-    wait_until(lambda: site.asked(f"runs/{run}/fits")["items"], 60, "a stored fit")
-
-
 def test_a_node_that_is_lost_is_named_and_the_run_goes_on_when_there_is_another(
     site: Site, outside: Outside
 ) -> None:
+    """The run lies on both nodes, before and afterwards."""
     run = site.launch()
     wait_until(lambda: len(site.journal(run)) > MIDDLE, RUN_SECONDS, "some updates")
 
@@ -75,6 +69,14 @@ def test_a_node_that_is_lost_is_named_and_the_run_goes_on_when_there_is_another(
     assert first["state"] in ("failed", "lost") and first["message"], first
 
     outside.second = outside.start_second()
-    wait_until(lambda: state(site, run) == "succeeded", RUN_SECONDS, "end of the run that went on")
+    wait_until(lambda: state(site, run) in ENDED, RUN_SECONDS, "end of the run that went on")
+    assert state(site, run) == "succeeded", site.last_words()
     assert wrong_with(site, run) == []
     assert max(record["step"] for record in site.records(run)) == STEPS
+    wait_until(lambda: site.asked(f"runs/{run}/fits")["items"], 60, "a stored fit")
+
+
+def test_the_parts_of_others_outlive_the_stack(site: Site, outside: Outside) -> None:
+    site.stack.stop()
+
+    assert outside.answers() and outside.nodes()

@@ -6,6 +6,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from tests.running_stack import BUDGET_HOURS
+
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.timeout(600)]
 
 POLL_SECONDS = 0.5
@@ -35,16 +37,18 @@ def ended(api: httpx.Client, run_id: str) -> dict | None:
 
 
 @pytest.fixture(scope="module")
-def trained(api) -> dict:
-    """A run of about twenty seconds of training, ended."""
-    run = launch(api, budget_hours=0.012)
-    return until(lambda: ended(api, run["id"]), 300, "end of the run")
+def trained(api, stack_with_model) -> dict:
+    """A run that has ended: the one that was launched and watched in a browser, where that was tested before."""
+    run_id = (
+        watched[-1] if (watched := stack_with_model.watched) else launch(api, budget_hours=BUDGET_HOURS)["id"]
+    )
+    return until(lambda: ended(api, run_id), 300, "end of the run")
 
 
 def test_the_run_succeeds_within_its_budget(api, trained):
     assert trained["state"] == "succeeded", trained
     last = api.get(f"runs/{trained['id']}/curve").json()["points"][-1]
-    assert 0.8 * 0.012 < last["compute"] < 1.4 * 0.012
+    assert 0.8 * BUDGET_HOURS < last["compute"] < 1.4 * BUDGET_HOURS
 
 
 def test_the_curve_starts_before_the_first_update_and_moves_on(api, trained):

@@ -35,6 +35,28 @@ def test_absent_server_gets_everything_when_it_comes_back(
     assert caplog.text.count("cannot be reached") <= 1  # once, not once a try
 
 
+def test_the_end_never_overtakes_a_record_that_was_logged_before_it(begin: Begin, server: FakeServer) -> None:
+    """The server takes nothing of an attempt that has ended."""
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def hold(path: str, body: dict[str, Any]) -> None:
+        if body.get("records"):
+            is_asked.set()
+            may_answer.wait(5)
+
+    server.refuse = hold
+    run = begin()
+    log_steps(run, 0)
+    assert is_asked.wait(5)
+    log_steps(run, 1)
+    assert not run.finish(timeout=0)
+    may_answer.set()
+
+    assert run.finish()
+    sent = [path.rpartition("/")[2] for path, _ in server.requests]
+    assert sent == ["start", "records", "records", "finish"]
+
+
 @pytest.mark.parametrize("status", [401, 403, 404, 408, 429, 500, 502, 503])
 def test_passing_trouble_is_retried_and_nothing_is_rejected(
     begin: Begin, server: FakeServer, status: int

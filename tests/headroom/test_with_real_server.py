@@ -71,9 +71,10 @@ def test_restart_of_the_web_server_loses_nothing(stack: RunningStack, journal_pa
     (keeper,) = [
         child for child in psutil.Process(stack.process.pid).children() if "webapp.wsgi" in child.cmdline()
     ]
+    printed = len(stack.output)
     keeper.children()[0].kill()
     log_curve(run, range(5, 10))
-    stack.wait_for("web ended with status 137")
+    stack.wait_for("web ended with status 137", after=printed)
     assert run.finish(timeout=60)
 
     assert curve(stack, run, "train/reward", "step") == list(range(10))

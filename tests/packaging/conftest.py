@@ -1,9 +1,13 @@
-"""The wheel as `make wheel` builds it, and environments into which nothing else was installed than what it asks for."""
+"""The wheel as `make wheel` builds it, and environments into which nothing else was installed than what it asks for.
+
+Each is made once a process: tests/deploy takes the same.
+"""
 
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,20 +51,27 @@ class Environment:
         return done.stdout
 
 
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+@cache
+def built_wheel(base: Path) -> Path:
+    folder = base / "wheel"
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*build, "--wheel-dir", str(folder), str(ROOT)], check=True, timeout=120)
     (built,) = folder.iterdir()
     return built
 
 
-def installed(wheel: Path, extra: str, folder: Path) -> Environment:
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built_wheel(tmp_path_factory.getbasetemp())
+
+
+@cache
+def installed(extra: str, base: Path) -> Environment:
     """The wheel with an extra (or none) and what it asks for, at the locked versions, in a new environment."""
+    folder = base / f"installed{extra.strip('[]')}"
     made = Environment(folder / "environment", folder / "work")
-    made.folder.mkdir()
-    wanted = f"headroom{extra} @ {wheel.as_uri()}"
+    made.folder.mkdir(parents=True)
+    wanted = f"headroom{extra} @ {built_wheel(base).as_uri()}"
     lock = str(ROOT / "requirements.lock")
     subprocess.run(
         [UV, "venv", "--quiet", "--python", sys.executable, str(made.root)], check=True, timeout=60
@@ -81,10 +92,10 @@ def installed(wheel: Path, extra: str, folder: Path) -> Environment:
 
 
 @pytest.fixture(scope="session")
-def client(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    return installed(wheel, "", tmp_path_factory.mktemp("client"))
+def client(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return installed("", tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(scope="session")
-def server(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    return installed(wheel, "[server]", tmp_path_factory.mktemp("server"))
+def server(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return installed("[server]", tmp_path_factory.getbasetemp())

@@ -1,12 +1,9 @@
-"""The supervisor as its user meets it: `manage.py up`, without Ray where Ray is not the question."""
+"""The supervisor as its user meets it: `manage.py up`. With the parts of others: tests/e2e/test_outside_parts.py."""
 
-import json
-import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -18,7 +15,9 @@ from stack.ports import free_port
 from tests.running_stack import RunningStack, alive, stack_environment
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
+PARTS = ("database", "broker", "worker", "beat", "ray")
+WELL = {"status": "ok"} | dict.fromkeys(PARTS, "ok")
 
 
 def keeper_of(running: RunningStack, name: str) -> psutil.Process:
@@ -57,21 +56,14 @@ def up(
     )
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    """A stack without Ray, for tests that break parts of it."""
-    running = RunningStack.start(tmp_path_factory.mktemp("small") / "home", "--no-ray")
-    yield running
-    running.stop()
-
-
+@pytest.mark.stack
 def test_whole_stack_answers_for_every_part(stack: RunningStack) -> None:
     wait_until(lambda: health(stack).get("status") == "ok", 30, "healthz")
 
-    parts = ("database", "broker", "worker", "beat", "ray")
-    assert health(stack) == {"status": "ok"} | dict.fromkeys(parts, "ok")
+    assert health(stack) == WELL
 
 
+@pytest.mark.stack
 def test_first_account_can_make_a_token_and_use_it(stack: RunningStack) -> None:
     token = stack.token("read")
     answer = httpx.get(f"{stack.url}/api/v1/recipes", headers={"Authorization": f"Bearer {token}"})
@@ -80,6 +72,7 @@ def test_first_account_can_make_a_token_and_use_it(stack: RunningStack) -> None:
     assert {"scalerl", "tiny-scalerl"} <= {recipe["slug"] for recipe in answer.json()["items"]}
 
 
+@pytest.mark.stack
 def test_second_stack_on_the_same_folder_is_refused(stack: RunningStack) -> None:
     result = up(stack.home, "--port", str(free_port()))
 
@@ -133,54 +126,41 @@ def test_wrong_variables_are_sentences(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.stack
 @pytest.mark.parametrize(
     ("name", "in_command"),
     [("redis", "valkey-server"), ("celery", "--concurrency"), ("beat", "celery.beat:Scheduler")],
 )
-def test_dead_part_is_started_again(small: RunningStack, name: str, in_command: str) -> None:
-    (victim,) = keeper_of(small, in_command).children()
+def test_dead_part_is_started_again(stack: RunningStack, name: str, in_command: str) -> None:
+    (victim,) = keeper_of(stack, in_command).children()
+    printed = len(stack.output)
     victim.send_signal(signal.SIGKILL)
-    small.wait_for(f"{name} ended with status 137")
-    wait_until(lambda: has_successor(small, in_command, victim.pid), 30, f"another {name}")
+    stack.wait_for(f"{name} ended with status 137", after=printed)
+    wait_until(lambda: has_successor(stack, in_command, victim.pid), 30, f"another {name}")
 
-    expected = dict.fromkeys(("status", "database", "broker", "worker", "beat"), "ok")
-    expected |= {"ray": "not configured"}
-    wait_until(lambda: health(small) == expected, 60, f"{name} works again")
+    wait_until(lambda: health(stack) == WELL, 60, f"{name} works again")
 
 
-def test_sigterm_stops_every_child(tmp_path: Path) -> None:
-    running = RunningStack.start(tmp_path / "home")
-    children = running.descendants()
-    running.stop()
+@pytest.mark.stack
+def test_killed_supervisor_leaves_nothing_and_the_next_one_starts(stack: RunningStack) -> None:
+    children = stack.descendants()
+    stack.process.kill()
+    stack.process.wait()
+    stack.start_again()
 
-    assert running.process.returncode == 0
     assert len(children) > 20  # Ray's own among them
     assert alive(children) == []
+    assert "password" not in "\n".join(stack.output)  # the account is there already
 
 
-def test_killed_supervisor_leaves_nothing_and_the_next_one_starts(tmp_path: Path) -> None:
-    killed = RunningStack.start(tmp_path / "home", "--no-ray")
-    children = killed.descendants()
-    killed.process.kill()
-    killed.process.wait()
-    again = RunningStack.start(tmp_path / "home", "--no-ray", port=killed.port)
-    still_there = alive(children)
-    again.stop()
+@pytest.mark.stack
+def test_sigterm_stops_every_child(stack: RunningStack, request: pytest.FixtureRequest) -> None:
+    children = stack.descendants()
+    stack.stop()
 
-    assert still_there == []
-    assert "password" not in "\n".join(again.output)  # the account is there already
-
-
-def test_parts_that_are_given_are_used_and_not_started(tmp_path: Path, small: RunningStack) -> None:
-    """The second stack has its own web server and worker on the first one's stores."""
-    given = json.loads((small.home / "services.json").read_text())
-    home = tmp_path / "second"
-    variables = stack_environment(home)
-    variables |= {"DATABASE_URL": given["database_url"], "REDIS_URL": given["redis_url"]}
-    second = RunningStack.start(home, "--no-ray", variables=variables)
-    commands = [" ".join(child.cmdline()) for child in psutil.Process(second.process.pid).children()]
-    second.stop()
-
-    assert len(commands) == 3, commands  # web, worker, beat
-    assert not (home / "postgres").exists() and not (home / "redis").exists()
-    assert os.path.exists(f"/proc/{small.process.pid}")
+    assert stack.process.returncode == 0
+    assert len(children) > 20  # Ray's own among them
+    assert alive(children) == []
+    tests = request.session.items
+    if any("stack" in test.fixturenames for test in tests[tests.index(request.node) + 1 :]):  # best the last
+        stack.start_again()

@@ -19,7 +19,6 @@ from training.tasks.arithmetic import make_prompt
 from training.trainer.batching import Batch, make_batch
 from training.trainer.trainer import Trainer
 
-ENGINES = ["transformers", pytest.param("vllm", marks=pytest.mark.vllm)]
 HEADS = ("bfloat16", "float32")
 PROMPTS = 512  # of at most 20 tokens each: enough to tell the means apart
 GRID = 2.0**-9  # every bfloat16 of magnitude 1/2 or more is a multiple of it or coarser
@@ -83,7 +82,7 @@ def generate(model: Path, engine: str, head: str) -> Said:
     return Said(make_batch(groups), np.array(sorted({c.logp[0] for c in short})))
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module")
 def said(request: pytest.FixtureRequest, bfloat16_model: Path) -> Iterator[tuple[str, dict[str, Said]]]:
     """Engine, and what it says with a bfloat16 and with a float32 head."""
     environment = dict(os.environ)  # vLLM's engine changes it
@@ -92,6 +91,9 @@ def said(request: pytest.FixtureRequest, bfloat16_model: Path) -> Iterator[tuple
     os.environ.update(environment)
 
 
+@pytest.mark.parametrize(
+    "said", ["transformers", pytest.param("vllm", marks=pytest.mark.vllm)], indirect=True
+)
 def test_logits_of_an_fp32_head_are_not_rounded_to_bfloat16(said: tuple[str, dict[str, Said]]) -> None:
     """Differences of log-probabilities are differences of logits; those of bfloat16 logits lie on a grid."""
 
@@ -105,6 +107,9 @@ def test_logits_of_an_fp32_head_are_not_rounded_to_bfloat16(said: tuple[str, dic
     assert distance_from_grid(by_head["float32"].first_logp) > 0.05
 
 
+@pytest.mark.parametrize(
+    "said", ["transformers", pytest.param("vllm", marks=pytest.mark.vllm)], indirect=True
+)
 def test_mismatch_is_smaller_with_fp32_on_both_than_on_one_than_on_none(
     said: tuple[str, dict[str, Said]], bfloat16_model: Path
 ) -> None:

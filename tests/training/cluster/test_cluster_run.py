@@ -23,10 +23,12 @@ TWO_OF_EACH = [
 ]
 
 
-def command(run_dir: Path, model: Path, *settings: str, steps: int = 3) -> list[str]:
+def command(
+    run_dir: Path, model: Path, *settings: str, steps: int = 3, program: str = "training"
+) -> list[str]:
     """Of a synchronous run."""
     words = [
-        *[sys.executable, "-m", "training", "run", "tiny/scalerl", "--run-dir", str(run_dir)],
+        *[sys.executable, "-m", program, "run", "tiny/scalerl", "--run-dir", str(run_dir)],
         *["--engine", "transformers", "--depth", "0", "--steps", str(steps), "--set", f"model={model}"],
     ]
     values = ["rollout.prompts_per_step=4", "rollout.generations_per_prompt=16", "filter.zero_variance=keep"]
@@ -88,12 +90,12 @@ def test_two_engines_and_two_ranks_train_as_one_of_each(
 
 
 @pytest.mark.timeout(240)
-def test_one_of_several_that_is_killed_ends_the_run_by_its_name(tmp_path: Path, schooled_model: Path) -> None:
+def test_one_of_several_that_is_killed_ends_the_run_by_its_name(tmp_path: Path, toy_model: Path) -> None:
     """One of each that is killed: test_kill.py."""
     number, name = 1, "generator 1"
-    words = command(
-        tmp_path, schooled_model, "resources.generators=2", "resources.generator_cpus=2", steps=100_000
-    )
+    toys = "tests.training.cluster.toy_command"
+    two = ("resources.generators=2", "resources.generator_cpus=2")
+    words = command(tmp_path, toy_model, *two, steps=100_000, program=toys)
     run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     wait_until(
         lambda: series(records(tmp_path), "train/loss") or run.poll() is not None, 120, "the first step"

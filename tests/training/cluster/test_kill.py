@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,18 @@ SECONDS = 90.0  # on a busy machine; about 15 on a quiet one
 
 
 class Run:
-    """`python -m training run` in a folder."""
+    """`python -m training run` in a folder; with `toys`, with actors that know no torch."""
 
-    def __init__(self, folder: Path, model: Path, *, steps: int, resume: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        model: Path,
+        *,
+        steps: int,
+        resume: bool = False,
+        toys: bool = False,
+        **variables: str,
+    ) -> None:
         self.folder = folder
         settings = {
             "model": str(model),
@@ -39,14 +49,18 @@ class Run:
             "checkpoint.every_steps": 2,
             "budget.device_hours": 10,
         }
-        command = [sys.executable, "-m", "training", "run", "tiny/scalerl", "--run-dir", str(folder)]
+        program = "tests.training.cluster.toy_command" if toys else "training"
+        command = [sys.executable, "-m", program, "run", "tiny/scalerl", "--run-dir", str(folder)]
         command += ["--engine", "transformers", "--depth", "1", "--steps", str(steps)]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
-        self.output = folder.parent / f"{folder.name}-{'second' if resume else 'first'}.log"
+        self.output = folder.parent / f"{folder.name}-{'resumed' if resume else 'first'}.log"
         with self.output.open("w") as file:
             self.process = subprocess.Popen(
-                [*command, *(["--resume"] if resume else [])], stdout=file, stderr=subprocess.STDOUT
+                [*command, *(["--resume"] if resume else [])],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=os.environ | variables,
             )
 
     def __enter__(self) -> "Run":
@@ -93,9 +107,10 @@ def process_of(run: Run, part: str) -> int:
     ]
 
 
-def check_whole(records: list[dict[str, Any]], resumed_from: int, steps: int) -> None:
-    """Every step and evaluation once in what counts, and compute never goes back."""
-    counted = [r for r in records if r["attempt"] == 2 or r["step"] <= resumed_from]
+def check_whole(records: list[dict[str, Any]], resumed_from: list[int], steps: int) -> None:
+    """Every step and evaluation once in what counts, and compute never goes back. `resumed_from`: of the attempts after
+    the first."""
+    counted = [r for r in records if r["step"] <= min(resumed_from[r["attempt"] - 1 :], default=steps)]
     trained = [record["step"] for record in counted if "train/reward" in record["metrics"]]
     evaluated = [record["step"] for record in counted if "eval/pass_rate" in record["metrics"]]
     assert trained == list(range(1, steps + 1))
@@ -114,32 +129,60 @@ def check_prompts(folder: Path, steps: int) -> None:
     assert len({*left, *begun}) == len(left) + len(begun) == PROMPTS - 2 * steps
 
 
+@dataclass
+class Killed:
+    """A run of which one part after the other is killed, and where its attempts after the first went on."""
+
+    folder: Path
+    resumed_from: list[int] = field(default_factory=list)
+    is_begun: bool = False
+
+    def checkpoint(self) -> int:
+        """The step of the newest one; 0 before there is one."""
+        found = newest_checkpoint(self.folder / "checkpoints")
+        return found.step if found else 0
+
+    def go_on(self, model: Path, *, steps: int) -> Run:
+        """The next attempt."""
+        if self.is_begun:
+            self.resumed_from.append(self.checkpoint())
+        run = Run(self.folder, model, steps=steps, resume=self.is_begun)
+        self.is_begun = True
+        return run
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    return Killed(tmp_path_factory.mktemp("killed") / "run")
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", ["driver", "generator", "trainer"])
-def test_killed_run_says_what_died_and_a_resume_finishes_it(
-    part: str, toy_model: Path, tmp_path: Path
-) -> None:
-    with Run(tmp_path / "run", toy_model, steps=1000) as first:
-        wait_until(first.has_made(EVERY + 1), seconds=SECONDS, what="five steps")
-        victim = process_of(first, part)
+def test_killed_run_says_what_died(part: str, killed: Killed, toy_model: Path) -> None:
+    with killed.go_on(toy_model, steps=1000) as run:
+        wait_until(run.has_made(killed.checkpoint() + EVERY + 1), seconds=SECONDS, what="five steps")
+        victim = process_of(run, part)
         os.kill(victim, signal.SIGKILL)
-        status = first.wait()
-    output = first.output.read_text()
+        status = run.wait()
+    output = run.output.read_text()
     assert status == (-signal.SIGKILL if part == "driver" else EXIT_TEMPORARY), output
     if part != "driver":
         last = output.splitlines()[-1]
         assert re.search(rf"^error: {part}\b.* \(process {victim} on .*\) died: killed", last), output
-    wait_until(lambda: not any(map(is_alive, processes_of(first))), what="its processes to end")
+    wait_until(lambda: not any(map(is_alive, processes_of(run))), what="its processes to end")
+    assert killed.checkpoint() > 0
 
-    checkpoint = newest_checkpoint(first.folder / "checkpoints")
-    assert checkpoint is not None
-    steps = checkpoint.step + 6
-    with Run(first.folder, toy_model, steps=steps, resume=True) as second:
-        assert second.wait() == 0, second.output.read_text()
-    summary = json.loads((second.folder / "summary.json").read_text())
+
+@pytest.mark.timeout(300)
+def test_a_resume_finishes_a_run_of_which_every_part_was_killed(killed: Killed, toy_model: Path) -> None:
+    """Not by itself alone: of what the tests before have killed."""
+    steps = killed.checkpoint() + 6
+    with killed.go_on(toy_model, steps=steps) as last:
+        assert last.wait() == 0, last.output.read_text()
+    summary = json.loads((killed.folder / "summary.json").read_text())
     assert (summary["state"], summary["step"]) == ("succeeded", steps)
-    check_whole(second.records(), checkpoint.step, steps)
-    check_prompts(second.folder, steps)
+    check_whole(last.records(), killed.resumed_from, steps)
+    check_prompts(killed.folder, steps)
 
 
 def ray_process_of(run: Run, program: str) -> int:
@@ -162,7 +205,8 @@ def test_run_whose_ray_is_killed_ends_and_says_so(
     program: str, and_stop: bool, toy_model: Path, tmp_path: Path
 ) -> None:
     """Not even a stop waits for what can no longer answer."""
-    with Run(tmp_path / "run", toy_model, steps=100_000) as run:
+    quick = {"QUICK_PULSE": "1"} if and_stop else {}
+    with Run(tmp_path / "run", toy_model, steps=100_000, toys=True, **quick) as run:
         wait_until(run.has_made(EVERY + 1), seconds=SECONDS, what="five steps")
         os.kill(ray_process_of(run, program), signal.SIGKILL)
         if and_stop:

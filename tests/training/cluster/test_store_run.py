@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,7 @@ from training.checkpoint_store import ENDPOINT, URL
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 WHOLE_RUN_SECONDS = 240.0
-
-
-@pytest.fixture
-def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    give_credentials(monkeypatch)
-    name = tmp_path.name.replace("_", "-").lower()
-    make_bucket(s3, name)
-    monkeypatch.setenv(URL, f"s3://{name}/runs")
-    monkeypatch.setenv(ENDPOINT, s3)
-    return name
+BUCKET = "store-of-runs"
 
 
 def ends(run: Run) -> int:
@@ -29,20 +21,31 @@ def ends(run: Run) -> int:
     return run.process.wait(timeout=WHOLE_RUN_SECONDS)
 
 
-def test_a_run_goes_on_where_its_folder_is_not(bucket: str, toy_model: Path, tmp_path: Path) -> None:
-    with Run(tmp_path / "run", toy_model, steps=3) as first:
-        assert ends(first) == 0, first.output.read_text()
+@pytest.fixture(scope="module")
+def first(s3: str, toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """A run of three steps that has ended, with its checkpoints in the store that all runs use meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        give_credentials(patch)
+        make_bucket(s3, BUCKET)
+        patch.setenv(URL, f"s3://{BUCKET}/runs")
+        patch.setenv(ENDPOINT, s3)
+        with Run(tmp_path_factory.mktemp("store") / "run", toy_model, steps=3, toys=True) as run:
+            assert ends(run) == 0, run.output.read_text()
+        yield run
+
+
+def test_a_run_goes_on_where_its_folder_is_not(first: Run, toy_model: Path) -> None:
     said = first.output.read_text()
     assert "step-00000002 is in the checkpoint store" in said and "step-00000003 is in the" in said
     assert "a-secret-of-the-test" not in said
     used = [record["compute"]["flops"] for record in first.records()]
     shutil.rmtree(first.folder)
 
-    with Run(tmp_path / "run", toy_model, steps=5, resume=True) as second:
+    with Run(first.folder, toy_model, steps=5, resume=True, toys=True) as second:
         assert ends(second) == 0, second.output.read_text()
 
     assert (
-        f"step-00000003 comes from the checkpoint store s3://{bucket}/runs/run" in second.output.read_text()
+        f"step-00000003 comes from the checkpoint store s3://{BUCKET}/runs/run" in second.output.read_text()
     )
     trained = [record for record in second.records() if "train/reward" in record["metrics"]]
     assert [record["step"] for record in trained] == [4, 5]
@@ -52,12 +55,8 @@ def test_a_run_goes_on_where_its_folder_is_not(bucket: str, toy_model: Path, tmp
     assert (summary["state"], summary["step"]) == ("succeeded", 5)
 
 
-def test_a_new_run_of_the_same_name_is_refused(bucket: str, toy_model: Path, tmp_path: Path) -> None:
-    with Run(tmp_path / "run", toy_model, steps=2) as first:
-        assert ends(first) == 0, first.output.read_text()
-
-    (tmp_path / "elsewhere").mkdir()
-    with Run(tmp_path / "elsewhere" / "run", toy_model, steps=2) as second:
-        assert ends(second) == 1
-    last = second.output.read_text().splitlines()[-1]
-    assert last.startswith(f"error: s3://{bucket}/runs/run holds checkpoints of a run already; use --resume")
+def test_a_new_run_of_the_same_name_is_refused(first: Run, toy_model: Path, tmp_path: Path) -> None:
+    with Run(tmp_path / "run", toy_model, steps=2, toys=True) as another:
+        assert ends(another) == 1
+    last = another.output.read_text().splitlines()[-1]
+    assert last.startswith(f"error: s3://{BUCKET}/runs/run holds checkpoints of a run already; use --resume")

@@ -1,0 +1,39 @@
+"""Actors around the generator and the trainer of tests.training.fakes: a whole run without torch."""
+
+import asyncio
+import inspect
+from typing import Any
+
+from tests.training.fakes import HashGenerator, HashTrainer
+from training.cluster.actors import GeneratorActor, TrainerActor
+from training.rollouts import Completion, Request
+
+
+class HashGeneratorActor(GeneratorActor):
+    async def load(
+        self, recipe: dict[str, Any], model_folder: str, threads: int, gpus: list[str]
+    ) -> list[int]:
+        self._engine = HashGenerator()
+        return []
+
+    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
+        """No faster than a test can look: a run of many steps would take a whole core until it is ended."""
+        await asyncio.sleep(0.05)
+        return await super().generate(requests, temperature)
+
+    async def shutdown(self) -> None:
+        """It has no processes."""
+
+
+class HashTrainerActor(TrainerActor):
+    def load(
+        self, recipe: dict[str, Any], model_folder: str, threads: int, index: int, count: int, address: str
+    ) -> None:
+        self._trainer = HashTrainer()
+
+    def call(self, method: str, *args: Any) -> Any:
+        answer = super().call(method, *args)
+        return asyncio.run(answer) if inspect.iscoroutine(answer) else answer
+
+    def export(self, checkpoint: str, base_model: str, out: str, dtype: str) -> None:
+        """There is no model to write."""

@@ -1,0 +1,18 @@
+"""`python -m training` with actors that know no torch: its driver, Ray, signals, files and exit status are real.
+
+With QUICK_PULSE=1 a silent head is given up after seconds.
+"""
+
+import os
+import runpy
+
+from tests.training.cluster.hash_actors import HashGeneratorActor, HashTrainerActor
+from training.cluster.cluster import Cluster
+from training.cluster.head import Pulse
+
+defaults = Cluster.__init__.__kwdefaults__
+assert defaults is not None
+defaults.update(generator_class=HashGeneratorActor, trainer_class=HashTrainerActor)
+if os.environ.get("QUICK_PULSE") == "1":
+    defaults["pulse"] = Pulse(every=0.5, answer=2.0, local=3.0)
+runpy.run_module("training", run_name="__main__")
