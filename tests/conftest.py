@@ -11,6 +11,7 @@ from typing import Any
 import django
 import psycopg
 import pytest
+from pytest_django.plugin import blocking_manager_key
 
 from tests.deep import load_profile
 
@@ -64,7 +65,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
 
 
-import tests.flushing  # noqa: E402, F401 - how tests with real transactions clean up
+from tests import flushing  # noqa: E402 - how tests with real transactions clean up
 from tests.running_stack import stack, stack_with_model  # noqa: E402, F401 - fixtures for every folder
 from tests.scheduling import InUnits, turn  # noqa: E402
 
@@ -77,14 +78,18 @@ def headroom_home() -> Path:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """The database that tests begin with has the default project and the shipped recipes, as an installation has.
-
-    A test with real transactions begins with empty tables.
-    """
-    from webapp.accounts.services import default_project
-
+    """The database that tests begin with is not empty (`flushing.fill`)."""
     with django_db_blocker.unblock():
-        default_project()
+        flushing.fill()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test with real transactions begins with empty tables where another came before it, and leaves them empty."""
+    if flushing.are_empty and not flushing.really_commits(item):
+        with item.config.stash[blocking_manager_key].unblock():
+            flushing.fill()
+        flushing.are_empty = False
 
 
 @pytest.hookimpl(trylast=True)  # after pytest-django's own order

@@ -47,8 +47,9 @@ def trained(api, stack_with_model) -> dict:
 
 def test_the_run_succeeds_within_its_budget(api, trained):
     assert trained["state"] == "succeeded", trained
-    last = api.get(f"runs/{trained['id']}/curve").json()["points"][-1]
-    assert 0.8 * BUDGET_HOURS < last["compute"] < 1.4 * BUDGET_HOURS
+    updates = api.get(f"runs/{trained['id']}/curve", params={"metric": "train/reward"}).json()["points"]
+    # However long an update takes on a busy machine: the last one began within the budget, and went beyond it.
+    assert updates[-2]["compute"] < BUDGET_HOURS <= updates[-1]["compute"]
 
 
 def test_the_curve_starts_before_the_first_update_and_moves_on(api, trained):

@@ -8,7 +8,7 @@ seen three digits, so by default a fifth of the problems is out of its reach and
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -16,6 +16,7 @@ from training.tasks.base import Prompt
 from training.verifiers.base import Isolation, Verdict
 
 THINK, END_THINK = "<think>", "</think>"
+KEPT_PROMPTS = 10_000  # of as many a process keeps what it drew
 _SPLIT_SEED = 20_251_013  # fixes which problems are held out, for every run
 
 
@@ -72,15 +73,25 @@ class Arithmetic(BaseModel):
     @cached_property
     def _split(self) -> tuple[list[Prompt], list[Prompt]]:
         """(training, held out): distinct problems in the asked proportion, shuffled, then cut in two."""
-        rng = random.Random(f"{_SPLIT_SEED}/{self.min_digits}/{self.max_digits}/{self.long_share}")  # nosec B311  # drawn anew from a seed, kept from nobody
-        problems: dict[tuple[int, int], None] = {}
-        for wanted, digits in self._wanted():
-            until = len(problems) + wanted
-            while len(problems) < until:
-                problems[draw(rng, rng.choice(digits))] = None
-        prompts = [make_prompt(a, b) for a, b in problems]
-        rng.shuffle(prompts)
-        return prompts[self.held_out_pool :], prompts[: self.held_out_pool]
+        seed = f"{_SPLIT_SEED}/{self.min_digits}/{self.max_digits}/{self.long_share}"
+        is_small = self.held_out_pool + self.train_prompts <= KEPT_PROMPTS
+        draw_all = _drawn if is_small else _drawn.__wrapped__
+        prompts = draw_all(seed, tuple(self._wanted()))
+        return list(prompts[self.held_out_pool :]), list(prompts[: self.held_out_pool])
+
+
+@lru_cache(maxsize=4)
+def _drawn(seed: str, wanted: tuple[tuple[int, range], ...]) -> tuple[Prompt, ...]:
+    """So many distinct problems of so many digits, shuffled. A launch form draws the same ones at each key."""
+    rng = random.Random(seed)  # nosec B311  # drawn anew from a seed, kept from nobody
+    problems: dict[tuple[int, int], None] = {}
+    for count, digits in wanted:
+        until = len(problems) + count
+        while len(problems) < until:
+            problems[draw(rng, rng.choice(digits))] = None
+    prompts = [make_prompt(a, b) for a, b in problems]
+    rng.shuffle(prompts)
+    return tuple(prompts)
 
 
 @dataclass(frozen=True)
