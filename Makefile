@@ -32,14 +32,14 @@ demo: setup
 up: setup
 	@exec $(VENV_PYTHON) manage.py up $(ARGS)
 
-# Side by side on the cores there are; tests/scheduling.py says what never runs twice at a time.
+# Side by side on the cores there are, but for a single test; tests/scheduling.py says what never runs twice at a time.
+SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist loadfile
 test: setup
-	@exec $(VENV_PYTHON) -m pytest $(or $(ARGS),-n logical --maxprocesses 4 --dist loadfile)
+	@exec $(VENV_PYTHON) -m pytest $(if $(findstring ::,$(ARGS)),,$(SIDE_BY_SIDE)) $(ARGS)
 
 # TEST_DEEP: tests/deep.py. Property tests carry hypothesis' own mark.
 test-deep: setup
-	@TEST_DEEP=1 exec $(VENV_PYTHON) -m pytest -m "deep or long_form or hypothesis" \
-		$(or $(ARGS),-n logical --maxprocesses 4 --dist loadfile)
+	@exec env TEST_DEEP=1 $(VENV_PYTHON) -m pytest -m "deep or long_form or hypothesis" $(SIDE_BY_SIDE) $(ARGS)
 
 # The whole matrix takes about an hour; ARGS='--short' is what CI runs as a test.
 chaos: setup
