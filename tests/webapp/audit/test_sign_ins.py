@@ -3,6 +3,7 @@
 import pytest
 from django.contrib.auth import get_user_model
 
+from tests.flushing import empty_tables
 from tests.members import member
 from webapp.accounts.models import Organisation, Project
 from webapp.accounts.services import create_project, default_organisation
@@ -77,6 +78,7 @@ def test_each_organisation_has_its_own_event(client, bob):
 
 
 def test_without_an_organisation_there_is_one_event(client, db):
+    empty_tables()
     get_user_model().objects.create_user("eve", password=PASSWORD)
     sign_in(client, name="eve")
 

@@ -23,7 +23,7 @@ NODES = [{"id": "n1", "address": "10.1.2.3", "alive": True, "is_head": True, "cp
 
 
 @pytest.fixture
-def seen():
+def seen(db):
     """What a worker has written down."""
     now = timezone.now()
     services.worker_lives("gpu-box:77", host="gpu-box", version=code_version(), started_at=now)
