@@ -12,11 +12,8 @@ _found: dict[tuple[Any, ...], dict[str, Any]] = {}
 
 def hash_quickly() -> None:
     """Passwords are hashed as ever, with as little work as the method allows."""
-    Argon2PasswordHasher.time_cost, Argon2PasswordHasher.memory_cost, Argon2PasswordHasher.parallelism = (
-        1,
-        8,
-        1,
-    )
+    Argon2PasswordHasher.time_cost = Argon2PasswordHasher.parallelism = 1
+    Argon2PasswordHasher.memory_cost = 8
 
 
 def _scan_once(self: WhiteNoiseMiddleware) -> None:

@@ -9,14 +9,13 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.test import Client
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.contexts import PATIENCE_MS, Watch, leave, make_page
+from tests.flushing import publish_curves
 from tests.waiting import wait_until
 from tests.webapp.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
 
@@ -136,4 +135,4 @@ def page(new_page, user) -> Page:  # noqa: F811
 @pytest.fixture
 def published_curves(transactional_db) -> None:
     """The published curves come by a migration; tests with real transactions empty the tables."""
-    import_module("webapp.curves.migrations.0002_published_curves").add(apps, None)
+    publish_curves()

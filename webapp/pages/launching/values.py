@@ -116,7 +116,7 @@ def load_yaml(text: str) -> Any:
                 line = event.start_mark.line + 1 if event.start_mark else 1
                 raise Unreadable(f"has an alias (*{event.anchor}) in line {line}: write it out")
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:  # before the rest is read: thousands of brackets take seconds
+            if depth > MAX_DEPTH + 1:  # `strange` would say so, too, after seconds where there are thousands
                 raise Unreadable(f"is nested deeper than {MAX_DEPTH} levels")
         value = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
