@@ -15,6 +15,7 @@ from pytest_django.plugin import blocking_manager_key
 
 from tests.deep import load_profile
 
+gc.disable()  # until all is imported and collected
 load_profile()
 
 # Before Django reads its settings: everything the tests write goes into a folder of their own.
@@ -101,6 +102,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported and collected stays until the end: the garbage collector need not look through it each time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -29,6 +29,7 @@ def run(module, home, *options):
     return done.stdout
 
 
+@pytest.mark.deep
 def test_pages_are_asked_in_process_and_over_http(home):
     printed = run("bench_pages", home)
 
@@ -37,6 +38,7 @@ def test_pages_are_asked_in_process_and_over_http(home):
         assert name in printed
 
 
+@pytest.mark.deep
 @pytest.mark.browser
 def test_first_paint_is_measured_in_chromium(home):
     if shutil.which("chromium") is None:

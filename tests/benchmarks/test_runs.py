@@ -20,6 +20,7 @@ def run(module: str, home: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.deep
 def test_rounds_of_reconciliation_are_timed_and_counted(tmp_path: Path) -> None:
     printed = run("bench_reconcile", tmp_path, "--runs", "2", "4", "--rounds", "1")
 
@@ -29,6 +30,7 @@ def test_rounds_of_reconciliation_are_timed_and_counted(tmp_path: Path) -> None:
     assert "the number of queries is" in printed
 
 
+@pytest.mark.deep
 @pytest.mark.stack
 @pytest.mark.timeout(240)
 def test_clicks_are_timed_until_their_job_is_submitted(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.running_stack import RunningStack
 RUNS, RECORDS = 20, 4
 
 
+@pytest.mark.deep
 @pytest.mark.stack
 @pytest.mark.timeout(240)
 def test_twenty_trainers_at_once_lose_nothing(stack: RunningStack, tmp_path: Path) -> None:

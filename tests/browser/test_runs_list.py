@@ -190,7 +190,7 @@ def test_what_a_server_that_hangs_was_asked_is_asked_once_more(page, make_run):
     make_run(6, name="one")
     make_run(0, name="two", seed=1)
     page.goto("/runs")
-    page.evaluate("() => { htmx.config.timeout = 300; }")
+    page.evaluate("() => { htmx.config.timeout = 1500; }")
     page.route("**/runs?filter*", lambda route: None)  # never answered
 
     page.locator("#filter").fill("name:one")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from webapp.curves.estimates import RunFit, of_stored
 from webapp.curves.models import Fit
@@ -78,7 +78,7 @@ def departures(
         if not np.isfinite(deviation).all():
             continue
         judged += 1
-        limit = float(stats.t.isf(ALPHA * 6 / (np.pi * judged) ** 2 / 2, fit.dof))
+        limit = -float(stdtrit(fit.dof, ALPHA * 6 / (np.pi * judged) ** 2 / 2))
         if (deviation > limit).all() or (deviation < -limit).all():
             sides[end], expected[end], known_to[end] = np.sign(deviation[-1]), value[-1], fit.known_to
     return [

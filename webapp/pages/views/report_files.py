@@ -8,7 +8,6 @@ from django.views.decorators.http import require_GET
 
 from webapp.pages.report import reading
 from webapp.reports.export import html_of
-from webapp.reports.pdf import pdf_of
 
 
 @require_GET
@@ -22,6 +21,8 @@ def as_html(request: HttpRequest, report_id: str) -> HttpResponse:
 @require_GET
 def as_pdf(request: HttpRequest, report_id: str) -> HttpResponse:
     """The same as PDF."""
+    from webapp.reports.pdf import pdf_of  # its fonts take a quarter of a second at every start, and few ask for one
+
     version = reading.asked_version(request, reading.get_report(request, report_id))
     data = pdf_of(version, reading.byline(version), timezone.now(), _base(request))
     return _download(data, "application/pdf", version.title, "pdf")
