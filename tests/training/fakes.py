@@ -72,14 +72,15 @@ class HashGenerator:
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         self.requests += requests
-        return list(await asyncio.gather(*map(self._complete, requests)))
+        interrupted = self._interrupted
+        return list(await asyncio.gather(*(self._complete(request, interrupted) for request in requests)))
 
-    async def _complete(self, request: Request) -> Completion:
+    async def _complete(self, request: Request, interrupted: asyncio.Event) -> Completion:
         made = Completion([], [], False, [])
         while len(made.tokens) < request.max_tokens and EOS not in made.tokens:
             for _ in range(self._random.randrange(3)):
                 await asyncio.sleep(0)
-            if self._interrupted.is_set():
+            if interrupted.is_set():
                 return Completion(made.tokens, made.logp, False, made.versions, interrupted=True)
             assert request.seed is not None
             drawn = seed_of(request.seed, request.position + len(made.tokens), self.weights)
@@ -97,6 +98,7 @@ class HashGenerator:
 
     async def interrupt(self) -> None:
         self._interrupted.set()
+        self._interrupted = asyncio.Event()  # of later calls
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,7 @@ def test_nothing_begins_after_an_interruption(toy_recipe: Recipe, toy_model: Pat
     codec = Codec(toy_model)
     generator = Interruptible(codec, [EOS])
     rollouts = Rollouts(toy_recipe, make_task("arithmetic"), codec, generator)
-    asyncio.run(rollouts.interrupt())
+    asyncio.run(rollouts.interrupt(5))
 
     with pytest.raises(Interrupted):
         asyncio.run(rollouts.groups([PROMPT], 1, 1.0))

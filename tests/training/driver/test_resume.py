@@ -171,12 +171,12 @@ class Slow(HashGenerator):
         super().__init__()
         self._stuck, self._on_stuck = stuck, on_stuck
 
-    async def _complete(self, request: Request) -> Completion:
+    async def _complete(self, request: Request, interrupted: asyncio.Event) -> Completion:
         if self.version < 1 or request.max_tokens <= self._stuck:
-            return await super()._complete(request)
-        made = await super()._complete(Request(request.tokens, self._stuck, request.seed))
+            return await super()._complete(request, interrupted)
+        made = await super()._complete(Request(request.tokens, self._stuck, request.seed), interrupted)
         self._on_stuck()
-        await self._interrupted.wait()
+        await interrupted.wait()
         return Completion(made.tokens, made.logp, False, made.versions, interrupted=True)
 
 
