@@ -29,6 +29,7 @@ class HashTrainer:
         self.step = 0
         self.state = hashlib.sha256().hexdigest()
         self.trained: dict[int, list[tuple[int, ...]]] = {}  # step -> tokens of its prompts, in order
+        self.tokens: dict[int, tuple[int, int]] = {}  # step -> of its responses, and of these in the loss
 
     async def train_step(self, batch: Batch) -> StepResult:
         await asyncio.sleep(0)
@@ -37,9 +38,9 @@ class HashTrainer:
         everything = self.state.encode() + b"".join(part.tobytes() for part in content)
         self.state = hashlib.sha256(everything).hexdigest()
         self.trained[self.step] = self._prompts(batch)
-        return StepResult(
-            {"loss": int(self.state[:8], 16) / 2**32}, int(batch.mask.sum()), Work.of(batch.lengths)
-        )
+        in_loss, before = int(batch.mask.sum()), int(batch.mask.argmax(axis=1).sum()) + len(batch.mask)
+        self.tokens[self.step] = (int(batch.lengths.sum()) - before, in_loss)
+        return StepResult({"loss": int(self.state[:8], 16) / 2**32}, in_loss, Work.of(batch.lengths))
 
     def _prompts(self, batch: Batch) -> list[tuple[int, ...]]:
         firsts = np.unique(batch.prompt_index, return_index=True)[1]
