@@ -14,12 +14,12 @@
 The training loop is the finite one. An error in any of them ends the run: the switchboard hands it to whoever waits, so
 the training loop raises it, and `run` does. Generator and trainer may be here or behind Ray actors.
 
-An evaluation in the middle. Admission is closed as the update ends; the push under way is awaited, so that the generator
-holds what is evaluated; running groups are interrupted: the generator answers with what it has; the clock stops; the
-evaluation has the generator to itself; the clock runs, interrupted groups are gone on with (same seeds, same positions,
-each token under the version that made it) and others admitted. So the pipeline is as full after it as before. Groups that
-are being scored go on meanwhile. What an interrupted group has is counted with the rest, when it has finished. Where
-generation and training take turns, no group is running between two steps, and none is interrupted.
+An evaluation in the middle. Admission is closed as the update ends; the push under way is awaited, so that the
+generator holds what is evaluated; running groups are interrupted: the generator answers with what it has; the clock
+stops; the evaluation has the generator to itself; the clock runs, interrupted groups are gone on with (same seeds, same
+positions, each token under the version that made it) and others admitted. So the pipeline is as full after as before.
+Groups that are being scored go on meanwhile. What an interrupted group has is counted with the rest, when it has
+finished. Where generation and training take turns, no group is running between two steps, and none is interrupted.
 
 How a run ends. Each wait has a timeout (`training.waiting.Timeouts`), and its error names what it waited for.
 

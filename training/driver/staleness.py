@@ -5,7 +5,7 @@ trained at version v + depth at the latest. Batch s, trained at version s, is ma
 finished (P prompts a step), so a straggler holds nobody up. Two rules keep the bound, with g the version of the weights
 in the generator and "waiting" all groups that have started and are not trained:
 
-    start    the n-th group may start while     n < (g + depth + 1) * P
+    start    group n may start while n < (g + depth + 1) * P
     take     batch s may be taken while it leaves, for every v,
              at most P * (v + depth - s) waiting groups that started with v or before
 

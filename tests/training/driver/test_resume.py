@@ -275,6 +275,19 @@ def test_checkpoint_of_another_recipe_is_refused(recipe: Recipe, tmp_path: Path)
         Attempt(change(recipe, optimizer__lr=0.1, rollout__temperature=0.9), tmp_path)
 
 
+def test_checkpoint_from_before_a_field_existed_is_of_its_default(recipe: Recipe, tmp_path: Path) -> None:
+    Attempt(recipe, tmp_path).run()
+    checkpoint = newest_checkpoint(tmp_path / "checkpoints")
+    assert checkpoint is not None
+    del checkpoint.driver["recipe"]["curriculum"]["pass_rate_of"]
+
+    checkpoint.refuse_unless_of(recipe)
+    with pytest.raises(
+        CheckpointError, match="curriculum.pass_rate_of was 'all_visits' and is 'last_visit'. A resume"
+    ):
+        checkpoint.refuse_unless_of(change(recipe, curriculum__pass_rate_of="last_visit"))
+
+
 def test_checkpoint_of_another_model_is_refused(recipe: Recipe, schooled_model: Path, tmp_path: Path) -> None:
     Attempt(recipe, tmp_path).run()
 

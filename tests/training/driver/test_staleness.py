@@ -14,7 +14,8 @@ class Schedules(RuleBasedStateMachine):
     """Any order of what the loops may do, held against a model that knows nothing of the buffer's arithmetic.
 
     The model keeps, for each group that was ever started, what has become of it and the weights it began with. A stop
-    and resume, and an evaluation pause, may come at any point, with groups running; a group may take as long as it likes.
+    and resume, and an evaluation pause, may come at any point, with groups running; a group may take as long as it
+    likes.
     """
 
     @initialize(prompts=st.integers(1, 4), depth=st.integers(0, 4), push_every=st.integers(1, 4))
