@@ -26,8 +26,8 @@ class PromptSampler:
 
     With `no_positive_resampling` a prompt whose historical pass rate reaches `max_pass_rate` is removed for good
     (arXiv 2510.13786, section 3.2, which leaves open of which visits: `pass_rate_of`). With a ramp, an epoch begins
-    with the easiest prompts; the others join it as soon as `ramp_share` lets them in. Raises ValueError where a ramp meets a
-    prompt without a difficulty.
+    with the easiest prompts; the others join it as soon as `ramp_share` lets them in. Raises ValueError where a ramp
+    meets a prompt without a difficulty.
     """
 
     def __init__(self, prompts: Sequence[Prompt], curriculum: Curriculum, seed: int) -> None:
