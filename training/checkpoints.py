@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from training.digests import DigestError, check_digests, digests_of
 from training.errors import Infrastructure
 from training.schema import Recipe
@@ -99,7 +101,7 @@ class Checkpoint:
 
     def refuse_unless_of(self, recipe: Recipe) -> None:
         """CheckpointError naming what differs, where it belongs to another recipe or model."""
-        ours, theirs = what_is_trained(recipe), self.driver["recipe"]
+        ours, theirs = what_is_trained(recipe), _completed(self.driver["recipe"], recipe)
         changes = _differences(theirs, ours)
         if changes:
             raise CheckpointError(
@@ -274,6 +276,16 @@ def what_is_trained(recipe: Recipe) -> dict[str, Any]:
     """The part of a recipe that a checkpoint depends on. A model is known by its name, wherever it lies."""
     content = recipe.model_dump(mode="json", exclude=set(FREE_SECTIONS))
     return content | {"model": Path(recipe.model).name}
+
+
+def _completed(trained: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """`what_is_trained` of a checkpoint, with what there was no field for when it was written at its default."""
+    try:
+        return what_is_trained(Recipe.model_validate(recipe.model_dump(mode="json") | trained))
+    except (
+        ValidationError
+    ):  # of a field that is gone, or of parts that no longer go together: told as they are
+        return trained
 
 
 def _differences(theirs: Any, ours: Any, field: str = "") -> list[str]:

@@ -140,7 +140,7 @@ class Draft:
 
 
 class Interrupted(Exception):
-    """The generator was told to stop: drafts hold what there is, and can be gone on with later."""
+    """The generator was told to end its calls: drafts hold what there is, and can be gone on with later."""
 
 
 class Rollouts:
@@ -192,15 +192,16 @@ class Rollouts:
         work = [self._score(draft.prompt, sample) for draft in drafts for sample in draft.samples]
         await asyncio.gather(*work)
 
-    async def interrupt(self) -> None:
-        """End all `generate` now; none begins any more."""
+    async def interrupt(self, timeout: float) -> None:
+        """End all `generate` now; until `go_on` none begins, and no `score`. Raises PartFailed or, after `timeout`
+        seconds, WaitTimeout."""
         self._is_interrupted = True
         with blame("the generator"):
-            await within(
-                self._generator.interrupt(),
-                what="the generator to end its calls",
-                timeout=self._timeouts.closing,
-            )
+            await within(self._generator.interrupt(), what="the generator to end its calls", timeout=timeout)
+
+    def go_on(self) -> None:
+        """Drafts may be generated and scored again."""
+        self._is_interrupted = False
 
     async def aclose(self) -> None:
         """End the verifiers' processes."""

@@ -29,6 +29,7 @@ class HashTrainer:
         self.step = 0
         self.state = hashlib.sha256().hexdigest()
         self.trained: dict[int, list[tuple[int, ...]]] = {}  # step -> tokens of its prompts, in order
+        self.tokens: dict[int, tuple[int, int]] = {}  # step -> of its responses, and of these in the loss
 
     async def train_step(self, batch: Batch) -> StepResult:
         await asyncio.sleep(0)
@@ -37,9 +38,9 @@ class HashTrainer:
         everything = self.state.encode() + b"".join(part.tobytes() for part in content)
         self.state = hashlib.sha256(everything).hexdigest()
         self.trained[self.step] = self._prompts(batch)
-        return StepResult(
-            {"loss": int(self.state[:8], 16) / 2**32}, int(batch.mask.sum()), Work.of(batch.lengths)
-        )
+        in_loss, before = int(batch.mask.sum()), int(batch.mask.argmax(axis=1).sum()) + len(batch.mask)
+        self.tokens[self.step] = (int(batch.lengths.sum()) - before, in_loss)
+        return StepResult({"loss": int(self.state[:8], 16) / 2**32}, in_loss, Work.of(batch.lengths))
 
     def _prompts(self, batch: Batch) -> list[tuple[int, ...]]:
         firsts = np.unique(batch.prompt_index, return_index=True)[1]
@@ -72,14 +73,15 @@ class HashGenerator:
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         self.requests += requests
-        return list(await asyncio.gather(*map(self._complete, requests)))
+        interrupted = self._interrupted
+        return list(await asyncio.gather(*(self._complete(request, interrupted) for request in requests)))
 
-    async def _complete(self, request: Request) -> Completion:
+    async def _complete(self, request: Request, interrupted: asyncio.Event) -> Completion:
         made = Completion([], [], False, [])
         while len(made.tokens) < request.max_tokens and EOS not in made.tokens:
             for _ in range(self._random.randrange(3)):
                 await asyncio.sleep(0)
-            if self._interrupted.is_set():
+            if interrupted.is_set():
                 return Completion(made.tokens, made.logp, False, made.versions, interrupted=True)
             assert request.seed is not None
             drawn = seed_of(request.seed, request.position + len(made.tokens), self.weights)
@@ -97,6 +99,7 @@ class HashGenerator:
 
     async def interrupt(self) -> None:
         self._interrupted.set()
+        self._interrupted = asyncio.Event()  # of later calls
 
 
 @dataclass(frozen=True)

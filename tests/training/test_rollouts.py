@@ -193,15 +193,18 @@ def test_interrupted_samples_are_gone_on_with_and_only_then_scored(
     assert first.response == second.response and all(first.chosen) and len(first.logp) == 8
 
 
-def test_nothing_begins_after_an_interruption(toy_recipe: Recipe, toy_model: Path) -> None:
+def test_nothing_begins_after_an_interruption_until_it_is_over(toy_recipe: Recipe, toy_model: Path) -> None:
     codec = Codec(toy_model)
     generator = Interruptible(codec, [EOS])
     rollouts = Rollouts(toy_recipe, make_task("arithmetic"), codec, generator)
-    asyncio.run(rollouts.interrupt())
+    asyncio.run(rollouts.interrupt(5))
 
     with pytest.raises(Interrupted):
         asyncio.run(rollouts.groups([PROMPT], 1, 1.0))
     assert generator.requests == []
+
+    rollouts.go_on()
+    assert len(asyncio.run(rollouts.groups([PROMPT], 1, 1.0))) == 1
 
 
 def test_generator_that_gives_up_without_a_reason_is_an_error(toy_recipe: Recipe, toy_model: Path) -> None:

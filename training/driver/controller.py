@@ -7,18 +7,25 @@
     loop or task      module          consumes   waits for                          unblocked by
     generation loop   generation      prompts    room: bound, generator, queue      pushes, finished groups
     group task        generation      a prompt   generator, verifiers               their answers
-    training loop     training_loop   batches    the next batch; evaluation: none   finished groups
-                                                 running; the push before
+    training loop     training_loop   batches    the next batch; evaluation: the    finished groups
+                                                 push, interrupted groups
     push              publisher       weights    the generator                      its answer
 
 The training loop is the finite one. An error in any of them ends the run: the switchboard hands it to whoever waits, so
 the training loop raises it, and `run` does. Generator and trainer may be here or behind Ray actors.
 
+An evaluation in the middle. Admission is closed as the update ends; the push under way is awaited, so that the
+generator holds what is evaluated; running groups are interrupted: the generator answers with what it has; the clock
+stops; the evaluation has the generator to itself; the clock runs, interrupted groups are gone on with (same seeds, same
+positions, each token under the version that made it) and others admitted. So the pipeline is as full after as before.
+Groups that are being scored go on meanwhile. What an interrupted group has is counted with the rest, when it has
+finished. Where generation and training take turns, no group is running between two steps, and none is interrupted.
+
 How a run ends. Each wait has a timeout (`training.waiting.Timeouts`), and its error names what it waited for.
 
     healthy end (budget, steps, prompts)         stop (SIGTERM, SIGINT)
-    1. running groups finish, if an evaluation   1. an update under way is finished, any other wait ends
-       is due; evaluation                        2. the generation loop is cancelled
+    1. evaluation, if one is due                 1. an update under way is finished, any other wait ends
+                                                 2. the generation loop is cancelled
     2. the generation loop is cancelled          3. a push under way is awaited (transfer)
     3. a push under way is awaited (transfer)    4. as 4
     4. groups are interrupted: the generator     5. as 5
@@ -111,7 +118,10 @@ class Controller:
         self._model, self._uploads = model, uploads
         self._recipe, self._run_dir, self._resume, self._timeouts = recipe, run_dir, resume, timeouts
         self._switch = switch or Switchboard()
+        verification = verification or Verification()
         self._rollouts = Rollouts(recipe, task, codec, generator, verification, timeouts)
+        # Evaluations have their own: training's are interrupted meanwhile.
+        evaluated = Rollouts(recipe, task, codec, generator, verification, timeouts)
         held_out = usable_held_out(task.held_out_prompts(recipe.eval.prompts), self._rollouts)
         prompts, first_metrics = usable_training(task.training_prompts(recipe.seed), self._rollouts)
         self._sampler = PromptSampler(prompts, recipe.curriculum, recipe.seed)
@@ -145,7 +155,7 @@ class Controller:
             generation=self._generation,
             trainer=trainer,
             publisher=self._publisher,
-            evaluator=Evaluator(recipe, held_out, self._rollouts, trainer, self._switch, timeouts),
+            evaluator=Evaluator(recipe, held_out, evaluated, trainer, self._switch, timeouts),
             meter=self._meter,
             step_metrics=step_metrics,
             reporter=reporter,

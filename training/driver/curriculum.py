@@ -25,8 +25,9 @@ class PromptSampler:
     """Epochs over the training prompts, each in its own order.
 
     With `no_positive_resampling` a prompt whose historical pass rate reaches `max_pass_rate` is removed for good
-    (arXiv 2510.13786, section 3.2). With a ramp, an epoch begins with the easiest prompts; the others join it as soon
-    as `ramp_share` lets them in. Raises ValueError where a ramp meets a prompt without a difficulty.
+    (arXiv 2510.13786, section 3.2, which leaves open of which visits: `pass_rate_of`). With a ramp, an epoch begins
+    with the easiest prompts; the others join it as soon as `ramp_share` lets them in. Raises ValueError where a ramp
+    meets a prompt without a difficulty.
     """
 
     def __init__(self, prompts: Sequence[Prompt], curriculum: Curriculum, seed: int) -> None:
@@ -92,6 +93,8 @@ class PromptSampler:
         correct, generated = self._history.get(prompt.id, (0, 0))
         correct, generated = correct + num_correct, generated + num_generated
         self._history[prompt.id] = (correct, generated)
+        if self._curriculum.pass_rate_of == "last_visit":
+            correct, generated = num_correct, num_generated
         if correct >= self._curriculum.max_pass_rate * generated:
             self._removed.add(prompt.id)
 

@@ -4,11 +4,12 @@
 
 The loop admits a group when there is room: the staleness bound, the groups that the generator works on, the groups that
 nobody has trained on yet. Scoring takes no room in the generator, so a slow verifier never blocks other prompts.
+An evaluation does not wait for running groups: `pause` interrupts them and leaves the generator to it, `open` goes on
+with them where they were. Groups that are being scored then go on meanwhile.
 An error in a group's task ends the run, through the switchboard.
 """
 
 import asyncio
-from collections import deque
 
 from training.driver.accounting import ComputeMeter
 from training.driver.curriculum import PromptSampler, ramp_share
@@ -43,7 +44,7 @@ class Generation:
         self._recipe, self._rollouts, self._sampler, self._buffer = recipe, rollouts, sampler, buffer
         self._meter, self._step_metrics, self._switch = meter, step_metrics, switch
         self._works = {work.ticket.number: work for work in works}
-        self._restored = deque(works)
+        self._waiting = set(self._works)  # numbers of the groups that have begun and are to be gone on with
         self._tasks: dict[asyncio.Task[None], int] = {}
         self._generating: set[int] = set()  # numbers of the groups that the generator works on
         self._scoring: set[int] = set()
@@ -71,13 +72,25 @@ class Generation:
         return self._is_exhausted
 
     def open(self) -> None:
-        """Admit groups from now on."""
+        """Go on with groups that have begun, and admit others, from now on."""
+        self._rollouts.go_on()
         self._is_admitting = True
         self._switch.changed()
 
     def close(self) -> None:
-        """Admit no more; running groups finish."""
+        """Hand no more groups to the generator."""
         self._is_admitting = False
+
+    async def pause(self, timeout: float) -> None:
+        """Close, and have the generator work on nothing: its groups keep what they have until `open`.
+
+        Raises Stopped, what has failed, or, after `timeout` seconds, WaitTimeout.
+        """
+        self.close()
+        await self._rollouts.interrupt(timeout)
+        await self._switch.until(
+            lambda: not self._generating, what="running groups to be interrupted", timeout=timeout
+        )
 
     # -- the loop --------------------------------------------------------------------------------------------
 
@@ -85,7 +98,7 @@ class Generation:
         """Consumes prompts, waits for room; has no end but cancellation."""
         while True:
             await self._switch.until(self._has_room, what="room for one more group")
-            work = self._restored.popleft() if self._restored else self._begin()
+            work = self._taken_up() if self._waiting else self._begin()
             if work is None:
                 self._is_exhausted = True
                 self._switch.changed()
@@ -96,15 +109,20 @@ class Generation:
             task.add_done_callback(self._tasks.pop)
 
     def _has_room(self) -> bool:
-        if len(self._generating) >= self._recipe.rollout.max_in_flight_prompts:
+        if not self._is_admitting or len(self._generating) >= self._recipe.rollout.max_in_flight_prompts:
             return False
-        # Restored groups have been admitted long ago: who waits for running groups waits for these too.
-        return bool(self._restored) or (self._is_admitting and not self._is_exhausted and self._may_begin())
+        return bool(self._waiting) or (not self._is_exhausted and self._may_begin())
 
     def _may_begin(self) -> bool:
         limit = self._recipe.rollout.max_untrained_prompts
         is_limited = limit is not None and self._recipe.offpolicy.mode == "pipeline"
         return self._buffer.may_start() and not (is_limited and self._buffer.num_untrained >= (limit or 0))
+
+    def _taken_up(self) -> Work:
+        """The oldest group that has begun and waits: its bound is the first to come."""
+        number = min(self._waiting)
+        self._waiting.remove(number)
+        return self._works[number]
 
     def _begin(self) -> Work | None:
         """A group of the next prompt; None where there is none."""
@@ -128,7 +146,7 @@ class Generation:
     # -- one group -------------------------------------------------------------------------------------------
 
     async def _make(self, work: Work) -> None:
-        """From its prompt to the buffer. An interrupted one stays in `works`, with what it has."""
+        """From its prompt to the buffer. An interrupted one stays in `works`, with what it has, and waits."""
         number, replacement = work.ticket.number, None
         try:
             await self._complete(work)
@@ -136,6 +154,7 @@ class Generation:
                 work = replacement
                 await self._complete(work)
         except Interrupted:
+            self._waiting.add(number)
             return
         finally:
             self._leaves_generator(number)
@@ -219,7 +238,7 @@ class Generation:
 
         Groups that are being scored have all their tokens and are scored again by the next attempt.
         """
-        await self._rollouts.interrupt()
+        await self._rollouts.interrupt(timeout)
         for task, number in list(self._tasks.items()):
             if number in self._scoring or number in self._replacing:
                 task.cancel()

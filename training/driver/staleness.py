@@ -1,13 +1,27 @@
 """How far generation may run ahead: an accounting identity, not an age check afterwards. No torch, no Ray.
 
-Groups of samples are numbered in the order in which they start. Batch s, trained at version s, is made of the groups
-s*P ... s*P + P - 1 (P prompts a step), whichever finishes first. Group n may start only while
+Groups of samples are numbered in the order in which they start; a group that starts with weights of version v may be
+trained at version v + depth at the latest. Batch s, trained at version s, is made of the P oldest groups that have
+finished (P prompts a step), so a straggler holds nobody up. Two rules keep the bound, with g the version of the weights
+in the generator and "waiting" all groups that have started and are not trained:
 
-    n < (g + depth + 1) * P        g = version of the weights in the generator
+    start    group n may start while n < (g + depth + 1) * P
+    take     batch s may be taken while it leaves, for every v,
+             at most P * (v + depth - s) waiting groups that started with v or before
 
-so a group started with weights g is trained at version floor(n / P) <= g + depth: the trainer is never more than
-`depth` versions ahead of a sample. depth 0 is synchronous; PipelineRL-k is depth k with a push after every update;
-PPO-off-policy-k is depth k - 1 with a push after every k updates, whose k batches are complete before the first.
+Why no group is trained later than its bound, and nothing stands still:
+
+* Before batch s, for every v, at most P * (v + depth + 1 - s) groups wait that started with v or before (I). At s = 0
+  none waits. A start counts for v >= g alone, and the rule of starting is (I) for g, since s * P groups are trained.
+  Taking a batch gives (I) for s + 1 by its rule. By (I) none waits at s > v + depth: it was trained at v + depth or
+  earlier.
+* Where the P oldest waiting groups have finished, they may be taken: of those that started with v or before P are gone,
+  or none is left. So the rule waits for running groups alone, and these finish.
+* Fewer than P wait and none may start only where g + depth < s: then a push is due.
+
+So with depth 0 a batch is the P groups of its version: synchronous. PipelineRL-k is depth k with a push after every
+update. PPO-off-policy-k is depth k - 1 with a push after every k updates, whose k batches have all finished before the
+first: no other group can start until then, and the batches are in the order of the numbers.
 
 Nothing here depends on when an attempt of the run began: a restored buffer goes on with the same numbers.
 """
@@ -99,7 +113,7 @@ class WorkBuffer(Generic[T]):
 
     def may_start(self) -> bool:
         """Whether one more group keeps the bound."""
-        return self._is_allowed(Ticket(self._next, self.generator_version))
+        return self._next < (self.generator_version + self._depth + 1) * self._prompts
 
     def start(self) -> Ticket:
         """Begin a group with the weights that the generator has now."""
@@ -120,18 +134,21 @@ class WorkBuffer(Generic[T]):
         self._finished[ticket.number] = (ticket, group)
 
     def is_ready(self) -> bool:
-        """Whether the next batch can be trained: it, or at the start of a block the whole block, has finished."""
+        """Whether the next batch, or at the start of a block the whole block, has finished, and those that it leaves
+        behind can still be trained in time."""
         is_block_start = self.trainer_version % self._push_every == 0
-        until = self.trainer_version + (self._push_every if is_block_start else 1)
-        wanted = range(self.trainer_version * self._prompts, until * self._prompts)
-        return not self._taken and all(number in self._finished for number in wanted)
+        wanted = self._prompts * (self._push_every if is_block_start else 1)
+        if self._taken or len(self._finished) < wanted:
+            return False
+        oldest = set(self._oldest_finished())
+        left = [ticket for ticket in self._waiting() if ticket.number not in oldest]
+        return self._can_be_trained(left, self.trainer_version + 1)
 
     def take(self) -> list[tuple[Ticket, T]]:
-        """The next batch, in order. Its groups stay counted until `trained`."""
+        """The next batch, by number. Its groups stay counted until `trained`."""
         if not self.is_ready():
             raise RuntimeError("the next batch is not complete, or one is being trained")
-        first = self.trainer_version * self._prompts
-        self._taken = [self._finished.pop(number) for number in range(first, first + self._prompts)]
+        self._taken = [self._finished.pop(number) for number in self._oldest_finished()]
         return self._taken
 
     def trained(self) -> None:
@@ -152,18 +169,31 @@ class WorkBuffer(Generic[T]):
             raise RuntimeError(f"version {version} is not between generator and trainer")
         self.generator_version = version
 
-    def _is_allowed(self, ticket: Ticket) -> bool:
-        """The bound."""
-        return ticket.number < (ticket.version + self._depth + 1) * self._prompts
+    def _oldest_finished(self) -> list[int]:
+        """Numbers of the groups that the next batch would be made of."""
+        return sorted(self._finished)[: self._prompts]
+
+    def _waiting(self) -> list[Ticket]:
+        """Running and finished, by number, which is by version too."""
+        tickets = [*self._running.values(), *(ticket for ticket, _ in self._finished.values())]
+        return sorted(tickets, key=lambda ticket: ticket.number)
+
+    def _can_be_trained(self, tickets: Sequence[Ticket], first: int) -> bool:
+        """Whether batches from number `first` on can take all of these, oldest first, each within its bound."""
+        return all(
+            place < self._prompts * (ticket.version + self._depth + 1 - first)
+            for place, ticket in enumerate(tickets)
+        )
 
     def _check_restored(self) -> None:
-        """Each number from the trainer's next on is there once, and keeps the bound."""
-        tickets = [*self._running.values(), *(ticket for ticket, _ in self._finished.values())]
-        expected = range(self.trainer_version * self._prompts, self._next)
-        if sorted(ticket.number for ticket in tickets) != list(expected):
-            raise ValueError("the groups of the state are not those that follow its last update")
-        newest = max((ticket.version for ticket in tickets), default=0)
-        if not newest <= self.generator_version <= self.trainer_version:
+        """Numbers and versions are of groups that have started, each is there once, and the bound can be kept."""
+        tickets = self._waiting()
+        numbers = [ticket.number for ticket in tickets]
+        num_waiting = self._next - self.trainer_version * self._prompts
+        if len(set(numbers)) < num_waiting or not all(0 <= number < self._next for number in numbers):
+            raise ValueError("the groups of the state are not those that its updates have left")
+        versions = [0, *(ticket.version for ticket in tickets), self.generator_version, self.trainer_version]
+        if versions != sorted(versions):
             raise ValueError("the versions of the state do not fit together")
-        if not all(self._is_allowed(ticket) for ticket in tickets):
+        if not self._can_be_trained(tickets, self.trainer_version):
             raise ValueError(f"a group of the state would be more than {self._depth} versions old")

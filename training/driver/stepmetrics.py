@@ -14,23 +14,24 @@ from training.trainer.batching import StepResult
 
 
 class StepMetrics:
-    """Watches the clock between updates. Evaluation does not count."""
+    """Watches the clock between updates, which stands still during an evaluation."""
 
     def __init__(self, *, tokens: float = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._tokens = float(tokens)
         self._paused_at: float | None = None
+        self._away = 0.0  # seconds in evaluations
         self.begin()
 
     def begin(self) -> None:
         """Training begins now, with nothing being generated."""
-        self._step_began = self._clock()
+        self._step_began = self._now()
         self._idle_since: float | None = self._step_began  # of the generator
         self._generator_idle = self._trainer_idle = 0.0
 
     def generating(self, num_running: int) -> None:
         """Groups being generated have become this many."""
-        now = self._clock()
+        now = self._now()
         if num_running == 0 and self._idle_since is None:
             self._idle_since = now
         elif num_running and self._idle_since is not None:
@@ -40,30 +41,30 @@ class StepMetrics:
     @contextmanager
     def trainer_waits(self) -> Iterator[None]:
         """Around the trainer's wait for a batch."""
-        began = self._clock()
+        began = self._now()
         try:
             yield
         finally:
-            self._trainer_idle += self._clock() - began
+            self._trainer_idle += self._now() - began
 
     def pause(self) -> None:
-        """An evaluation begins; nothing is being generated for training."""
+        """An evaluation begins."""
         self._paused_at = self._clock()
 
     def resume(self) -> None:
         """It is over: as if its time had not been."""
         assert self._paused_at is not None
-        away = self._clock() - self._paused_at
-        self._step_began += away
-        if self._idle_since is not None:
-            self._idle_since += away
+        self._away += self._clock() - self._paused_at
         self._paused_at = None
+
+    def _now(self) -> float:
+        return (self._clock() if self._paused_at is None else self._paused_at) - self._away
 
     def of_step(
         self, batch: Sequence[tuple[Ticket, Group]], version: int, result: StepResult, usage: Usage
     ) -> dict[str, float]:
         """Metrics of the update just made on a batch by a trainer of this version, and a new step begins."""
-        now = self._clock()
+        now = self._now()
         seconds = max(now - self._step_began, 1e-9)
         if self._idle_since is not None:
             self._generator_idle += now - self._idle_since

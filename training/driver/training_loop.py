@@ -118,8 +118,6 @@ class TrainingLoop:
         """One update on a batch, its record, and the push of the new weights. A stop lets it end."""
         version = self._step
         self._switch.changed()  # the batch has left the queue: room for the next groups
-        if (version + 1) % self._recipe.eval.every_steps == 0:
-            self._generation.close()  # the generator runs dry while the trainer works
         groups = [group for _, group in batch]
         self._generation.times.tell(ticket.number for ticket, _ in batch)
         with tracing.span("train"), blame("the trainer"):
@@ -140,6 +138,8 @@ class TrainingLoop:
             metrics["train/refills"], self._generation.num_refills = float(self._generation.num_refills), 0
         self._log(metrics)
         self._has_trained()
+        if self.is_evaluation_due:
+            self._generation.close()  # what the new weights admit begins after it
         if self._buffer.wants_push():
             with self._step_metrics.trainer_waits():
                 await self._publisher.publish()
@@ -147,15 +147,14 @@ class TrainingLoop:
     # -- evaluation ------------------------------------------------------------------------------------------
 
     async def _evaluate_between_steps(self) -> None:
-        """Let running groups finish (that is training), stop the clock, evaluate, go on."""
+        """Have the generator hold the trainer's weights, interrupt running groups, stop the clock, evaluate, go on.
+
+        Where generation and training take turns, no group is running then.
+        """
         self._generation.close()
         with self._step_metrics.trainer_waits():
-            await self._switch.until(
-                lambda: self._generation.is_drained,
-                what="running groups to finish before an evaluation",
-                timeout=self._timeouts.generation,
-            )
-            await self._publisher.update_now()
+            await self._publisher.update_now()  # running groups go on while the weights are on their way
+            await self._generation.pause(self._timeouts.generation)
         self._meter.pause()
         self._step_metrics.pause()
         await self.evaluate()

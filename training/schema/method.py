@@ -158,6 +158,11 @@ class Curriculum(Section):
     max_pass_rate: Share = Field(
         default=0.9, description="no_positive_resampling: a prompt with this historical pass rate is removed."
     )
+    pass_rate_of: Literal["all_visits", "last_visit"] = Field(
+        default="all_visits",
+        description="no_positive_resampling: the historical pass rate, over all generations that the prompt has had "
+        "so far, or over those of its last visit alone.",
+    )
     ramp_start: Share = Field(
         default=0.2, description="Ramps: share of the prompts, easiest first, at step 0."
     )

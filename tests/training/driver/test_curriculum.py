@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -9,8 +10,8 @@ from training.tasks import Prompt
 PROMPTS = [Prompt(str(i), f"{i}=", str(i)) for i in range(5)]
 
 
-def sampler(mode: str = "no_positive_resampling", seed: int = 0) -> PromptSampler:
-    return PromptSampler(PROMPTS, Curriculum(mode=mode), seed)
+def sampler(mode: str = "no_positive_resampling", seed: int = 0, **settings: Any) -> PromptSampler:
+    return PromptSampler(PROMPTS, Curriculum(mode=mode, **settings), seed)
 
 
 def take(source: PromptSampler, count: int) -> list[str]:
@@ -39,12 +40,15 @@ def test_solved_prompts_are_removed_for_good() -> None:
     assert source.num_removed == 1
 
 
-def test_history_counts_every_visit() -> None:
-    source = sampler()
+@pytest.mark.parametrize(("pass_rate_of", "num_removed"), [("all_visits", 0), ("last_visit", 1)])
+def test_pass_rate_is_of_all_visits_or_of_the_last(pass_rate_of: str, num_removed: int) -> None:
+    source = sampler(pass_rate_of=pass_rate_of)
     source.record(PROMPTS[0], 0, 10)
-    source.record(PROMPTS[0], 10, 10)  # 0.5 over both
+    resumed = sampler(pass_rate_of=pass_rate_of)
+    resumed.load(json.loads(json.dumps(source.state())))
+    resumed.record(PROMPTS[0], 10, 10)  # 0.5 over both
 
-    assert source.num_removed == 0
+    assert resumed.num_removed == num_removed
 
 
 def test_uniform_removes_nothing() -> None:

@@ -76,11 +76,13 @@ class History:
 
     def __init__(self, attempts: list[Attempt]) -> None:
         self.trained: dict[int, list[tuple[int, ...]]] = {}
+        self.tokens: dict[int, tuple[int, int]] = {}
         self.metrics: dict[tuple[int, str], float] = {}
         self.compute: list[dict[str, float]] = []
         for attempt in attempts:
             start = attempt.resumed_from.step if attempt.resumed_from else -1
             self.trained = {s: p for s, p in self.trained.items() if s <= start} | attempt.trainer.trained
+            self.tokens = {s: n for s, n in self.tokens.items() if s <= start} | attempt.trainer.tokens
             self.metrics = {k: v for k, v in self.metrics.items() if k[0] <= start}
             self.metrics |= timeless(attempt.setup.reporter)
         self.final_state = attempts[-1].trainer.state
@@ -141,9 +143,15 @@ def test_pipeline_loses_no_prompt_and_repeats_none(
     recipe = change(recipe, offpolicy__k=depth)
     with TemporaryDirectory() as folder:
         parts = history(recipe, Path(folder), ends, list(range(pace, pace + len(ends) + 1)))
+        last = newest_checkpoint(Path(folder) / "checkpoints")
 
+    assert last is not None
     trained = [prompt for step in sorted(parts.trained) for prompt in parts.trained[step]]
-    assert trained == expected_prompts(recipe, len(trained))
+    waiting = prompts_of(recipe, [group["prompt"] for group in last.driver["groups"]])
+    assert sorted(trained + waiting) == sorted(expected_prompts(recipe, len(trained) + len(waiting)))
+    finished = last.driver["groups"][: last.driver["num_finished"]]
+    tokens_waiting = sum(sample["tokens"] for group in finished for sample in group["samples"])
+    assert last.driver["usage"]["tokens"] == tokens_waiting + sum(map(sum, parts.tokens.values()))
     assert sorted(parts.trained) == list(range(1, STEPS + 1))
     steps = {step for step, name in parts.metrics if name == "train: train/loss"}
     evaluated = {step for step, name in parts.metrics if name == "eval: eval/pass_rate"}
@@ -158,10 +166,17 @@ def expected_prompts(recipe: Recipe, count: int) -> list[tuple[int, ...]]:
     """The sampler's order: ten prompts an epoch, each once."""
     task = Lengths.model_validate(recipe.task.options)
     sampler = PromptSampler(task.training_prompts(recipe.seed), recipe.curriculum, recipe.seed)
+    ids = [prompt.id for prompt in (sampler.next() for _ in range(count)) if prompt]
+    assert len(set(ids[:10])) == 10
+    return prompts_of(recipe, ids)
+
+
+def prompts_of(recipe: Recipe, ids: list[str]) -> list[tuple[int, ...]]:
+    """Their tokens."""
+    task = Lengths.model_validate(recipe.task.options)
     codec = Setup(recipe, Path(), engine=HashGenerator(), trainer=HashTrainer()).controller._rollouts
-    prompts = [sampler.next() for _ in range(count)]
-    assert len({prompt.id for prompt in prompts[:10] if prompt}) == 10
-    return [tuple(codec.prompt_tokens(prompt)) for prompt in prompts if prompt]
+    found = {prompt.id: tuple(codec.prompt_tokens(prompt)) for prompt in task.training_prompts(recipe.seed)}
+    return [found[prompt_id] for prompt_id in ids]
 
 
 class Slow(HashGenerator):
@@ -171,12 +186,12 @@ class Slow(HashGenerator):
         super().__init__()
         self._stuck, self._on_stuck = stuck, on_stuck
 
-    async def _complete(self, request: Request) -> Completion:
+    async def _complete(self, request: Request, interrupted: asyncio.Event) -> Completion:
         if self.version < 1 or request.max_tokens <= self._stuck:
-            return await super()._complete(request)
-        made = await super()._complete(Request(request.tokens, self._stuck, request.seed))
+            return await super()._complete(request, interrupted)
+        made = await super()._complete(Request(request.tokens, self._stuck, request.seed), interrupted)
         self._on_stuck()
-        await self._interrupted.wait()
+        await interrupted.wait()
         return Completion(made.tokens, made.logp, False, made.versions, interrupted=True)
 
 
@@ -258,6 +273,19 @@ def test_checkpoint_of_another_recipe_is_refused(recipe: Recipe, tmp_path: Path)
         match=r"is of another recipe: optimizer.lr was 5e-05 and is 0.1; rollout.temperature was 1.0 and is 0.9",
     ):
         Attempt(change(recipe, optimizer__lr=0.1, rollout__temperature=0.9), tmp_path)
+
+
+def test_checkpoint_from_before_a_field_existed_is_of_its_default(recipe: Recipe, tmp_path: Path) -> None:
+    Attempt(recipe, tmp_path).run()
+    checkpoint = newest_checkpoint(tmp_path / "checkpoints")
+    assert checkpoint is not None
+    del checkpoint.driver["recipe"]["curriculum"]["pass_rate_of"]
+
+    checkpoint.refuse_unless_of(recipe)
+    with pytest.raises(
+        CheckpointError, match="curriculum.pass_rate_of was 'all_visits' and is 'last_visit'. A resume"
+    ):
+        checkpoint.refuse_unless_of(change(recipe, curriculum__pass_rate_of="last_visit"))
 
 
 def test_checkpoint_of_another_model_is_refused(recipe: Recipe, schooled_model: Path, tmp_path: Path) -> None:

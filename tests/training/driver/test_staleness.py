@@ -14,7 +14,8 @@ class Schedules(RuleBasedStateMachine):
     """Any order of what the loops may do, held against a model that knows nothing of the buffer's arithmetic.
 
     The model keeps, for each group that was ever started, what has become of it and the weights it began with. A stop
-    and resume, and an evaluation pause, may come at any point; a group may be generated several times (refills).
+    and resume, and an evaluation pause, may come at any point, with groups running; a group may take as long as it
+    likes.
     """
 
     @initialize(prompts=st.integers(1, 4), depth=st.integers(0, 4), push_every=st.integers(1, 4))
@@ -70,7 +71,6 @@ class Schedules(RuleBasedStateMachine):
         self.buffer.pushed(self.versions["trainer"])
         self.versions["generator"] = self.versions["trainer"]
 
-    @precondition(lambda self: not self.running)
     @rule()
     def pause_for_an_evaluation(self) -> None:
         self.is_paused = True
@@ -90,9 +90,24 @@ class Schedules(RuleBasedStateMachine):
         )
 
     @invariant()
-    def each_group_is_trained_once_and_in_order(self) -> None:
+    def each_group_is_trained_once_and_where_phases_alternate_in_order(self) -> None:
         if hasattr(self, "buffer"):
-            assert self.trained == list(range(len(self.trained)))
+            trained = self.trained if self.buffer.is_lockstep else sorted(self.trained)
+            assert trained == sorted(set(trained))
+            assert not self.buffer.is_lockstep or trained == list(range(len(trained)))
+
+    @invariant()
+    def nobody_waits_without_need(self) -> None:
+        """Not ready with a batch finished: then the oldest that still run could no longer be trained in time."""
+        if not hasattr(self, "buffer") or self.taken or self.settings["push_every"] > 1:
+            return
+        prompts, depth = self.settings["prompts_per_step"], self.settings["depth"]
+        finished = sorted(ticket.number for ticket, _ in self.buffer.state().finished)
+        if len(finished) >= prompts and not self.buffer.is_ready():
+            step = self.versions["trainer"]
+            left = set(finished[prompts:]) | {ticket.number for ticket in self.running}
+            due = {v: sum(self.begun_with[n] <= v for n in left) for v in range(step + 1)}
+            assert any(count > prompts * (v + depth - step) for v, count in due.items())
 
     @invariant()
     def nothing_is_lost(self) -> None:
@@ -108,6 +123,26 @@ class Schedules(RuleBasedStateMachine):
         if hasattr(self, "buffer") and not self.is_paused:
             can = [self.buffer.may_start(), self.buffer.is_ready(), self.buffer.wants_push()]
             assert any(can) or self.running or self.taken
+
+    def teardown(self) -> None:
+        """From wherever a schedule has led, running groups finish and each group is trained in time."""
+        if not hasattr(self, "buffer"):
+            return
+        missing, steps = self.begun_with.keys() - set(self.trained), 0
+        while missing & (self.begun_with.keys() - set(self.trained)) and steps < 200:
+            steps += 1
+            while self.buffer.may_start():
+                self.start()
+            for ticket in self.running:
+                self.buffer.finish(ticket, f"group {ticket.number}")
+            self.running = []
+            if not self.taken and self.buffer.is_ready():
+                self.take()
+            if self.taken:
+                self.train()
+            if self.buffer.wants_push():
+                self.push()
+        assert missing <= set(self.trained)
 
 
 Schedules.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=60, deadline=None)
@@ -130,6 +165,65 @@ def drive(buffer: WorkBuffer[int], actions: int, rng: random.Random) -> int:
         elif action == "push" and buffer.wants_push():
             buffer.pushed(buffer.trainer_version)
     return buffer.trainer_version
+
+
+class Timeline:
+    """A pipeline in time: groups of any length generate beside each other; the trainer and each push take theirs."""
+
+    def __init__(self, prompts: int, depth: int, lengths: list[int], training: int, pushing: int) -> None:
+        self.buffer: WorkBuffer[int] = WorkBuffer(prompts_per_step=prompts, depth=depth)
+        self._lengths, self._training, self._pushing = lengths, training, pushing
+        self._ends: dict[Ticket, int] = {}
+        self._trained_at = self._pushed_at = -1  # -1: nothing is under way
+        self._sent = 0
+        self.ages: list[int] = []
+        self.numbers: list[int] = []
+
+    def tick(self, now: int) -> None:
+        """All that happens at one time."""
+        buffer = self.buffer
+        for ticket in [ticket for ticket, end in self._ends.items() if end <= now]:
+            del self._ends[ticket]
+            buffer.finish(ticket, ticket.number)
+        if self._trained_at == now:
+            buffer.trained()
+            self._trained_at = -1
+        if self._pushed_at == now:
+            buffer.pushed(self._sent)
+            self._pushed_at = -1
+        if self._pushed_at < 0 and buffer.wants_push():
+            self._sent, self._pushed_at = buffer.trainer_version, now + self._pushing
+        if self._trained_at < 0 and buffer.is_ready():
+            batch = buffer.take()
+            self.ages += [buffer.trainer_version - ticket.version for ticket, _ in batch]
+            self.numbers += [ticket.number for ticket, _ in batch]
+            self._trained_at = now + self._training
+        while buffer.may_start():
+            ticket = buffer.start()
+            self._ends[ticket] = now + self._lengths[ticket.number % len(self._lengths)]
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    prompts=st.integers(1, 4),
+    depth=st.integers(0, 8),
+    lengths=st.lists(st.one_of(st.integers(1, 4), st.integers(1, 60)), min_size=1, max_size=20),
+    training=st.integers(1, 6),
+    pushing=st.integers(1, 12),
+)
+def test_no_group_is_trained_too_late_and_none_for_ever(
+    prompts: int, depth: int, lengths: list[int], training: int, pushing: int
+) -> None:
+    """Whatever takes how long: each step comes in time for the slowest group, and no group is passed over for ever."""
+    line = Timeline(prompts, depth, lengths, training, pushing)
+    for now in range(1500):
+        line.tick(now)
+
+    assert max(line.ages) <= depth
+    assert len(line.numbers) == len(set(line.numbers))
+    slowest = max(lengths) + training + pushing + 3
+    assert line.buffer.trainer_version >= 1500 // slowest - 2
+    assert set(range(len(line.numbers) - (depth + 2) * prompts)) <= set(line.numbers)
 
 
 @pytest.mark.parametrize(("depth", "push_every"), [(0, 1), (3, 1), (2, 3)])
@@ -163,14 +257,42 @@ def test_depth_bounds_what_starts_before_the_first_step() -> None:
     assert started == 2 * (3 + 1)
 
 
-def test_batches_keep_the_order_of_starting() -> None:
-    buffer: WorkBuffer[str] = WorkBuffer(prompts_per_step=1, depth=1)
-    first, second = buffer.start(), buffer.start()
-    buffer.finish(second, "b")
-    assert not buffer.is_ready()
+def test_batch_is_the_oldest_that_have_finished() -> None:
+    buffer: WorkBuffer[str] = WorkBuffer(prompts_per_step=2, depth=1)
+    tickets = [buffer.start() for _ in range(4)]
+    for ticket in reversed(tickets[1:]):
+        buffer.finish(ticket, str(ticket.number))
 
-    buffer.finish(first, "a")
-    assert buffer.take() == [(first, "a")]
+    assert buffer.take() == [(tickets[1], "1"), (tickets[2], "2")]
+
+
+def test_straggler_holds_a_step_up_only_where_it_would_come_too_late() -> None:
+    buffer: WorkBuffer[str] = WorkBuffer(prompts_per_step=1, depth=2)
+    straggler = buffer.start()
+    versions = []
+    for _ in range(5):
+        if buffer.may_start():
+            buffer.finish(buffer.start(), "quick")
+        if buffer.is_ready():
+            versions.append(buffer.take()[0][0].version)
+            buffer.trained()
+            buffer.pushed(buffer.trainer_version)
+
+    assert buffer.trainer_version == 2  # the last version at which the straggler may be trained
+    assert versions == [0, 1]
+    buffer.finish(straggler, "slow")
+    assert buffer.take() == [(straggler, "slow")]
+
+
+def test_lockstep_never_overtakes() -> None:
+    for depth, push_every in [(0, 1), (1, 2)]:
+        buffer: WorkBuffer[str] = WorkBuffer(prompts_per_step=1, depth=depth, push_every=push_every)
+        tickets = [buffer.start() for _ in range(push_every)]
+        for ticket in reversed(tickets):
+            assert not buffer.is_ready()
+            buffer.finish(ticket, "a")
+
+        assert buffer.take()[0][0] == tickets[0]
 
 
 def test_ppo_trains_on_complete_blocks_also_after_a_resume() -> None:
@@ -227,11 +349,14 @@ def test_impossible_settings(wrong: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        (BufferState(running=[Ticket(1, 0)]), "not those that follow"),
-        (BufferState(finished=[(Ticket(0, 0), "a")], running=[Ticket(0, 0)]), "not those that follow"),
-        (BufferState(1, 1, running=[Ticket(0, 0)]), "not those that follow"),
+        (BufferState(running=[Ticket(1, 0)]), "not those that its updates have left"),
+        (BufferState(finished=[(Ticket(0, 0), "a")], running=[Ticket(0, 0)]), "not those that its updates"),
+        (BufferState(1, 1, running=[Ticket(0, 0)] * 2), "not those that its updates have left"),
+        (BufferState(1, 1, running=[Ticket(-1, 0)]), "not those that its updates have left"),
         (BufferState(1, 2), "do not fit together"),
         (BufferState(2, 1, running=[Ticket(2, 2)]), "do not fit together"),
+        (BufferState(2, 2, running=[Ticket(2, 2), Ticket(3, 1)]), "do not fit together"),
+        (BufferState(1, 1, running=[Ticket(0, 0), Ticket(1, 0)]), "more than 1 versions old"),
         (BufferState(2, 2, running=[Ticket(2, 0)]), "more than 1 versions old"),
     ],
 )

@@ -52,7 +52,10 @@ def test_idle_shares_leave_out_an_evaluation() -> None:
         metrics.generating(0)
         clock.now += 1
     metrics.pause()
-    clock.now += 1000
+    clock.now += 900
+    metrics.generating(1)  # a group that was being scored got another prompt, and at once no room
+    metrics.generating(0)
+    clock.now += 100
     metrics.resume()
     clock.now += 2
 
