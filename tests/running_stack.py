@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -26,6 +27,9 @@ from training.models import BASE_MODEL
 START_SECONDS = 120.0
 STOP_SECONDS = 40.0
 BUDGET_HOURS = 0.015  # of the run whose whole story is looked at: about half a minute of training
+# Its recipe: ScaleRL (tiny), looked at so often and at so little that a busy machine shows a whole curve, too.
+STORY, STORY_TITLE = "story", "ScaleRL, looked at often"
+STORY_EVAL = {"every_steps": 4, "prompts": 128, "k": 2}
 MANAGE = (sys.executable, "manage.py")
 # What the tests' own process uses must not reach the stack under test.
 FOREIGN = (
@@ -181,6 +185,11 @@ def stack() -> Iterator[RunningStack]:
 
 @pytest.fixture(scope="session")
 def stack_with_model(stack: RunningStack) -> RunningStack:
-    """The running stack with the base model, as `make demo` makes it."""
+    """The running stack with the base model, as `make demo` makes it, and the recipe STORY."""
     pretrained(stack.home / "models" / BASE_MODEL, "-m", "training", "pretrain", "--out")
+    headers = {"Authorization": f"Bearer {stack.token('launch')}"}
+    with httpx.Client(base_url=f"{stack.url}/api/v1/", headers=headers, timeout=30) as api:
+        tiny = api.get("recipes/tiny-scalerl/revisions").raise_for_status().json()["items"][0]["config"]
+        config = tiny | {"eval": tiny["eval"] | STORY_EVAL}
+        api.post("recipes", json={"slug": STORY, "name": STORY_TITLE, "config": config}).raise_for_status()
     return stack

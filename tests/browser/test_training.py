@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import launched
-from tests.running_stack import BUDGET_HOURS
+from tests.running_stack import BUDGET_HOURS, STORY, STORY_TITLE
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.timeout(600)]
 
@@ -45,8 +45,8 @@ def test_a_launched_run_is_watched_until_its_fit(stack_with_model, open_context)
     page.get_by_label("Password").fill(stack_with_model.password)
     page.get_by_role("button", name="Sign in").click()
 
-    page.get_by_label("Recipe").select_option("tiny-scalerl")
-    expect(page.locator("aside h2")).to_have_text("ScaleRL (tiny)")
+    page.get_by_label("Recipe").select_option(STORY)
+    expect(page.locator("aside h2")).to_have_text(STORY_TITLE)
     page.get_by_label("Seed").fill("11")
     page.get_by_label("Compute budget").fill(str(BUDGET_HOURS))
     page.get_by_role("button", name="Launch").click()
