@@ -76,9 +76,7 @@ class Book:
         """What became of it."""
         known = self.runs[run.id]
         table = self._tables[run.id]
-        rates = table.filter(pc.equal(table.column("metric").cast(pa.string()), PASS_RATE)).column(
-            "value"
-        )
+        rates = table.filter(pc.equal(table.column("metric").cast(pa.string()), PASS_RATE)).column("value")
         last = f"pass rate {rates[-1].as_py():.3f}, " if len(rates) else ""
         return f"{last}{len(rates)} evaluations, {known.wall_seconds:.0f} s"
 

@@ -120,7 +120,8 @@ class StudyFileError(ValueError):
     def __init__(self, file: str, problems: list[Problem]) -> None:
         self.problems = sorted(problems, key=lambda one: one.line)
         said = (
-            f"{file}:{one.line}: {': '.join(filter(None, [one.field, one.reason]))}" for one in self.problems
+            f"{file}, line {one.line}: {': '.join(filter(None, [one.field, one.reason]))}"
+            for one in self.problems
         )
         super().__init__("\n".join(said))
 

@@ -88,6 +88,11 @@ class RunFolder:
         replace_text(self.path / FAILURE, json.dumps({"reason": reason[:MOST_REASON]}) + "\n")
         self.settle()
 
+    def forget_failures(self) -> None:
+        """Have it tried as often again."""
+        for failed in self.failed():
+            shutil.rmtree(failed)
+
     def settle(self) -> None:
         """Finish a `fail` that was interrupted, and take away what a try left that never began."""
         if (self.path / FAILURE).is_file():

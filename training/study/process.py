@@ -58,7 +58,8 @@ def run_process(
             assert process.stdin is not None
             process.stdin.close()
         meter.look()
-        time.sleep(POLL_SECONDS)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(POLL_SECONDS)
     if process.stdin is not None and not process.stdin.closed:
         process.stdin.close()
     return Ended(process.returncode, cut, time.monotonic() - began, meter.free_share())

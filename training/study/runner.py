@@ -19,6 +19,7 @@ from training.study.plan import PlannedRun
 from training.study.process import Ended, run_process
 
 PRETRAIN_SECONDS = 3 * 3600.0
+MOST_LOST_IN_A_ROW = 3  # then it is the machine, and all the others would be lost as well
 
 Say = Callable[[str], None]
 
@@ -70,8 +71,9 @@ class Runner:
                 raise StudyError(f"the model {name} could not be made (exit status {done.status}): see {log}")
 
     def run(self) -> None:
-        """All that is to do and fits into the time."""
+        """All that is to do and fits into the time. Raises StudyError where one run after the other is lost."""
         todo = self.settle()
+        lost: list[PlannedRun] = []
         self.say(f"{len(self.runs) - len(todo)} of {len(self.runs)} runs have ended; {len(todo)} to go")
         for run in list(todo):
             if self.stop():
@@ -81,7 +83,17 @@ class Runner:
                 continue
             self._run(run, len(todo))
             todo.remove(run)
+            lost = [*lost, run] if self._folder(run).is_lost else []
+            if len(lost) >= MOST_LOST_IN_A_ROW:
+                reason = self._folder(run).reason
+                raise StudyError(f"{len(lost)} runs in a row were lost, the last one by: {reason}")
         self.say(self.closing_words())
+
+    def forget_lost(self) -> None:
+        """Have lost runs tried again."""
+        for run in self.runs:
+            if self._folder(run).is_lost:
+                self._folder(run).forget_failures()
 
     def settle(self) -> list[PlannedRun]:
         """Bring corpus and folders in line with each other; what is still to train, in its order."""

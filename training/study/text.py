@@ -83,7 +83,10 @@ def read_yaml(text: bytes) -> tuple[Any, Lines]:
         return yaml.load(text, Loader=_Loader), Lines(root)  # noqa: S506 - a safe loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise NotReadable(mark.line + 1 if mark else 1, f"is not YAML: {error.problem}") from None
+        line = (
+            min(mark.line, text.count(b"\n", 0, len(text) - 1)) if mark else 0
+        )  # the end is after the last one
+        raise NotReadable(line + 1, f"is not YAML: {error.problem}") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         if isinstance(error, NotReadable):
             raise

@@ -34,11 +34,9 @@ def run(recipe_file: str, folder: Path, *, resume: bool) -> int:
     budget = recipe.budget.max_steps
     assert budget is not None
     checkpoint = folder / "checkpoint.json"
-    begin = json.loads(checkpoint.read_text()) if resume and checkpoint.exists() else 0
-    journal = headroom.init(
-        journal=folder / "metrics.jsonl", resumed_from_step=begin or None, restarted=resume
-    )
-    for step in range(begin, budget + 1):
+    known = json.loads(checkpoint.read_text()) if resume and checkpoint.exists() else None
+    journal = headroom.init(journal=folder / "metrics.jsonl", resumed_from_step=known, restarted=resume)
+    for step in range(0 if known is None else known + 1, budget + 1):
         report(journal, step, recipe.seed)
         if step == 2:
             misbehave(recipe.seed, folder)

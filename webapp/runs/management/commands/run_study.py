@@ -35,6 +35,7 @@ class Command(BaseCommand):
             "--only", metavar="STUDY[.ARM]", help="train the runs of one study, or of one arm"
         )
         parser.add_argument("--max-minutes", type=float, help="begin no run that would likely end later")
+        parser.add_argument("--retry-lost", action="store_true", help="try runs again that failed twice")
         parser.add_argument(
             "--nice", type=int, default=0, help="give way to other work by this much (0 to 19)"
         )
@@ -76,6 +77,8 @@ class Command(BaseCommand):
             stop=lambda: bool(stopping),
             max_seconds=None if minutes is None else minutes * 60,
         )
+        if options["retry_lost"]:
+            runner.forget_lost()
         runner.make_models()
         if not stopping:
             plan.check_runs(written, runs, folder)
