@@ -2,7 +2,8 @@
 
     .venv/bin/python -m benchmarks.bench_example [--runs 250] [--home FOLDER]
 
-The corpus is simulated, as large as that of real runs: 10 arms a study, 40 evaluations of 31 metrics, 45 diagnostics.
+The corpus is simulated, as large as that of real runs: 10 arms a study, 41 evaluations of 28 metrics, 12 of which never
+change, and 45 diagnostics.
 """
 
 import argparse
@@ -22,8 +23,13 @@ from training.study.plan import PlannedRun, plan
 
 GOAL_SECONDS, GOAL_MEGABYTES, GOAL_CORPUS_MEGABYTES = 60.0, 100.0, 20.0
 BEGAN = "2026-01-01T00:00:00+00:00"
-RATES = ("eval/pass_rate", *(f"eval/level_{level}/pass_rate" for level in range(1, 7)))
-EVALUATED = (*RATES, *(f"eval/other_{number}" for number in range(24)))
+LEVELS = [f"eval/level_{level}" for level in range(1, 11)]
+CHANGING = (
+    "eval/pass_rate",
+    *(f"{level}/pass_rate" for level in LEVELS),
+    *(f"eval/other_{n}" for n in range(5)),
+)
+CONSTANT = ("eval/k", "eval/n_prompts", *(f"{level}/n_prompts" for level in LEVELS))
 DIAGNOSTICS = tuple(f"train/diagnostic_{number}" for number in range(45))
 STUDY = """\
 title: Made runs
@@ -83,7 +89,7 @@ def make_corpus(folder: Path, runs: int, *, arms: int = 10, steps: int = 320) ->
     file = folder / "study.yaml"
     folder.mkdir(parents=True, exist_ok=True)
     seeds = list(range(5))
-    lines = "".join(f"      lr-{arm}: {{optimizer.lr: {arm}.0e-5}}\n" for arm in range(1, arms))
+    lines = "".join(f"      lr-{arm}: {{optimizer.lr: {arm}.5e-5}}\n" for arm in range(1, arms))
     studies = [
         ONE_STUDY.format(number=n, arms=lines, seeds=seeds) for n in range(-(-runs // (arms * len(seeds))))
     ]
@@ -115,7 +121,9 @@ def _rows(run: PlannedRun, random: np.random.Generator, steps: int) -> Iterator[
                 yield metric, step, *spent, float(random.normal()), None
         if step % max(every, 1) == 0:
             gain = (ceiling - 0.1) / (1 + (steps / 5 / step) ** 1.5) if step else 0.0
-            for metric in EVALUATED:
+            for metric in CONSTANT:
+                yield metric, step, *spent, 512.0, None
+            for metric in CHANGING:
                 yield metric, step, *spent, float(np.clip(0.1 + gain + random.normal(0, 0.01), 0, 1)), 0.01
 
 

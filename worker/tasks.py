@@ -61,7 +61,7 @@ def import_runs() -> None:
     take_turn()
 
 
-@app.task(name=names.EXAMPLE, soft_time_limit=900, time_limit=930)
+@app.task(name=names.EXAMPLE, soft_time_limit=None, time_limit=1800)
 def example() -> None:
     """Import and fit the example project, where that is still to do."""
     bring_example()

@@ -70,6 +70,7 @@ def plan(written: Written) -> list[PlannedRun]:
                 bases[Place(study.name, arm)] = _recipe_of(study, arm)
             except RecipeError as error:
                 found.append(_located(study, place, arm, error))
+        found += list(_same(study, place, bases))
     if found:
         raise written.error(list(dict.fromkeys(found)))
     runs: dict[str, PlannedRun] = {}
@@ -79,6 +80,16 @@ def plan(written: Written) -> list[PlannedRun]:
             minutes = max(known.minutes, one.minutes)
             runs[one.id] = replace(known, places=known.places + one.places, minutes=minutes)
     return list(runs.values())
+
+
+def _same(study: Study, place: int, bases: dict[Place, Recipe]) -> Iterator[tuple[Loc, str]]:
+    """Arms that would be the same runs: there is nothing to compare."""
+    seen: dict[str, str] = {}
+    for arm in study.arms:
+        if Place(study.name, arm) in bases:
+            first = seen.setdefault(content_hash(bases[Place(study.name, arm)]), arm)
+            if first != arm:
+                yield ("studies", place, "arms", arm), f"trains the same as the arm {first}"
 
 
 def _recipe_of(study: Study, arm: str) -> Recipe:

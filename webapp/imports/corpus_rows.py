@@ -24,7 +24,8 @@ from webapp.runs.models import Attempt, Record, Run, Series, State
 from webapp.studies.models import Arm, Kind, Study, StudyRun
 
 ATTEMPT = 1
-MOST_DIAGNOSTICS = 24  # points of a metric that is no evaluation
+MOST_DIAGNOSTICS = 18  # points of a metric that is no evaluation
+PASS_RATE_NAME = "pass_rate"  # the end of what is fitted: `webapp.runs.selectors`
 MESSAGE = "from the corpus that came with Headroom"
 COPY_POINTS = """
 COPY runs_point (series_id, attempt, seq, step, "time", device_hours, flops, tokens, value, stderr)
@@ -165,6 +166,7 @@ def _placed(points: Points) -> np.ndarray:
 def _csv(run: CorpusRun, points: Points, placed: np.ndarray, ids: dict[tuple[str, str], int]) -> bytes:
     """Lines for COPY. Arrow writes the shortest number that rounds to a float32, so that 0.3 is 0.3."""
     kept = np.flatnonzero(_kept(points))
+    kept = kept[np.argsort(points.metric[kept].astype(str), kind="stable")]  # an index grows least in its order
     began = np.datetime64(datetime.fromisoformat(run.began).astimezone(UTC).replace(tzinfo=None), "us")
     times = began + (points.seconds[kept].astype(float) * 1e6).astype("timedelta64[us]")
     numbers = [getattr(points, name)[kept] for name in (*AXES, "value", "stderr")]
@@ -189,13 +191,17 @@ def _values(column: np.ndarray) -> list[float | None]:
 
 
 def _kept(points: Points) -> np.ndarray:
-    """Mask [n]: evaluations all of them, of each other metric some, evenly, the first and the last among them."""
+    """Mask [n]: evaluations all of them, of each other metric some, evenly, the first and the last among them; and of
+    what never changes (the number of prompts of an evaluation) only these two."""
     mask = np.zeros(len(points.step), bool)
     names, which = np.unique(points.metric.astype(str), return_inverse=True)
     for number, metric in enumerate(names):
         places = np.flatnonzero(which == number)
-        if not metric.startswith("eval/") and len(places) > MOST_DIAGNOSTICS:
-            places = places[np.linspace(0, len(places) - 1, MOST_DIAGNOSTICS).round().astype(int)]
+        most = len(places) if metric.startswith("eval/") else MOST_DIAGNOSTICS
+        if not metric.endswith(PASS_RATE_NAME) and np.ptp(points.value[places]) == 0:
+            most = 2
+        if len(places) > most:
+            places = places[np.linspace(0, len(places) - 1, most).round().astype(int)]
         mask[places] = True
     return mask
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import DataError, IntegrityError, connection, transaction
 from django.urls import reverse
 from django.utils import timezone
 
@@ -31,6 +31,7 @@ from webapp.imports.models import Example
 from webapp.made.fits import store_fits
 from webapp.made.remove import remove_runs
 from webapp.runs.models import Run
+from webapp.studies.models import Study
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +70,8 @@ def bring_example() -> bool:
         try:
             project = _stored(folder, digest)
             _fit(project)
-        except (CorpusError, StudyFileError) as error:
-            reason = str(error).splitlines()[0]
+        except (CorpusError, StudyFileError, DataError, IntegrityError, LookupError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
             log.warning("no example project: %s", reason)
             _note(digest, problem=reason, done_at=timezone.now())
             return False
@@ -120,6 +121,7 @@ def _note(digest: str, **fields: object) -> None:
 def _delete(project: Project) -> None:
     for _ in remove_runs(project):
         pass
+    Study.objects.filter(project=project).delete()  # they hold on to the recipes
     project.delete()
 
 

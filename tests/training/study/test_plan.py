@@ -58,6 +58,7 @@ def test_an_arm_with_a_longer_budget_is_another_run(write, text):
         ("engine.type: transformers", "engine.type: jax", 7, "studies.0.settings.engine.type", "Input should be"),
         ("recipe: tiny/scalerl", "recipe: tiny/none", 5, "studies.0.recipe", "'tiny/none'"),
         ("recipe: tiny/scalerl", "recipe: ../x.yaml", 5, "studies.0.recipe", "no committed recipe"),
+        ("loss.type: dapo", "loss.type: cispo", 10, "studies.0.arms.dapo", "trains the same as the arm cispo"),
         ("loss.type: dapo", "rollout.max_untrained_prompts: 1", 10, "studies.0.arms.dapo", "is below"),
     ],
 )  # fmt: skip
