@@ -166,7 +166,9 @@ def _placed(points: Points) -> np.ndarray:
 def _csv(run: CorpusRun, points: Points, placed: np.ndarray, ids: dict[tuple[str, str], int]) -> bytes:
     """Lines for COPY. Arrow writes the shortest number that rounds to a float32, so that 0.3 is 0.3."""
     kept = np.flatnonzero(_kept(points))
-    kept = kept[np.argsort(points.metric[kept].astype(str), kind="stable")]  # an index grows least in its order
+    kept = kept[
+        np.argsort(points.metric[kept].astype(str), kind="stable")
+    ]  # an index grows least in its order
     began = np.datetime64(datetime.fromisoformat(run.began).astimezone(UTC).replace(tzinfo=None), "us")
     times = began + (points.seconds[kept].astype(float) * 1e6).astype("timedelta64[us]")
     numbers = [getattr(points, name)[kept] for name in (*AXES, "value", "stderr")]
@@ -242,7 +244,7 @@ def _store_study(
         project=project,
         name=f"{asked.name}: {asked.question}"[:120],
         kind=Kind.AXIS if axis else Kind.LEAVE_ONE_OUT,
-        base=rows[base[0].id].revision,
+        base_id=rows[base[0].id].revision_id,
         task=base[0].task,
         model=base[0].model,
         seeds=sorted({run.seed for own in members.values() for run in own}),

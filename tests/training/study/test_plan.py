@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from stack.environment import ROOT
 from training.study import plan
 from training.study.file import StudyFileError, Written, load_study
 
@@ -99,3 +100,16 @@ def test_a_model_that_is_not_there_is_made_first(write, text, home, tmp_path):
     plan.check_runs(written, runs, tmp_path, with_models=False)
     with pytest.raises(StudyFileError, match="model"):
         plan.check_runs(written, runs, tmp_path)
+
+
+def test_the_file_of_the_docs_is_one(write):
+    page = (ROOT / "docs" / "studies.md").read_text()
+
+    runs = plan.plan(write(page.partition("```yaml\n")[2].partition("```")[0]))
+
+    assert [(str(run).partition(" (")[0], run.steps) for run in runs][:3] == [
+        ("loss.cispo seed 0", 300),
+        ("loss.dapo seed 0", 300),
+        ("loss.gspo-long seed 0", 1200),
+    ]
+    assert len(runs) == 7
