@@ -237,14 +237,15 @@ def _store_study(
     """Its arms in the order of the file, the baseline first; nothing where the baseline has no run yet."""
     members = {arm: [run for run in runs if (asked.name, arm) in run.places] for arm in asked.arms}
     base = members[asked.baseline]
-    if not base:
+    revision = rows[base[0].id].revision if base else None
+    if revision is None:
         return
     axis = _axis(asked)
     study = Study.objects.create(
         project=project,
         name=f"{asked.name}: {asked.question}"[:120],
         kind=Kind.AXIS if axis else Kind.LEAVE_ONE_OUT,
-        base_id=rows[base[0].id].revision_id,
+        base=revision,
         task=base[0].task,
         model=base[0].model,
         seeds=sorted({run.seed for own in members.values() for run in own}),
