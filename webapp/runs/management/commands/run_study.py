@@ -65,7 +65,8 @@ class Command(BaseCommand):
         lock = lock_home(path, self._say, patience=GRACE_SECONDS + 30)
         stopping: list[int] = []
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda number, _: stopping.append(number))
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+                signal.signal(number, lambda number, _: stopping.append(number))
         minutes = options["max_minutes"]
         runner = Runner(
             written,
