@@ -13,7 +13,7 @@ class AlreadyRunning(RuntimeError):
     """Another stack uses the same folder."""
 
 
-def lock_home(home: Path, say: Callable[[str], None]) -> int:
+def lock_home(home: Path, say: Callable[[str], None], *, patience: float = LEFTOVER_SECONDS) -> int:
     """Lock `home`; the descriptor that holds the lock. Raises AlreadyRunning.
 
     flock, since children inherit it: the lock is free when the last process of a stack is gone, even where its
@@ -21,7 +21,7 @@ def lock_home(home: Path, say: Callable[[str], None]) -> int:
     """
     path = home / "up.lock"
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    deadline = time.monotonic() + LEFTOVER_SECONDS
+    deadline = time.monotonic() + patience
     told = False
     while not _try_lock(lock):
         owner = os.pread(lock, 200, 0).decode().strip()

@@ -24,6 +24,7 @@ os.environ["HEADROOM_HOME"] = str(_HOME)
 for _name in ("REDIS_URL", "RAY_ADDRESS", "HEADROOM_URL", "HEADROOM_TOKEN", "HEADROOM_RUN"):
     os.environ.pop(_name, None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["HEADROOM_EXAMPLE"] = "none"  # it has tests of its own
 
 
 def without_durability(url: str) -> None:

@@ -21,6 +21,7 @@ LIGHT_TRAINING = (
     "training.recipe",
     "training.records",
     "training.schema",
+    "training.study",
     "training.tasks",
     "training.verifiers",
     "training.weights",

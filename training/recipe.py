@@ -22,6 +22,7 @@ __all__ = [
     "RecipeError",
     "apply_overrides",
     "content_hash",
+    "hash_of",
     "load_recipe",
     "parse_recipe",
     "recipe_names",
@@ -86,7 +87,12 @@ def apply_overrides(recipe: Recipe, overrides: Mapping[str, Any]) -> Recipe:
 
 def content_hash(recipe: Recipe) -> str:
     """SHA-256 (hex) of the recipe's canonical JSON: sorted keys, no spaces."""
-    canonical = json.dumps(recipe.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return hash_of(recipe.model_dump(mode="json"))
+
+
+def hash_of(config: Mapping[str, Any]) -> str:
+    """As `content_hash`, of a stored configuration, which the schema of today need not know."""
+    canonical = json.dumps(config, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 

@@ -177,6 +177,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a batch of records
 FILE_UPLOAD_HANDLERS = ["webapp.imports.uploads.Bounded"]
 IMPORT_MAX_BYTES = int(float(os.environ.get("HEADROOM_IMPORT_MAX_BYTES") or 1024**3))
 IMPORT_KEEP_DAYS = float(os.environ.get("HEADROOM_IMPORT_KEEP_DAYS") or 14)
+# Of what the example project is made, once; "none": there is none.
+EXAMPLE_CORPUS = os.environ.get("HEADROOM_EXAMPLE") or str(BASE_DIR / "corpus" / "miniature")
 IMPORTS_AT_ONCE = int(os.environ.get("HEADROOM_IMPORTS_AT_ONCE") or 1)
 
 # Room that must stay on the disk of HEADROOM_HOME: the greater of the two (docs/operations.md).

@@ -1,7 +1,7 @@
-"""Imports whose hint was lost, or whose worker died: a turn is wished for them again."""
+"""Imports that wait, of people and of the example project: a turn is wished for them again where a hint was lost."""
 
 from webapp import nudge
-from webapp.imports import claims
+from webapp.imports import claims, example
 from worker import names
 
 
@@ -11,3 +11,11 @@ def wish_turns() -> int:
     if waiting:
         nudge.send(names.IMPORT)
     return waiting
+
+
+def wish_example() -> int:
+    """Ask for the example project where it is still to come; 1 where it is."""
+    wanted = example.is_wanted()
+    if wanted:
+        nudge.send(names.EXAMPLE)
+    return int(wanted)

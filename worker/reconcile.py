@@ -17,7 +17,7 @@ from worker.alerting import deliver_wanted, fire_wanted
 from worker.cleaning import watch_disk_now
 from worker.cluster import look_at_cluster
 from worker.dispatch import send_dispatches
-from worker.imports import wish_turns
+from worker.imports import wish_example, wish_turns
 from worker.logs import keep_logs
 from worker.policies import act_on_overlooked
 from worker.predictions import score_overdue
@@ -141,6 +141,7 @@ STEPS: tuple[Callable[[], int], ...] = (
     fire_wanted,
     deliver_wanted,
     wish_turns,
+    wish_example,
     purge_retired,
     watch_disk_now,
     look_at_cluster,

@@ -1,6 +1,7 @@
 """Celery tasks. Thin on purpose: each names one function that does the work and may be repeated."""
 
 from webapp.alerts.delivery import deliver_due
+from webapp.imports.example import bring_example
 from webapp.imports.reading import take_turn
 from worker import names
 from worker.alarms import judge_or_wait
@@ -58,3 +59,9 @@ def clean_up() -> None:
 def import_runs() -> None:
     """One turn of the import that waits for it the longest."""
     take_turn()
+
+
+@app.task(name=names.EXAMPLE, soft_time_limit=None, time_limit=1800)
+def example() -> None:
+    """Import and fit the example project, where that is still to do."""
+    bring_example()

@@ -39,6 +39,10 @@ _RESUME = (
 )
 _TAIL = ("tests/headroom/test_tailing.py::test_the_command", '"tail"')
 _SYNC = ("tests/headroom/test_syncing.py::test_the_command", '"sync"')
+_STUDY = (
+    "tests/training/study/test_command.py::test_a_check_says_what_would_run",
+    '"run_study"',
+)
 _UP = ("tests/stack/test_supervisor.py", '"manage.py", "up"')
 _BACKUP = (
     "tests/webapp/backups/test_backups.py::test_everything_is_there_again_in_another_installation",
@@ -74,6 +78,8 @@ ELSEWHERE = {
     "python -m headroom tail metrics.jsonl --devices 8 --task gsm8k --url https://headroom.example": _TAIL,
     "python -m headroom sync FOLDER --url https://headroom.example": _SYNC,
     "make up": _UP,
+    "python manage.py run_study FILE.yaml --check": _STUDY,
+    "python manage.py run_study FILE.yaml --nice 19": _STUDY,
     "python manage.py up --host 0.0.0.0": _UP,
     "headroom-server up": ("tests/packaging/test_packaged_stack.py", "packaged"),
     "make wheel": ("tests/packaging/test_client.py::test_the_wheel_is_one_pure_file_of_this_version", "wheel"),

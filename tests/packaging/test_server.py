@@ -12,6 +12,7 @@ from stack.ports import free_port
 from tests.packaging.conftest import Environment
 
 SERVER = (
+    "corpus",
     "manage.py",
     "observability",
     "recipes",

@@ -3,6 +3,7 @@
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
+from benchmarks.bench_example import make_corpus
 from webapp.accounts.services import create_project
 from webapp.imports.asked import asked_of
 from webapp.imports.claims import claim_next
@@ -10,7 +11,7 @@ from webapp.imports.models import Import, State
 from webapp.imports.services import begin_import
 from worker import names
 from worker.app import app
-from worker.imports import wish_turns
+from worker.imports import wish_example, wish_turns
 from worker.reconcile import STEPS
 from worker.tasks import import_runs
 
@@ -41,6 +42,18 @@ def test_reconciliation_wishes_turns_for_what_waits_and_is_not_read(waiting):
 
     assert wish_turns() == 0
     assert Import.objects.get().state == State.READING
+
+
+def test_reconciliation_wishes_for_the_example_project_until_it_is_there(settings, tmp_path):
+    assert wish_example in STEPS
+    assert wish_example() == 0
+    make_corpus(tmp_path, 1, arms=1)
+    settings.EXAMPLE_CORPUS = str(tmp_path)
+    assert wish_example() == 1
+
+    app.tasks[names.EXAMPLE]()
+
+    assert wish_example() == 0
 
 
 def test_a_worker_that_is_long_at_it_says_that_it_lives(waiting):

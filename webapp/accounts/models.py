@@ -30,6 +30,9 @@ class Project(models.Model):
     name = models.CharField(max_length=100)
     members = models.ManyToManyField(User, related_name="projects", through="Membership")
     ranks_forecasters = models.BooleanField(default=False)  # shows a leaderboard of people
+    # What came with Headroom: every account may view it, nobody more. A default of the database's own: a server of the
+    # release before goes on making projects.
+    is_example = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

@@ -37,9 +37,14 @@ NEEDED_ROLE: dict[Permission, Role] = {permission: role for role, permission in 
 
 
 def role_in(user: User, project: Project) -> Role | None:
-    """The user's role; None for no member. Owners of the project's organisation are admins. One query."""
+    """The user's role; None for no member. Owners of the project's organisation are admins. At most one query.
+
+    Of the example project everybody is a viewer, and nobody more.
+    """
     if not user.is_active:
         return None
+    if project.is_example:
+        return Role.VIEWER
     owned = Organisation.objects.filter(pk=OuterRef("organisation"), owners=user)
     member_role = Membership.objects.filter(project=OuterRef("pk"), user=user).values("role")[:1]
     found = Project.objects.filter(pk=project.pk).values_list(Exists(owned), Subquery(member_role)).first()

@@ -159,7 +159,8 @@ def find_token(raw: str) -> ApiToken | None:
     """The token of this text, dead or alive, with its project, user, `role`, and how its attempt stands. One query."""
     token: Any = _TOKEN.first(digest=digest(raw))  # with the columns that `_token_of` adds
     if token is not None and token.user_id is not None:
-        token.role = Role.ADMIN if token.owned else Role(token.member_role) if token.member_role else None
+        member = Role.ADMIN if token.owned else Role(token.member_role) if token.member_role else None
+        token.role = Role.VIEWER if token.project.is_example else member
     return token
 
 

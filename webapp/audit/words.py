@@ -16,6 +16,7 @@ WORDS = {
     "audit.exported": "exported the audit log of",
     "decision.made": "decided:",
     "decision.noted": "added a note to the decision",
+    "example.removed": "removed the example project",
     "identity.linked": "linked another way to sign in to",
     "identity.unlinked": "unlinked a way to sign in to",
     "import.finished": "finished the import of",

@@ -87,3 +87,12 @@ class ImportedRun(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["source", "key"], name="imported_run_once")]
         ordering = ["id"]
+
+
+class Example(models.Model):
+    """What became of the example project: one row, made when its corpus is first looked at."""
+
+    digest = models.CharField(max_length=64)  # of the corpus that was stored, or could not be
+    done_at = models.DateTimeField(null=True)  # stored and fitted; or given up, for the reason in `problem`
+    problem = models.TextField(blank=True)
+    removed_at = models.DateTimeField(null=True)  # by a person: never made again

@@ -26,13 +26,14 @@ def signed_in(request: HttpRequest) -> User:
 
 
 def projects_of(request: HttpRequest) -> list[Project]:
-    """The user's projects, oldest first, each with the user's `role`; read once a request."""
+    """The user's projects, oldest first, each with the user's `role`; read once a request. The example comes last."""
     if not hasattr(request, "_projects"):
         user = signed_in(request)
         owned = Organisation.objects.filter(pk=OuterRef("organisation"), owners=user)
         role = Membership.objects.filter(project=OuterRef("pk"), user=user).values("role")[:1]
         found = Project.objects.annotate(owned=Exists(owned), member_role=Subquery(role))
-        projects = list(found.filter(Q(owned=True) | Q(member_role__isnull=False)).order_by("pk"))
+        theirs = Q(owned=True) | Q(member_role__isnull=False) | Q(is_example=True)
+        projects = list(found.filter(theirs).order_by("is_example", "pk"))
         request._projects = projects  # type: ignore[attr-defined]
     return request._projects  # type: ignore[attr-defined]
 
@@ -42,6 +43,8 @@ def role_of(request: HttpRequest, project: Project) -> Role | None:
     known = next((one for one in projects_of(request) if one.pk == project.pk), None)
     if known is None:
         return None
+    if known.is_example:
+        return Role.VIEWER
     return Role.ADMIN if known.owned else Role(known.member_role)  # type: ignore[attr-defined]
 
 
@@ -61,11 +64,26 @@ def allow(request: HttpRequest, project: Project, permission: Permission | None 
         raise PermissionDenied(refusal(role, wanted))
     request._granted = GRANTS[role]  # type: ignore[attr-defined]
     request._asked = True  # type: ignore[attr-defined]
+    request._shown = project  # type: ignore[attr-defined]
 
 
 def has_asked(request: HttpRequest) -> bool:
     """Whether `allow` let this request pass: a page of a project that answers without is a mistake of ours."""
     return getattr(request, "_asked", False)
+
+
+def shown_project(request: HttpRequest) -> Project:
+    """The project that the page shows: of the thing that its address names, else the chosen one."""
+    return getattr(request, "_shown", None) or chosen_project(request)
+
+
+def example_project(request: HttpRequest) -> Project:
+    """The one that came with Headroom, where it is there. Raises Http404."""
+    found = next((project for project in projects_of(request) if project.is_example), None)
+    if found is None:
+        raise Http404("no example project")
+    allow(request, found)
+    return found
 
 
 def granted(request: HttpRequest) -> frozenset[Permission]:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from webapp.accounts.models import Project
 from webapp.accounts.permissions import Permission
 from webapp.alerts.selectors import unread_count
-from webapp.pages.access import chosen_project, granted, granted_here, projects_of
+from webapp.pages.access import chosen_project, granted, granted_here, projects_of, shown_project
 from webapp.predictions.models import ReviewRequest
 from webapp.predictions.selectors import awaiting_review
 from webapp.recipes.models import Recipe
@@ -78,10 +78,18 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
             "project": project,
             "may_launch": Permission.LAUNCH in granted_here(request),
             "may_contribute": Permission.CONTRIBUTE in granted_here(request),
+            "example": example_of(request),
         },
         "may": may_of(request),
         "unread_notices": unread_count(request.user),
     }
+
+
+def example_of(request: HttpRequest) -> dict[str, bool] | None:
+    """For the banner on pages of the example project: whether the reader may remove it. None on others."""
+    if not shown_project(request).is_example:
+        return None
+    return {"removable": any(one.is_example and one.owned for one in projects_of(request))}  # type: ignore[attr-defined]
 
 
 def counts_of(project: Project, reader: Any) -> dict[str, int | None]:

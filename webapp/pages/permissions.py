@@ -40,6 +40,8 @@ ACCOUNT |= {"notices", "notices-bell", "notices-unread", "notices-read"}  # one'
 # In a project.
 NEEDS: dict[str, Need] = {
     "choose-project": Need(write=VIEW),
+    "example": Need(VIEW),
+    "remove-example": Need(write=VIEW),  # and owner of the organisation: OWNERS
     "overview": Need(VIEW),
     "runs": Need(VIEW),
     "runs-complete": Need(VIEW),
@@ -170,7 +172,7 @@ NEEDS: dict[str, Need] = {
 }
 
 # Beyond the permission in a project: only owners of the organisation (`webapp.accounts.organisations.require_owner`).
-OWNERS = {"new-project", "rename-organisation", "add-owner", "remove-owner"}
+OWNERS = {"new-project", "rename-organisation", "add-owner", "remove-owner", "remove-example"}
 
 
 def needed(url_name: str, method: str) -> Permission | None:

@@ -11,6 +11,7 @@ from webapp.pages.views import (
     calibration,
     compare,
     decisions,
+    example,
     imports,
     invitations,
     launch,
@@ -41,6 +42,8 @@ from webapp.pages.views import (
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
+    path("example", example.open_example, name="example"),
+    path("example/remove", example.remove, name="remove-example"),
     path("runs", runs.runs, name="runs"),
     path("runs.csv", runs.download, {"form": "csv"}, name="runs-csv"),
     path("runs.json", runs.download, {"form": "json"}, name="runs-json"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
+from benchmarks.bench_example import make_corpus
 from tests.members import member
 from webapp.accounts.models import Project, User
 from webapp.accounts.services import create_project, set_role
@@ -15,6 +16,14 @@ from webapp.imports.models import Import
 from webapp.imports.readers.kinds import KINDS
 from webapp.imports.readers.rows import BadSource, FoundRun, Kind, Options, Row
 from webapp.imports.services import begin_import
+
+
+@pytest.fixture(scope="session")
+def corpus_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of two seeds of three arms, each of 160 steps."""
+    made = tmp_path_factory.mktemp("corpus")
+    make_corpus(made, 6, arms=3, steps=160)
+    return made
 
 
 class Killed(BaseException):

@@ -14,7 +14,7 @@ To add an endpoint of the API: add a line to API_NEEDS; a body to API_BODIES whe
 from collections.abc import Callable
 from typing import Any
 
-from tests.webapp.permissions.world import BOTH, ELSEWHERE, World
+from tests.webapp.permissions.world import BOTH, ELSEWHERE, OWNER, ROLES, World
 from webapp.pages.permissions import OWNERS
 
 Maker = Callable[[World], Any]
@@ -76,8 +76,14 @@ FOREIGN = {
 ABSENT = {"openid-begin", "openid-callback"}
 # (url name, method) -> who -> what is expected, where it is not what the table of needs says.
 OTHERWISE: dict[tuple[str, str], dict[str, str]] = {
+    # There is no example project in this world: tests/webapp/imports/test_example.py has one.
+    ("example", "GET"): dict.fromkeys([*ROLES, OWNER, BOTH, ELSEWHERE], "404"),
     # Only owners of the organisation; whoever is no owner is refused, whichever project they stand in.
-    **{(name, "POST"): {"admin": "403", BOTH: "403", ELSEWHERE: "403"} for name in OWNERS},
+    **{
+        (name, "POST"): {"admin": "403", BOTH: "403", ELSEWHERE: "403"}
+        for name in OWNERS - {"remove-example"}
+    },
+    ("remove-example", "POST"): dict.fromkeys([*ROLES, OWNER, BOTH, ELSEWHERE], "404"),
     # Secrets have the same names in all projects: the address means that of the reader's own project.
     ("delete-secret", "POST"): {BOTH: "let in", ELSEWHERE: "let in"},
 }

@@ -29,6 +29,6 @@ class Command(BaseCommand):
         collect_assets()
         default_project()
         password = first_account(username)
-        for project in Project.objects.all():
+        for project in Project.objects.filter(is_example=False):
             sync_shipped_recipes(project)
         self.stdout.write(json.dumps({"password": password}))

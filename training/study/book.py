@@ -1,0 +1,140 @@
+"""The corpus of one study file, kept up to date while its runs end."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from training.study import corpus
+from training.study.corpus import PASS_RATE, CorpusRun
+from training.study.file import Written
+from training.study.folder import JOURNAL, RunFolder
+from training.study.journals import points_of
+from training.study.plan import PlannedRun
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARIES = ("torch", "transformers", "ray", "vllm", "numpy", "scipy")
+
+
+class Book:
+    """Of `runs`, all that the file plans; what the corpus holds beside them stays, without a place in a study."""
+
+    def __init__(self, path: Path, runs: Sequence[PlannedRun]) -> None:
+        """Raises CorpusError."""
+        self.path = path
+        known = corpus.read_corpus(path) if corpus.exists(path) else corpus.empty()
+        places = {run.id: run.places for run in runs}
+        self.runs = {one.id: replace(one, places=places.get(one.id, ())) for one in known.runs.values()}
+        self._tables: dict[str, pa.Table] = {name: known.table_of(name) for name in self.runs}
+
+    def has_succeeded(self, run: PlannedRun) -> bool:
+        """Whether it needs no training any more."""
+        known = self.runs.get(run.id)
+        return known is not None and known.state == "succeeded" and known.content_hash == run.content_hash
+
+    def note(self, files: RunFolder) -> None:
+        """Put in a run that has ended, as its folder tells it."""
+        run, recipe, spent = files.run, files.run.recipe, files.spent()
+        succeeded = files.has_succeeded
+        self.runs[run.id] = CorpusRun(
+            id=run.id,
+            places=run.places,
+            recipe=recipe.name,
+            content_hash=run.content_hash,
+            task=recipe.task.name,
+            model=recipe.model,
+            seed=recipe.seed,
+            steps=run.steps,
+            state="succeeded" if succeeded else "lost",
+            reason="" if succeeded else files.reason,
+            failed_tries=len(files.failed()),
+            began=spent.began,
+            wall_seconds=round(spent.wall_seconds, 3),
+            cpu_free_share=None if spent.cpu_free_share is None else round(spent.cpu_free_share, 4),
+            config=recipe.model_dump(mode="json"),
+            versions=versions(),
+            machine=machine(),
+        )
+        journal = files.path / JOURNAL
+        self._tables[run.id] = (
+            points_of(journal, run.id, spent.began) if succeeded else corpus.point_table(run.id, [])
+        )
+
+    def write(self, written: Written) -> None:
+        """Bring the files up to date. Nothing is written before the first run has ended."""
+        if self.runs:
+            corpus.write_corpus(self.path, self.runs.values(), self._tables.values(), written.text)
+
+    def words(self, run: PlannedRun) -> str:
+        """What became of it."""
+        known = self.runs[run.id]
+        table = self._tables[run.id]
+        rates = table.filter(pc.equal(table.column("metric").cast(pa.string()), PASS_RATE)).column("value")
+        last = f"pass rate {rates[-1].as_py():.3f}, " if len(rates) else ""
+        return f"{last}{len(rates)} evaluations, {known.wall_seconds:.0f} s"
+
+    def paces(self, run: PlannedRun) -> Iterator[list[float]]:
+        """Wall seconds a step of runs that succeeded: of its arms, of its model, of any."""
+        done = [one for one in self.runs.values() if one.state == "succeeded"]
+        yield _paces(one for one in done if set(one.places) & set(run.places))
+        yield _paces(one for one in done if one.model == run.recipe.model)
+        yield _paces(done)
+
+
+def _paces(runs: Iterable[CorpusRun]) -> list[float]:
+    return [one.wall_seconds / one.steps for one in runs]
+
+
+@cache
+def machine() -> dict[str, object]:
+    """What this is."""
+    named = [line.partition(":")[2].strip() for line in _cpu_lines() if line.startswith("model name")]
+    return {
+        "processor": named[0] if named else platform.processor() or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _cpu_lines() -> list[str]:
+    try:
+        return Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return []
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Of Python, the libraries that train, and the commit of this program where it is a checkout."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    if commit := _commit():
+        found["commit"] = commit
+    return found
+
+
+def _commit() -> str:
+    """With a + where tracked files have changed since; empty without a checkout."""
+    git = ["git", "-C", str(ROOT)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
+        dirty = subprocess.run(
+            [*git, "status", "--porcelain", "--untracked-files=no"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "") if not head.returncode else ""
