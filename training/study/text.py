@@ -80,7 +80,7 @@ def read_yaml(text: bytes) -> tuple[Any, Lines]:
         if root is None:
             raise NotReadable(1, "is empty")
         _check_keys(root)
-        return yaml.load(text, Loader=_Loader), Lines(root)  # noqa: S506 - a safe loader
+        return yaml.load(text, Loader=_Loader), Lines(root)  # nosec B506  # a safe loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = (

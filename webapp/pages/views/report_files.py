@@ -21,7 +21,8 @@ def as_html(request: HttpRequest, report_id: str) -> HttpResponse:
 @require_GET
 def as_pdf(request: HttpRequest, report_id: str) -> HttpResponse:
     """The same as PDF."""
-    from webapp.reports.pdf import pdf_of  # its fonts take a quarter of a second at every start, and few ask for one
+    # Here: its fonts would take a quarter of a second of every start, and few ask for one.
+    from webapp.reports.pdf import pdf_of
 
     version = reading.asked_version(request, reading.get_report(request, report_id))
     data = pdf_of(version, reading.byline(version), timezone.now(), _base(request))
