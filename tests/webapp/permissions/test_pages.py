@@ -24,7 +24,7 @@ WHOLE = "admin"  # for whom the walk makes its pages, too; for the others these 
 SHOWN = {
     "django.template.backends.django.Template.render": "",
     "webapp.pages.views.prediction.tab_context": {},
-    "webapp.pages.views.report_files.pdf_of": b"",
+    "webapp.reports.pdf.pdf_of": b"",
 }
 PATTERNS = {pattern.name: pattern for pattern in urlpatterns}
 NO_PAGES = {
