@@ -246,7 +246,7 @@ def size_table() -> str:
 
 def blocks() -> dict[str, object]:
     """Name of a block -> what makes it."""
-    return {"size": size_table} | {
+    return {"runs": size_table} | {
         study.name: lambda study=study: study_block(study) for study in read()[1].studies
     }
 
