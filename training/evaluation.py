@@ -1,17 +1,31 @@
-"""Held-out pass rate: mean@k and pass@k with their standard errors, also for each part of a mixture."""
+"""Held-out pass rate: mean@k and pass@k with their standard errors, also for each part of a mixture and difficulty."""
 
 import math
 from collections.abc import Sequence
 
 from training.rollouts import Group
 
+MAX_DIFFICULTIES = 12  # with a curve of their own
+
 
 def pass_rate(groups: Sequence[Group]) -> tuple[float, float]:
     """(mean over prompts of the share of correct samples, its standard error).
 
-    The samples of one prompt are not independent, so the error comes from the spread between prompts.
+    The samples of one prompt are not independent, so the error comes from the spread between prompts: it is that of an
+    estimate for all prompts that could have been drawn. From one evaluation to the next, over the same held-out prompts,
+    a run's curve has less noise than that: `sampling_error`.
     """
     return _mean_and_error([group.pass_rate for group in groups])
+
+
+def sampling_error(groups: Sequence[Group]) -> float:
+    """Standard error of the pass rate over these very prompts, were they sampled again: sqrt(sum of p (1 - p) / (k - 1))
+    / n, for n prompts with k samples each, of which the share p is correct. NaN where a prompt has one sample only.
+    """
+    if min(len(group.samples) for group in groups) < 2:
+        return float("nan")
+    variances = [g.pass_rate * (1 - g.pass_rate) / (len(g.samples) - 1) for g in groups]
+    return math.sqrt(sum(variances)) / len(groups)
 
 
 def pass_at_k(groups: Sequence[Group], k: int) -> tuple[float, float]:
@@ -41,6 +55,31 @@ def by_part(groups: Sequence[Group]) -> dict[str, list[Group]]:
     return parts
 
 
+def by_difficulty(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    """The groups of each difficulty, easiest first, as `difficulty-3`; empty for a task that knows none.
+
+    Where there are more than MAX_DIFFICULTIES, as many ranges with about equally many prompts: `difficulty-3-to-4.5`.
+    """
+    known = [(group.prompt.difficulty, group) for group in groups if group.prompt.difficulty is not None]
+    known.sort(key=lambda pair: pair[0])
+    values = sorted({difficulty for difficulty, _ in known})
+    if len(values) <= MAX_DIFFICULTIES:
+        return {f"difficulty-{v:g}": [group for each, group in known if each == v] for v in values}
+    bins: dict[int, list[Group]] = {}
+    first = 0
+    for place, (difficulty, group) in enumerate(known):
+        if difficulty != known[first][0]:
+            first = place
+        bins.setdefault(first * MAX_DIFFICULTIES // len(known), []).append(group)  # equal ones stay together
+    return {f"difficulty-{_span(own)}": own for own in bins.values()}
+
+
+def _span(groups: Sequence[Group]) -> str:
+    """Easiest and hardest of sorted groups."""
+    ends = {groups[0].prompt.difficulty: 0, groups[-1].prompt.difficulty: 0}
+    return "-to-".join(f"{end:g}" for end in ends)
+
+
 def _mean_and_error(rates: Sequence[float]) -> tuple[float, float]:
     mean = sum(rates) / len(rates)
     if len(rates) < 2:
@@ -50,12 +89,16 @@ def _mean_and_error(rates: Sequence[float]) -> tuple[float, float]:
 
 
 def evaluation_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Metrics of an evaluation record; `eval/pass_rate` is mean@k, `eval/pass_at_k` is for the k of `eval/k`."""
+    """Metrics of an evaluation record; `eval/pass_rate` is mean@k, `eval/pass_at_k` is for the k of `eval/k`.
+
+    `eval/pass_rate_stderr` is the spread between prompts, `eval/pass_rate_sampling_error` the noise over these very ones.
+    """
     mean, stderr = pass_rate(groups)
     samples = [sample for group in groups for sample in group.samples]
     metrics = {
         "eval/pass_rate": mean,
         "eval/pass_rate_stderr": stderr,
+        "eval/pass_rate_sampling_error": sampling_error(groups),
         "eval/n_prompts": float(len(groups)),
         "eval/k": float(len(groups[0].samples)),
         "eval/response_length": sum(len(sample.response) for sample in samples) / len(samples),
@@ -67,7 +110,7 @@ def evaluation_metrics(groups: Sequence[Group]) -> dict[str, float]:
         metrics["eval/pass_at_k"], metrics["eval/pass_at_k_stderr"] = pass_at_k(groups, samples_each)
     for k in powers_of_two_below(samples_each):
         metrics[f"eval/pass_at_{k}"], metrics[f"eval/pass_at_{k}_stderr"] = pass_at_k(groups, k)
-    for part, own in by_part(groups).items():
+    for part, own in (by_part(groups) | by_difficulty(groups)).items():
         metrics[f"eval/{part}/pass_rate"], metrics[f"eval/{part}/pass_rate_stderr"] = pass_rate(own)
         metrics[f"eval/{part}/n_prompts"] = float(len(own))
     return metrics
