@@ -12,15 +12,17 @@ def pass_rate(groups: Sequence[Group]) -> tuple[float, float]:
     """(mean over prompts of the share of correct samples, its standard error).
 
     The samples of one prompt are not independent, so the error comes from the spread between prompts: it is that of an
-    estimate for all prompts that could have been drawn. From one evaluation to the next, over the same held-out prompts,
-    a run's curve has less noise than that: `sampling_error`.
+    estimate for all prompts that could have been drawn. A run's curve, always over the same held-out prompts, has less
+    noise than that: `sampling_error`.
     """
     return _mean_and_error([group.pass_rate for group in groups])
 
 
 def sampling_error(groups: Sequence[Group]) -> float:
-    """Standard error of the pass rate over these very prompts, were they sampled again: sqrt(sum of p (1 - p) / (k - 1))
-    / n, for n prompts with k samples each, of which the share p is correct. NaN where a prompt has one sample only.
+    """Standard error of the pass rate over these very prompts, were they sampled again.
+
+    sqrt(sum of p (1 - p) / (k - 1)) / n for n prompts with k samples each, of which the share p is correct: the
+    variances within the prompts. NaN where a prompt has one sample only.
     """
     if min(len(group.samples) for group in groups) < 2:
         return float("nan")
@@ -62,22 +64,19 @@ def by_difficulty(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """
     known = [(group.prompt.difficulty, group) for group in groups if group.prompt.difficulty is not None]
     known.sort(key=lambda pair: pair[0])
-    values = sorted({difficulty for difficulty, _ in known})
-    if len(values) <= MAX_DIFFICULTIES:
-        return {f"difficulty-{v:g}": [group for each, group in known if each == v] for v in values}
-    bins: dict[int, list[Group]] = {}
-    first = 0
-    for place, (difficulty, group) in enumerate(known):
-        if difficulty != known[first][0]:
-            first = place
-        bins.setdefault(first * MAX_DIFFICULTIES // len(known), []).append(group)  # equal ones stay together
-    return {f"difficulty-{_span(own)}": own for own in bins.values()}
+    first: dict[float, int] = {}  # place of the first prompt of each difficulty
+    for place, (difficulty, _) in enumerate(known):
+        first.setdefault(difficulty, place)
+    is_few = len(first) <= MAX_DIFFICULTIES
+    bins: dict[int, list[tuple[float, Group]]] = {}
+    for pair in known:  # equal difficulties stay together
+        index = first[pair[0]]
+        bins.setdefault(index if is_few else index * MAX_DIFFICULTIES // len(known), []).append(pair)
+    return {_span(own[0][0], own[-1][0]): [group for _, group in own] for own in bins.values()}
 
 
-def _span(groups: Sequence[Group]) -> str:
-    """Easiest and hardest of sorted groups."""
-    ends = {groups[0].prompt.difficulty: 0, groups[-1].prompt.difficulty: 0}
-    return "-to-".join(f"{end:g}" for end in ends)
+def _span(low: float, high: float) -> str:
+    return f"difficulty-{low:g}" if low == high else f"difficulty-{low:g}-to-{high:g}"
 
 
 def _mean_and_error(rates: Sequence[float]) -> tuple[float, float]:
@@ -91,7 +90,7 @@ def _mean_and_error(rates: Sequence[float]) -> tuple[float, float]:
 def evaluation_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """Metrics of an evaluation record; `eval/pass_rate` is mean@k, `eval/pass_at_k` is for the k of `eval/k`.
 
-    `eval/pass_rate_stderr` is the spread between prompts, `eval/pass_rate_sampling_error` the noise over these very ones.
+    `eval/pass_rate_stderr` is from the spread between prompts, `eval/pass_rate_sampling_error` the noise over these.
     """
     mean, stderr = pass_rate(groups)
     samples = [sample for group in groups for sample in group.samples]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Course:
-    """Problems of one family (`training.teaching.FAMILIES`), of these sizes; one that stands twice comes twice as often."""
+    """Problems of one family of `training.teaching`. Of `sizes`, one that stands twice comes twice as often."""
 
     family: str = "arithmetic"
     sizes: tuple[int, ...] = (2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 7, 8)

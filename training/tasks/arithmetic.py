@@ -1,7 +1,7 @@
 """Addition with a thinking trace, made offline from a seed, answers verified by program.
 
-A prompt is `37+58=<think>`; a response writes the columns from the units up, each as its two digits and their sum with the
-carry, then the answer: `78153509</think>95`. Difficulty is the number of digits.
+A prompt is `37+58=<think>`; a response writes the columns from the units up, each as its two digits and their sum with
+the carry, then the answer: `78153509</think>95`. Difficulty is the number of digits.
 """
 
 import math

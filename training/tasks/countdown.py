@@ -1,8 +1,8 @@
 """Reach a target from given numbers with + - * /, each number used at most once. Made offline from a seed.
 
-In words, the response ends with `<answer>(1 + 2) * 3</answer>`. In the compact form, for models without words, a prompt
-is `3,7,5=26<think>`, and after `</think>` comes a chain, which is worked off from left to right: `3*7+5`. Many expressions
-can be right, so the verifier evaluates the one it is given. Difficulty is how many numbers there are.
+In words, the response ends with `<answer>(1 + 2) * 3</answer>`. In the compact form, for models without words, a
+prompt is `3,7,5=26<think>`, and after `</think>` comes a chain, which is worked off from left to right: `3*7+5`. Many
+expressions can be right, so the verifier evaluates the one it is given. Difficulty is how many numbers there are.
 """
 
 import ast

@@ -53,7 +53,7 @@ class _Finder(MetaPathFinder, Loader):
 
 @lru_cache(maxsize=1)
 def datasets() -> dict[str, tuple[Any, Any]]:
-    """Name -> (class, class of its settings) of every data set. ModuleNotFoundError where the library is not installed."""
+    """Name -> (class, class of its settings) of every data set. ModuleNotFoundError where the library is missing."""
     finder = _Finder()
     sys.meta_path.append(finder)
     try:

@@ -1,4 +1,4 @@
-"""Any data set of the library reasoning-gym (Apache-2.0): problems made from a seed, judged by the data set's own score.
+"""Any data set of the library reasoning-gym (Apache-2.0): problems made from a seed, judged by its own score.
 
 The library names its data sets: https://github.com/open-thought/reasoning-gym.
 """

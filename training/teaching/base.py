@@ -16,8 +16,8 @@ class Family(Protocol):
         """A random problem of that size."""
 
     def worked(self, prompt: Prompt, mistakes: float, rng: random.Random) -> str:
-        """A response that thinks: thinking trace, `</think>`, answer. Each step is wrong with chance `mistakes`, and what
-        follows goes on from it."""
+        """A response that thinks: thinking trace, `</think>`, answer. Each step is wrong with chance `mistakes`, and
+        what follows goes on from it."""
 
     def guess(self, prompt: Prompt, rng: random.Random) -> str:
         """A response without thinking, of the right form."""
