@@ -8,7 +8,7 @@ class Course:
     """Problems of one family of `training.teaching`. Of `sizes`, one that stands twice comes twice as often."""
 
     family: str = "arithmetic"
-    sizes: tuple[int, ...] = (2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 7, 8)
+    sizes: tuple[int, ...] = (2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6)
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Lessons:
     heads: int = 4
     mlp: int = 256
     context: int = 192
-    steps: int = 400
+    steps: int = 700
     batch: int = 96
     lr: float = 3e-3
     seed: int = 0
