@@ -8,7 +8,7 @@ class Course:
     """Problems of one family of `training.teaching`. Of `sizes`, one that stands twice comes twice as often."""
 
     family: str = "arithmetic"
-    sizes: tuple[int, ...] = (2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6)
+    sizes: tuple[int, ...] = (2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6)
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Lessons:
     heads: int = 4
     mlp: int = 256
     context: int = 192
-    steps: int = 700
+    steps: int = 800
     batch: int = 96
     lr: float = 3e-3
     seed: int = 0
@@ -37,7 +37,7 @@ LESSONS = {
     "tiny-arithmetic": Lessons(),
     "tiny-arithmetic-0.1m": Lessons(hidden=64, mlp=192),
     "tiny-arithmetic-1m": Lessons(hidden=192, layers=3, heads=6, mlp=448, lr=2e-3),
-    "tiny-arithmetic-3m": Lessons(hidden=256, layers=4, heads=8, mlp=704, lr=1e-3),
+    "tiny-arithmetic-3m": Lessons(hidden=256, layers=4, heads=8, mlp=704, lr=1e-3, steps=500),
     "tiny-countdown": Lessons(courses=(_SEARCH,)),
     "tiny-expressions": Lessons(courses=(_EXPRESSIONS,)),
     "tiny-mixture": Lessons(courses=(Course(), _SEARCH)),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from training.__main__ import main
 from training.lessons import LESSONS, Course, Lessons
 from training.models import ModelError, available_models, check_model
 from training.pretrain import EOS, batches, lessons_of, make_tokenizer, new_model, pretrain
@@ -113,3 +114,14 @@ def test_unknown_models_are_refused_with_those_that_there_are() -> None:
         ModelError, match="no base model named 'huge'; there are: tiny-arithmetic, tiny-arith"
     ):
         lessons_of("huge")
+
+
+def test_the_command_makes_the_model_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HEADROOM_HOME", str(tmp_path))
+
+    assert main(["pretrain", "tiny-arithmetic-0.1m", "--steps", "1"]) == 0
+    assert list(available_models(tmp_path)) == ["tiny-arithmetic-0.1m"]
+    assert main(["pretrain", "huge"]) == 1
+    assert "no base model named 'huge'; there are: tiny-arithmetic, " in capsys.readouterr().err

@@ -18,17 +18,17 @@ def test_the_page_as_it_comes_differs_in_nothing(ada, whole_form):
 
 def test_a_changed_setting_becomes_a_revision_that_the_run_trains(ada, whole_form, project):
     answer = check(ada, whole_form | {"s.optimizer.lr": "1e-4"})
-    assert "rev 1 says <code>5e-5</code>" in answer
-    assert 'id="generated" hx-swap-oob="true">optimizer.lr 5e-5 → 0.0001</span>' in answer
+    assert "rev 1 says <code>8e-5</code>" in answer
+    assert 'id="generated" hx-swap-oob="true">optimizer.lr 8e-5 → 0.0001</span>' in answer
 
     ada.post("/runs/new", whole_form | {"s.optimizer.lr": "1e-4"})
 
     run = Run.objects.get()
     recipe = project.recipes.get(slug="tiny-scalerl")
     assert (run.revision.number, run.revision.recipe) == (2, recipe)
-    assert run.revision.message == "optimizer.lr 5e-5 → 0.0001"
+    assert run.revision.message == "optimizer.lr 8e-5 → 0.0001"
     assert run.config["optimizer"]["lr"] == 1e-4
-    assert recipe.revisions.get(number=1).config["optimizer"]["lr"] == 5e-5
+    assert recipe.revisions.get(number=1).config["optimizer"]["lr"] == 8e-5
     assert run.revision.config["budget"] == recipe.revisions.get(number=1).config["budget"]
 
 
