@@ -23,8 +23,8 @@ class Lessons:
     heads: int = 4
     mlp: int = 256
     context: int = 192
-    steps: int = 800
-    batch: int = 96
+    steps: int = 1200
+    batch: int = 64
     lr: float = 3e-3
     seed: int = 0
 

@@ -28,7 +28,7 @@ from training.models import ModelError
 from training.tasks.arithmetic import END_THINK, THINK
 from training.teaching import FAMILIES
 
-MICRO_BATCHES = 4  # of a step; each is only as wide as its own longest row
+MICRO_BATCHES = 2  # of a step; each is only as wide as its own longest row
 COMPLETE = "COMPLETE.json"  # written last; a folder without it is not a model
 PAD, EOS = "<pad>", "<eos>"
 VOCABULARY = [PAD, EOS, THINK, END_THINK, *"0123456789+=,-*().", "Calculate"]
@@ -95,7 +95,7 @@ def new_model(lessons: Lessons) -> Qwen2ForCausalLM:
 
 def teach(model: Qwen2ForCausalLM, lessons: Lessons) -> None:
     """Next-token prediction of the responses, one cosine cycle of AdamW, with a progress bar."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=lessons.lr, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lessons.lr, weight_decay=0.01, betas=(0.9, 0.99))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=lessons.lr, total_steps=lessons.steps, pct_start=0.1
     )

@@ -96,9 +96,9 @@ class Countdown(BaseModel):
         rng = Random(  # nosec B311  # drawn anew from a seed, kept from nobody
             f"{_SPLIT_SEED}/{self.min_numbers}/{self.max_numbers}/{self.max_number}/{self.max_target}"
         )
-        draw_target, make = reachable_target, make_prompt
-        if self.form == "compact":
-            draw_target, make = chain_target, compact_prompt
+        is_compact = self.form == "compact"
+        draw_target = chain_target if is_compact else reachable_target
+        make = compact_prompt if is_compact else make_prompt
         wanted = self.held_out_pool + self.train_prompts
         sizes = range(self.min_numbers, self.max_numbers + 1)
         problems: dict[tuple[tuple[int, ...], int], None] = {}

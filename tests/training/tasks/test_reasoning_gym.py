@@ -103,7 +103,7 @@ def test_another_problem_of_the_same_number_is_a_failure() -> None:
         ({"config": {"seed": 1}}, "option config: chain_sum has no setting 'seed'"),
         ({"config": {"min_terms": 9}}, "option config: chain_sum refuses it: max_terms must be"),
         ({"config": {"min_terms": "x"}}, "option config: chain_sum refuses it: '>' not supported"),
-        ({"dataset": "coin_flip", "config": {}}, "found only 1[0-9]+ problems with these options, not 3060"),
+        ({"dataset": "coin_flip", "config": {}}, "found only [0-9]+ problems with these options, not 3060"),
         ({"template": "no slot"}, "option template: must hold {problem} once"),
         ({"min_score": 0}, "option min_score"),
     ],
@@ -127,7 +127,7 @@ def test_difficulty_is_what_the_data_set_varies() -> None:
 
 @pytest.mark.parametrize(
     ("name", "isolation"),
-    [("chain_sum", "inline"), ("letter_counting", "inline"), ("simple_geometry", "process")],
+    [("chain_sum", "process"), ("letter_counting", "inline"), ("basic_arithmetic", "inline")],
 )
 def test_what_does_more_than_compare_texts_is_scored_elsewhere(name: str, isolation: str) -> None:
     task = make_task("reasoning_gym", {"dataset": name, **FEW})

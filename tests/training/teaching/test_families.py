@@ -1,6 +1,8 @@
 """What every family promises: with no mistakes it is right, with mistakes it seldom is, and guesses are guesses."""
 
 import random
+import statistics
+from collections.abc import Sequence
 
 import pytest
 
@@ -66,10 +68,10 @@ def test_problems_look_like_the_task_s_own(name: str) -> None:
     drawn = [FAMILIES[name].problem(rng.randint(easy, hard), rng) for _ in range(300)]
     own = family_task(name).held_out_prompts(300)
 
-    def widths(prompts: list[Prompt]) -> set[int]:
-        return {len(codec.encode(prompt.text).ids) for prompt in prompts}
+    def width(prompts: Sequence[Prompt]) -> float:
+        return statistics.mean(len(codec.encode(prompt.text).ids) for prompt in prompts)
 
-    assert max(widths(drawn)) - max(widths(own)) in range(-3, 4)
+    assert width(drawn) == pytest.approx(width(own), abs=1.5)
     assert {prompt.difficulty for prompt in own} == set(map(float, range(easy, hard + 1)))
 
 
@@ -83,7 +85,7 @@ def test_one_vocabulary_spells_every_family() -> None:
 
 
 def test_expressions_are_worked_off_one_operation_at_a_time() -> None:
-    prompt = Prompt("-( 4 - ( -( -( 1 + -6 ) ) + -3 ) ) - -9", "", "-3")
+    prompt = Prompt("-(4-(-(-(1+-6))+-3))--9", "", "-3")
 
     assert FAMILIES["expressions"].worked(prompt, 0.0, random.Random(0)) == (
         "-(4-(-5-3))+9=-(4+8)+9=-12+9=-3</think>-3"

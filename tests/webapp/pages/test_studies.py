@@ -50,7 +50,7 @@ def test_the_form_offers_what_the_paper_took_back(ada, model_folder):
     assert '<option value="tiny-scalerl" selected>' in page
     assert len(re.findall(r'name="change"[^>]* checked', page)) == 8
     assert "loss.type dapo" in page
-    assert 'value="0.1"' in page
+    assert 'value="0.075"' in page
 
 
 def test_another_base_brings_its_form_with_what_applies(ada, model_folder):

@@ -17,7 +17,7 @@ def test_the_form_starts_with_the_recipes_own_values(ada):
     page = ada.get("/runs/new", {"recipe": "tiny-deepseek-grpo"}).content.decode()
 
     assert '<option value="tiny-deepseek-grpo" selected>' in page
-    assert 'name="budget_hours" value="0.1"' in page
+    assert 'name="budget_hours" value="0.075"' in page
     assert "GRPO" in page
     assert "one device-hour is 30 minutes of training" in page
 
