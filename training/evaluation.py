@@ -110,6 +110,8 @@ def evaluation_metrics(groups: Sequence[Group]) -> dict[str, float]:
     for k in powers_of_two_below(samples_each):
         metrics[f"eval/pass_at_{k}"], metrics[f"eval/pass_at_{k}_stderr"] = pass_at_k(groups, k)
     for part, own in (by_part(groups) | by_difficulty(groups)).items():
-        metrics[f"eval/{part}/pass_rate"], metrics[f"eval/{part}/pass_rate_stderr"] = pass_rate(own)
+        metrics[f"eval/{part}/pass_rate"], error = pass_rate(own)
+        if len(own) > 1:
+            metrics[f"eval/{part}/pass_rate_stderr"] = error
         metrics[f"eval/{part}/n_prompts"] = float(len(own))
     return metrics
