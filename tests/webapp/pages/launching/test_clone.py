@@ -49,7 +49,7 @@ def test_changing_one_thing_changes_one_thing(ada, make_run, launch_form):
 
     launched = Run.objects.get(pk=response.url.removeprefix("/runs/"))
     assert configuration.differences(run.config, launched.config) == [
-        configuration.Change("optimizer.lr", "5.0e-05", "0.0001")
+        configuration.Change("optimizer.lr", "8.0e-05", "0.0001")
     ]
 
 

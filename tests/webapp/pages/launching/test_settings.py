@@ -75,7 +75,7 @@ def test_what_does_not_fit_together_stands_on_top(ada, whole_form):
 
 
 def test_the_text_goes_into_the_form(ada, whole_form):
-    text = whole_form["yaml"].replace("lr: 5.0e-5", "lr: 2e-4").replace("seed: 0", "seed: 5")
+    text = whole_form["yaml"].replace("lr: 8.0e-5", "lr: 2e-4").replace("seed: 0", "seed: 5")
     sent = whole_form | {"source": "yaml", "yaml": text, "changed": "yaml"}
 
     answer = check(ada, sent)
