@@ -95,7 +95,7 @@ lock: setup
 		--override requirements/overrides.txt --no-header --no-annotate --quiet $(ARGS) --output-file requirements.lock
 	sed -i -E '/^(torch|nvidia-|cuda-|triton|ninja=)/d' requirements.lock
 	.venv/bin/uv pip compile pyproject.toml --extra vllm --python-version 3.11 \
-		--no-header --no-annotate --quiet $(ARGS) --output-file deploy/docker/ray-gpu.lock
+		--override requirements/overrides.txt --no-header --no-annotate --quiet $(ARGS) --output-file deploy/docker/ray-gpu.lock
 
 # Without build isolation: the locked hatchling, and no network.
 wheel: setup

@@ -16,6 +16,7 @@ LIGHT_TRAINING = (
     "training.checkpoints",
     "training.data",
     "training.hints",
+    "training.lessons",
     "training.log_copy",
     "training.models",
     "training.recipe",

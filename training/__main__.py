@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import yaml
 from observability import context, errors, logs, tracing
 from training.errors import EXIT_TEMPORARY, is_infrastructure, telling_line
 from training.job_secrets import take_secrets
+from training.lessons import LESSONS
 from training.log_copy import copy_output
 from training.models import BASE_MODEL, default_home
 from training.recipe import RecipeError, apply_overrides, load_recipe
@@ -47,9 +49,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="pretrain|run|export")
 
     pretrain = commands.add_parser(
-        "pretrain", help="make the base model of the default task (about a minute)"
+        "pretrain", help="make a tiny base model (that of the default task: about a minute)"
     )
-    pretrain.add_argument("--out", type=Path, help=f"folder (default: HEADROOM_HOME/models/{BASE_MODEL})")
+    pretrain.add_argument(
+        "name", nargs="?", default=BASE_MODEL, help=f"one of {', '.join(LESSONS)} (default: {BASE_MODEL})"
+    )
+    pretrain.add_argument("--out", type=Path, help="folder (default: HEADROOM_HOME/models/NAME)")
     pretrain.add_argument("--steps", type=int, help="fewer steps, for a quick and bad model")
     pretrain.set_defaults(command=_pretrain)
 
@@ -79,10 +84,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _pretrain(options: argparse.Namespace) -> int:
-    from training.pretrain import Lessons, pretrain
+    from training.pretrain import lessons_of, pretrain
 
-    out = options.out or default_home() / "models" / BASE_MODEL
-    lessons = Lessons() if options.steps is None else Lessons(steps=options.steps)
+    lessons = lessons_of(options.name)
+    out = options.out or default_home() / "models" / options.name
+    if options.steps is not None:
+        lessons = replace(lessons, steps=options.steps)
     made = pretrain(out, lessons)
     print(f"{'made' if made else 'already complete:'} {out}", flush=True)
     return 0

@@ -1,17 +1,33 @@
-"""Held-out pass rate: mean@k and pass@k with their standard errors, also for each part of a mixture."""
+"""Held-out pass rate: mean@k and pass@k with their standard errors, also for each part of a mixture and difficulty."""
 
 import math
 from collections.abc import Sequence
 
 from training.rollouts import Group
 
+MAX_DIFFICULTIES = 12  # with a curve of their own
+
 
 def pass_rate(groups: Sequence[Group]) -> tuple[float, float]:
     """(mean over prompts of the share of correct samples, its standard error).
 
-    The samples of one prompt are not independent, so the error comes from the spread between prompts.
+    The samples of one prompt are not independent, so the error comes from the spread between prompts: it is that of an
+    estimate for all prompts that could have been drawn. A run's curve, always over the same held-out prompts, has less
+    noise than that: `sampling_error`.
     """
     return _mean_and_error([group.pass_rate for group in groups])
+
+
+def sampling_error(groups: Sequence[Group]) -> float:
+    """Standard error of the pass rate over these very prompts, were they sampled again.
+
+    sqrt(sum of p (1 - p) / (k - 1)) / n for n prompts with k samples each, of which the share p is correct: the
+    variances within the prompts. NaN where a prompt has one sample only.
+    """
+    if min(len(group.samples) for group in groups) < 2:
+        return float("nan")
+    variances = [g.pass_rate * (1 - g.pass_rate) / (len(g.samples) - 1) for g in groups]
+    return math.sqrt(sum(variances)) / len(groups)
 
 
 def pass_at_k(groups: Sequence[Group], k: int) -> tuple[float, float]:
@@ -41,6 +57,28 @@ def by_part(groups: Sequence[Group]) -> dict[str, list[Group]]:
     return parts
 
 
+def by_difficulty(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    """The groups of each difficulty, easiest first, as `difficulty-3`; empty for a task that knows none.
+
+    Where there are more than MAX_DIFFICULTIES, as many ranges with about equally many prompts: `difficulty-3-to-4.5`.
+    """
+    known = [(group.prompt.difficulty, group) for group in groups if group.prompt.difficulty is not None]
+    known.sort(key=lambda pair: pair[0])
+    first: dict[float, int] = {}  # place of the first prompt of each difficulty
+    for place, (difficulty, _) in enumerate(known):
+        first.setdefault(difficulty, place)
+    is_few = len(first) <= MAX_DIFFICULTIES
+    bins: dict[int, list[tuple[float, Group]]] = {}
+    for pair in known:  # equal difficulties stay together
+        index = first[pair[0]]
+        bins.setdefault(index if is_few else index * MAX_DIFFICULTIES // len(known), []).append(pair)
+    return {_span(own[0][0], own[-1][0]): [group for _, group in own] for own in bins.values()}
+
+
+def _span(low: float, high: float) -> str:
+    return f"difficulty-{low:g}" if low == high else f"difficulty-{low:g}-to-{high:g}"
+
+
 def _mean_and_error(rates: Sequence[float]) -> tuple[float, float]:
     mean = sum(rates) / len(rates)
     if len(rates) < 2:
@@ -50,12 +88,16 @@ def _mean_and_error(rates: Sequence[float]) -> tuple[float, float]:
 
 
 def evaluation_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Metrics of an evaluation record; `eval/pass_rate` is mean@k, `eval/pass_at_k` is for the k of `eval/k`."""
+    """Metrics of an evaluation record; `eval/pass_rate` is mean@k, `eval/pass_at_k` is for the k of `eval/k`.
+
+    `eval/pass_rate_stderr` is from the spread between prompts, `eval/pass_rate_sampling_error` the noise over these.
+    """
     mean, stderr = pass_rate(groups)
     samples = [sample for group in groups for sample in group.samples]
     metrics = {
         "eval/pass_rate": mean,
         "eval/pass_rate_stderr": stderr,
+        "eval/pass_rate_sampling_error": sampling_error(groups),
         "eval/n_prompts": float(len(groups)),
         "eval/k": float(len(groups[0].samples)),
         "eval/response_length": sum(len(sample.response) for sample in samples) / len(samples),
@@ -67,7 +109,9 @@ def evaluation_metrics(groups: Sequence[Group]) -> dict[str, float]:
         metrics["eval/pass_at_k"], metrics["eval/pass_at_k_stderr"] = pass_at_k(groups, samples_each)
     for k in powers_of_two_below(samples_each):
         metrics[f"eval/pass_at_{k}"], metrics[f"eval/pass_at_{k}_stderr"] = pass_at_k(groups, k)
-    for part, own in by_part(groups).items():
-        metrics[f"eval/{part}/pass_rate"], metrics[f"eval/{part}/pass_rate_stderr"] = pass_rate(own)
+    for part, own in (by_part(groups) | by_difficulty(groups)).items():
+        metrics[f"eval/{part}/pass_rate"], error = pass_rate(own)
+        if len(own) > 1:
+            metrics[f"eval/{part}/pass_rate_stderr"] = error
         metrics[f"eval/{part}/n_prompts"] = float(len(own))
     return metrics

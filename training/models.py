@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from training.chat import ChatTemplate, ChatTemplateError
+from training.lessons import LESSONS
 from training.weights import WeightsError, count_parameters
 
 BASE_MODEL = "tiny-arithmetic"  # made by `python -m training pretrain`
@@ -45,8 +46,8 @@ def find_model(name: str, home: Path | None = None) -> Path:
             raise ModelError(f"{place} has no config.json")
     known = available_models(home)
     hint = f"there are: {', '.join(known)}" if known else "there are none yet"
-    if name == BASE_MODEL:
-        hint += "; `python -m training pretrain` makes it"
+    if name in LESSONS:
+        hint += f"; `python -m training pretrain{'' if name == BASE_MODEL else f' {name}'}` makes it"
     if is_hub_id(name):
         hint += f"; of the hub, it would be in {hub_folder(name, home)}"
     raise ModelError(f"no model named {name!r}; {hint}")

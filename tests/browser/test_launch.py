@@ -24,9 +24,9 @@ def test_one_changed_setting_is_launched_as_a_new_revision(page: Page, model_fol
     lr = page.get_by_label("Learning rate", exact=True)
     with checked(page):
         lr.fill("1e-4")
-    expect(page.locator("#st-optimizer-lr")).to_contain_text("rev 1 says 5e-5")
+    expect(page.locator("#st-optimizer-lr")).to_contain_text("rev 1 says 8e-5")
     expect(page.locator("#b-optimizer")).to_contain_text("1 differs")
-    expect(page.locator("#generated")).to_have_text("optimizer.lr 5e-5 → 0.0001")
+    expect(page.locator("#generated")).to_have_text("optimizer.lr 8e-5 → 0.0001")
     page.get_by_placeholder("Search the settings").fill("")
     expect(page.locator("#sec-loss")).to_be_visible()
     page.locator("#sec-loss summary").click()
@@ -35,7 +35,7 @@ def test_one_changed_setting_is_launched_as_a_new_revision(page: Page, model_fol
 
     with checked(page):
         page.locator("#st-optimizer-lr").get_by_role("button", name="reset").click()
-    expect(lr).to_have_value("5e-5")
+    expect(lr).to_have_value("8e-5")
     with checked(page):
         lr.fill("-1")
     expect(page.locator("#i-optimizer-lr_error")).to_have_text("Must be greater than 0.")
@@ -62,9 +62,9 @@ def test_the_text_and_the_form_stay_in_step(page: Page, model_folder):
     text = page.locator("#yaml")
 
     with checked(page):
-        text.fill(text.input_value().replace("generations_per_prompt: 8", "generations_per_prompt: 4"))
+        text.fill(text.input_value().replace("generations_per_prompt: 16", "generations_per_prompt: 4"))
     assert "view=yaml" in page.url
-    expect(page.locator("#generated")).to_have_text("rollout.generations_per_prompt 8 → 4")
+    expect(page.locator("#generated")).to_have_text("rollout.generations_per_prompt 16 → 4")
     page.get_by_role("button", name="Settings").click()
     page.locator("#sec-rollout summary").click()
     expect(page.locator("#i-rollout-generations_per_prompt")).to_have_value("4")

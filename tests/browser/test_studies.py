@@ -99,7 +99,7 @@ def test_a_study_is_looked_at_and_changed(page, user, project, model_folder, mak
 
 def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
     study = make_study(
-        user, project, kind="axis", changes=("batch=32", "batch=64", "batch=256"), name="Batch"
+        user, project, kind="axis", changes=("batch=32", "batch=64", "batch=128"), name="Batch"
     )
     for place, a in zip(study.members.select_related("run"), (0.6, 0.52, 0.57, 0.63), strict=True):
         report(place.run, a=a)

@@ -17,7 +17,10 @@ STEPS, EVERY = 24, 4  # updates; and from one evaluation and checkpoint to the n
 MIDDLE = 10  # two updates past a checkpoint
 BUDGET_HOURS = 5.0  # never reached: the steps end it
 # Of pretraining, on one-digit sums: seconds, and it can add, but mostly guesses, so that there is something to learn.
-LESSONS = "from training.pretrain import Lessons, pretrain; pretrain(Path(sys.argv[1]), Lessons(steps=250, digits=1))"
+LESSONS = """from training.lessons import Course, Lessons
+from training.pretrain import pretrain
+one_digit = Lessons(courses=(Course("arithmetic", (1,)),), guesses=0.7, mistakes=0.0, steps=250)
+pretrain(Path(sys.argv[1]), one_digit)"""
 
 CHANGES: dict[str, dict[str, Any]] = {
     "task": {
@@ -38,7 +41,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 def prepare(home: Path) -> None:
     """Model and data of the run."""
-    pretrained(home / "models" / MODEL, "-c", f"import sys; from pathlib import Path; {LESSONS}")
+    pretrained(home / "models" / MODEL, "-c", f"import sys\nfrom pathlib import Path\n{LESSONS}")
     pairs = [(a, b) for a in range(1, 10) for b in range(1, 10)]
     (home / "data").mkdir(parents=True, exist_ok=True)
     rows = ({"prompt": f"{a}+{b}={THINK}", "answer": str(a + b)} for a, b in pairs)

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from tests.training.stores import environment, everywhere, s3, store  # noqa: F401 - fixtures
+from training.lessons import Course, Lessons
 from training.recipe import Recipe, apply_overrides, load_recipe
+
+# Of a model that answers one-digit sums in the right form, mostly with a guess.
+ONE_DIGIT = Lessons(
+    courses=(Course("arithmetic", (1,)),), guesses=0.7, mistakes=0.0,
+    hidden=32, layers=1, heads=1, mlp=64, context=64, steps=150, batch=64, lr=1e-2,
+)  # fmt: skip
 
 os.environ.setdefault("HEADROOM_OVERSUBSCRIBE", "1")  # several engines and ranks on few cores
 
@@ -19,7 +26,7 @@ def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of an untaught Qwen2-shaped model with the default task's vocabulary."""
     import torch
 
-    from training.pretrain import Lessons, new_model, save
+    from training.pretrain import new_model, save
 
     torch.manual_seed(0)
     lessons = Lessons(hidden=32, layers=1, heads=1, mlp=32, context=64)
@@ -31,10 +38,10 @@ def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def schooled_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of as small a model that answers one-digit sums in the right form, mostly with a guess."""
-    from training.pretrain import Lessons, pretrain
+    from training.pretrain import pretrain
 
     folder = tmp_path_factory.mktemp("home") / "models" / "schooled"
-    pretrain(folder, Lessons(hidden=32, layers=1, heads=1, mlp=64, steps=150, batch=64, lr=1e-2, digits=1))
+    pretrain(folder, ONE_DIGIT)
     return folder
 
 
@@ -45,7 +52,7 @@ def toy_recipe(toy_model: Path) -> Recipe:
 
 
 def cut_down(recipe: Recipe, model: Path) -> Recipe:
-    """The recipe with 2 prompts x 4 generations, transformers engine, 3 steps, every one evaluated."""
+    """The recipe with 2 prompts x 4 generations of 20 tokens, transformers engine, 3 steps, every one evaluated."""
     return apply_overrides(
         recipe,
         {
@@ -53,6 +60,10 @@ def cut_down(recipe: Recipe, model: Path) -> Recipe:
             "engine.type": "transformers",
             "rollout.prompts_per_step": 2,
             "rollout.generations_per_prompt": 4,
+            "rollout.max_thinking_tokens": 12,
+            "rollout.max_answer_tokens": 8,
+            "length.interrupt_low": 10,
+            "length.interrupt_high": 12,
             "filter.zero_variance": "keep",
             "budget.max_steps": 3,
             "eval.every_steps": 1,

@@ -1,9 +1,12 @@
 import itertools
 import math
+import random
+import statistics
+from dataclasses import replace
 
 import pytest
 
-from training.evaluation import evaluation_metrics, pass_at_k, pass_rate
+from training.evaluation import by_difficulty, evaluation_metrics, pass_at_k, pass_rate, sampling_error
 from training.rollouts import Group, Sample
 from training.tasks import Prompt
 
@@ -94,3 +97,58 @@ def test_failures_of_the_verifier_are_a_share_of_the_samples() -> None:
     failed = Group(Prompt("q", "", ""), [Sample([1], failure="timed out after 5 s"), Sample([1])])
 
     assert evaluation_metrics([group(True, False), failed])["eval/verifier_failure_rate"] == 0.25
+
+
+def test_noise_over_the_same_prompts_comes_from_within_them() -> None:
+    groups = [
+        group(True, True, True, True),
+        group(False, False, False, False),
+        group(True, False, False, False),
+    ]
+
+    assert sampling_error(groups) == pytest.approx(math.sqrt(0.25 * 0.75 / 3) / 3)
+    assert evaluation_metrics(groups)["eval/pass_rate_sampling_error"] == sampling_error(groups)
+    assert math.isnan(sampling_error([group(True), group(False)]))
+
+
+def test_noise_over_the_same_prompts_is_what_repeated_evaluations_show() -> None:
+    rng = random.Random(0)
+    chances = [n / 20 for n in range(20)]
+    repeated = [[group(*(rng.random() < p for _ in range(4))) for p in chances] for _ in range(100)]
+
+    spread = statistics.stdev(pass_rate(groups)[0] for groups in repeated)
+
+    told = statistics.mean(sampling_error(groups) for groups in repeated)
+    assert told == pytest.approx(spread, rel=0.28)  # four standard errors of a spread of 100
+    assert pass_rate(repeated[0])[1] > 1.4 * told
+
+
+def of_difficulty(difficulty: float, *correct: bool) -> Group:
+    return replace(group(*correct), prompt=Prompt("p", "", "", difficulty=difficulty))
+
+
+def test_each_difficulty_has_its_own_pass_rate() -> None:
+    groups = [of_difficulty(3, True, False), of_difficulty(2, True, True), of_difficulty(3, False, False)]
+    metrics = evaluation_metrics(groups)
+
+    assert metrics["eval/difficulty-2/pass_rate"] == 1
+    assert metrics["eval/difficulty-3/pass_rate"] == 0.25
+    assert metrics["eval/difficulty-3/n_prompts"] == 2
+    assert metrics["eval/pass_rate"] == 0.5
+
+
+def test_many_difficulties_are_put_together_into_ranges() -> None:
+    groups = [of_difficulty(max(0, n - 30) / 4, n % 2 == 0) for n in range(120)]
+
+    found = by_difficulty(list(reversed(groups)))
+
+    assert len(found) <= 12
+    assert list(found)[0] == "difficulty-0"
+    assert len(found["difficulty-0"]) == 31  # those that are equal stay together
+    assert {len(own) for own in list(found.values())[1:]} <= {9, 10, 11}
+    assert list(found)[-1] == "difficulty-20-to-22.25"
+    assert sum(map(len, found.values())) == 120
+
+
+def test_prompts_without_difficulty_are_in_no_range() -> None:
+    assert list(by_difficulty([group(True, True), of_difficulty(1.5, True)])) == ["difficulty-1.5"]

@@ -1,12 +1,16 @@
 import json
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from training.models import available_models, check_model
-from training.pretrain import EOS, Lessons, batches, make_tokenizer, pretrain
-from training.tasks import make_task
+from training.__main__ import main
+from training.lessons import LESSONS, Course, Lessons
+from training.models import ModelError, available_models, check_model
+from training.pretrain import EOS, batches, lessons_of, make_tokenizer, new_model, pretrain
+from training.tasks.arithmetic import SumVerifier, solution
+from training.teaching import FAMILIES
 
 QUICK = Lessons(hidden=16, layers=1, heads=2, mlp=32, steps=2, batch=4)
 
@@ -38,31 +42,86 @@ def test_other_lessons_make_another_model(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "m" / "COMPLETE.json").read_text())["lessons"]["steps"] == 1
 
 
+def rows(lessons: Lessons, steps: int = 1) -> list[tuple[str, str]]:
+    """(question, response) of every lesson of the first steps."""
+    tokenizer, found = make_tokenizer(), []
+    for tokens, is_lesson in (part for step in islice(batches(lessons), steps) for part in step):
+        for row, own in zip(tokens.tolist(), is_lesson.tolist(), strict=True):
+            question = [token for token, is_own in zip(row, own, strict=True) if token and not is_own]
+            response = [token for token, is_own in zip(row, own, strict=True) if is_own]
+            found.append((tokenizer.decode(question, False), tokenizer.decode(response, False)))
+    return found
+
+
 @pytest.mark.parametrize(("guesses", "is_right", "thought"), [(0.0, True, 64), (1.0, False, 0)])
 def test_thorough_lessons_are_right_and_guesses_are_not(guesses: float, is_right: bool, thought: int) -> None:
-    tokenizer, task = make_tokenizer(), make_task("arithmetic")
-    tokens, is_lesson = next(batches(Lessons(batch=64, guesses=guesses)))
+    verifier = SumVerifier()
+    lessons = rows(Lessons(batch=64, guesses=guesses, mistakes=0.0))
     num_right = num_thought = 0
-    for row, lesson in zip(tokens.tolist(), is_lesson.tolist(), strict=True):
-        question = tokenizer.decode([t for t, own in zip(row, lesson, strict=True) if t and not own], False)
-        answer = tokenizer.decode([t for t, own in zip(row, lesson, strict=True) if own], False)
+    for question, response in lessons:
         a, b = question.removesuffix("=<think>").split("+")
-        prompt = type(task.held_out_prompts(1)[0])("", question, str(int(a) + int(b)))
-        num_right += task.verifier(prompt).verify(prompt.answer, answer.removesuffix(EOS)).correct
-        num_thought += not answer.startswith("</think>")
+        num_right += verifier.verify(str(int(a) + int(b)), response.removesuffix(EOS)).correct
+        num_thought += not response.startswith("</think>")
 
     assert (num_right == 64) is is_right
     assert num_thought == thought
 
 
-def test_held_out_problems_are_never_taught() -> None:
-    tokenizer, held_out = make_tokenizer(), {p.text for p in make_task("arithmetic").held_out_prompts(1024)}
-    taught = set()
-    for tokens, _ in islice(batches(Lessons(batch=256, steps=10)), 10):
-        taught |= {
-            tokenizer.decode([t for t in row if t], False).split("<think>")[0] + "<think>"
-            for row in tokens.tolist()
-        }
+def test_mistakes_are_a_share_of_the_steps() -> None:
+    lessons = rows(Lessons(courses=(Course("arithmetic", (4,)),), batch=400, guesses=0.0, mistakes=0.2))
+    num_right = 0
+    for question, response in lessons:
+        a, b = map(int, question.removesuffix("=<think>").split("+"))
+        num_right += response == solution(a, b) + EOS
 
-    assert len(taught) > 1000
+    assert num_right / 400 == pytest.approx(0.8**4, abs=0.1)  # four standard errors
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_held_out_problems_are_never_taught(name: str) -> None:
+    course_tasks = [FAMILIES[course.family].task() for course in LESSONS[name].courses]
+    held_out = {p.text.replace(" ", "") for task in course_tasks for p in task.held_out_prompts(1024)}
+    taught = {question for question, _ in rows(replace(LESSONS[name], batch=300), steps=2)}
+
+    assert len(taught) > 400
     assert not taught & held_out
+
+
+def test_lessons_are_the_same_each_time() -> None:
+    lessons = replace(LESSONS["tiny-mixture"], batch=20)
+
+    assert rows(lessons) == rows(lessons)
+    assert rows(lessons) != rows(replace(lessons, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        ("tiny-arithmetic-0.1m", 0.1),
+        ("tiny-arithmetic", 0.3),
+        ("tiny-arithmetic-1m", 1),
+        ("tiny-arithmetic-3m", 3),
+    ],
+)
+def test_names_tell_the_size(name: str, millions: float) -> None:
+    parameters = sum(weights.numel() for weights in new_model(LESSONS[name]).parameters())
+
+    assert parameters / 1e6 == pytest.approx(millions, rel=0.25)
+
+
+def test_unknown_models_are_refused_with_those_that_there_are() -> None:
+    with pytest.raises(
+        ModelError, match="no base model named 'huge'; there are: tiny-arithmetic, tiny-arith"
+    ):
+        lessons_of("huge")
+
+
+def test_the_command_makes_the_model_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HEADROOM_HOME", str(tmp_path))
+
+    assert main(["pretrain", "tiny-arithmetic-0.1m", "--steps", "1"]) == 0
+    assert list(available_models(tmp_path)) == ["tiny-arithmetic-0.1m"]
+    assert main(["pretrain", "huge"]) == 1
+    assert "no base model named 'huge'; there are: tiny-arithmetic, " in capsys.readouterr().err

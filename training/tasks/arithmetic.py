@@ -1,10 +1,10 @@
 """Addition with a thinking trace, made offline from a seed, answers verified by program.
 
-A prompt is `37+58=<think>`; a response writes the column sums from the units up, then the answer:
-`15,9</think>95`. Difficulty is the number of digits and the share of the longest problems: the base model has never
-seen three digits, so by default a fifth of the problems is out of its reach and the pass rate tops out below one.
+A prompt is `37+58=<think>`; a response writes the columns from the units up, each as its two digits and their sum with
+the carry, then the answer: `78153509</think>95`. Difficulty is the number of digits.
 """
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,22 +25,20 @@ class Arithmetic(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_digits: int = Field(default=3, ge=1, le=6, description="Digits of the largest number.")
-    min_digits: int = Field(default=2, ge=1, le=6, description="Digits of the smallest number.")
-    long_share: float = Field(
-        default=0.2, ge=0, le=1, description="Share of the problems that have max_digits digits."
-    )
-    train_prompts: int = Field(default=2048, ge=1, le=1_000_000, description="Size of the training set.")
+    max_digits: int = Field(default=6, ge=1, le=12, description="Digits of the largest number.")
+    min_digits: int = Field(default=2, ge=1, le=12, description="Digits of the smallest number.")
+    train_prompts: int = Field(default=8192, ge=1, le=1_000_000, description="Size of the training set.")
     held_out_pool: int = Field(default=1024, ge=1, le=100_000, description="Size of the held-out set.")
 
     @model_validator(mode="after")
     def _sizes_are_possible(self) -> "Arithmetic":
         if self.min_digits > self.max_digits:
             raise ValueError("min_digits is above max_digits")
-        for wanted, digits in self._wanted():
-            available = sum((9 * 10 ** (d - 1)) ** 2 for d in digits)
-            if wanted > available:
-                raise ValueError(f"there are only {available} problems of {digits[0]} to {digits[-1]} digits")
+        available = sum(map(num_problems, self._digits))
+        if self.held_out_pool + self.train_prompts > available:
+            raise ValueError(
+                f"there are only {available} problems of {self.min_digits} to {self.max_digits} digits"
+            )
         return self
 
     def check(self) -> None:
@@ -62,36 +60,41 @@ class Arithmetic(BaseModel):
         """The same for every problem."""
         return SumVerifier()
 
-    def _wanted(self) -> list[tuple[int, range]]:
-        """How many problems of which digits: the longest, then the others."""
-        count = self.held_out_pool + self.train_prompts
-        shorter = range(self.min_digits, self.max_digits)
-        num_long = round(self.long_share * count) if shorter else count
-        wanted = [(num_long, range(self.max_digits, self.max_digits + 1)), (count - num_long, shorter)]
-        return [(number, digits) for number, digits in wanted if number]
+    @property
+    def _digits(self) -> range:
+        return range(self.min_digits, self.max_digits + 1)
 
     @cached_property
     def _split(self) -> tuple[list[Prompt], list[Prompt]]:
-        """(training, held out): distinct problems in the asked proportion, shuffled, then cut in two."""
-        seed = f"{_SPLIT_SEED}/{self.min_digits}/{self.max_digits}/{self.long_share}"
-        is_small = self.held_out_pool + self.train_prompts <= KEPT_PROMPTS
-        draw_all = _drawn if is_small else _drawn.__wrapped__
-        prompts = draw_all(seed, tuple(self._wanted()))
+        """(training, held out). The held-out problems are drawn first: the same whatever `train_prompts` is, as long as
+        there are plenty."""
+        count = self.held_out_pool + self.train_prompts
+        draw_all = _drawn if count <= KEPT_PROMPTS else _drawn.__wrapped__
+        prompts = draw_all(self.held_out_pool, self.train_prompts, self._digits)
         return list(prompts[self.held_out_pool :]), list(prompts[: self.held_out_pool])
 
 
+def num_problems(digits: int) -> int:
+    """How many problems of so many digits there are."""
+    return (9 * 10 ** (digits - 1)) ** 2
+
+
 @lru_cache(maxsize=4)
-def _drawn(seed: str, wanted: tuple[tuple[int, range], ...]) -> tuple[Prompt, ...]:
-    """So many distinct problems of so many digits, shuffled. A launch form draws the same ones at each key."""
-    rng = random.Random(seed)  # nosec B311  # drawn anew from a seed, kept from nobody
+def _drawn(held_out: int, training: int, digits: range) -> tuple[Prompt, ...]:
+    """Distinct problems, held-out ones first, as many of each number of digits as there are. A launch form draws the
+    same ones at each key."""
+    rng = random.Random(f"{_SPLIT_SEED}/{digits}")  # nosec B311  # drawn anew from a seed, kept from nobody
+    share = held_out / (held_out + training)  # of the few short problems no more than that is held out
+    room = {size: math.ceil(share * num_problems(size)) for size in digits}
     problems: dict[tuple[int, int], None] = {}
-    for count, digits in wanted:
-        until = len(problems) + count
-        while len(problems) < until:
-            problems[draw(rng, rng.choice(digits))] = None
-    prompts = [make_prompt(a, b) for a, b in problems]
-    rng.shuffle(prompts)
-    return tuple(prompts)
+    while len(problems) < held_out + training:
+        size, is_held_out = rng.choice(digits), len(problems) < held_out
+        problem = draw(rng, size)
+        if problem in problems or (is_held_out and not room[size]):
+            continue
+        problems[problem] = None
+        room[size] -= 1
+    return tuple(make_prompt(a, b) for a, b in problems)
 
 
 @dataclass(frozen=True)
@@ -119,15 +122,18 @@ def make_prompt(a: int, b: int) -> Prompt:
     return Prompt(id=f"{a}+{b}", text=f"{a}+{b}={THINK}", answer=str(a + b), difficulty=digits)
 
 
-def column_sums(a: int, b: int) -> list[int]:
-    """Sums of the columns from the units up, each with the carry of the one before: 37 + 58 -> [15, 9]."""
-    sums, carry = [], 0
+def columns(a: int, b: int) -> list[tuple[int, int, int]]:
+    """From the units up, each column's two digits and their sum with the carry of the one before:
+    37 + 58 -> [(7, 8, 15), (3, 5, 9)]."""
+    found, carry = [], 0
     while a or b:
-        sums.append(a % 10 + b % 10 + carry)
-        carry, a, b = sums[-1] // 10, a // 10, b // 10
-    return sums
+        total = a % 10 + b % 10 + carry
+        found.append((a % 10, b % 10, total))
+        carry, a, b = total // 10, a // 10, b // 10
+    return found
 
 
 def solution(a: int, b: int) -> str:
     """The full correct response to `make_prompt(a, b)`."""
-    return f"{','.join(map(str, column_sums(a, b)))}{END_THINK}{a + b}"
+    trace = "".join(f"{first}{second}{total:02d}" for first, second, total in columns(a, b))
+    return f"{trace}{END_THINK}{a + b}"

@@ -18,6 +18,7 @@ _TASKS = {
     "exact": "ExactMatchTask",
     "math": "MathText",
     "mixture": "Mixture",
+    "reasoning_gym": "ReasoningGym",
 }
 
 

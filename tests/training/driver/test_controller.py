@@ -91,7 +91,9 @@ def test_every_tiny_recipe_trains_ten_steps(name: str, schooled_model: Path, tmp
 def smaller(options: dict[str, Any]) -> dict[str, Any]:
     """The task with one-digit sums: a model that guesses is right now and then, so that groups teach."""
     if "parts" in options:
-        return {"parts": [part | {"options": smaller(part["options"])} for part in options["parts"]]}
+        sums = [part for part in options["parts"] if part["task"] == "arithmetic"]
+        more = [part | {"name": "more", "weight": 2} for part in sums]
+        return {"parts": [part | {"options": smaller({})} for part in sums + more]}
     return {"min_digits": 1, "max_digits": 1, "train_prompts": 60, "held_out_pool": 16}
 
 

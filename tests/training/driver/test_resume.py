@@ -270,7 +270,7 @@ def test_checkpoint_of_another_recipe_is_refused(recipe: Recipe, tmp_path: Path)
     assert Attempt(longer, tmp_path).setup.controller.step == STEPS
     with pytest.raises(
         CheckpointError,
-        match=r"is of another recipe: optimizer.lr was 5e-05 and is 0.1; rollout.temperature was 1.0 and is 0.9",
+        match=r"is of another recipe: optimizer.lr was 8e-05 and is 0.1; rollout.temperature was 1.0 and is 0.9",
     ):
         Attempt(change(recipe, optimizer__lr=0.1, rollout__temperature=0.9), tmp_path)
 

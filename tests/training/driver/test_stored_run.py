@@ -20,15 +20,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.conftest import cut_down
+from tests.training.conftest import ONE_DIGIT, cut_down
 from tests.training.driver.test_controller import Setup, change
-from training.pretrain import Lessons, pretrain
+from training.pretrain import pretrain
 from training.recipe import load_recipe
 
 ROOT = Path(__file__).resolve().parents[3]
 STORED = Path(__file__).with_name("stored_run.json")
 NAMES = ["train/loss", "train/grad_norm", "train/reward", "train/response_length", "eval/pass_rate"]
-LESSONS = Lessons(hidden=32, layers=1, heads=1, mlp=64, steps=150, batch=64, lr=1e-2, digits=1)
 SAME_EVERYWHERE = {
     "ATEN_CPU_CAPABILITY": "avx2",
     "MKL_CBWR": "COMPATIBLE",
@@ -63,7 +62,7 @@ def made_twice() -> list[dict[str, list[float]]]:
     """The run, and the run again."""
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "schooled"
-        pretrain(model, LESSONS)
+        pretrain(model, ONE_DIGIT)
         return [series(model, Path(folder) / name) for name in ("first", "second")]
 
 

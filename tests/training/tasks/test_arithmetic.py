@@ -1,9 +1,11 @@
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from training.tasks import TaskError, make_task
-from training.tasks.arithmetic import column_sums, make_prompt, solution
+from training.tasks.arithmetic import columns, make_prompt, solution
 
 
 @pytest.mark.parametrize(
@@ -26,7 +28,7 @@ def test_held_out_prompts_are_never_trained_on() -> None:
     training = {prompt.id for prompt in task.training_prompts(seed=0)}
     held_out = {prompt.id for prompt in task.held_out_prompts(1024)}
 
-    assert (len(training), len(held_out)) == (2048, 1024)
+    assert (len(training), len(held_out)) == (8192, 1024)
     assert not training & held_out
 
 
@@ -51,34 +53,50 @@ def test_problems_have_the_digits_asked_for() -> None:
     assert lengths == {(1, 1), (2, 2), (3, 3)}
 
 
-def test_share_of_long_problems_is_exact() -> None:
-    task = make_task("arithmetic", {"long_share": 0.25, "train_prompts": 1976, "held_out_pool": 1024})
+def test_digits_are_spread_evenly() -> None:
+    sizes = Counter(prompt.difficulty for prompt in make_task("arithmetic").held_out_prompts(1024))
 
-    prompts = [*task.training_prompts(0), *task.held_out_prompts(1024)]
+    assert sorted(sizes) == [2, 3, 4, 5, 6]
+    assert min(sizes.values()) > 1024 / 5 - 4 * 12.8  # four standard errors of a count
 
-    assert sum(len(prompt.id) == 7 for prompt in prompts) == 750
+
+def test_held_out_prompts_are_the_same_whatever_is_trained_on() -> None:
+    few, many = (
+        make_task("arithmetic", {"train_prompts": 64}),
+        make_task("arithmetic", {"train_prompts": 20_000}),
+    )
+
+    assert few.held_out_prompts(1024) == many.held_out_prompts(1024)
 
 
-def test_column_sums_carry() -> None:
-    assert column_sums(37, 58) == [15, 9]
-    assert solution(37, 58) == "15,9</think>95"
+def test_few_short_problems_are_shared_between_training_and_held_out() -> None:
+    task = make_task(
+        "arithmetic", {"min_digits": 1, "max_digits": 2, "train_prompts": 1000, "held_out_pool": 1000}
+    )
+
+    held_out = sum(prompt.difficulty == 1 for prompt in task.held_out_prompts(1000))
+
+    assert held_out == 41  # half of 81
+    assert sum(prompt.difficulty == 1 for prompt in task.training_prompts(0)) == 40
+
+
+def test_columns_carry() -> None:
+    assert columns(37, 58) == [(7, 8, 15), (3, 5, 9)]
+    assert solution(37, 58) == "78153509</think>95"
 
 
 @given(a=st.integers(0, 10**6), b=st.integers(0, 10**6))
-def test_column_sums_spell_the_answer(a: int, b: int) -> None:
-    sums = column_sums(a, b)
+def test_columns_spell_the_answer(a: int, b: int) -> None:
+    totals = [total for _, _, total in columns(a, b)]
+    carried = 10 ** len(totals) if totals and totals[-1] > 9 else 0
 
-    assert (
-        sum((total % 10) * 10**i for i, total in enumerate(sums))
-        + (10 ** len(sums) if sums and sums[-1] > 9 else 0)
-        == a + b
-    )
+    assert sum((total % 10) * 10**i for i, total in enumerate(totals)) + carried == a + b
 
 
 @pytest.mark.parametrize(
     ("response", "correct"),
     [
-        ("15,9</think>95", True),
+        ("78153509</think>95", True),
         ("</think>95", True),
         ("nonsense</think> 95 ", True),
         ("15,9</think>96", False),

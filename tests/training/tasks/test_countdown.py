@@ -1,3 +1,4 @@
+import itertools
 import json
 import pickle
 import random
@@ -8,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.tasks import TaskError, make_task
-from training.tasks.countdown import ExpressionVerifier, evaluate, make_prompt, reachable_target
+from training.tasks.countdown import (
+    ChainVerifier,
+    ExpressionVerifier,
+    chain_values,
+    compact_prompt,
+    draw_chain,
+    evaluate,
+    make_prompt,
+    reachable_target,
+)
 
 PROMPT = make_prompt([3, 7, 50], 29)
 expressions = st.recursive(
@@ -172,3 +182,62 @@ def test_verifier_travels() -> None:
 
     assert pickle.loads(pickle.dumps(verifier)) == verifier
     assert hash(verifier) == hash(ExpressionVerifier())
+
+
+COMPACT = {"form": "compact", "operations": "+-*", "min_numbers": 3, "max_numbers": 5, "max_number": 9}
+
+
+@pytest.mark.parametrize(
+    ("response", "correct"),
+    [
+        ("3*7=21+5=26</think>3*7+5", True),
+        ("</think> 3*7+5 ", True),
+        ("</think>5+3*7", False),  # from left to right it is 56
+        ("</think>3*7+5=26", False),
+        ("</think>26", False),
+        ("</think>21+5", False),  # 21 is not given
+        ("</think>7+7+7+5", False),  # 7 is given once
+        ("3*7+5", False),
+        ("</think>3*7</think>3*7+5", False),
+        ("</think>3*7+", False),
+        ("</think>" + "3+" * 20 + "3", False),
+        ("</think>", False),
+    ],
+)
+def test_chains_are_worked_off_from_left_to_right(response: str, correct: bool) -> None:
+    prompt = compact_prompt([3, 7, 5], 26)
+
+    assert prompt.text == "3,7,5=26<think>"
+    assert ChainVerifier().verify(prompt.answer, response).correct is correct
+
+
+def test_compact_problems_have_a_chain() -> None:
+    task = make_task("countdown", COMPACT)
+    for prompt in task.held_out_prompts(30):
+        problem = json.loads(prompt.answer)
+        numbers, target = problem["numbers"], problem["target"]
+        signs = itertools.product("+-*", repeat=len(numbers) - 1)
+        chains = itertools.product(set(itertools.permutations(numbers)), signs)
+        assert any(chain_values(order, steps)[-1] == target for order, steps in chains), prompt.text
+
+
+def test_compact_task_judges_chains_and_grades_by_how_many_numbers_there_are() -> None:
+    task = make_task("countdown", COMPACT)
+    prompts = [*task.training_prompts(0), *task.held_out_prompts(1024)]
+
+    assert isinstance(task.verifier(prompts[0]), ChainVerifier)
+    assert {prompt.difficulty for prompt in prompts} == {3, 4, 5}
+    assert len({prompt.text for prompt in prompts}) == 2048 + 1024
+
+
+@given(seed=st.integers(0, 2**32), size=st.integers(2, 6))
+def test_random_chains_stay_in_their_range(seed: int, size: int) -> None:
+    order, steps = draw_chain([9] * size, random.Random(seed), "+-*/")
+
+    assert "/" not in steps
+    assert all(0 <= value <= 99 for value in chain_values(order, steps))
+
+
+def test_numbers_of_chains_have_two_digits_at_most() -> None:
+    with pytest.raises(TaskError, match="form compact needs max_number of at most 99"):
+        make_task("countdown", COMPACT | {"max_number": 100})

@@ -8,7 +8,9 @@ from training.tasks import TaskError, make_task, task_names
 
 
 def test_names() -> None:
-    assert task_names() == ["arithmetic", "choice", "code", "countdown", "exact", "math", "mixture"]
+    assert task_names() == [
+        "arithmetic", "choice", "code", "countdown", "exact", "math", "mixture", "reasoning_gym",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["arithmetic", "countdown"])
@@ -16,9 +18,9 @@ def test_generated_tasks_need_no_options(name: str) -> None:
     assert len(make_task(name).held_out_prompts(10)) == 10
 
 
-@pytest.mark.parametrize("name", ["choice", "code", "exact", "math", "mixture"])
+@pytest.mark.parametrize("name", ["choice", "code", "exact", "math", "mixture", "reasoning_gym"])
 def test_the_others_say_what_they_need(name: str) -> None:
-    with pytest.raises(TaskError, match="give either source|option parts: Field required"):
+    with pytest.raises(TaskError, match="give either source|option (parts|dataset): Field required"):
         make_task(name)
 
 

@@ -24,7 +24,7 @@ def test_a_study_is_made_once_for_a_key(launcher, body, problem):
 def test_it_starts_with_the_bases_own_settings(launcher, body):
     study = launcher.post("studies", body).json()
 
-    assert (study["task"], study["model"], study["budget_hours"]) == ("arithmetic", "tiny-arithmetic", 0.0275)
+    assert (study["task"], study["model"], study["budget_hours"]) == ("arithmetic", "tiny-arithmetic", 0.075)
     assert [arm["label"] for arm in study["variants"]] == ["Base", "DAPO loss"]
     assert study["progress"] == "0 of 4 runs done, 4 waiting."
     assert study["results"]["headline"] == "Nothing can be told apart yet."

@@ -58,7 +58,7 @@ def test_a_new_revision_is_stored_and_its_differences_shown(ada, recipe, config)
     assert response.url == f"/recipes/{recipe.slug}#rev-2"
     page = ada.get(f"/recipes/{recipe.slug}").content.decode()
     assert "smaller groups" in page
-    assert '<td>rollout.generations_per_prompt</td><td class="was">8</td><td class="now">4</td>' in page
+    assert '<td>rollout.generations_per_prompt</td><td class="was">16</td><td class="now">4</td>' in page
 
 
 def test_the_text_that_the_form_starts_with_says_the_same(ada, recipe, config):

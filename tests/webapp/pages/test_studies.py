@@ -50,7 +50,7 @@ def test_the_form_offers_what_the_paper_took_back(ada, model_folder):
     assert '<option value="tiny-scalerl" selected>' in page
     assert len(re.findall(r'name="change"[^>]* checked', page)) == 8
     assert "loss.type dapo" in page
-    assert 'value="0.0275"' in page
+    assert 'value="0.075"' in page
 
 
 def test_another_base_brings_its_form_with_what_applies(ada, model_folder):
@@ -133,13 +133,13 @@ def test_what_is_wrong_is_said_beside_its_field(ada, study_form, field, value, w
 
 
 def test_an_axis_is_made_of_its_values(ada, study_form):
-    form = study_form | {"kind": "axis", "axis": "batch", "values": "64, 256", "path": ""}
+    form = study_form | {"kind": "axis", "axis": "batch", "values": "64, 512", "path": ""}
 
     assert ada.post("/studies/new", form | {"values": "60"}).status_code == 422
-    assert "multiple of 8" in error_of(ada.post("/studies/new", form | {"values": "60"}), "values")
+    assert "multiple of 16" in error_of(ada.post("/studies/new", form | {"values": "60"}), "values")
     assert "path" in error_of(ada.post("/studies/new", form | {"axis": "setting"}), "path")
     assert ada.post("/studies/new", form).status_code == 302
-    assert [arm.value for arm in Study.objects.get().arms.all()] == ["128", "64", "256"]
+    assert [arm.value for arm in Study.objects.get().arms.all()] == ["256", "64", "512"]
 
 
 def test_the_page_shows_the_matrix_and_the_sentences(ada, finished, django_assert_max_num_queries):  # noqa: F811

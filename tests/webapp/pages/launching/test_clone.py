@@ -36,20 +36,20 @@ def test_changing_one_thing_changes_one_thing(ada, make_run, launch_form):
     run = make_run(0, seed=2, budget_hours=3.0)
     query = {"clone": run.pk, "change": "optimizer.lr"}
     page = ada.get("/runs/new", query).content.decode()
-    assert 'name="s.optimizer.lr" value="5e-5"' in page
+    assert 'name="s.optimizer.lr" value="8e-5"' in page
     assert 'name="s.loss.type"' not in page
     assert 'type="hidden" name="seed" value="2"' in page
 
     sent = launch_form | query | {"seed": "2", "budget_hours": "3", "task_options": yaml_of(run)}
-    assert "Nothing differs from" in check(ada, sent | {"s.optimizer.lr": "5e-5"})
-    assert ada.post("/runs/new", sent | {"s.optimizer.lr": "5e-5"}).status_code == 422
+    assert "Nothing differs from" in check(ada, sent | {"s.optimizer.lr": "8e-5"})
+    assert ada.post("/runs/new", sent | {"s.optimizer.lr": "8e-5"}).status_code == 422
     sent |= {"s.optimizer.lr": "1e-4"}
-    assert "optimizer.lr 5e-5 → 0.0001</strong>" in check(ada, sent)
+    assert "optimizer.lr 8e-5 → 0.0001</strong>" in check(ada, sent)
     response = ada.post("/runs/new", sent)
 
     launched = Run.objects.get(pk=response.url.removeprefix("/runs/"))
     assert configuration.differences(run.config, launched.config) == [
-        configuration.Change("optimizer.lr", "5.0e-05", "0.0001")
+        configuration.Change("optimizer.lr", "8.0e-05", "0.0001")
     ]
 
 

@@ -273,7 +273,7 @@ def test_a_changed_setting_is_a_new_revision_without_what_belongs_to_the_run():
 
     config = draft.of_the_recipe(asked)
     assert config == values.with_value(RECIPES["tiny/scalerl"], "optimizer.lr", 1e-4)
-    assert draft.message_of(draft.changes(asked)) == "optimizer.lr 5e-5 → 0.0001"
+    assert draft.message_of(draft.changes(asked)) == "optimizer.lr 8e-5 → 0.0001"
 
 
 def test_other_options_of_the_task_are_a_new_revision():

@@ -17,7 +17,7 @@ def test_the_form_starts_with_the_recipes_own_values(ada):
     page = ada.get("/runs/new", {"recipe": "tiny-deepseek-grpo"}).content.decode()
 
     assert '<option value="tiny-deepseek-grpo" selected>' in page
-    assert 'name="budget_hours" value="0.0275"' in page
+    assert 'name="budget_hours" value="0.075"' in page
     assert "GRPO" in page
     assert "one device-hour is 30 minutes of training" in page
 
@@ -26,7 +26,7 @@ def test_a_preset_is_what_came_with_headroom_whatever_was_launched_from_it_since
     recipe = project.recipes.get(slug="tiny-scalerl")
     shipped = recipe.revisions.get()
     variant = shipped.config | {"optimizer": shipped.config["optimizer"] | {"lr": 1.0}}
-    add_revision(recipe=recipe, config=variant, message="optimizer.lr 5e-5 → 1")
+    add_revision(recipe=recipe, config=variant, message="optimizer.lr 8e-5 → 1")
 
     def revision(query):
         page = ada.get("/runs/new", query).content.decode()

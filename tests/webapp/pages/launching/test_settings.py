@@ -18,17 +18,17 @@ def test_the_page_as_it_comes_differs_in_nothing(ada, whole_form):
 
 def test_a_changed_setting_becomes_a_revision_that_the_run_trains(ada, whole_form, project):
     answer = check(ada, whole_form | {"s.optimizer.lr": "1e-4"})
-    assert "rev 1 says <code>5e-5</code>" in answer
-    assert 'id="generated" hx-swap-oob="true">optimizer.lr 5e-5 → 0.0001</span>' in answer
+    assert "rev 1 says <code>8e-5</code>" in answer
+    assert 'id="generated" hx-swap-oob="true">optimizer.lr 8e-5 → 0.0001</span>' in answer
 
     ada.post("/runs/new", whole_form | {"s.optimizer.lr": "1e-4"})
 
     run = Run.objects.get()
     recipe = project.recipes.get(slug="tiny-scalerl")
     assert (run.revision.number, run.revision.recipe) == (2, recipe)
-    assert run.revision.message == "optimizer.lr 5e-5 → 0.0001"
+    assert run.revision.message == "optimizer.lr 8e-5 → 0.0001"
     assert run.config["optimizer"]["lr"] == 1e-4
-    assert recipe.revisions.get(number=1).config["optimizer"]["lr"] == 5e-5
+    assert recipe.revisions.get(number=1).config["optimizer"]["lr"] == 8e-5
     assert run.revision.config["budget"] == recipe.revisions.get(number=1).config["budget"]
 
 
@@ -75,7 +75,7 @@ def test_what_does_not_fit_together_stands_on_top(ada, whole_form):
 
 
 def test_the_text_goes_into_the_form(ada, whole_form):
-    text = whole_form["yaml"].replace("lr: 5.0e-5", "lr: 2e-4").replace("seed: 0", "seed: 5")
+    text = whole_form["yaml"].replace("lr: 8.0e-5", "lr: 2e-4").replace("seed: 0", "seed: 5")
     sent = whole_form | {"source": "yaml", "yaml": text, "changed": "yaml"}
 
     answer = check(ada, sent)
