@@ -25,7 +25,7 @@ class Arithmetic(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_digits: int = Field(default=6, ge=1, le=12, description="Digits of the largest number.")
+    max_digits: int = Field(default=8, ge=1, le=12, description="Digits of the largest number.")
     min_digits: int = Field(default=2, ge=1, le=12, description="Digits of the smallest number.")
     train_prompts: int = Field(default=8192, ge=1, le=1_000_000, description="Size of the training set.")
     held_out_pool: int = Field(default=1024, ge=1, le=100_000, description="Size of the held-out set.")
