@@ -18,6 +18,7 @@ from stack import environment
 
 RECIPES = ("tiny-scalerl", "tiny-deepseek-grpo")
 TASK, MODEL = "arithmetic", "tiny-arithmetic"
+BUDGET_HOURS = 0.04  # of each run: device-hours, 72 s on two cores
 ENDED = {"succeeded", "failed", "cancelled", "lost"}
 POLL_SECONDS = 1.0
 RUN_TIMEOUT_SECONDS = 1800.0
@@ -70,10 +71,8 @@ class Api:
 
 
 def launch(api: Api, recipe: str, seed: int) -> Watched:
-    """Launch one run with the recipe's own budget."""
-    revisions = api.get(f"recipes/{recipe}/revisions")["items"]
-    budget = max(revisions, key=lambda r: r["number"])["config"]["budget"]["device_hours"]
-    body = {"recipe": recipe, "task": TASK, "model": MODEL, "seed": seed, "budget_hours": budget}
+    """Launch one run."""
+    body = {"recipe": recipe, "task": TASK, "model": MODEL, "seed": seed, "budget_hours": BUDGET_HOURS}
     run = api.post("runs", body)
     return Watched(run["id"], run["name"])
 

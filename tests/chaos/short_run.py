@@ -19,7 +19,7 @@ BUDGET_HOURS = 5.0  # never reached: the steps end it
 # Of pretraining, on one-digit sums: seconds, and it can add, but mostly guesses, so that there is something to learn.
 LESSONS = """from training.lessons import Course, Lessons
 from training.pretrain import pretrain
-one_digit = Lessons(courses=(Course("arithmetic", (1,)),), guesses=0.7, mistakes=0.0, steps=250)
+one_digit = Lessons(courses=(Course("arithmetic", (1,)),), guesses=0.7, mistakes=0.0, heads=4, steps=250)
 pretrain(Path(sys.argv[1]), one_digit)"""
 
 CHANGES: dict[str, dict[str, Any]] = {

@@ -6,13 +6,13 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tests.running_stack import BUDGET_HOURS, STORY
+from tests.running_stack import BUDGET_HOURS, STORY, STORY_MODEL
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.timeout(600)]
 
 POLL_SECONDS = 0.5
 ENDED = {"succeeded", "failed", "cancelled", "lost"}
-LAUNCH = {"recipe": STORY, "task": "arithmetic", "model": "tiny-arithmetic", "seed": 1}
+LAUNCH = {"recipe": STORY, "task": "arithmetic", "model": STORY_MODEL, "seed": 1}
 
 
 def until(condition: Callable[[], object], seconds: float, what: str) -> object:

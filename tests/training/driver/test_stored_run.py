@@ -108,7 +108,9 @@ if __name__ == "__main__":
     if sys.argv[1] == "store":
         command = [sys.executable, "-m", "tests.training.driver.test_stored_run", "print"]
         made = subprocess.run(command, env=os.environ | SAME_EVERYWHERE, stdout=subprocess.PIPE, check=True)
-        known = json.loads(STORED.read_text()) | {kind_of_processor(): json.loads(made.stdout.splitlines()[-1])[0]}
+        known = json.loads(STORED.read_text()) | {
+            kind_of_processor(): json.loads(made.stdout.splitlines()[-1])[0]
+        }
         STORED.write_text(json.dumps(known, indent=1) + "\n")
     else:
         print(json.dumps(made_twice()))
