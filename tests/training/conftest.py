@@ -15,7 +15,7 @@ from training.recipe import Recipe, apply_overrides, load_recipe
 # Of a model that answers one-digit sums in the right form, mostly with a guess.
 ONE_DIGIT = Lessons(
     courses=(Course("arithmetic", (1,)),), guesses=0.7, mistakes=0.0,
-    hidden=32, layers=1, heads=1, mlp=64, context=64, steps=150, batch=64, lr=1e-2,
+    hidden=32, layers=1, heads=1, mlp=64, context=96, steps=150, batch=64, lr=1e-2,
 )  # fmt: skip
 
 os.environ.setdefault("HEADROOM_OVERSUBSCRIBE", "1")  # several engines and ranks on few cores
@@ -29,7 +29,7 @@ def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from training.pretrain import new_model, save
 
     torch.manual_seed(0)
-    lessons = Lessons(hidden=32, layers=1, heads=1, mlp=32, context=64)
+    lessons = Lessons(hidden=32, layers=1, heads=1, mlp=32, context=96)
     folder = tmp_path_factory.mktemp("home") / "models" / "toy"
     save(new_model(lessons), lessons, folder)
     return folder

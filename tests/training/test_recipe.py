@@ -13,8 +13,8 @@ from training.schema import Loss, Recipe
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home with one model, `toy`, that has a context of 64 tokens."""
-    make_model(tmp_path, "toy", context=64)
+    """A home with one model, `toy`, that has a context of 96 tokens."""
+    make_model(tmp_path, "toy", context=96)
     return tmp_path
 
 
@@ -44,7 +44,7 @@ def test_tiny_overlay_changes_the_size_and_keeps_the_method() -> None:
 
     assert tiny.loss == full.loss
     assert tiny.offpolicy == full.offpolicy
-    assert tiny.rollout.max_sequence_tokens < 64
+    assert tiny.rollout.max_sequence_tokens < 96
 
 
 def test_load_by_path(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_resolve_fills_in_the_launch(home: Path) -> None:
     [
         ("tiny/scalerl", {"task": "chess"}, "task", "there are: arithmetic, choice"),
         ("tiny/scalerl", {"model": "none"}, "model", "no model named 'none'; there are: toy"),
-        ("scalerl", {}, "model", "has a context of 64 tokens; the recipe needs 16384"),
+        ("scalerl", {}, "model", "has a context of 96 tokens; the recipe needs 16384"),
         ("tiny/scalerl", {"seed": -1}, "seed", "whole number"),
         ("tiny/scalerl", {"seed": True}, "seed", "whole number"),
         ("tiny/scalerl", {"device_hours": 0}, "budget_hours", "above 0"),

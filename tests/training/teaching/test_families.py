@@ -10,7 +10,7 @@ from training.pretrain import EOS, make_tokenizer
 from training.tasks import Prompt, Task
 from training.teaching import FAMILIES
 
-SIZES = {"arithmetic": (2, 6), "countdown": (3, 5), "expressions": (2, 6)}
+SIZES = {"arithmetic": (2, 8), "countdown": (3, 5), "expressions": (2, 6)}
 CONTEXT = 128
 
 

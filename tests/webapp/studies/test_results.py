@@ -148,13 +148,13 @@ def test_a_seed_that_is_not_identified_opens_the_upper_end(make_study, report):
 
 
 def test_an_axis_has_its_ceilings_against_its_values(make_study, report):
-    study = make_study(kind="axis", changes=("batch=64", "batch=256"), seeds=(0,))
+    study = make_study(kind="axis", changes=("batch=128", "batch=512"), seeds=(0,))
     for place, a in zip(study.members.order_by("id"), (0.6, 0.5, 0.7), strict=True):
         report(place.run, a=a)
 
     axis = shown(study)["axis"]
 
-    assert [point["x"] for point in axis["points"]] == [64.0, 128.0, 256.0]
+    assert [point["x"] for point in axis["points"]] == [128.0, 256.0, 512.0]
     assert axis["log"]
     assert axis["points"][2]["ceiling"]["value"] == fits_of(study, 2)[0].params["A"]
     assert axis["points"][2]["B"]["value"] == pytest.approx(fits_of(study, 2)[0].params["B"])

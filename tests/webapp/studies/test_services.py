@@ -76,8 +76,8 @@ def test_the_same_key_is_the_same_study(make_study, user, project):
         ({"changes": ("loss=dapo", "loss=magic")}, "changes.1", "policy loss can be dapo, gspo, grpo"),
         ({"changes": ("optimizer.lr=-1",)}, "changes.0", "optimizer.lr (optimizer.lr=-1) cannot run"),
         ({"changes": ("optimizer.speed=1",)}, "changes.0", "no such field"),
-        ({"changes": ("batch=100",)}, "changes.0", "multiple of 8"),
-        ({"changes": ("context=10",)}, "changes.0", "above 20"),
+        ({"changes": ("batch=100",)}, "changes.0", "multiple of 16"),
+        ({"changes": ("context=10",)}, "changes.0", "above 32"),
         ({"changes": ("context=100000",)}, "changes.0", "cannot run"),
         ({"changes": ("model=nowhere",)}, "changes.0", "no model named"),
         ({"changes": ("seed=3",)}, "changes.0", "seeds are given for all runs"),
@@ -170,22 +170,22 @@ def test_stopping_all_leaves_what_has_ended(make_study, report, user):
 
 
 def test_axes_move_what_belongs_together(make_study):
-    study = make_study(kind="axis", changes=("batch=64", "batch=256"), seeds=(0,))
+    study = make_study(kind="axis", changes=("batch=128", "batch=512"), seeds=(0,))
 
     base, small, large = (arm for arm in study.arms.select_related("revision"))
-    assert (base.number, small.number, large.number) == (128, 64, 256)
+    assert (base.number, small.number, large.number) == (256, 128, 512)
     assert (
-        large.revision.config["rollout"] | {"max_in_flight_prompts": 64, "max_untrained_prompts": 64}
+        large.revision.config["rollout"] | {"max_in_flight_prompts": 288, "max_untrained_prompts": 288}
         == (large.revision.config["rollout"])
     )
     assert large.revision.config["rollout"]["prompts_per_step"] == 32
 
 
 def test_generations_keep_the_batch_and_mixtures_train_on_a_task_of_their_own(make_study):
-    twelve = make_study(kind="axis", changes=("generations=12",), seeds=(0,)).arms.get(position=1)
+    more = make_study(kind="axis", changes=("generations=24",), seeds=(0,)).arms.get(position=1)
     mixed = make_study(kind="axis", changes=("mixture=arithmetic:1",), seeds=(0,)).arms.get(position=1)
 
-    assert twelve.revision.config["rollout"]["prompts_per_step"] == 11  # as the committed scalerl-24gen
+    assert more.revision.config["rollout"]["prompts_per_step"] == 11  # as the committed scalerl-24gen
     assert (mixed.task, mixed.members.get().run.task) == ("mixture", "mixture")
 
 
