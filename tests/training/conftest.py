@@ -64,6 +64,8 @@ def cut_down(recipe: Recipe, model: Path) -> Recipe:
             "rollout.max_answer_tokens": 8,
             "length.interrupt_low": 10,
             "length.interrupt_high": 12,
+            "length.penalty_max_tokens": 18,
+            "length.penalty_cache_tokens": 4,
             "filter.zero_variance": "keep",
             "budget.max_steps": 3,
             "eval.every_steps": 1,

@@ -213,7 +213,7 @@ def test_resolve_refuses(home: Path, name: str, change: dict, field: str, reason
 
 
 def test_resolve_refuses_wrong_task_options(home: Path) -> None:
-    recipe = apply_overrides(load_recipe("tiny/scalerl"), {"task.options.min_digits": 7})
+    recipe = apply_overrides(load_recipe("tiny/scalerl"), {"task.options.min_digits": 9})
 
     with pytest.raises(RecipeError, match="min_digits is above max_digits") as caught:
         resolve(recipe, task="arithmetic", model="toy", seed=0, device_hours=1.0, home=home)

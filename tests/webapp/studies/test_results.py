@@ -158,7 +158,7 @@ def test_an_axis_has_its_ceilings_against_its_values(make_study, report):
     assert axis["log"]
     assert axis["points"][2]["ceiling"]["value"] == fits_of(study, 2)[0].params["A"]
     assert axis["points"][2]["B"]["value"] == pytest.approx(fits_of(study, 2)[0].params["B"])
-    assert "highest at 256 and lowest at 64" in axis["sentence"]
+    assert "highest at 512 and lowest at 128" in axis["sentence"]
 
 
 def test_several_axes_have_no_chart_of_one(finished):
