@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from training.errors import EXIT_TEMPORARY
 from training.study import folder, plan
 from training.study.book import Book
 from training.study.file import Written
@@ -19,6 +20,7 @@ from training.study.plan import PlannedRun
 from training.study.process import Ended, run_process
 
 PRETRAIN_SECONDS = 3 * 3600.0
+MOST_RESUMES = 5  # of a run, in one start, after what it ran on has failed: that is no failure of the run
 MOST_LOST_IN_A_ROW = 3  # then it is the machine, and all the others would be lost as well
 
 Say = Callable[[str], None]
@@ -122,9 +124,13 @@ class Runner:
 
     def _run(self, run: PlannedRun, left: int) -> None:
         """Until it has succeeded, is lost, or everything is to stop."""
-        files = self._folder(run)
+        files, resumes = self._folder(run), 0
         while not (files.is_lost or files.has_succeeded or self.stop()):
             ended = self._try(run, files, left)
+            if ended.status == EXIT_TEMPORARY and not ended.cut and resumes < MOST_RESUMES:
+                resumes += 1
+                self.say(f"  broken off at {_now()}, and gone on with: {files.why_failed(ended.status)}")
+                continue
             if ended.cut == "stop" and not files.has_succeeded:
                 self.say(f"  stopped at {_now()}; the next start goes on with it")
                 return

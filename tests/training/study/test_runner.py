@@ -13,7 +13,7 @@ from stack.environment import ROOT
 from tests.training.study.toy_study import toy_runner
 from tests.waiting import wait_until
 from training.study.corpus import read_corpus
-from training.study.runner import StudyError
+from training.study.runner import MOST_RESUMES, StudyError
 
 
 @pytest.fixture
@@ -70,6 +70,27 @@ def test_a_failed_run_is_repeated_once_from_scratch_and_then_listed_as_lost(writ
     assert f"lost: loss.cispo seed 13 ({runs[13].id}): exit status 1: the toy broke" in lines[-1]
     failed = tmp_path / "studies" / "some" / "runs" / f"{runs[13].id}.failed-2"
     assert "the toy broke" in (failed / "output.log").read_text()
+
+
+def test_a_run_whose_cluster_is_lost_goes_on_from_its_checkpoint(write, tmp_path):
+    lines: list[str] = []
+
+    toy_runner(write("[16]"), tmp_path, lines).run()
+
+    assert curve(tmp_path) == [0, 1, 2, 3, 4, 5, 6]
+    assert [run.failed_tries for run in read_corpus(tmp_path / "corpus").runs.values()] == [0]
+    assert sum("gone on with: exit status 75: the Ray cluster is lost" in line for line in lines) == 1
+    assert sum("resume loss.cispo seed 16" in line for line in lines) == 1
+
+
+def test_a_run_whose_cluster_is_lost_again_and_again_is_lost(write, tmp_path):
+    lines: list[str] = []
+
+    toy_runner(write("[17]"), tmp_path, lines).run()
+
+    (run,) = read_corpus(tmp_path / "corpus").runs.values()
+    assert (run.state, run.failed_tries) == ("lost", 2)
+    assert sum("gone on with" in line for line in lines) == MOST_RESUMES
 
 
 def test_a_second_start_trains_nothing_again(write, tmp_path):

@@ -1,6 +1,6 @@
 """`python -m training`, without learning: the same words, journal, summary, signals and resuming, a step a moment.
 
-Seeds say how a run goes: 13 fails always, 14 fails at its first try, 15 hangs.
+Seeds say how a run goes: 13 fails always, 14 fails at its first try, 15 hangs; 16 loses its cluster once, 17 always.
 """
 
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import headroom
+from training.errors import EXIT_TEMPORARY
 from training.recipe import content_hash, load_recipe
 
 SECONDS_A_STEP = float(os.environ.get("TOY_SECONDS_A_STEP", "0"))
@@ -38,7 +39,7 @@ def run(recipe_file: str, folder: Path, *, resume: bool) -> int:
     journal = headroom.init(journal=folder / "metrics.jsonl", resumed_from_step=known, restarted=resume)
     for step in range(0 if known is None else known + 1, budget + 1):
         report(journal, step, recipe.seed)
-        if step == 2:
+        if step == 4:
             misbehave(recipe.seed, folder)
         if step % 3 == 0:
             checkpoint.write_text(json.dumps(step))
@@ -62,6 +63,11 @@ def misbehave(seed: int, folder: Path) -> None:
         os._exit(1)
     if seed == 15:
         time.sleep(600)
+    lost = folder / "lost"
+    if seed == 17 or (seed == 16 and not lost.exists()):
+        lost.touch()
+        print("error: the Ray cluster is lost", file=sys.stderr, flush=True)
+        os._exit(EXIT_TEMPORARY)
 
 
 def end(folder: Path, recipe: Any, journal: Any, state: str, step: int) -> int:
