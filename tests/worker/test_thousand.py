@@ -47,7 +47,7 @@ def launch_share(project: object, number: int) -> None:
 
 def test_each_of_many_launches_is_submitted_once(ray: FakeRay, settings: Settings, tmp_path: Path) -> None:
     settings.HEADROOM_HOME, settings.HEADROOM_URL = tmp_path, "http://headroom.example"
-    make_model(tmp_path, "tiny-arithmetic", context=64)
+    make_model(tmp_path, "tiny-arithmetic", context=96)
     project = default_project()
 
     at_once(partial(launch_share, project))

@@ -64,6 +64,8 @@ def engine(folder: Path, **settings: Any) -> TransformersEngine:
         "rollout.max_prompt_tokens": 12,
         "rollout.max_thinking_tokens": 32,
         "rollout.max_answer_tokens": 8,
+        "length.interrupt_low": 30,
+        "length.interrupt_high": 32,
         **{name.replace("__", "."): value for name, value in settings.items()},
     }
     return TransformersEngine(apply_overrides(load_recipe("tiny/scalerl"), overrides), folder, 1)
@@ -330,7 +332,7 @@ def test_rows_of_a_caller_that_gives_up_leave(folders: dict[str, Path]) -> None:
     [
         (Request([], 3), "at least one token"),
         (Request([5], 0), "at least one token"),
-        (Request([5, len(VOCABULARY)], 3), "outside the vocabulary of 17"),
+        (Request([5, len(VOCABULARY)], 3), "outside the vocabulary of 23"),
         (Request([5] * 30, 23), r"30 \+ 23 tokens do not fit into the context of 52"),
     ],
 )
