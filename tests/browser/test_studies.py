@@ -99,20 +99,20 @@ def test_a_study_is_looked_at_and_changed(page, user, project, model_folder, mak
 
 def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
     study = make_study(
-        user, project, kind="axis", changes=("batch=32", "batch=64", "batch=128"), name="Batch"
+        user, project, kind="axis", changes=("batch=64", "batch=128", "batch=512"), name="Batch"
     )
     for place, a in zip(study.members.select_related("run"), (0.6, 0.52, 0.57, 0.63), strict=True):
         report(place.run, a=a)
     page.goto("/studies/new?kind=axis")
     page.get_by_label("Axis").select_option("batch")
-    page.get_by_label("Values besides").fill("32, 64, 256")
+    page.get_by_label("Values besides").fill("64, 128, 512")
     expect(page.locator("#preview .big")).to_have_text("12 runs")
     look(page, "study-new-axis")
 
     page.goto(f"/studies/{study.pk}")
     page.wait_for_selector("#axis-chart .main-svg")
-    assert page.evaluate("document.getElementById('axis-chart').data[0].x") == [32, 64, 128, 256]
-    expect(page.locator("#axis-sentence")).to_contain_text("highest at 256")
+    assert page.evaluate("document.getElementById('axis-chart').data[0].x") == [64, 128, 256, 512]
+    expect(page.locator("#axis-sentence")).to_contain_text("highest at 512")
     look(page, "study-axis")
     with page.expect_download() as download:
         page.locator("[data-chart=axis-chart]").get_by_role("button", name="CSV", exact=True).click()

@@ -66,7 +66,9 @@ def test_an_engine_is_refused_where_it_is_not_installed(
     monkeypatch.setitem(sys.modules, "vllm", None)  # Python's own mark of a package that is not there
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
-    status = run("tiny/scalerl", "--run-dir", str(tmp_path), "--set", f"model={toy_model}")
+    status = run(
+        "tiny/scalerl", "--engine", "vllm", "--run-dir", str(tmp_path), "--set", f"model={toy_model}"
+    )
 
     assert status == 1
     assert "engine.type: vllm is not installed on" in capsys.readouterr().err

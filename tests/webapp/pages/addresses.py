@@ -74,6 +74,7 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "shared-report": lambda it: f"/r/{it.report_link}",
 }
 NOT_PAGES = {
+    "example", "remove-example",
     "launch-check", "run-figure", "run-log", "run-log-lines", "run-stop", "run-resume", "run-extend", "run-priority",
     "run-meaning", "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
     "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
