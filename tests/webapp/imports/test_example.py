@@ -104,8 +104,8 @@ def test_studies_have_their_arms_and_a_verdict(project):
     assert (study.kind, study.seeds) == (Kind.AXIS, [0, 1])
     assert [(arm.label, arm.axis, arm.number) for arm in arms] == [
         ("base", "optimizer.lr", 8e-5),
-        ("lr-1", "optimizer.lr", 1.8e-5),
-        ("lr-2", "optimizer.lr", 2.8e-5),
+        ("lr-1", "optimizer.lr", 1.5e-5),
+        ("lr-2", "optimizer.lr", 2.5e-5),
     ]
     payload = results(study, groups_of(study))
     assert [len(row["runs"]) for row in payload["rows"]] == [2, 2, 2]
