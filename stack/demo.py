@@ -149,7 +149,7 @@ def show(url: str, username: str, say: Callable[[str], None]) -> bool:
     api = Api(url, launch_token(username))
     seed = next_seed(api)
     runs = [launch(api, recipe, seed) for recipe in RECIPES]
-    say(f"\nWatch them at {url}/, and meanwhile the runs of the paper in miniature at {url}/example\n")
+    say(f"\nWatch them at {url}/\n")
     watch(api, runs, say)
     say("")
     for line in summary(api, runs):
