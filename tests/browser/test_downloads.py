@@ -63,7 +63,7 @@ def test_a_chart_is_saved_as_it_is_drawn(new_page, user, make_run):
     tree = ElementTree.fromstring(svg)
     assert tree.tag == "{http://www.w3.org/2000/svg}svg"
     titles = ["".join(node.itertext()) for node in tree.iter() if node.get("class") == "gtitle"]
-    assert titles == ['../wide: "batch" 20 % / seed 0 · Held-out pass rate, mean@3 · Curve']
+    assert titles == ['../wide: "batch" 20 % / seed 0 · Held-out pass rate, mean@4 · Curve']
 
     rows = list(csv.DictReader(io.StringIO(saved(page, "CSV")[1].decode())))
     points = [row for row in rows if row["series"] in ("fitted", "after", "excluded")]
