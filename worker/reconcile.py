@@ -1,12 +1,11 @@
 """Brings the store in step with Ray and finds work whose hint was lost. Runs every two seconds; may be repeated."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
-from django.db import connection
 from django.utils import timezone
 
+from webapp.advisory_locks import only_one
 from webapp.health.services import forget_old_workers, note_round
 from webapp.runs import observation, places, retrying
 from webapp.runs.models import Run
@@ -33,26 +32,13 @@ MAX_LOGS = 20  # a round; each is a request of its own
 
 def reconcile_all() -> bool:
     """One round: dispatch rows, jobs, refits, alarms, scores. False when another worker is at it."""
-    with _only_one() as alone:
+    with only_one(ADVISORY_LOCK) as alone:
         if not alone:
             return False
         began_at = timezone.now()
         failures = {step.__name__: why for step in STEPS if (why := _guarded(step))}
         note_round(began_at, failures)
         return True
-
-
-@contextmanager
-def _only_one() -> Iterator[bool]:
-    """A PostgreSQL advisory lock, so that a slow round is not overtaken by the next."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [ADVISORY_LOCK])
-        (alone,) = cursor.fetchone()
-        try:
-            yield alone
-        finally:
-            if alone:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])
 
 
 def _guarded(step: Callable[[], int]) -> str:

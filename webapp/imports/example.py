@@ -6,13 +6,11 @@ organisation may remove it; then it is not made again.
 
 import hashlib
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
-from django.db import DataError, IntegrityError, connection, transaction
+from django.db import DataError, IntegrityError, transaction
 from django.urls import reverse
 from django.utils import timezone
 
@@ -22,6 +20,7 @@ from training.study.file import StudyFileError, load_study
 from webapp.accounts.models import Project, User
 from webapp.accounts.organisations import require_owner
 from webapp.accounts.services import default_organisation
+from webapp.advisory_locks import only_one
 from webapp.audit.services import record
 from webapp.curves.models import Fit
 from webapp.curves.summaries import rebuild
@@ -62,7 +61,7 @@ def bring_example() -> bool:
     Safe to repeat and to kill: one worker at a time is at it, and another goes on where it ended. A corpus that cannot
     be used is logged in one line, and the installation goes on without it.
     """
-    with _alone() as alone:
+    with only_one(ADVISORY_LOCK) as alone:
         folder = corpus_folder()
         if not alone or folder is None or not is_wanted():
             return False
@@ -157,15 +156,3 @@ def _digest(folder: Path, seen: tuple[tuple[int, int], ...]) -> str:
     for name in (corpus.RUNS, corpus.POINTS):
         content.update((folder / name).read_bytes())
     return content.hexdigest()
-
-
-@contextmanager
-def _alone() -> Iterator[bool]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [ADVISORY_LOCK])
-        (alone,) = cursor.fetchone()
-        try:
-            yield alone
-        finally:
-            if alone:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])
