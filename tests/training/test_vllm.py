@@ -59,6 +59,7 @@ def vllm(toy_model: Path) -> Iterator[Engine]:
         load_recipe("tiny/scalerl"),
         {
             "model": str(toy_model),
+            "engine.type": "vllm",
             "rollout.prompts_per_step": 2,
             "rollout.generations_per_prompt": 4,
             "rollout.max_thinking_tokens": 40,

@@ -16,11 +16,12 @@ import pytest
 from tests.waiting import wait_until
 from training.checkpoints import newest_checkpoint
 from training.errors import EXIT_TEMPORARY
+from training.recipe import load_recipe
 
 pytestmark = pytest.mark.ray
 
 EVERY = 4  # steps between evaluations
-PROMPTS = 2048
+PROMPTS = load_recipe("tiny/scalerl").task.options["train_prompts"]
 SECONDS = 90.0  # on a busy machine; about 15 on a quiet one
 
 
