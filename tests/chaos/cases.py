@@ -15,7 +15,7 @@ from tests.chaos.site import Site
 from tests.chaos.victims import kill
 from tests.chaos.watching import ENDED, Watch
 
-START_SECONDS = 90.0  # until a moment has come
+START_SECONDS = 180.0  # until a moment has come
 BOUND_SECONDS = 240.0  # of a case after it
 WELL_SECONDS = 60.0
 CUT_SECONDS = {"launching": 12.0, "mid": 12.0, "finishing": 25.0}  # the last is longer than a run's end waits

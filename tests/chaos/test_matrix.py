@@ -8,7 +8,7 @@ from tests.chaos.proofs import Values
 from tests.chaos.site import Site
 from tests.running_stack import RunningStack
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(500)]
 CELLS = [
     pytest.param(part, moment, marks=() if (part, moment) in SHORT else pytest.mark.deep)
     for moment in MOMENTS

@@ -55,6 +55,7 @@ def test_nothing_is_embedded(site: Site, outside: Outside) -> None:
     }
 
 
+@pytest.mark.deep
 def test_a_node_that_is_lost_is_named_and_the_run_goes_on_when_there_is_another(
     site: Site, outside: Outside
 ) -> None:

@@ -200,8 +200,15 @@ def ray_process_of(run: Run, program: str) -> int:
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("program", ["gcs_server", "raylet"])
-@pytest.mark.parametrize("and_stop", [False, True])
+@pytest.mark.parametrize(
+    ("program", "and_stop"),
+    [
+        ("gcs_server", False),
+        ("raylet", True),
+        pytest.param("gcs_server", True, marks=pytest.mark.deep),
+        pytest.param("raylet", False, marks=pytest.mark.deep),
+    ],
+)
 def test_run_whose_ray_is_killed_ends_and_says_so(
     program: str, and_stop: bool, toy_model: Path, tmp_path: Path
 ) -> None:
