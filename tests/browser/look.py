@@ -1,8 +1,8 @@
 """Every page is looked at: in light and dark, at 1440 and 390 pixels, by rules for accessibility and by a person.
 
 Where no pictures are asked for, a page is looked at once: every second one wide and light, the others narrow and dark.
-`make test-deep` takes all four looks and the pictures into `test-artifacts/screenshots`; HEADROOM_SCREENSHOTS asks for them
-and says where else they go.
+`make test-deep` takes all four looks, and pictures of them into `test-artifacts/screenshots`. HEADROOM_SCREENSHOTS asks
+for them, too, and says where else they go.
 """
 
 import os
