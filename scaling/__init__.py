@@ -13,15 +13,28 @@ numpy and scipy only. `scaling.fit(compute, reward)` is the way in; `python -m s
 | is it a sigmoid? | forms |
 | what do several runs of one recipe say? | seeds |
 | which recipe is better, and where? | compare (ceilings), versus (at any compute), recipes (many, with seeds) |
+| what will a run do at more compute? | extrapolate |
 | was the prediction right? | forecast |
 | what does more compute buy, when to stop? | plan |
 | how good is all this? | simulate, and docs/validation.md |
 """
 
 from scaling.curve import FORMS, NAMES
+from scaling.extrapolate import Extrapolation, extrapolate
 from scaling.fitting import fit
 from scaling.many import ManyFits, fit_many
 from scaling.models import Fit
 from scaling.points import MIN_POINTS, InputError
 
-__all__ = ["FORMS", "MIN_POINTS", "NAMES", "Fit", "InputError", "ManyFits", "fit", "fit_many"]
+__all__ = [
+    "FORMS",
+    "MIN_POINTS",
+    "NAMES",
+    "Extrapolation",
+    "Fit",
+    "InputError",
+    "ManyFits",
+    "extrapolate",
+    "fit",
+    "fit_many",
+]

@@ -7,6 +7,7 @@ from scaling.cli import picture
 from scaling.cli.options import add_fitting, add_output, fit_file, positive, show
 from scaling.cli.words import interval_text, level_text, window_text
 from scaling.curve import NAMES
+from scaling.extrapolate import Extrapolation, extrapolate
 from scaling.models import Fit
 
 
@@ -36,8 +37,12 @@ def run(args: argparse.Namespace) -> None:
 
 
 def describe(fitted: Fit, predict: Sequence[float] = ()) -> dict:
-    """The fit as JSON-ready numbers, None where a value does not exist; a prediction's interval is the mean curve's."""
-    return {
+    """The fit as JSON-ready numbers, None where a value does not exist; a prediction's interval is the mean curve's.
+
+    forecast: of several forms averaged (`scaling.extrapolate`), for compute without bound; forecasts: where asked for.
+    """
+    ahead = _ahead(fitted, predict)
+    payload = {
         "form": fitted.form,
         "method": fitted.method,
         "status": fitted.status,
@@ -50,6 +55,37 @@ def describe(fitted: Fit, predict: Sequence[float] = ()) -> dict:
         "n": fitted.n,
         "window": list(fitted.window),
         "predictions": [_prediction(fitted, c) for c in predict],
+        "forecast": {
+            "ceiling": ahead.ceiling,
+            "interval": list(ahead.ceiling_interval or (None, None)),
+            "status": ahead.status,
+            "message": ahead.message,
+        },
+    }
+    if predict:
+        payload["forecasts"] = [_forecast(ahead, k) for k in range(len(predict))]
+    return payload
+
+
+def _ahead(fitted: Fit, at: Sequence[float]) -> Extrapolation:
+    data = fitted.data
+    assert data is not None
+    return extrapolate(
+        data.compute,
+        data.reward,
+        at or [data.compute[-1]],
+        level=fitted.level,
+        stderr=data.stderr,
+        r0_observed=data.r0_observed.tolist(),
+    )
+
+
+def _forecast(ahead: Extrapolation, k: int) -> dict:
+    known = ahead.status != "failed"
+    return {
+        "compute": float(ahead.at[k]),
+        "value": float(ahead.value[k]) if known else None,
+        "interval": [float(ahead.lo[k]), float(ahead.hi[k])] if known else [None, None],
     }
 
 
@@ -63,10 +99,21 @@ def render(payload: dict) -> str:
             lines.append(_row(payload, name))
         r2 = payload["r2"]
         lines.append(f"SSE {payload['sse']:.6g}   R2 {'-' if r2 is None else format(r2, '.4f')}")
-    for p in payload["predictions"]:
-        value = "-" if p["value"] is None else f"{p['value']:.4f}"
-        lines.append(f"at {p['compute']:<10g} {value}   {interval_text(p['interval'])}")
+    lines += [_at(p, "") for p in payload["predictions"]]
+    ahead = payload["forecast"]
+    value = "-" if ahead["ceiling"] is None else f"{ahead['ceiling']:.4f}"
+    lines.append(
+        f"forecast of several forms averaged, compute without bound: {value}   {interval_text(ahead['interval'])}"
+    )
+    if ahead["message"]:
+        lines.append(f"{ahead['status']}: {ahead['message']}")
+    lines += [_at(p, "forecast ") for p in payload.get("forecasts", [])]
     return "\n".join(lines)
+
+
+def _at(p: dict, what: str) -> str:
+    value = "-" if p["value"] is None else f"{p['value']:.4f}"
+    return f"{what}at {p['compute']:<10g} {value}   {interval_text(p['interval'])}"
 
 
 def _row(payload: dict, name: str) -> str:

@@ -22,6 +22,7 @@ KEYS = [
     "n",
     "window",
     "predictions",
+    "forecast",
 ]
 
 
@@ -44,12 +45,24 @@ def fit_json(capsys, *argv: str) -> dict:
 def test_json_has_the_fixed_keys(tmp_path, capsys) -> None:
     payload = fit_json(capsys, str(write(tmp_path / "a.csv")), "--predict", "900", "--predict", "1e4")
 
-    assert list(payload) == KEYS
+    assert list(payload) == [*KEYS, "forecasts"]
     assert (payload["form"], payload["method"], payload["status"]) == ("sigmoid", "fast", "ok")
     assert list(payload["params"]) == list(payload["intervals"]) == ["R0", "A", "B", "C_mid"]
     assert [p["compute"] for p in payload["predictions"]] == [900.0, 10000.0]
     for p in payload["predictions"]:
         assert p["interval"][0] <= p["value"] <= p["interval"][1]
+    assert [p["compute"] for p in payload["forecasts"]] == [900.0, 10000.0]
+    for p in payload["forecasts"]:
+        assert p["interval"][0] <= p["value"] <= p["interval"][1]
+    ahead = payload["forecast"]
+    assert ahead["interval"][0] <= ahead["ceiling"] <= ahead["interval"][1]
+
+
+def test_the_forecast_comes_without_a_compute_to_forecast_at(tmp_path, capsys) -> None:
+    payload = fit_json(capsys, str(write(tmp_path / "a.csv")))
+
+    assert list(payload) == KEYS
+    assert payload["forecast"]["status"] in ("ok", "not_identified")
 
 
 def test_an_unbent_curve_has_an_open_interval_and_says_so(tmp_path, capsys) -> None:

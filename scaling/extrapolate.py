@@ -1,0 +1,320 @@
+"""What a run will do at compute it has not reached: saturating forms averaged, with what no form knows on top.
+
+Eq. 1 (arXiv 2510.13786) approaches its ceiling as a power law; most real runs flatten sooner, some later. The largest
+error of a forecast is therefore the form, and no interval of one form knows it. Here the mean pass rate is
+
+    R(C) = R0 + (A - R0) s(C) + d(log C),    s = 1 - (1 + (2**nu - 1) (C / C_mid)**B) ** (-1 / nu)
+
+- s: the share of the gain, 1/2 at C_mid, of Burr's type XII (Annals of Mathematical Statistics 13, 1942). `nu` is the
+  tail: 1 is Eq. 1, and towards 0 it becomes Weibull's 1 - 2**-((C / C_mid)**B).
+- d: what no smooth form follows (the discrepancy of Kennedy and O'Hagan, J. Royal Statistical Society B 63, 2001), an
+  Ornstein-Uhlenbeck process in log C.
+- kappa: what the growth of the form is multiplied by beyond the data, which say nothing about it: from "it stays where
+  it is" (0) over "as the form says" (1) to a little more.
+
+(nu, B, C_mid) and the size of d lie on a grid; R0 and A are integrated in closed form under normal priors cut to
+0 <= R0 <= A <= 1. Nothing is searched for, and the same data give the same numbers. What comes out is DRAWS draws of
+the whole curve, spread evenly over the posterior by a lattice (no random numbers). `Prior` was chosen on real runs;
+docs/validation.md says on which, and how good forecasts of runs of other tasks are.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp, ndtr, ndtri
+
+from scaling.curve import Array
+from scaling.points import InputError, Points, check_fraction, prepare
+
+DRAWS = 2000
+MOST_POINTS = 64  # more are averaged within equal steps of log compute
+REACH = 2.3  # how many standard deviations of its prior the grid of B and C_mid spans to either side
+FALLS = 3.0  # standard errors
+JUMPS = 6.0  # times the noise, and the steps on its two sides
+SIDE = 3  # evaluations before and after a jump
+MAX_CEILING_WIDTH = 0.1  # of the ceiling's 90 % interval, to be called known
+
+
+@dataclass(frozen=True)
+class Prior:
+    """nu: tails, and how likely each is. log_b, log_mid: mean and standard deviation of log B and of log(C_mid / last
+    compute). discrepancy: standard deviations of d, and how likely each is; length: of d in log compute. r0, a:
+    mean and standard deviation. kappa: mean and standard deviation, cut to [0, KAPPA_MAX].
+    """
+
+    nu: tuple[tuple[float, float], ...] = ((0.05, 1.0), (0.5, 1.0), (1.0, 1.0))
+    log_b: tuple[float, float] = (0.3, 0.6)
+    log_mid: tuple[float, float] = (-1.0, 1.5)
+    discrepancy: tuple[tuple[float, float], ...] = ((0.002, 1.0), (0.006, 1.0), (0.015, 1.0))
+    length: float = 0.5
+    r0: tuple[float, float] = (0.3, 0.4)
+    a: tuple[float, float] = (0.6, 0.5)
+    kappa: tuple[float, float] = (0.75, 0.35)
+    steps: tuple[int, int] = (16, 28)  # of the grid in B and C_mid
+
+
+KAPPA_MAX = 1.5
+PRIOR = Prior()
+
+
+@dataclass(frozen=True)
+class Extrapolation:
+    """At each `at` [m]: `value` (median) and the interval [lo, hi] of `level`, of the mean pass rate there; single
+    evaluations scatter around it. NaN, and None for the ceiling, where `status` is "failed".
+
+    ceiling, ceiling_interval: for compute without bound. status: "ok", "not_identified" (the tail is not known yet:
+    the ceiling's 90 % interval is wider than MAX_CEILING_WIDTH) or "failed"; message: why, in a sentence, else "".
+    """
+
+    at: Array
+    value: Array
+    lo: Array
+    hi: Array
+    ceiling: float | None
+    ceiling_interval: tuple[float, float] | None
+    status: str
+    message: str
+    level: float
+
+
+def extrapolate(
+    compute: ArrayLike,
+    reward: ArrayLike,
+    at: ArrayLike,
+    *,
+    level: float = 0.9,
+    stderr: ArrayLike | None = None,
+    r0_observed: float | Sequence[float] | None = None,
+    prior: Prior = PRIOR,
+) -> Extrapolation:
+    """Forecast the mean pass rate at compute `at` [m] (> 0, same unit) from evaluations [n].
+
+    stderr: of the evaluations, else their scatter tells. r0_observed: pass rates before the first update. Raises
+    InputError for data that cannot be used (as `scaling.fit`) or a level outside (0, 1). A curve that falls or jumps
+    has status "failed": no saturating curve describes it.
+    """
+    check_fraction("level", level)
+    where = np.atleast_1d(np.asarray(at, dtype=float))
+    if where.ndim != 1 or not (np.isfinite(where) & (where > 0)).all():
+        raise InputError("at is not a list of computes above zero")
+    start = [r0_observed] if isinstance(r0_observed, int | float) else r0_observed
+    data = prepare(compute, reward, stderr=stderr, r0_observed=start)
+    problem = _problem(data)
+    if problem:
+        nothing = np.full(len(where), math.nan)
+        return Extrapolation(where, nothing, nothing, nothing, None, None, "failed", problem, level)
+    found = Posterior(data, prior)
+    lo, value, hi = np.quantile(found.draws(where), _ends(level), axis=0)
+    bottom, ceiling, top = (float(x) for x in np.quantile(found.ceilings(), _ends(level)))
+    low, high = np.quantile(found.ceilings(), [0.05, 0.95])
+    known = high - low <= MAX_CEILING_WIDTH
+    message = (
+        "" if known else f"the tail is not known yet: the ceiling may lie between {low:.3f} and {high:.3f}"
+    )
+    return Extrapolation(
+        where, value, lo, hi, ceiling, (bottom, top), "ok" if known else "not_identified", message, level
+    )
+
+
+def _ends(level: float) -> list[float]:
+    return [0.5 - 0.5 * level, 0.5, 0.5 + 0.5 * level]
+
+
+class Posterior:
+    """All that the evaluations say, as DRAWS equally likely curves."""
+
+    def __init__(self, data: Points, prior: Prior = PRIOR) -> None:
+        """`data` as `scaling.points.prepare` makes it."""
+        self._last = math.log(data.compute[-1])
+        self._u, self._y, self._variance = _few(np.log(data.compute) - self._last, data.reward, noise(data))
+        self._prior = prior
+        weights, shapes, linear = self._grid(data.r0_observed)
+        self.log_evidence = float(logsumexp(weights))
+        chosen = _evenly(np.exp(weights - self.log_evidence))
+        self._nu, self._b, self._mid, self._sd = shapes[:, chosen, None]
+        first, second, third, fourth = _lattice()
+        self._r0, self._a = (x[:, None] for x in _line_ends(linear[:, chosen], first, second))
+        self._kappa = _cut_normal(*prior.kappa, 0.0, KAPPA_MAX, third)[:, None]
+        self._normal = ndtri(fourth)[:, None]
+
+    def draws(self, at: Array) -> Array:
+        """[DRAWS, m]: mean pass rates at compute `at` [m] > 0."""
+        u = np.log(at) - self._last
+        end = self._curve(np.zeros(1))
+        form = self._curve(u)
+        form = np.where(u > 0, end + self._kappa * (form - end), form)
+        mean, sd = self._discrepancy(u)
+        return np.clip(form + mean + sd * self._normal, 0.0, 1.0)
+
+    def ceilings(self) -> Array:
+        """[DRAWS]: for compute without bound."""
+        end = self._curve(np.zeros(1))
+        return np.clip(end + self._kappa * (self._a - end) + self._sd * self._normal, 0.0, 1.0)[:, 0]
+
+    def _curve(self, u: Array) -> Array:
+        """[DRAWS, m] of R0 + (A - R0) s at log compute [m]."""
+        return self._r0 + (self._a - self._r0) * share(u - self._mid, self._b, self._nu)
+
+    def _discrepancy(self, u: Array) -> tuple[Array, Array]:
+        """Mean [DRAWS, m] and standard deviation [DRAWS, m] of d given what the curve leaves of the evaluations."""
+        left = self._y - self._curve(self._u)
+        mean, sd = np.empty((DRAWS, len(u))), np.empty((DRAWS, len(u)))
+        for size, _ in self._prior.discrepancy:
+            own = self._sd[:, 0] == size
+            across = size**2 * np.exp(-np.abs(u[:, None] - self._u) / self._prior.length)
+            gain = np.linalg.solve(self._covariance(size), across.T)
+            mean[own] = left[own] @ gain
+            sd[own] = np.sqrt(np.maximum(size**2 - (across * gain.T).sum(1), 0.0))
+        return mean, sd
+
+    def _covariance(self, size: float) -> Array:
+        apart = np.abs(self._u[:, None] - self._u)
+        return size**2 * np.exp(-apart / self._prior.length) + np.diag(self._variance)
+
+    def _grid(self, start: Array) -> tuple[Array, Array, Array]:
+        """At each point of the grid: log weights [g], (nu, B, log C_mid, sd of d) [4, g], and R0, A with their
+        variances and covariance [5, g]. start: pass rates before the first update."""
+        prior = self._prior
+        (tails, likely), (sizes, common) = np.transpose(prior.nu), np.transpose(prior.discrepancy)
+        z_b, z_mid = (np.linspace(-REACH, REACH, n) for n in prior.steps)
+        at = np.meshgrid(tails, z_b, z_mid, indexing="ij")
+        nu, b, mid = (
+            at[0].ravel(),
+            np.exp(prior.log_b[0] + prior.log_b[1] * at[1].ravel()),
+            prior.log_mid[0] + prior.log_mid[1] * at[2].ravel(),
+        )
+        log_prior = (
+            np.repeat(np.log(likely / likely.sum()), len(z_b) * len(z_mid))
+            - 0.5 * (at[1] ** 2 + at[2] ** 2).ravel()
+        )
+        gained = share(self._u - mid[:, None], b[:, None], nu[:, None])
+        weights, shapes, linear = [], [], []
+        for size, often in zip(sizes, common / common.sum(), strict=True):
+            log_likelihood, line = self._line(gained, size, start)
+            weights.append(log_prior + log_likelihood + math.log(often))
+            shapes.append(np.stack([nu, b, mid, np.full(len(nu), size)]))
+            linear.append(line)
+        return np.concatenate(weights), np.concatenate(shapes, axis=1), np.concatenate(linear, axis=1)
+
+    def _line(self, gained: Array, size: float, start: Array) -> tuple[Array, Array]:
+        """Log of the evidence [g] for shares [g, n], with R0 and A integrated; and those [5, g] (see `_grid`)."""
+        root = np.linalg.cholesky(self._covariance(size))
+        white = np.linalg.solve(root, np.column_stack([self._y, np.ones(len(self._y)), gained.T]))
+        y, g = white[:, 0], white[:, 2:].T
+        h = white[:, 1] - g
+        (m_r, s_r), (m_a, s_a) = self._prior.r0, self._prior.a
+        precise = len(start) / (float(self._variance.mean()) + size**2)
+        hh = (h**2).sum(1) + s_r**-2 + precise
+        gg, hg = (g**2).sum(1) + s_a**-2, (h * g).sum(1)
+        hy, gy = (
+            h @ y + m_r / s_r**2 + precise * (float(start.mean()) if len(start) else 0.0),
+            g @ y + m_a / s_a**2,
+        )
+        det = hh * gg - hg**2
+        r0, a = (hy * gg - gy * hg) / det, (gy * hh - hy * hg) / det
+        v_r, v_a, both = gg / det, hh / det, -hg / det
+        inside = _mass(r0, v_r, 0.0, 1.0) * _mass(a, v_a, np.clip(r0, 0.0, 1.0), 1.0)
+        log_likelihood = 0.5 * (r0 * hy + a * gy) - np.log(np.diag(root)).sum() - 0.5 * (np.log(det) + y @ y)
+        return log_likelihood + np.log(np.maximum(inside, 1e-300)), np.stack([r0, a, v_r, v_a, both])
+
+
+def share(log_ratio: Array, b: Array, nu: Array) -> Array:
+    """Share of the gain at log(C / C_mid); broadcasts. nu > 0."""
+    z = np.exp(np.clip(b * log_ratio, -50.0, 50.0))
+    return -np.expm1(-np.log1p(np.expm1(nu * math.log(2.0)) * z) / nu)
+
+
+def noise(data: Points) -> Array:
+    """Variances [n] of the evaluations: as given, where they are and the scatter is not larger, else by their second
+    differences, of which a straight line has none (their largest tenth left out)."""
+    second = np.sort(np.diff(data.reward, 2) ** 2)
+    middle = second[: max(1, math.ceil(0.9 * len(second)))]
+    found = max(1.25 * float(middle.mean()) / 6.0, 1e-6)
+    if data.stderr is None:
+        return np.full(len(data.reward), found)
+    given = data.stderr**2
+    return given * max(1.0, found / float(given.mean()))
+
+
+def _few(u: Array, y: Array, variance: Array) -> tuple[Array, Array, Array]:
+    """At most MOST_POINTS of them, by weighted means within equal steps of log compute."""
+    if len(u) <= MOST_POINTS:
+        return u, y, variance
+    place = np.searchsorted(np.linspace(u[0], u[-1], MOST_POINTS + 1)[1:-1], u, side="right")
+    weight, at, rate = (np.bincount(place, x / variance, MOST_POINTS) for x in (np.ones(len(u)), u, y))
+    full = weight > 0
+    return at[full] / weight[full], rate[full] / weight[full], 1.0 / weight[full]
+
+
+def _mass(mean: Array, variance: Array, lo: Array | float, hi: float) -> Array:
+    sd = np.sqrt(variance)
+    return ndtr((hi - mean) / sd) - ndtr((lo - mean) / sd)
+
+
+def _evenly(weights: Array) -> np.ndarray:
+    """Indices [DRAWS], each as often as its weight says."""
+    steps = np.cumsum(weights)
+    return np.minimum(np.searchsorted(steps, (np.arange(DRAWS) + 0.5) / DRAWS * steps[-1]), len(weights) - 1)
+
+
+def _cut_normal(mean: ArrayLike, sd: ArrayLike, lo: ArrayLike, hi: float, u: Array) -> Array:
+    """Quantiles u in (0, 1) of normal distributions cut to [lo, hi]."""
+    m, s, bottom = (np.asarray(x, dtype=float) for x in (mean, sd, lo))
+    below, above = ndtr((bottom - m) / s), ndtr((hi - m) / s)
+    p = np.clip(below + (above - below) * u, 1e-12, 1 - 1e-12)
+    return np.clip(m + s * ndtri(p), bottom, hi)
+
+
+def _line_ends(linear: Array, u: Array, v: Array) -> tuple[Array, Array]:
+    """Draws of R0 and A, at their quantiles u and v, with 0 <= R0 <= A <= 1."""
+    r0, a, v_r, v_a, both = linear
+    low = np.clip(r0, 0.0, 1.0)
+    ceiling = _cut_normal(a, np.sqrt(v_a), np.minimum(low, 1.0), 1.0, v)
+    mean = r0 + both / v_a * (ceiling - a)
+    sd = np.sqrt(np.maximum(v_r - both**2 / v_a, 1e-18))
+    return _cut_normal(mean, sd, 0.0, 1.0, u), ceiling
+
+
+@cache
+def _lattice() -> Array:
+    """[4, DRAWS]: points that fill the unit cube evenly (Roberts' R-sequence: powers of the root of x**5 = x + 1)."""
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** 0.2
+    return (0.5 + np.outer(root ** -np.arange(1.0, 5.0), np.arange(1, DRAWS + 1))) % 1.0
+
+
+def _problem(data: Points) -> str:
+    """Why no saturating curve describes the evaluations, or nothing."""
+    u, y = np.log(data.compute), data.reward
+    if np.ptp(u) == 0.0:
+        return f"all evaluations lie at the compute {data.compute[0]:g}"
+    sd = math.sqrt(float(noise(data).mean()))
+    third = max(len(y) // 3, 1)
+    late, early = y[-third:].mean(), y[:third].mean()
+    if (jump := _jump(data, sd)) is not None:
+        return (
+            f"the pass rate jumps from {y[jump - 1]:.3f} to {y[jump]:.3f} at compute {data.compute[jump]:g}: "
+            "two curves, of which only the later can be forecast, by a window that begins there"
+        )
+    if early - late > FALLS * sd * math.sqrt(2.0 / third) and late < y.max() - FALLS * sd:
+        return f"the pass rate falls, from {early:.3f} to {late:.3f}: no saturating curve describes that"
+    return ""
+
+
+def _jump(data: Points, sd: float) -> int | None:
+    """Index of the first evaluation after a step that neither noise nor the slope on its two sides explains, and which
+    stays; None without one."""
+    y = data.reward
+    for k in range(SIDE, len(y) - SIDE + 1):
+        before, after = y[k - SIDE : k], y[k : k + SIDE]
+        slope = 0.5 * (before[-1] - before[0] + after[-1] - after[0]) / (SIDE - 1)
+        step = after.mean() - before.mean() - SIDE * slope
+        around = np.delete(np.diff(y[k - SIDE : k + SIDE]), SIDE - 1)
+        if abs(step) > JUMPS * max(sd, float(np.abs(around).max())):
+            return k
+    return None

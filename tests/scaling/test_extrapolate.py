@@ -1,0 +1,207 @@
+"""The averaged forecast: its family, its integrals, what does not matter to it, and what it refuses."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from scaling import curve, extrapolate
+from scaling.extrapolate import Posterior, Prior, noise, share
+from scaling.points import InputError, prepare
+from scaling.simulate import rewards
+
+LATER = np.array([1.0, 2.0, 4.0, 10.0])
+
+
+def points(*, times: float = 4.0, sd: float = 0.01, seed: int = 0, n: int = 40, **shape: float):
+    """Evaluations up to compute 1, which is `times` C_mid."""
+    compute = np.linspace(1.0 / n, 1.0, n)
+    truth = {"r0": 0.1, "a": 0.6, "b": 1.5, "c_mid": 1.0 / times} | shape
+    return compute, rewards(compute, sd=sd, rng=np.random.default_rng(seed), **truth)
+
+
+def test_the_tail_runs_from_weibull_to_eq_1() -> None:
+    v = np.linspace(-3.0, 3.0, 25)
+
+    assert share(v, np.array(1.7), np.array(1.0)) == pytest.approx(curve.share("sigmoid", v, 1.7))
+    weibull = 1.0 - 2.0 ** -np.exp(1.7 * v)
+    assert share(v, np.array(1.7), np.array(1e-6)) == pytest.approx(weibull, abs=1e-5)
+    for nu in (0.05, 0.5, 1.0, 2.0):
+        assert share(np.array([0.0]), np.array(0.8), np.array(nu)) == pytest.approx(0.5)
+        assert (np.diff(share(v, np.array(0.8), np.array(nu))) > 0).all()
+
+
+def one_shape(mid: float) -> Prior:
+    """A prior of one point of the grid."""
+    return Prior(
+        nu=((0.7, 1.0),), discrepancy=((0.01, 1.0),), steps=(1, 1), log_b=(0.4, 1e-9), log_mid=(mid, 1e-9)
+    )
+
+
+def test_the_evidence_is_the_integral_over_both_ends_of_the_curve() -> None:
+    """Odds of two shapes, against sums of prior times likelihood over a fine grid of R0 and A."""
+    compute, reward = points(n=8)
+    data = prepare(compute, reward, r0_observed=[0.12])
+    u, variance = np.log(compute), noise(data)
+    covariance = 0.01**2 * np.exp(-np.abs(u[:, None] - u) / Prior().length) + np.diag(variance)
+    start = stats.norm(0.12, math.sqrt(variance.mean() + 0.01**2))
+    r0, a = (x.ravel() for x in np.meshgrid(np.linspace(0.0, 0.3, 300), np.linspace(0.3, 1.0, 700)))
+    weight = stats.norm(*Prior().r0).pdf(r0) * stats.norm(*Prior().a).pdf(a) * start.pdf(r0)
+
+    def summed(mid: float) -> float:
+        gained = share(u - mid, np.exp(0.4), np.array(0.7))
+        left = reward - r0[:, None] - (a - r0)[:, None] * gained
+        return float((stats.multivariate_normal(np.zeros(8), covariance).pdf(left) * weight).sum())
+
+    odds = Posterior(data, one_shape(-1.2)).log_evidence - Posterior(data, one_shape(-1.0)).log_evidence
+
+    assert odds == pytest.approx(math.log(summed(-1.2) / summed(-1.0)), abs=0.01)
+
+
+def test_draws_of_both_ends_have_the_moments_of_the_integral() -> None:
+    prior = one_shape(-1.2)
+    compute, reward = points(n=12)
+    u = np.log(compute)
+    covariance = 0.01**2 * np.exp(-np.abs(u[:, None] - u) / prior.length) + np.diag(
+        noise(prepare(compute, reward))
+    )
+    gained = share(u + 1.2, np.exp(0.4), np.array(0.7))
+    design = np.column_stack([1.0 - gained, gained])
+    precision = design.T @ np.linalg.solve(covariance, design) + np.diag(
+        [prior.r0[1] ** -2, prior.a[1] ** -2]
+    )
+    right = design.T @ np.linalg.solve(covariance, reward) + np.array(
+        [prior.r0[0] / prior.r0[1] ** 2, prior.a[0] / prior.a[1] ** 2]
+    )
+    found = Posterior(prepare(compute, reward), prior)
+
+    ends = np.column_stack([found._r0, found._a])
+    assert ends.mean(axis=0) == pytest.approx(np.linalg.solve(precision, right), abs=1e-3)
+    assert np.cov(ends.T) == pytest.approx(np.linalg.inv(precision), rel=0.1, abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", [{}, {"b": 3.0}, {"r0": 0.4, "a": 0.95}])
+def test_it_holds_what_comes_on_a_clean_curve(shape: dict[str, float]) -> None:
+    compute, reward = points(sd=0.003, **shape)
+    truth = {"r0": 0.1, "a": 0.6, "b": 1.5, "c_mid": 0.25} | shape
+
+    said = extrapolate(compute, reward, LATER, level=0.98)
+
+    came = curve.curve(LATER, **truth)
+    assert ((said.lo <= came) & (came <= said.hi)).all()
+    assert (said.lo <= said.value).all() and (said.value <= said.hi).all()
+    assert said.ceiling_interval is not None and said.ceiling is not None
+    assert said.ceiling_interval[0] <= truth["a"] <= said.ceiling_interval[1]
+
+
+def test_the_unit_of_compute_and_the_order_do_not_matter_and_nothing_is_random() -> None:
+    compute, reward = points()
+
+    said = extrapolate(compute, reward, LATER)
+    again = extrapolate(compute[::-1] * 1e15, reward[::-1], LATER * 1e15)
+
+    assert again.value == pytest.approx(said.value, abs=1e-12) and again.hi == pytest.approx(
+        said.hi, abs=1e-12
+    )
+    assert (extrapolate(compute, reward, LATER).value == said.value).all()
+
+
+def test_the_further_ahead_the_wider() -> None:
+    said = extrapolate(*points(times=1.5), LATER)
+
+    assert (np.diff(said.hi - said.lo) > 0).all()
+
+
+def test_an_evaluation_before_the_first_update_pins_the_start() -> None:
+    compute, reward = points(times=1.5)
+    start = np.array([1e-6])
+
+    free, known = (extrapolate(compute, reward, start, r0_observed=r0) for r0 in (None, 0.1))
+
+    assert known.hi[0] - known.lo[0] < free.hi[0] - free.lo[0]
+    assert known.value[0] == pytest.approx(0.1, abs=0.02)
+
+
+def test_given_errors_are_taken_unless_the_scatter_is_larger() -> None:
+    compute, reward = points(sd=0.01)
+
+    small, large = (noise(prepare(compute, reward, stderr=np.full(40, sd))) for sd in (0.001, 0.05))
+
+    assert large == pytest.approx(np.full(40, 0.05**2))
+    assert math.sqrt(small.mean()) == pytest.approx(0.01, rel=0.5)
+
+
+def test_many_evaluations_are_averaged_and_say_the_same() -> None:
+    few, many = (extrapolate(*points(n=n, sd=0.01), LATER) for n in (60, 2000))
+
+    assert many.value == pytest.approx(few.value, abs=0.02)
+    assert many.hi[-1] - many.lo[-1] < few.hi[-1] - few.lo[-1]
+
+
+def test_a_tail_that_is_not_known_is_said_to_be_so() -> None:
+    early, late = extrapolate(*points(times=0.6), LATER), extrapolate(*points(times=30.0, sd=0.003), LATER)
+
+    assert early.status == "not_identified" and early.message.startswith("the tail is not known yet")
+    assert (late.status, late.message) == ("ok", "")
+
+
+def test_a_level_curve_stays_where_it_is() -> None:
+    reward = 0.3 + np.random.default_rng(0).normal(0.0, 0.005, 40)
+    said = extrapolate(np.linspace(0.025, 1.0, 40), reward, [1.0])
+
+    assert said.value[0] == pytest.approx(0.3, abs=0.01)
+    assert said.hi[0] - said.lo[0] < 0.03
+
+
+@pytest.mark.parametrize(
+    ("reward", "words"),
+    [
+        (np.linspace(0.6, 0.3, 40), "the pass rate falls"),
+        (
+            np.r_[np.linspace(0.2, 0.3, 20), np.linspace(0.5, 0.55, 20)],
+            "the pass rate jumps from 0.300 to 0.500",
+        ),
+    ],
+)
+def test_what_no_saturating_curve_describes_has_no_numbers(reward: np.ndarray, words: str) -> None:
+    scatter = np.random.default_rng(0).normal(0.0, 0.004, 40)
+    said = extrapolate(np.linspace(0.025, 1.0, 40), reward + scatter, LATER)
+
+    assert said.status == "failed" and words[:20] in said.message and said.message.count("\n") == 0
+    assert np.isnan(said.value).all() and np.isnan(said.lo).all()
+    assert said.ceiling is None and said.ceiling_interval is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ordinary_curves_are_not_said_to_jump_or_fall(seed: int) -> None:
+    assert extrapolate(*points(times=8.0, sd=0.015, seed=seed), [2.0]).status != "failed"
+    assert extrapolate(*points(b=4.0, sd=0.004, seed=seed), [2.0]).status != "failed"
+
+
+@pytest.mark.parametrize(
+    ("compute", "reward", "at", "level", "words"),
+    [
+        ([1, 2, 3, 4], [0.1, 0.2, 0.3, 0.3], [5], 0.9, "only 4 points"),
+        ([1, 2, 3, 4, 5], [0.1, 0.2, 0.3, 0.3, 1.4], [5], 0.9, "is not between 0 and 1"),
+        ([0, 2, 3, 4, 5], [0.1, 0.2, 0.3, 0.3, 0.4], [5], 0.9, "is not above zero"),
+        ([1, 2, 3, 4, 5], [0.1, 0.2, 0.3, 0.3, 0.4], [0], 0.9, "at is not a list of computes above zero"),
+        (
+            [1, 2, 3, 4, 5],
+            [0.1, 0.2, 0.3, 0.3, 0.4],
+            [math.inf],
+            0.9,
+            "at is not a list of computes above zero",
+        ),
+        ([1, 2, 3, 4, 5], [0.1, 0.2, 0.3, 0.3, 0.4], [5], 1.0, "level 1.0"),
+    ],
+)
+def test_bad_input_is_refused_with_its_reason(compute, reward, at, level: float, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        extrapolate(compute, reward, at, level=level)
+
+
+def test_all_at_one_compute_has_no_curve() -> None:
+    said = extrapolate([2.0] * 6, [0.1, 0.2, 0.3, 0.3, 0.4, 0.4], [5.0])
+
+    assert said.status == "failed" and said.message == "all evaluations lie at the compute 2"
