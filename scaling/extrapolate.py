@@ -50,10 +50,10 @@ class Prior:
     log_b: tuple[float, float] = (0.3, 0.6)
     log_mid: tuple[float, float] = (-1.0, 1.5)
     discrepancy: tuple[tuple[float, float], ...] = ((0.002, 1.0), (0.006, 1.0), (0.015, 1.0))
-    length: float = 0.5
+    length: float = 2.0
     r0: tuple[float, float] = (0.3, 0.4)
     a: tuple[float, float] = (0.6, 0.5)
-    kappa: tuple[float, float] = (0.75, 0.35)
+    kappa: tuple[float, float] = (0.9, 0.2)
     steps: tuple[int, int] = (16, 28)  # of the grid in B and C_mid
 
 
