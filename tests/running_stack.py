@@ -163,11 +163,11 @@ class RunningStack:
 
 
 def stack_environment(home: Path) -> dict[str, str]:
-    """This process's environment without the addresses of the tests' own parts. Bytecode is kept: every one of the
-    stack's many processes would compile our own code anew.
+    """This process's environment without the addresses of the tests' own parts, and without the example project.
+    Bytecode is kept: every one of the stack's many processes would compile our own code anew.
     """
     kept = {k: v for k, v in os.environ.items() if not k.startswith("HEADROOM_") and k not in FOREIGN}
-    return kept | {"HEADROOM_HOME": str(home)}
+    return kept | {"HEADROOM_HOME": str(home), "HEADROOM_EXAMPLE": "none"}
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
