@@ -56,10 +56,15 @@ function refreshLog() {
   else if (!followLog() && !new URLSearchParams(location.search).has("before")) refresh("panel-live");
 }
 
-/** Whether somebody types in the panel. */
+// Whether a button of the mouse is down: what is swapped before it comes up again takes the click with it.
+let isPressed = false;
+document.addEventListener("pointerdown", () => { isPressed = true; }, true);
+for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => { isPressed = false; }, true);
+
+/** Whether somebody types or clicks in the panel. */
 function isBusy() {
   const { activeElement } = document;
-  return activeElement.matches("input, select, textarea") && document.getElementById("panel").contains(activeElement) && activeElement.id !== "log-filter";
+  return isPressed || (activeElement.matches("input, select, textarea") && document.getElementById("panel").contains(activeElement) && activeElement.id !== "log-filter");
 }
 
 // One at a time: an answer for a region that was swapped meanwhile would go nowhere, and take the chart with it.

@@ -121,6 +121,7 @@ def test_the_file_is_its_owners_and_holds_no_secret_but_the_key(installation):
         "HEADROOM_HOME": said["settings"]["HEADROOM_HOME"],
         "DATABASE_URL": "(set)",
         "HEADROOM_RETRIES": "2",
+        "HEADROOM_EXAMPLE": "none",
     }
     assert said["checkpoints"] == {run_id: [{"step": 12, "bytes": 1002}]}
 
