@@ -88,7 +88,7 @@ def make_corpus(folder: Path, runs: int, *, arms: int = 10, steps: int = 320) ->
     """A corpus of about so many simulated runs in `folder`."""
     file = folder / "study.yaml"
     folder.mkdir(parents=True, exist_ok=True)
-    seeds = list(range(5))
+    seeds = list(range(min(5, -(-runs // arms))))
     lines = "".join(f"      lr-{arm}: {{optimizer.lr: {arm}.5e-5}}\n" for arm in range(1, arms))
     studies = [
         ONE_STUDY.format(number=n, arms=lines, seeds=seeds) for n in range(-(-runs // (arms * len(seeds))))

@@ -234,12 +234,13 @@ def _store_study(
     rows: dict[str, Run],
     hours: dict[str, float],
 ) -> None:
-    """Its arms in the order of the file, the baseline first; nothing where the baseline has no run yet."""
+    """Its arms in the order of the file, the baseline first; nothing while a run that the file asks for is missing."""
     members = {arm: [run for run in runs if (asked.name, arm) in run.places] for arm in asked.arms}
-    base = members[asked.baseline]
-    revision = rows[base[0].id].revision if base else None
-    if revision is None:
+    if any(len(own) < len(asked.seeds_of(arm)) for arm, own in members.items()):
         return
+    base = members[asked.baseline]
+    revision = rows[base[0].id].revision
+    assert revision is not None  # `_run` gives each one
     axis = _axis(asked)
     study = Study.objects.create(
         project=project,
@@ -254,15 +255,14 @@ def _store_study(
     names = [asked.baseline, *(arm for arm in asked.arms if arm != asked.baseline)]
     for position, name in enumerate(names):
         own = members[name]
-        first = own[0] if own else base[0]
         arm = Arm.objects.create(
             study=study,
             position=position,
             label=name[:120],
-            revision=rows[own[0].id].revision if own else None,
-            task=first.task,
-            model=first.model,
-            **_change(asked, name, axis, first.config),
+            revision=rows[own[0].id].revision,
+            task=own[0].task,
+            model=own[0].model,
+            **_change(asked, name, axis, own[0].config),
         )
         StudyRun.objects.bulk_create(StudyRun(study=study, run=rows[run.id], arm=arm) for run in own)
 

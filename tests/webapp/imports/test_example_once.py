@@ -14,6 +14,7 @@ from webapp.errors import NotFound
 from webapp.imports import example
 from webapp.imports.models import Example
 from webapp.runs.models import Point, Run
+from webapp.studies.models import Study
 
 RUNS, ARMS, STEPS = 6, 3, 160
 
@@ -76,6 +77,18 @@ def test_a_newer_corpus_takes_the_place_of_the_old_one(settings, tmp_path):
     project = Project.objects.get(is_example=True)
     assert Run.objects.filter(project=project).count() == 3
     assert Point.objects.exclude(series__run__project=project).count() == 0
+
+
+@pytest.mark.django_db
+def test_a_study_appears_with_the_last_of_its_runs(settings, tmp_path):
+    make_corpus(tmp_path, 5, arms=ARMS, steps=STEPS)  # of six
+    settings.EXAMPLE_CORPUS = str(tmp_path)
+
+    assert example.bring_example()
+
+    project = Project.objects.get(is_example=True)
+    assert Run.objects.filter(project=project).count() == 5
+    assert not Study.objects.filter(project=project).exists()
 
 
 @pytest.mark.django_db
