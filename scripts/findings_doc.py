@@ -25,6 +25,7 @@ import scaling  # noqa: E402
 from scaling.seeds import joint  # noqa: E402
 from training.study.corpus import PASS_RATE, Corpus, Points, read_corpus  # noqa: E402
 from training.study.file import Study, StudyFile, load_study  # noqa: E402
+from training.study.plan import plan  # noqa: E402
 
 CORPUS = ROOT / "corpus" / "miniature"
 PAGE = ROOT / "docs" / "findings.md"
@@ -128,12 +129,18 @@ def verdict(answers: Sequence[str]) -> str:
     return "no" if answers and all(answer == "the same" for answer in answers) else "undecided"
 
 
+def is_begun(study: Study) -> bool:
+    """Whether something can be compared: the baseline has a run and, where there is one, another arm."""
+    trained = {arm for arm in study.arms if curves_of(read()[0], study, arm)}
+    return study.baseline in trained and len(trained) >= min(2, len(study.arms))
+
+
 def study_block(study: Study) -> str:
     """Question, table, answer and figure."""
     corpus, _ = read()
     arms = {arm: curves_of(corpus, study, arm) for arm in study.arms}
     trained = {arm: curves for arm, curves in arms.items() if curves}
-    if study.baseline not in trained:
+    if not is_begun(study):
         return f"**{study.question}** Not trained yet.\n"
     end = min(curve.x[-1] for curves in trained.values() for curve in curves)
     values = {arm: [measure_of(study, one, end) for one in curves] for arm, curves in trained.items()}
@@ -188,10 +195,12 @@ def _ceiling(curves: list[Curve]) -> str:
 
 
 def draw(study: Study) -> None:
-    """PICTURES/STUDY.svg: every run's evaluations, a colour an arm. Nothing where none was trained."""
+    """PICTURES/STUDY.svg: every run's evaluations, a colour an arm. Nothing where nothing can be compared."""
     import plotly.graph_objects as go
 
     corpus, _ = read()
+    if not is_begun(study):
+        return
     figure = go.Figure()
     for arm, colour in zip(study.arms, cycle(COLOURS), strict=False):
         for number, one in enumerate(curves_of(corpus, study, arm)):
@@ -207,8 +216,6 @@ def draw(study: Study) -> None:
                 line=line,
                 opacity=0.8,
             )
-    if not figure.data:
-        return
     figure.update_layout(
         template="simple_white",
         width=760,
@@ -229,13 +236,13 @@ def size_table() -> str:
     corpus, says = read()
     runs = list(corpus.runs.values())
     done = [run for run in runs if run.state == "succeeded"]
-    planned = sum(len(study.seeds_of(arm)) for study in says.studies for arm in study.arms)
+    planned = len(plan(load_study(CORPUS / "study.yaml")))
     hours = sum(run.wall_seconds for run in done) / 3600
     rows = [
         ["studies", str(len(says.studies))],
         [
             "runs finished",
-            f"{len(done)} (a run that stands in several studies is trained once; {planned} places in all)",
+            f"{len(done)} of {planned} (a run that stands in several studies is trained once)",
         ],
         ["runs lost", str(len(runs) - len(done))],
         ["hours on two cores", f"{hours:.1f}"],
