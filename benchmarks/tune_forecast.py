@@ -14,18 +14,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from scipy.stats import qmc
 
-from benchmarks.validate_real import AXES, CUTS, OWN, Curve, read
+from benchmarks.validate_real import CUTS, Curve, of_corpus
 from benchmarks.validation import markdown
 from scaling.curve import Array
 from scaling.extrapolate import PRIOR, Posterior, Prior
 from scaling.points import MIN_POINTS, Points, prepare
 from scaling.scores import interval_score
-from scaling.table import TableError
 
 LEVEL = 0.9
 # What each number between 0 and 1 stands for: least and greatest.
@@ -104,16 +102,12 @@ def task_scores(cases: Sequence[Case], priors: Sequence[Prior]) -> tuple[list[st
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints each left-out task's score, by the prior in use and by the best of the others', and the best on all."""
     parser = argparse.ArgumentParser(prog="tune_forecast", description=__doc__.splitlines()[0])
-    parser.add_argument("--corpus", type=Path, action="append", metavar="DIR_OR_FILE")
-    parser.add_argument("--axis", choices=AXES, default=AXES[0])
     parser.add_argument("--tries", type=int, default=200, metavar="N", help="default: 200")
-    options = parser.parse_args(arguments)
-    try:
-        curves = [curve for path in options.corpus or [OWN] for curve in read(path, options.axis)]
-    except TableError as error:
-        print(f"tune_forecast: {error}", file=sys.stderr)
-        return 2
-    numbers = qmc.Halton(len(RANGES), scramble=False).random(options.tries)
+    return of_corpus(parser, arguments, lambda curves, options: _tune(curves, options.tries))
+
+
+def _tune(curves: Sequence[Curve], tries: int) -> None:
+    numbers = qmc.Halton(len(RANGES), scramble=False).random(tries)
     priors = [PRIOR, *map(prior_of, numbers[1:])]
     tasks, scores = task_scores(cases_of(curves), priors)
     rows = []
@@ -125,7 +119,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(markdown("Tasks left out", note, ["task", "prior in use", "best on the other tasks"], rows))
     best = int(scores.sum(axis=1).argmin())
     print(priors[best])
-    return 0
 
 
 if __name__ == "__main__":

@@ -217,24 +217,37 @@ def _parquet(path: Path, axis: str) -> list[tuple[str, str, float, float]]:
     return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the tables: of each source, of each task where there are several, and of all."""
-    parser = argparse.ArgumentParser(prog="validate_real", description=__doc__.splitlines()[0])
+def of_corpus(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None,
+    work: Callable[[list[Curve], argparse.Namespace], None],
+) -> int:
+    """The exit status of `work` on the curves that --corpus and --axis name. Of an unreadable file it says why in a line."""
     parser.add_argument("--corpus", type=Path, action="append", metavar="DIR_OR_FILE")
     parser.add_argument("--axis", choices=AXES, default=AXES[0], help="of the runs of our own corpus")
     options = parser.parse_args(arguments)
     try:
         curves = [curve for path in options.corpus or [OWN] for curve in read(path, options.axis)]
     except TableError as error:
-        print(f"validate_real: {error}", file=sys.stderr)
+        print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
+    work(curves, options)
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the tables: of each source, of each task where there are several, and of all."""
+    parser = argparse.ArgumentParser(prog="validate_real", description=__doc__.splitlines()[0])
+    return of_corpus(parser, arguments, lambda curves, _: _print_tables(curves))
+
+
+def _print_tables(curves: Sequence[Curve]) -> None:
     judged = judge(curves, METHODS)
     groups = {(curve.source, curve.task): f"{curve.source}, {curve.task}" for curve in curves}
     if len(groups) > 1:
         for group, title in groups.items():
             print(table(title, [one for one in judged if (one.curve.source, one.curve.task) == group]))
     print(table(f"All {len(curves)} runs", judged))
-    return 0
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ error of a forecast is therefore the form, and no interval of one form knows it.
 
 (nu, B, C_mid) and the size of d lie on a grid; R0 and A are integrated in closed form under normal priors cut to
 0 <= R0 <= A <= 1. Nothing is searched for, and the same data give the same numbers. What comes out is DRAWS draws of
-the whole curve, spread evenly over the posterior by a lattice (no random numbers). `Prior` was chosen on real runs;
-docs/validation.md says on which, and how good forecasts of runs of other tasks are.
+the whole curve, spread evenly over the posterior by a lattice (no random numbers). `Prior` is not tuned yet;
+docs/validation.md says how good forecasts of real runs are with it.
 """
 
 import math
@@ -109,8 +109,9 @@ def extrapolate(
         return Extrapolation(where, nothing, nothing, nothing, None, None, "failed", problem, level)
     found = Posterior(data, prior)
     lo, value, hi = np.quantile(found.draws(where), _ends(level), axis=0)
-    bottom, ceiling, top = (float(x) for x in np.quantile(found.ceilings(), _ends(level)))
-    low, high = np.quantile(found.ceilings(), [0.05, 0.95])
+    ceilings = found.ceilings()
+    bottom, ceiling, top = (float(x) for x in np.quantile(ceilings, _ends(level)))
+    low, high = np.quantile(ceilings, [0.05, 0.95])
     known = high - low <= MAX_CEILING_WIDTH
     message = (
         "" if known else f"the tail is not known yet: the ceiling may lie between {low:.3f} and {high:.3f}"
@@ -140,20 +141,23 @@ class Posterior:
         self._r0, self._a = (x[:, None] for x in _line_ends(linear[:, chosen], first, second))
         self._kappa = _cut_normal(*prior.kappa, 0.0, KAPPA_MAX, third)[:, None]
         self._normal = ndtri(fourth)[:, None]
+        self._end = self._curve(np.zeros(1))  # at the last evaluation
 
     def draws(self, at: Array) -> Array:
         """[DRAWS, m]: mean pass rates at compute `at` [m] > 0."""
         u = np.log(at) - self._last
-        end = self._curve(np.zeros(1))
         form = self._curve(u)
-        form = np.where(u > 0, end + self._kappa * (form - end), form)
+        form = np.where(u > 0, self._grown(form), form)
         mean, sd = self._discrepancy(u)
         return np.clip(form + mean + sd * self._normal, 0.0, 1.0)
 
     def ceilings(self) -> Array:
         """[DRAWS]: for compute without bound."""
-        end = self._curve(np.zeros(1))
-        return np.clip(end + self._kappa * (self._a - end) + self._sd * self._normal, 0.0, 1.0)[:, 0]
+        return np.clip(self._grown(self._a) + self._sd * self._normal, 0.0, 1.0)[:, 0]
+
+    def _grown(self, form: Array) -> Array:
+        """What becomes of the form's values [DRAWS, m] beyond the data."""
+        return self._end + self._kappa * (form - self._end)
 
     def _curve(self, u: Array) -> Array:
         """[DRAWS, m] of R0 + (A - R0) s at log compute [m]."""
@@ -273,7 +277,7 @@ def _line_ends(linear: Array, u: Array, v: Array) -> tuple[Array, Array]:
     """Draws of R0 and A, at their quantiles u and v, with 0 <= R0 <= A <= 1."""
     r0, a, v_r, v_a, both = linear
     low = np.clip(r0, 0.0, 1.0)
-    ceiling = _cut_normal(a, np.sqrt(v_a), np.minimum(low, 1.0), 1.0, v)
+    ceiling = _cut_normal(a, np.sqrt(v_a), low, 1.0, v)
     mean = r0 + both / v_a * (ceiling - a)
     sd = np.sqrt(np.maximum(v_r - both**2 / v_a, 1e-18))
     return _cut_normal(mean, sd, 0.0, 1.0, u), ceiling
@@ -290,17 +294,17 @@ def _lattice() -> Array:
 
 def _problem(data: Points) -> str:
     """Why no saturating curve describes the evaluations, or nothing."""
-    u, y = np.log(data.compute), data.reward
-    if np.ptp(u) == 0.0:
+    y = data.reward
+    if np.ptp(data.compute) == 0.0:
         return f"all evaluations lie at the compute {data.compute[0]:g}"
     sd = math.sqrt(float(noise(data).mean()))
-    third = max(len(y) // 3, 1)
-    late, early = y[-third:].mean(), y[:third].mean()
     if (jump := _jump(data, sd)) is not None:
         return (
             f"the pass rate jumps from {y[jump - 1]:.3f} to {y[jump]:.3f} at compute {data.compute[jump]:g}: "
             "two curves, of which only the later can be forecast, by a window that begins there"
         )
+    third = len(y) // 3
+    late, early = y[-third:].mean(), y[:third].mean()
     if early - late > FALLS * sd * math.sqrt(2.0 / third) and late < y.max() - FALLS * sd:
         return f"the pass rate falls, from {early:.3f} to {late:.3f}: no saturating curve describes that"
     return ""

@@ -24,7 +24,7 @@ from scipy.special import stdtrit  # noqa: E402
 import scaling  # noqa: E402
 from scaling.seeds import joint  # noqa: E402
 from training.study.corpus import PASS_RATE, Corpus, Points, read_corpus  # noqa: E402
-from training.study.file import Study, StudyFile, load_study  # noqa: E402
+from training.study.file import Study, Written, load_study  # noqa: E402
 from training.study.plan import plan  # noqa: E402
 
 CORPUS = ROOT / "corpus" / "miniature"
@@ -80,9 +80,9 @@ class Difference:
 
 
 @cache
-def read() -> tuple[Corpus, StudyFile]:
+def read() -> tuple[Corpus, Written]:
     """The corpus, and the file that asked for it."""
-    return read_corpus(CORPUS), load_study(CORPUS / "study.yaml").says
+    return read_corpus(CORPUS), load_study(CORPUS / "study.yaml")
 
 
 def curves_of(corpus: Corpus, study: Study, arm: str) -> list[Curve]:
@@ -129,24 +129,24 @@ def verdict(answers: Sequence[str]) -> str:
     return "no" if answers and all(answer == "the same" for answer in answers) else "undecided"
 
 
-def is_begun(study: Study) -> bool:
-    """Whether something can be compared: the baseline has a run and, where there is one, another arm."""
-    trained = {arm for arm in study.arms if curves_of(read()[0], study, arm)}
-    return study.baseline in trained and len(trained) >= min(2, len(study.arms))
+def trained_arms(study: Study) -> dict[str, list[Curve]]:
+    """The arms that have runs; none while there is nothing to compare: the baseline or every other arm is missing."""
+    corpus, _ = read()
+    arms = {arm: curves_of(corpus, study, arm) for arm in study.arms}
+    trained = {arm: curves for arm, curves in arms.items() if curves}
+    return trained if study.baseline in trained and len(trained) >= min(2, len(arms)) else {}
 
 
 def study_block(study: Study) -> str:
     """Question, table, answer and figure."""
-    corpus, _ = read()
-    arms = {arm: curves_of(corpus, study, arm) for arm in study.arms}
-    trained = {arm: curves for arm, curves in arms.items() if curves}
-    if not is_begun(study):
+    trained = trained_arms(study)
+    if not trained:
         return f"**{study.question}** Not trained yet.\n"
     end = min(curve.x[-1] for curves in trained.values() for curve in curves)
     values = {arm: [measure_of(study, one, end) for one in curves] for arm, curves in trained.items()}
     found = {arm: difference(own, values[study.baseline]) for arm, own in values.items()}
     answers = {arm: one.answer(study.judgement.margin) for arm, one in found.items() if arm != study.baseline}
-    planned, there = sum(len(study.seeds_of(arm)) for arm in arms), sum(map(len, arms.values()))
+    planned, there = sum(len(study.seeds_of(arm)) for arm in study.arms), sum(map(len, trained.values()))
     if there < planned:  # whoever looks at each new run finds a difference in the end
         answers = {}
     rows = [_row(study, arm, trained[arm], values[arm], found[arm], answers.get(arm)) for arm in trained]
@@ -208,12 +208,12 @@ def draw(study: Study) -> None:
     """PICTURES/STUDY.svg: every run's evaluations, a colour an arm. Nothing where nothing can be compared."""
     import plotly.graph_objects as go
 
-    corpus, _ = read()
-    if not is_begun(study):
+    trained = trained_arms(study)
+    if not trained:
         return
     figure = go.Figure()
     for arm, colour in zip(study.arms, cycle(COLOURS), strict=False):
-        for number, one in enumerate(curves_of(corpus, study, arm)):
+        for number, one in enumerate(trained.get(arm, ())):
             x, y = np.r_[0.0, one.x], np.r_[one.start, one.y]
             line = {"color": colour, "width": 1.3}
             figure.add_scatter(
@@ -243,13 +243,13 @@ def draw(study: Study) -> None:
 
 def size_table() -> str:
     """How much was run."""
-    corpus, says = read()
+    corpus, written = read()
     runs = list(corpus.runs.values())
     done = [run for run in runs if run.state == "succeeded"]
-    planned = len(plan(load_study(CORPUS / "study.yaml")))
+    planned = len(plan(written))
     hours = sum(run.wall_seconds for run in done) / 3600
     rows = [
-        ["studies", str(len(says.studies))],
+        ["studies", str(len(written.says.studies))],
         [
             "runs finished",
             f"{len(done)} of {planned} (a run that stands in several studies is trained once)",
@@ -264,12 +264,12 @@ def size_table() -> str:
 def blocks() -> dict[str, object]:
     """Name of a block -> what makes it."""
     return {"runs": size_table} | {
-        study.name: lambda study=study: study_block(study) for study in read()[1].studies
+        study.name: lambda study=study: study_block(study) for study in read()[1].says.studies
     }
 
 
 if __name__ == "__main__":
     if "--check" not in sys.argv[1:]:
-        for one in read()[1].studies:
+        for one in read()[1].says.studies:
             draw(one)
     sys.exit(main(PAGE, blocks()))  # type: ignore[arg-type]
