@@ -222,7 +222,7 @@ def of_corpus(
     arguments: Sequence[str] | None,
     work: Callable[[list[Curve], argparse.Namespace], None],
 ) -> int:
-    """The exit status of `work` on the curves that --corpus and --axis name. Of an unreadable file it says why in a line."""
+    """Status after `work` on the curves that --corpus and --axis name; a file that cannot be read ends in one line."""
     parser.add_argument("--corpus", type=Path, action="append", metavar="DIR_OR_FILE")
     parser.add_argument("--axis", choices=AXES, default=AXES[0], help="of the runs of our own corpus")
     options = parser.parse_args(arguments)
