@@ -21,18 +21,21 @@ from stack.environment import ROOT
 from stack.ports import free_port
 from stack.ray import ray_folder
 from tests.chaos.network import Network
+from tests.deep import IS_DEEP
 from tests.pretrained import pretrained
 
 START_SECONDS = 120.0
 STOP_SECONDS = 40.0
-BUDGET_HOURS = 0.015  # of the run whose whole story is looked at: about half a minute of training
-# Its recipe: ScaleRL (tiny) with vLLM, on sums of two and three digits, looked at so often and at so little that a busy
-# machine shows a whole curve, too.
+STORY_STEPS = 24  # of the run whose whole story is looked at
+# Its recipe: ScaleRL (tiny), in the long form with vLLM, on sums of two and three digits, looked at often, at little.
 STORY, STORY_TITLE, STORY_MODEL = "story", "ScaleRL, looked at often", "tiny-story"
 STORY_CHANGES = {
     "task": {"name": "arithmetic", "options": {"max_digits": 3, "train_prompts": 4096}},
-    "engine": {"type": "vllm"},
+    "engine": {"type": "vllm" if IS_DEEP else "transformers"},
     "eval": {"every_steps": 4, "prompts": 128, "k": 2},
+    "budget": {"max_steps": STORY_STEPS},
+    "rollout": {"prompts_per_step": 8},
+    "optimizer": {"lr": 1.6e-4},
 }
 STORY_LESSONS = """import sys
 from pathlib import Path
@@ -68,7 +71,7 @@ class RunningStack:
     password: str = ""  # of the first account, as printed at the first start
     process: subprocess.Popen[str] = field(init=False)
     output: list[str] = field(init=False)
-    watched: list[str] = field(default_factory=list)  # runs of BUDGET_HOURS that were watched in a browser
+    watched: list[str] = field(default_factory=list)  # runs of the story that were watched in a browser
     _tokens: dict[str, str] = field(default_factory=dict)
     _news: threading.Condition = field(default_factory=threading.Condition)
 

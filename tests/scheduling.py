@@ -37,6 +37,8 @@ def name_of(test: str) -> str:
 def marked_in(file: str) -> frozenset[str] | None:
     """Names of the test functions of a file that fill the machine; None: all of them."""
     text = (ROOT / file).read_text()
+    if not MARKED.search(text) and not any(name in text for name in STACKS):
+        return frozenset()
     tree = ast.parse(text)
     own = [node for node in tree.body if isinstance(node, ast.Assign) and _targets(node) == {"pytestmark"}]
     if any(MARKED.search(ast.unparse(node.value)) for node in own):

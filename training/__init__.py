@@ -18,3 +18,9 @@ Where to look, by question:
 The light half (`schema`, `recipe`, `hints`, `models`, `tasks`, `data`, `verifiers`, `records`, `log_copy`) imports
 neither torch, Ray, vLLM nor transformers. The base model of the default task is made by `pretrain`.
 """
+
+import gc
+
+# The imports of torch and transformers make a million objects that stay: by default a fifth of a process's start goes
+# into looking through them.
+gc.set_threshold(50_000, 20, 20)

@@ -72,6 +72,7 @@ def test_a_rule_from_the_choice_of_its_kind_to_its_notice_under_the_bell(page, u
     assert not AlertRule.objects.get(name="Entropy collapses").enabled
 
 
+@pytest.mark.deep
 def test_a_webhook_is_made_tested_and_shows_what_became_of_its_messages(
     page, user, project, make_run, receiver
 ):

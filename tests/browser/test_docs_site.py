@@ -28,6 +28,7 @@ def address(tmp_path_factory) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.deep
 def test_each_figure_of_the_science_is_drawn(open_context, address):
     page = open_context(address)
     page.goto("/science.html")

@@ -5,6 +5,7 @@ import io
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
@@ -45,6 +46,7 @@ def test_a_comparison_saved_says_which_curve_is_whose(page, make_run):
     } <= {row["series"] for row in rows}
 
 
+@pytest.mark.deep
 def test_a_chart_is_saved_as_it_is_drawn(new_page, user, make_run):
     page = new_page(signed_in=user, color_scheme="dark", permissions=["clipboard-read", "clipboard-write"])
     run = make_run(30, name='../wide: "batch" 20 % / seed 0')

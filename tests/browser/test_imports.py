@@ -1,5 +1,6 @@
 """Importing in a real browser: a table, its columns, the run that it becomes with its fit; a broken file, mended."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW
@@ -61,6 +62,7 @@ def test_a_table_becomes_a_run_with_a_fitted_curve(page, user, project):
     look(page, "import-run")
 
 
+@pytest.mark.deep
 def test_a_broken_file_says_where_and_a_mended_one_goes_on(page, new_page, user, project):
     page.goto("/imports/new")
     page.get_by_label("File", exact=True).set_input_files(file("dapo.csv", table(broken=20)))

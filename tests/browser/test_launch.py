@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.look import look
@@ -113,6 +114,7 @@ def test_a_run_is_cloned_and_one_thing_changed(page: Page, make_run):
     assert re.match("loss.type cispo → dapo", launched.revision.message)
 
 
+@pytest.mark.deep
 def test_back_finds_what_was_typed(page: Page, model_folder):
     page.goto("/runs/new")
     expect(page.locator("#summary")).to_contain_text("Every setting fits")

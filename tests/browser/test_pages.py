@@ -121,7 +121,7 @@ def test_a_token_is_copied(new_page, user):
     assert page.evaluate("navigator.clipboard.readText()") == token
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.deep), "dark"])
 def test_at_390_pixels_nothing_scrolls_sideways(new_page, user, make_run, published_curves, scheme):
     run = make_run(30, name="a run whose name is longer than what a narrow screen can show in one line")
     make_run(0, seed=1)

@@ -281,6 +281,7 @@ def test_typing_faster_than_the_answers_come_is_no_error(page, half_run):
     assert [text for text in said if "htmx" in text] == []
 
 
+@pytest.mark.deep
 def test_two_tabs(page, new_page, user, half_run):
     page.watch.expect("409")
     claim = make_prediction(user, half_run)
@@ -317,6 +318,7 @@ def test_narrow_and_dark(new_page, user, grace, half_run):
     expect(page.locator(".thread")).to_have_count(2)
 
 
+@pytest.mark.deep
 def test_lists_teach_and_fill(page, user, grace, half_run, make_run, project):
     page.goto("/predictions")
     look(page, "predictions-empty")

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW
@@ -112,6 +113,7 @@ def file_page(page, new_page):
     return alone
 
 
+@pytest.mark.deep
 def test_two_tabs_keep_both_texts(page, user, project):
     from webapp.reports.services import create_report
 

@@ -399,6 +399,7 @@ def test_an_open_analysis_follows_the_cutoff_and_keeps_its_chart(page, grown):
     look(page, "run-forms")
 
 
+@pytest.mark.deep
 def test_a_window_of_the_table_is_applied_to_the_chart(page, grown):
     open_run(page, grown, "?tab=window&robust=1")
     expect(page.locator("tr.here")).to_be_visible(timeout=30_000)
@@ -486,6 +487,7 @@ def test_the_log_is_filtered_while_it_grows(page, make_run):
     assert "q=step+4" in page.url
 
 
+@pytest.mark.deep
 def test_the_configuration_is_compared_with_another_run(page, make_run):
     run, other = make_run(6, seed=1), make_run(0, seed=2)
     open_run(page, run, "?tab=configuration")

@@ -63,6 +63,7 @@ def test_a_filter_while_typing_and_a_wrong_one_keeps_the_table(page, forty):
     expect(page.locator("table.runs tbody tr")).to_have_count(6)
 
 
+@pytest.mark.deep
 def test_columns_order_and_a_saved_view_from_two_tabs(page, new_page, user, forty):
     page.watch.expect("409")
     page.goto("/runs?filter=NOT+state:queued")

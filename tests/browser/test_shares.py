@@ -3,6 +3,7 @@
 import re
 from io import BytesIO
 
+import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -66,6 +67,7 @@ def framed(page, snippet: str) -> None:
     page.goto("/elsewhere")
 
 
+@pytest.mark.deep
 def test_a_comparison_is_shared(page, new_page, make_run, published_curves):
     runs = [make_run(20, a=0.7, name="better"), make_run(20, a=0.5, seed=1, name="worse")]
     page.goto(f"/compare?run={runs[0].pk}&run={runs[1].pk}")

@@ -3,6 +3,7 @@
 import re
 import time
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.look import look
@@ -92,6 +93,7 @@ def test_two_factor_from_turning_it_on_to_a_recovery_code(new_page, user):
     look(page, "two-factor-off")
 
 
+@pytest.mark.deep
 def test_signed_in_on_two_devices(new_page, user):
     other = new_page(
         signed_in=user,

@@ -167,6 +167,7 @@ def test_several_other_runs_are_chosen_before_the_planner_is_asked(page, make_ru
     expect(page.get_by_role("checkbox", name="is among them")).to_have_count(3)
 
 
+@pytest.mark.deep
 def test_on_the_planners_chart_a_series_has_the_shape_that_its_key_shows(page, make_run):
     for number in range(8):  # more than there are colours
         run = make_run(8, a=0.5 + 0.03 * number, seed=number, name=f"tracked {number}")
@@ -185,6 +186,7 @@ def test_on_the_planners_chart_a_series_has_the_shape_that_its_key_shows(page, m
     assert len(pairs) == len({symbol for symbol, _ in pairs}) == len({path for _, path in pairs})
 
 
+@pytest.mark.deep
 def test_a_study_is_renamed_and_archived_from_its_page(page, user, project, model_folder):
     study = make_study(user, project)
     page.goto(f"/studies/{study.pk}")

@@ -127,6 +127,7 @@ def test_an_owner_makes_a_project(page, owned):
     page.wait_for_url("**/runs")
 
 
+@pytest.mark.deep
 def test_the_log_is_narrowed_paged_and_taken_away(page, owned, user, make_run):
     page.goto("/audit")
     look(page, "audit-empty")

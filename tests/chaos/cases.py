@@ -22,7 +22,8 @@ CUT_SECONDS = {"launching": 12.0, "mid": 12.0, "finishing": 25.0}  # the last is
 FULL_SECONDS = 12.0
 BACKLOG = 3  # records that wait when the sender is killed
 ARRIVAL_SECONDS = 40.0  # a sender that has been refused waits up to 30 s
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.02  # of what lies in files and processes
+ASK_SECONDS = 0.5  # of what a server is asked
 MOST_REASON = 160  # characters that are kept of its first line
 GRACE_SECONDS = 45.0  # for a retry by the system itself, which waits until the job has left the cluster
 
@@ -59,7 +60,10 @@ def undisturbed(site: Site) -> proofs.Values:
     """What every case is compared with. Raises AssertionError where already this run is not whole."""
     run_id = site.launch()
     wait_for(
-        lambda: site.asked(f"runs/{run_id}")["state"] in ENDED, BOUND_SECONDS, "the undisturbed run to end"
+        lambda: site.asked(f"runs/{run_id}")["state"] in ENDED,
+        BOUND_SECONDS,
+        "the undisturbed run to end",
+        ASK_SECONDS,
     )
     run, stored = site.asked(f"runs/{run_id}"), site.records(run_id)
     assert run["state"] == "succeeded", f"{run['state']}: {run['state_reason']}"
@@ -71,13 +75,13 @@ def undisturbed(site: Site) -> proofs.Values:
     return values
 
 
-def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
-    """What the condition came to. Raises NotInTime."""
+def wait_for(condition: Callable[[], Any], seconds: float, what: str, poll: float = POLL_SECONDS) -> Any:
+    """What the condition came to; it is asked every `poll` seconds. Raises NotInTime."""
     deadline = time.monotonic() + seconds
     while not (answer := condition()):
         if time.monotonic() > deadline:
             raise NotInTime(f"waited {seconds:g} s for {what}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(poll)
     return answer
 
 
@@ -117,7 +121,7 @@ class Case:
             broken_at = time.time()
             self._break_it(watch, broken_at)
             self._settle()
-            wait_for(self._site.is_well, WELL_SECONDS, "every part to answer again")
+            wait_for(self._site.is_well, WELL_SECONDS, "every part to answer again", ASK_SECONDS)
             wait_for(lambda: watch.states and watch.states[-1][1] == "succeeded", 10, "the page to say so")
         self._prove(watch, broken_at)
 
@@ -192,7 +196,7 @@ class Case:
                 if waited >= GRACE_SECONDS and self._site.resume(self._run_id):
                     self._result.by_hand += 1
                     asked = attempt
-            time.sleep(0.2)
+            time.sleep(ASK_SECONDS)
 
     def _note_times(self, watch: Watch, broken_at: float, stored: list[proofs.Json]) -> None:
         """What was seen when."""

@@ -41,4 +41,4 @@ PARTS = {
     "network": Part("network between trainer and web server", None),
     "disk": Part("disk of the journal, full", None, reason=r"cannot be written|No space left"),
 }
-SHORT = (("driver", "mid"), ("redis-data", "mid"))
+SHORT = (("driver", "mid"),)

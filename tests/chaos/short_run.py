@@ -1,4 +1,4 @@
-"""The run that every case disturbs: some twenty seconds of real training, the same records each time.
+"""The run that every case disturbs: some ten seconds of real training, the same records each time.
 
 The tiny model learns sums under CISPO. Synchronous, in float32 and with one group in flight, so that a run is a
 function of its seed, bit for bit. Math-Verify judges, in the reward process.
@@ -13,8 +13,8 @@ from tests.pretrained import pretrained
 from training.tasks.arithmetic import THINK
 
 RECIPE, TASK, MODEL, SEED = "chaos", "math", "tiny-sums", 7
-STEPS, EVERY = 24, 4  # updates; and from one evaluation and checkpoint to the next
-MIDDLE = 10  # two updates past a checkpoint
+STEPS, EVERY = 16, 4  # updates; and from one evaluation and checkpoint to the next
+MIDDLE = 6  # two updates past a checkpoint
 BUDGET_HOURS = 5.0  # never reached: the steps end it
 # Of pretraining, on one-digit sums: seconds, and it can add, but mostly guesses, so that there is something to learn.
 LESSONS = """from training.lessons import Course, Lessons

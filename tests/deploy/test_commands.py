@@ -24,7 +24,7 @@ from tests.deploy import compose
 from tests.packaging.conftest import OURS, Environment
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.deep, pytest.mark.stack, pytest.mark.timeout(420)]
 START_SECONDS, STOP_SECONDS = 120, 30
 
 

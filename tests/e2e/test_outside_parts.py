@@ -12,7 +12,7 @@ from tests.chaos.site import Site, own_site
 from tests.e2e.outside import HEAD, SECOND, Outside, outside_parts
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.stack, pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.deep, pytest.mark.stack, pytest.mark.ray, pytest.mark.timeout(600)]
 
 ENDED = {"succeeded", "failed", "cancelled", "lost"}
 RUN_SECONDS = 240.0
@@ -55,7 +55,6 @@ def test_nothing_is_embedded(site: Site, outside: Outside) -> None:
     }
 
 
-@pytest.mark.deep
 def test_a_node_that_is_lost_is_named_and_the_run_goes_on_when_there_is_another(
     site: Site, outside: Outside
 ) -> None:

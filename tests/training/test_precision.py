@@ -92,7 +92,7 @@ def said(request: pytest.FixtureRequest, bfloat16_model: Path) -> Iterator[tuple
 
 
 @pytest.mark.parametrize(
-    "said", ["transformers", pytest.param("vllm", marks=pytest.mark.vllm)], indirect=True
+    "said", ["transformers", pytest.param("vllm", marks=(pytest.mark.deep, pytest.mark.vllm))], indirect=True
 )
 def test_logits_of_an_fp32_head_are_not_rounded_to_bfloat16(said: tuple[str, dict[str, Said]]) -> None:
     """Differences of log-probabilities are differences of logits; those of bfloat16 logits lie on a grid."""
@@ -108,7 +108,7 @@ def test_logits_of_an_fp32_head_are_not_rounded_to_bfloat16(said: tuple[str, dic
 
 
 @pytest.mark.parametrize(
-    "said", ["transformers", pytest.param("vllm", marks=pytest.mark.vllm)], indirect=True
+    "said", ["transformers", pytest.param("vllm", marks=(pytest.mark.deep, pytest.mark.vllm))], indirect=True
 )
 def test_mismatch_is_smaller_with_fp32_on_both_than_on_one_than_on_none(
     said: tuple[str, dict[str, Said]], bfloat16_model: Path

@@ -10,7 +10,7 @@ import ray
 
 from training.cluster.actors import WATCH, TrainerActor
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.deep, pytest.mark.ray, pytest.mark.timeout(300)]
 
 TWO_ADDRESSES = """
 import sys

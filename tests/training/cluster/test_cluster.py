@@ -142,7 +142,9 @@ def test_shared_devices_are_taken_once() -> None:
 
 
 @pytest.mark.usefixtures("two_nodes")
-@pytest.mark.parametrize(("engines", "lent"), [(1, [["0", "1"]]), (2, [["0"], ["1"]])])
+@pytest.mark.parametrize(
+    ("engines", "lent"), [pytest.param(1, [["0", "1"]], marks=pytest.mark.deep), (2, [["0"], ["1"]])]
+)
 def test_shared_gpus_are_held_by_ranks_and_lent_to_engines(engines: int, lent: list[list[str]]) -> None:
     async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
         wait_until(lambda: ray.available_resources().get("GPU", 0) == 0)

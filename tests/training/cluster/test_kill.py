@@ -1,4 +1,8 @@
-"""The command itself with local Ray; a part of it is killed in the middle, and the run is resumed."""
+"""The command itself with local Ray; a part of it is killed in the middle, and the run is resumed.
+
+In the short form with actors that know no torch and a head that is soon given up; driver, Ray, signals, files and exit
+status are real in both.
+"""
 
 import json
 import os
@@ -13,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.deep import IS_DEEP
 from tests.waiting import wait_until
 from training.checkpoints import newest_checkpoint
 from training.errors import EXIT_TEMPORARY
@@ -147,7 +152,7 @@ class Killed:
         """The next attempt."""
         if self.is_begun:
             self.resumed_from.append(self.checkpoint())
-        run = Run(self.folder, model, steps=steps, resume=self.is_begun)
+        run = Run(self.folder, model, steps=steps, resume=self.is_begun, toys=not IS_DEEP)
         self.is_begun = True
         return run
 
@@ -157,6 +162,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     return Killed(tmp_path_factory.mktemp("killed") / "run")
 
 
+@pytest.mark.long_form
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", ["driver", "generator", "trainer"])
 def test_killed_run_says_what_died(part: str, killed: Killed, toy_model: Path) -> None:
@@ -174,6 +180,7 @@ def test_killed_run_says_what_died(part: str, killed: Killed, toy_model: Path) -
     assert killed.checkpoint() > 0
 
 
+@pytest.mark.long_form
 @pytest.mark.timeout(300)
 def test_a_resume_finishes_a_run_of_which_every_part_was_killed(killed: Killed, toy_model: Path) -> None:
     """Not by itself alone: of what the tests before have killed."""
@@ -199,6 +206,7 @@ def ray_process_of(run: Run, program: str) -> int:
     raise AssertionError(f"no {program} among the children of {run.process.pid}")
 
 
+@pytest.mark.long_form
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(
     ("program", "and_stop"),
@@ -213,7 +221,7 @@ def test_run_whose_ray_is_killed_ends_and_says_so(
     program: str, and_stop: bool, toy_model: Path, tmp_path: Path
 ) -> None:
     """Not even a stop waits for what can no longer answer."""
-    quick = {"QUICK_PULSE": "1"} if and_stop else {}
+    quick = {"QUICK_PULSE": "1"} if and_stop or not IS_DEEP else {}
     with Run(tmp_path / "run", toy_model, steps=100_000, toys=True, **quick) as run:
         wait_until(run.has_made(EVERY + 1), seconds=SECONDS, what="five steps")
         os.kill(ray_process_of(run, program), signal.SIGKILL)

@@ -11,7 +11,7 @@ from tests.training.cluster.test_kill import Run
 from tests.training.stores import give_credentials, make_bucket
 from training.checkpoint_store import ENDPOINT, URL
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.deep, pytest.mark.ray, pytest.mark.timeout(600)]
 WHOLE_RUN_SECONDS = 240.0
 BUCKET = "store-of-runs"
 

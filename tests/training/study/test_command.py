@@ -69,6 +69,7 @@ def test_a_file_that_cannot_be_used_is_refused_before_anything_runs(tmp_path, ho
     assert not (home / "studies").exists()
 
 
+@pytest.mark.deep
 @pytest.mark.ray
 @pytest.mark.timeout(300)
 def test_a_real_training_stopped_in_the_middle_and_gone_on_with(tmp_path, text, schooled_model):

@@ -181,6 +181,7 @@ def make_index(makers):
     makers.append("whole")
 
 
+@pytest.mark.deep
 def test_points_are_written_on_while_the_newest_migrations_wait_for_a_long_query(url):
     bring_to(url, BEFORE)
     fill(url, 20_000)
