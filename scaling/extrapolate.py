@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr, ndtri
 
 from scaling.curve import Array
+from scaling.noise import scatter
 from scaling.points import InputError, Points, check_fraction, prepare
 
 DRAWS = 2000
@@ -233,11 +234,8 @@ def share(log_ratio: Array, b: Array, nu: Array) -> Array:
 
 
 def noise(data: Points) -> Array:
-    """Variances [n] of the evaluations: as given, where they are and the scatter is not larger, else by their second
-    differences, of which a straight line has none (their largest tenth left out)."""
-    second = np.sort(np.diff(data.reward, 2) ** 2)
-    middle = second[: max(1, math.ceil(0.9 * len(second)))]
-    found = max(1.25 * float(middle.mean()) / 6.0, 1e-6)
+    """Variances [n] of the evaluations: as given, where they are and the scatter is not larger, else their scatter."""
+    found = max(scatter(data.reward), 1e-6)
     if data.stderr is None:
         return np.full(len(data.reward), found)
     given = data.stderr**2
