@@ -18,8 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import qmc
 
-from benchmarks.validate_real import CUTS, Curve, of_corpus
-from benchmarks.validation import markdown
+from benchmarks.validate_real import of_corpus
+from scaling.calibration import CUTS
+from scaling.cli.words import markdown
+from scaling.corpus import Curve
 from scaling.curve import Array
 from scaling.extrapolate import PRIOR, Posterior, Prior
 from scaling.points import MIN_POINTS, Points, prepare

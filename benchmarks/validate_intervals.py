@@ -21,12 +21,12 @@ from benchmarks.validation import (
     POINTS,
     Trial,
     arguments,
-    markdown,
     quantile,
     rate,
     run_all,
     trials,
 )
+from scaling.cli.words import markdown
 from scaling.compare import compare
 from scaling.seeds import joint, margin
 from scaling.versus import probability_above

@@ -65,6 +65,10 @@ _ENV = ("tests/deploy/test_compose.py::test_secrets_are_drawn_anew_each_time", "
 _CSV = """import csv metrics.csv --columns '{"step": "iteration", "pass_rate": "val_acc"}' --devices 8 --task math"""
 
 ELSEWHERE = {
+    "python -m scaling calibrate RUNS.csv": (
+        "tests/scaling/test_calibration.py::test_both_programs_write_the_same_tables",
+        '"calibrate"',
+    ),
     f"python -m headroom {_CSV}": _IMPORT,
     "python -m headroom import wandb wandb/ --pass-rate eval/accuracy": _FOLDER,
     "python -m headroom import auto logs/grpo.jsonl": _IMPORT,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.tune_forecast import RANGES, cases_of, main, prior_of, score, task_scores
-from benchmarks.validate_real import Curve
+from scaling.corpus import Curve
 from scaling.extrapolate import PRIOR, Posterior
 
 
