@@ -83,6 +83,23 @@ def _curves(path: Path, axis: str) -> Iterator[Curve]:
         yield Curve(path.stem, task, run, *points, recipe, seed)
 
 
+def read_along(path: Path, column: str, axis: str = AXES[0]) -> tuple[list[Curve], list[float]]:
+    """The runs of a file, and of each its number in `column`, which all of its rows must have. Raises TableError."""
+    curves = read(path, axis)
+    try:
+        found = read_columns(path, ("run", column), NAMES)
+        seen: dict[tuple[str, ...], float] = {}
+        for k, (row, number) in enumerate(zip(found.rows, found.numbers(column), strict=True)):
+            first = seen.setdefault(_names(found, k, row, path.stem), number)
+            if first != number:
+                raise TableError(
+                    f"{row}: {column} is {number:g}, and {first:g} in another row of the same run"
+                )
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from None
+    return curves, [seen[one.task, one.run, one.recipe, one.seed] for one in curves]
+
+
 def provenance(path: Path) -> dict[str, str]:
     """What the metadata of a Parquet file say of PROVENANCE; TableError where they say nothing."""
     said = open_parquet(path).schema_arrow.metadata or {}
