@@ -32,7 +32,8 @@ TURNS = np.geomspace(0.02, 50.0, 40)  # x0, in geometric means of the values see
 SCATTERS = np.array([0.003, 0.01, 0.03])  # of pass rates; of log C_mid times LOG_SCALE
 LOG_SCALE = 10.0
 PRIOR_SD = 1.0  # of K, a, b in pass rate
-CELLS = 4000  # of the quantiles of a mixture
+CELLS = 1000  # of the quantiles of a mixture
+NEGLIGIBLE = 1e-5  # weight of a law against the best one
 
 
 @dataclass(frozen=True)
@@ -195,25 +196,40 @@ def _fit(x: Array, y: Array, error: Array, scatters: Array, *, bounded: bool) ->
     scale = float(np.exp(np.log(x).mean()))
     shapes = _shapes(bounded)
     count = np.bincount([kind for kind, _ in shapes], minlength=len(FORMS))
+    kind, shape = (np.array(column) for column in zip(*shapes, strict=True))
+    design = _design(kind, shape, x / scale)
     twins = x[:, None] == x
     seeds = scatters if twins.sum() > len(x) else np.zeros(1)
-    grid = [(kind, shape, around, among) for kind, shape in shapes for around in scatters for among in seeds]
-    kind, shape, around, among = (np.array(column) for column in zip(*grid, strict=True))
-    design = _design(kind, shape, x / scale)
-    prior_sd = PRIOR_SD if bounded else 1e3
-    covariance = (
-        (around**2)[:, None, None] * twins + (among**2)[:, None, None] * np.eye(len(x)) + np.diag(error**2)
-    )
-    inverse = np.linalg.inv(covariance)
-    precision = np.swapaxes(design, 1, 2) @ inverse @ design + np.eye(2) / prior_sd**2
-    right = np.swapaxes(design, 1, 2) @ (inverse @ y)[..., None]
-    spread = np.linalg.inv(precision)
-    beta = (spread @ right)[..., 0]
-    fitted = 0.5 * ((right[..., 0] * beta).sum(1) - np.einsum("i,gij,j->g", y, inverse, y))
-    log_weight = (
-        fitted
-        - 0.5 * (np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(precision)[1])
-        - np.log(count[kind])
+    found = []
+    for around in scatters:
+        for among in seeds:
+            covariance = around**2 * twins + among**2 * np.eye(len(x)) + np.diag(error**2)
+            log_weight, beta, spread = _linear(design, y, covariance, PRIOR_SD if bounded else 1e3)
+            scatter = np.full(len(kind), around**2 + among**2)
+            found.append((kind, shape, log_weight - np.log(count[kind]), beta, spread, scatter))
+    kind, shape, log_weight, beta, spread, scatter = (
+        np.concatenate(column) for column in zip(*found, strict=True)
     )
     weight = np.exp(log_weight - log_weight.max())
-    return _Mixture(scale, kind, shape, weight / weight.sum(), beta, spread, around**2 + among**2)
+    told = weight > NEGLIGIBLE
+    return _Mixture(
+        scale,
+        kind[told],
+        shape[told],
+        weight[told] / weight[told].sum(),
+        beta[told],
+        spread[told],
+        scatter[told],
+    )
+
+
+def _linear(design: Array, y: Array, covariance: Array, prior_sd: float) -> tuple[Array, Array, Array]:
+    """Log evidence [s], mean [s, 2] and covariance [s, 2, 2] of the linear numbers of designs [s, k, 2]."""
+    inverse = np.linalg.inv(covariance)
+    weighed = np.swapaxes(design, 1, 2) @ inverse
+    precision = weighed @ design + np.eye(2) / prior_sd**2
+    right = weighed @ y
+    spread = np.linalg.inv(precision)
+    beta = (spread @ right[..., None])[..., 0]
+    fitted = 0.5 * ((right * beta).sum(1) - y @ inverse @ y)
+    return fitted - 0.5 * (np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(precision)[1]), beta, spread

@@ -142,13 +142,15 @@ class Posterior:
         weights, shapes, linear = self._grid(data.r0_observed)
         self.log_evidence = float(logsumexp(weights))
         chosen = _evenly(np.exp(weights - self.log_evidence))
-        self._nu, self._b, self._mid, kind = shapes[:, chosen, None]
-        self._kind = kind[:, 0].astype(int)
+        drawn, self._node = np.unique(chosen, return_inverse=True)  # many draws share a shape
+        self._nu, self._b, self._mid, kind = shapes[:, drawn, None]
+        self._kind = kind[self._node, 0].astype(int)
         first, second, third, fourth = _lattice()
         self._r0, self._a = (x[:, None] for x in _line_ends(linear[:, chosen], first, second))
         self._kappa = _cut_normal(*prior.kappa, 0.0, KAPPA_MAX, third)[:, None]
         self._normal = ndtri(fourth)[:, None]
         self._end = self._curve(np.zeros(1))  # at the last evaluation
+        self._left = self._y - self._curve(self._u)
 
     def draws(self, at: Array) -> Array:
         """[DRAWS, m]: mean pass rates at compute `at` [m] > 0."""
@@ -165,7 +167,7 @@ class Posterior:
 
     def log_mids(self) -> Array:
         """[DRAWS]: logarithms of C_mid, where half of the gain is reached."""
-        return self._last + self._mid[:, 0]
+        return self._last + self._mid[self._node, 0]
 
     def _grown(self, form: Array) -> Array:
         """What becomes of the form's values [DRAWS, m] beyond the data."""
@@ -173,17 +175,16 @@ class Posterior:
 
     def _curve(self, u: Array) -> Array:
         """[DRAWS, m] of R0 + (A - R0) s at log compute [m]."""
-        return self._r0 + (self._a - self._r0) * share(u - self._mid, self._b, self._nu)
+        return self._r0 + (self._a - self._r0) * share(u - self._mid, self._b, self._nu)[self._node]
 
     def _discrepancy(self, u: Array) -> tuple[Array, Array]:
         """Mean [DRAWS, m] and standard deviation [DRAWS, m] of d given what the curve leaves of the evaluations."""
-        left = self._y - self._curve(self._u)
         mean, sd = np.empty((DRAWS, len(u))), np.empty((DRAWS, len(u)))
         for kind, (size, length, _) in enumerate(self._prior.discrepancy):
             own = self._kind == kind
             across = size**2 * np.exp(-np.abs(u[:, None] - self._u) / length)
             gain = np.linalg.solve(self._covariance(kind), across.T)
-            mean[own] = left[own] @ gain
+            mean[own] = self._left[own] @ gain
             sd[own] = np.sqrt(np.maximum(size**2 - (across * gain.T).sum(1), 0.0))
         return mean, sd
 
@@ -339,6 +340,8 @@ def problem(data: Points) -> str:
     y = data.reward
     if np.ptp(data.compute) == 0.0:
         return f"all evaluations lie at the compute {data.compute[0]:g}"
+    if np.ptp(y) == 0.0:
+        return f"all evaluations have the pass rate {y[0]:g}: nothing shows when, or whether, it rises"
     sd = math.sqrt(float(noise(data).mean()))
     if (jump := _jump(data, sd)) is not None:
         return (

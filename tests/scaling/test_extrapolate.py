@@ -226,3 +226,10 @@ def test_all_at_one_compute_has_no_curve() -> None:
     said = extrapolate([2.0] * 6, [0.1, 0.2, 0.3, 0.3, 0.4, 0.4], [5.0])
 
     assert said.status == "failed" and said.message == "all evaluations lie at the compute 2"
+
+
+def test_a_constant_curve_has_no_forecast() -> None:
+    said = extrapolate(np.arange(1.0, 9.0), np.zeros(8), [20.0])
+
+    assert said.status == "failed" and said.ceiling is None and np.isnan(said.value).all()
+    assert said.message == "all evaluations have the pass rate 0: nothing shows when, or whether, it rises"
