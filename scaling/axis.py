@@ -232,4 +232,5 @@ def _linear(design: Array, y: Array, covariance: Array, prior_sd: float) -> tupl
     spread = np.linalg.inv(precision)
     beta = (spread @ right[..., None])[..., 0]
     fitted = 0.5 * ((right * beta).sum(1) - y @ inverse @ y)
-    return fitted - 0.5 * (np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(precision)[1]), beta, spread
+    volume = np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(precision)[1]
+    return np.asarray(fitted - 0.5 * volume, dtype=float), beta, np.asarray(spread, dtype=float)
