@@ -14,11 +14,13 @@ numpy and scipy only. `scaling.fit(compute, reward)` is the way in; `python -m s
 | what do several runs of one recipe say? | seeds |
 | which recipe is better, and where? | compare (ceilings), versus (at any compute), recipes (many, with seeds) |
 | what will a run do at more compute? | extrapolate |
-| was the prediction right? | forecast |
+| and at a model size, batch or length that no run had? | axis |
+| was the prediction right? | forecast, calibration (of finished runs), corpus (files of them) |
 | what does more compute buy, when to stop? | plan |
 | how good is all this? | simulate, and docs/validation.md |
 """
 
+from scaling.axis import AxisLaw, fit_axis
 from scaling.curve import FORMS, NAMES
 from scaling.extrapolate import Extrapolation, extrapolate
 from scaling.fitting import fit
@@ -30,11 +32,13 @@ __all__ = [
     "FORMS",
     "MIN_POINTS",
     "NAMES",
+    "AxisLaw",
     "Extrapolation",
     "Fit",
     "InputError",
     "ManyFits",
     "extrapolate",
     "fit",
+    "fit_axis",
     "fit_many",
 ]
