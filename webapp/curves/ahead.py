@@ -23,19 +23,26 @@ NO_FORECAST = "no forecast yet"
 
 def ceiling(forecast: Forecast | None) -> Payload:
     """The forecast ceiling as it may be shown: a value only where its interval is narrow enough to be called known."""
-    if forecast is None or forecast.interval is None:
-        why = "no forecast" if forecast is not None else NO_FORECAST
-        none = {"identified": False, "value": None, "lo": None, "hi": None}
-        return none | {"text": "–", "interval_text": why}
-    lo, hi = forecast.interval
-    known = forecast.known
+    if forecast is None:
+        return ceiling_from(None, None, None, 0.9)
+    return ceiling_from(forecast.status, forecast.ceiling, forecast.interval, forecast.level)
+
+
+def ceiling_from(
+    status: str | None, value: float | None, interval: tuple[float, float] | None, level: float
+) -> Payload:
+    """The same of a forecast's own numbers; status None: there is none."""
+    if value is None or interval is None:
+        none = {"identified": False, "value": None, "lo": None, "hi": None, "text": "–"}
+        return none | {"interval_text": NO_FORECAST if status is None else "no forecast"}
+    known = status == "ok"
     return {
         "identified": known,
-        "value": forecast.ceiling if known else None,
-        "lo": lo,
-        "hi": hi,
-        "text": words.rate(forecast.ceiling, (lo, hi)) if known else "not known yet",
-        "interval_text": words.between((lo, hi), forecast.level),
+        "value": value if known else None,
+        "lo": interval[0],
+        "hi": interval[1],
+        "text": words.rate(value, interval) if known else "not known yet",
+        "interval_text": words.between(interval, level),
     }
 
 
@@ -63,8 +70,8 @@ def settles_at(forecast: Forecast) -> float | None:
     """The least compute from which on so little of the ceiling's interval would be open that it is called known; None
     where that is beyond what the forecast keeps.
 
-    What is open once the curve is known up to C is the part of the ceiling's interval that opens beyond C: its width less
-    what the band has widened by between now and C. That is exact where the forms keep their order.
+    What is open once the curve is known up to C is the part of the ceiling's interval that opens beyond C: its width
+    less what the band has widened by between now and C. That is exact where the forms keep their order.
     """
     if forecast.interval is None or forecast.seen is None:
         return None

@@ -146,7 +146,8 @@ def _judge(run: Run, curve: Curve) -> bool:
 
 def _complete_fit(run: Run, curve: Curve) -> None:
     """A fit that a release before stored without a forecast gets it."""
-    if Fit.objects.filter(run=run, forecast=None, superseded=False, cutoff=None, window_lo=None).exists():
+    whole = Fit.objects.filter(run=run, superseded=False, cutoff=None, window_lo=None)
+    if whole.filter(forecast__isnull=True).exists():
         store_fit(run, curve, Question())
 
 

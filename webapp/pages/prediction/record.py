@@ -53,7 +53,8 @@ def recalibration(found: Found) -> str:
     """Whether the project's intervals follow this record, and by how much."""
     factor = found.factors.get(f"{SHOWN:g}")
     if factor is None:
-        return f"From {MIN_RUNS} judged runs on, intervals are recalibrated by this record; so far {found.of_project} are."
+        so_far = f"there are {found.of_project} yet"
+        return f"From {MIN_RUNS} judged runs on, intervals are recalibrated by this record; {so_far}."
     if not found.is_on:
         return f"Recalibration is switched off; it would make {percent(SHOWN)} intervals {factor:.2f} times as wide."
     return (
@@ -75,7 +76,7 @@ def provenance(found: Found) -> str:
     if not all_of_them:
         return ""
     if not n:
-        return "All were made once the run had ended, from the evaluations that were known at that share of its compute."
+        return "All were made once the run had ended, from what was known at that share of its compute."
     rest = (
         "the others from the same evaluations once the run had ended"
         if n < all_of_them
