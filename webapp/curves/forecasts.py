@@ -67,7 +67,8 @@ class Forecast:
         Whether the ceiling is known is decided anew."""
         if factor == 1.0 or self.ceiling is None or self.interval is None:
             return self
-        ends = widen(np.array([self.ceiling]), *np.array(self.interval)[:, None], factor)
+        below, above = np.array(self.interval)[:, None]
+        ends = widen(np.array([self.ceiling]), below, above, factor)
         lo, hi = (float(end[0]) for end in ends)
         bottom, top = widen(self.value, self.lo, self.hi, factor)
         known = hi - lo <= widest_known(self.level)
