@@ -1,0 +1,164 @@
+"""Recipes by what their runs are forecast to reach at one compute: what differs by more than form, noise and seed.
+
+A recipe has one or more runs, each with a forecast there (`scaling.extrapolate`): a value and an interval that knows
+of form and noise. The runs' values scatter around the recipe's own with the variation between seeds, which
+`scaling.seeds.variation` estimates from all recipes of the task:
+
+    value_i = recipe + seed_i + error_i,    seed_i ~ (0, sd**2),    error_i ~ (0, se_i**2).
+
+Half of a forecast's error variance (SHARED) is that of the form, which the runs of one recipe have in common: more
+seeds do not lessen it. Between recipes it counts as independent. The sd is known by its degrees of freedom only, so
+that intervals are Student's t, with Welch and Satterthwaite's degrees of freedom for the sum (Biometrics Bulletin 2,
+1946). Intervals may be skewed: each side has its own error (Zou and Donner 2008, as in `scaling.compare`).
+
+A difference is real where its interval at REAL holds no zero. Compute is the same for all, so a run that was stopped
+early has a wide interval there and no advantage.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from scaling.curve import Array, Bools
+from scaling.points import InputError, check_fraction
+from scaling.seeds import CORPUS, Between, Estimate, variation
+
+REAL = 0.95  # level of the interval of a difference that is called real
+SHARED = 0.5  # of a forecast's error variance, among the runs of a recipe; docs/validation.md, "Seeds"
+N = 4000  # draws of a chance: good to about 0.01; of many recipes fewer:
+FEWEST, MOST_NUMBERS = 400, 1_000_000
+_MAX_DOF = 1e5  # beyond it Student's t is the normal to every digit that matters
+ALONE = Between(0.0, 1.0, "none")  # for values whose intervals know of seeds already
+
+Forecast = tuple[float, float, float]  # value, lo, hi of one run at the shared compute
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A recipe's value with its standard error to either side (form and noise), and the seeds' share in it: the
+    variance of the mean is error**2 + seed_share * sd**2."""
+
+    value: float
+    below: float
+    above: float
+    seed_share: float
+    runs: int
+
+
+@dataclass(frozen=True)
+class Gap:
+    """First minus second, with its interval at `level`. real: whether the interval holds no zero."""
+
+    value: float
+    lo: float
+    hi: float
+    level: float
+
+    @property
+    def real(self) -> bool:
+        """Whether the difference is more than form, noise and seeds explain."""
+        return self.lo > 0.0 or self.hi < 0.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One recipe among those compared: value with interval (seeds included), chance to be the best, and rank: one more
+    than the number of recipes that are really better."""
+
+    value: float
+    lo: float
+    hi: float
+    chance: float
+    rank: int
+    runs: int
+
+
+def mean_of(runs: Sequence[Forecast], between: Between, *, level: float = 0.9) -> Mean:
+    """A recipe from its runs' forecasts, whose intervals are of `level`. Raises InputError without runs, and for a
+    value outside its interval or not finite."""
+    check_fraction("level", level)
+    if not len(runs):
+        raise InputError("no forecasts of this recipe")
+    value, lo, hi = np.array(runs, dtype=float).T
+    if not np.isfinite([value, lo, hi]).all() or (lo > value).any() or (hi < value).any():
+        raise InputError("a forecast needs a finite value within a finite interval")
+    z = float(ndtri(0.5 + 0.5 * level))
+    below, above = (value - lo) / z, (hi - value) / z
+    weight = 1.0 / (((below + above) / 2.0) ** 2 + between.sd**2 + 1e-24)
+    weight /= weight.sum()
+    own = [
+        math.sqrt(SHARED * float(weight @ se) ** 2 + (1.0 - SHARED) * float(weight**2 @ se**2))
+        for se in (below, above)
+    ]
+    return Mean(float(weight @ value), *own, float(weight @ weight), len(runs))
+
+
+def seeds_of(
+    recipes: Sequence[Sequence[Forecast]], prior: Between = CORPUS, *, level: float = 0.9
+) -> Between:
+    """How far seeds differ, by forecasts of each recipe's runs at a compute that all of its runs have reached."""
+    z = float(ndtri(0.5 + 0.5 * level))
+    own = math.sqrt(1.0 - SHARED)  # what the form errs by, it errs by in all of a recipe's runs
+    return variation(
+        [[Estimate(value, own * (hi - lo) / (2.0 * z)) for value, lo, hi in runs] for runs in recipes], prior
+    )
+
+
+def gap(a: Mean, b: Mean, between: Between, *, level: float = REAL) -> Gap:
+    """How far the first recipe lies above the second."""
+    value = a.value - b.value
+    lo, hi = _reach(
+        np.hypot([a.below, a.above], [b.above, b.below]), a.seed_share + b.seed_share, between, level
+    )
+    return Gap(value, value - float(lo), value + float(hi), level)
+
+
+def standings(means: Sequence[Mean], between: Between, *, level: float = 0.9) -> list[Standing]:
+    """Each recipe among all, in the order given; intervals at `level`."""
+    if not means:
+        return []
+    value, below, above, share = (
+        np.array([getattr(one, name) for one in means]) for name in ("value", "below", "above", "seed_share")
+    )
+    reach = [_reach(side, share, between, level) for side in (below, above)]
+    lo, hi = np.clip(value - reach[0], 0.0, 1.0), np.clip(value + reach[1], 0.0, 1.0)
+    lo, hi = np.minimum(lo, value), np.maximum(hi, value)  # of values that are no pass rates
+    ranks = 1 + _really_better(value, below, above, share, between).sum(axis=0)
+    chances = _chances(value, below, above, share, between)
+    columns = zip(value, lo, hi, chances, ranks, means, strict=True)
+    return [Standing(*map(float, row[:4]), int(row[4]), row[5].runs) for row in columns]
+
+
+def _reach(error: Array, share: Array | float, between: Between, level: float) -> Array:
+    """Half widths at `level` for errors [...] of form and noise, and the seeds' share of the variance [...]."""
+    seed = between.sd**2 * np.asarray(share, dtype=float)
+    total = np.asarray(error, dtype=float) ** 2 + seed
+    dof = np.minimum(between.dof * (total / np.maximum(seed, 1e-6 * total + 1e-300)) ** 2, _MAX_DOF)
+    return stdtrit(dof, 0.5 + 0.5 * level) * np.sqrt(total)
+
+
+def _really_better(value: Array, below: Array, above: Array, share: Array, between: Between) -> Bools:
+    """[k, k]: whether the first index is really better than the second."""
+    error, shares = np.hypot(below[:, None], above[None, :]), share[:, None] + share[None, :]
+    ahead = value[:, None] - value[None, :]
+    sure, least = (
+        stdtrit(dof, 0.5 + 0.5 * REAL) * np.hypot(error, between.sd * np.sqrt(shares))
+        for dof in (between.dof, _MAX_DOF)
+    )
+    better, open_ones = ahead > sure, (ahead > least) & (ahead <= sure)
+    better[open_ones] = ahead[open_ones] > _reach(error[open_ones], shares[open_ones], between, REAL)
+    return better
+
+
+def _chances(value: Array, below: Array, above: Array, share: Array, between: Between) -> Array:
+    """How often each is the highest of N draws, the same for the same numbers; a tie is shared."""
+    rng = np.random.default_rng(0)
+    n = min(N, max(FEWEST, MOST_NUMBERS // len(value)))
+    error, seed = rng.standard_normal((2, n, len(value)))
+    sd = between.sd * np.sqrt(between.dof / rng.chisquare(between.dof, n))[:, None]
+    drawn = value + error * np.where(error > 0, above, below) + sd * np.sqrt(share) * seed
+    wins = drawn == drawn.max(axis=1, keepdims=True)
+    return (wins / wins.sum(axis=1, keepdims=True)).mean(axis=0)
