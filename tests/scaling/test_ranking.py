@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from scaling.points import InputError
-from scaling.ranking import ALONE, N, REAL, Forecast, gap, mean_of, seeds_of, standings
+from scaling.ranking import ALONE, REAL, Forecast, N, gap, mean_of, seeds_of, standings
 from scaling.seeds import CORPUS, Between
 
 KNOWN = Between(0.01, 1e6, "here")  # a variation between seeds that is known
