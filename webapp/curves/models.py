@@ -8,7 +8,8 @@ from webapp.runs.models import Run
 class Fit(models.Model):
     """A fit of one run's curve: what was fitted (window, cutoff, digest of the points) and what came out.
 
-    A row never changes, but for `superseded`. The same question on the same data is the same row (`fit_once`).
+    A row never changes, but for `superseded`, and for `forecast` where a release that knew none stored the row. The same
+    question on the same data is the same row (`fit_once`).
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="fits")
@@ -30,6 +31,9 @@ class Fit(models.Model):
     fitted_lo = models.FloatField(null=True)  # x of the first and last point used
     fitted_hi = models.FloatField(null=True)
     outlook = models.JSONField(null=True)  # band, compute to 90 % of the gain: `webapp.curves.outlook`
+    forecast = models.JSONField(
+        null=True
+    )  # from the same points, by forms averaged: `webapp.curves.forecasts`
     # Points that it used no longer count (`webapp.curves.superseding`). The default is the database's own, so that a
     # worker of the release before can store fits meanwhile.
     superseded = models.BooleanField(default=False, db_default=False)

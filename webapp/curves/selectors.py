@@ -17,13 +17,14 @@ def stored_fits(run: Run) -> QuerySet[Fit]:
 
 
 def latest_fits(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS, outlooks: bool = False) -> dict[str, Fit]:
-    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query; `outlooks`: with them.
+    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query; `outlooks`: with outlook
+    and forecast.
 
     Reads one index entry a run: a long run has a fit for each of its evaluations.
     """
     chosen = Run.objects.filter(pk__in=list(run_ids)).annotate(newest=_newest(x)).order_by().values("newest")
     rows = Fit.objects.filter(pk__in=chosen)
-    return {fit.run_id: fit for fit in (rows if outlooks else rows.defer("outlook"))}
+    return {fit.run_id: fit for fit in (rows if outlooks else rows.defer("outlook", "forecast"))}
 
 
 def latest_ids(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS) -> dict[str, int]:

@@ -10,6 +10,7 @@ import scaling
 from webapp.curves import answers
 from webapp.curves.axes import DEFAULT_METRIC
 from webapp.curves.fitting import Curve, Question, curve_of, fit_curve
+from webapp.curves.forecasts import forecast_of
 from webapp.curves.models import Fit
 from webapp.curves.outlook import outlook_of
 from webapp.curves.run.figure import keep_figure
@@ -60,18 +61,23 @@ def store_fit(run: Run, curve: Curve, question: Question) -> Refit:
     except scaling.InputError as error:
         log.info("run %s: no fit yet: %s", run.pk, error)
         return Refit(None, created=False)
-    row, created = Fit.objects.get_or_create(
-        run=run,
-        metric=question.metric,
-        x=question.x,
-        form=question.form,
-        method=fit.method,
-        level=question.level,
-        window_lo=question.window_lo,
-        cutoff=question.cutoff,
-        data_digest=fit.digest,
-        defaults=outcome_of(fit),
-    )
+    same: dict[str, Any] = {
+        "run": run,
+        "metric": question.metric,
+        "x": question.x,
+        "form": question.form,
+        "method": fit.method,
+        "level": question.level,
+        "window_lo": question.window_lo,
+        "cutoff": question.cutoff,
+        "data_digest": fit.digest,
+    }
+    row, created = Fit.objects.filter(**same).first(), False
+    if row is None:
+        row, created = Fit.objects.get_or_create(**same, defaults=outcome_of(fit))
+    if row.forecast is None:  # stored by a release that knew none
+        row.forecast = forecast_of(fit)
+        row.save(update_fields=["forecast"])
     if created:
         metrics.FITS.labels(row.status).inc()
     return Refit(row, created)
@@ -90,4 +96,5 @@ def outcome_of(fit: "scaling.Fit") -> dict[str, Any]:
         "fitted_lo": fit.window[0],
         "fitted_hi": fit.window[1],
         "outlook": outlook_of(fit),
+        "forecast": forecast_of(fit),
     }

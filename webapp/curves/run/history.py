@@ -23,7 +23,7 @@ def whole_fits(run: Run, metric: str) -> list[Fit]:
     fits = Fit.objects.filter(
         run=run, metric=metric, x=DEFAULT_AXIS, cutoff=None, window_lo=None, form="sigmoid"
     )
-    return list(fits.order_by("-id")[:MOST_FITS])[::-1]
+    return list(fits.defer("outlook", "forecast").order_by("-id")[:MOST_FITS])[::-1]
 
 
 def history_payload(fits: Sequence[Fit]) -> Payload:

@@ -1,0 +1,141 @@
+"""Stored forecasts: what the averaged forms (`scaling.extrapolate`) say from the very points of a stored fit.
+
+Worked out once, when the fit is stored, and kept in `Fit.forecast`; a page reads it. It is there also where Eq. 1 could
+not be fitted, and says so itself where no saturating curve describes the points.
+"""
+
+import logging
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import scaling
+from webapp.curves.outlook import NODES, REACH
+
+log = logging.getLogger(__name__)
+Payload = dict[str, Any]
+MULTIPLES = (2, 4, 10)  # of the compute seen
+DIGITS = 7
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """At `compute` [n], ascending: `value` (median), and the interval [lo, hi] of `level` of the mean pass rate; empty
+    where `status` is "failed". `seen`: the last compute used.
+
+    ceiling, interval: for compute without bound; None where failed. status: "ok", "not_identified" (the tail is not
+    known yet) or "failed"; message: why, "" where ok. widening: what the half widths were multiplied by.
+    """
+
+    status: str
+    message: str
+    level: float
+    ceiling: float | None
+    interval: tuple[float, float] | None
+    compute: np.ndarray
+    value: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    seen: float | None
+    widening: float = 1.0
+
+    @property
+    def known(self) -> bool:
+        """Whether the ceiling is pinned: its interval is narrow enough to be called known."""
+        return self.status == "ok"
+
+    def at(self, compute: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(value, lo, hi) at computes [m], interpolated in log compute; NaN outside what is kept, and where failed."""
+        where = np.log(np.asarray(compute, float))
+        if not len(self.compute):
+            nothing = np.full(len(where), math.nan)
+            return nothing, nothing, nothing
+        nodes = np.log(self.compute)
+        outside = (where < nodes[0] - 1e-6) | (where > nodes[-1] + 1e-6)
+        columns = (
+            np.where(outside, math.nan, np.interp(where, nodes, y)) for y in (self.value, self.lo, self.hi)
+        )
+        return tuple(columns)  # type: ignore[return-value]
+
+    def widened(self, factor: float) -> "Forecast":
+        """The same with the half widths multiplied, cut to [0, 1]: by what the record of earlier forecasts asks for."""
+        if factor == 1.0 or self.ceiling is None or self.interval is None:
+            return self
+        lo, hi = widen(np.array([self.ceiling]), *np.array(self.interval)[:, None], factor)
+        bottom, top = widen(self.value, self.lo, self.hi, factor)
+        return replace(
+            self, interval=(float(lo[0]), float(hi[0])), lo=bottom, hi=top, widening=self.widening * factor
+        )
+
+
+def widen(value: np.ndarray, lo: np.ndarray, hi: np.ndarray, factor: float) -> tuple[np.ndarray, np.ndarray]:
+    """The ends with their distances from `value` multiplied, cut to [0, 1]."""
+    return np.clip(value - factor * (value - lo), 0.0, 1.0), np.clip(value + factor * (hi - value), 0.0, 1.0)
+
+
+def forecast_of(fit: "scaling.Fit") -> Payload | None:
+    """What is stored beside a fit, JSON-ready: {"status", "message", "level", "seen", "ceiling", "interval", "compute",
+    "value", "lo", "hi", "multiples"}. None where the forecast crashed, which is logged."""
+    if fit.data is None:
+        return None
+    data, last = fit.data, float(fit.data.compute[-1])
+    grid = np.geomspace(REACH[0] * data.compute[0], REACH[1] * last, NODES)
+    ends = [times * last for times in MULTIPLES]
+    try:
+        said = scaling.extrapolate(
+            data.compute, data.reward, [*grid, *ends], level=fit.level, stderr=data.stderr,
+            r0_observed=data.r0_observed.tolist() or None,
+        )  # fmt: skip
+    except Exception:  # the fit is stored all the same
+        log.exception("the forecast from %d points crashed", fit.n)
+        return None
+    return _stored(said, last)
+
+
+def _stored(said: "scaling.Extrapolation", last: float) -> Payload:
+    failed = said.status == "failed"
+    names = ("value", "lo", "hi")
+    columns = {name: None if failed else _short(getattr(said, name)[:NODES]) for name in names}
+    return {
+        "status": said.status,
+        "message": said.message,
+        "level": said.level,
+        "seen": last,
+        "ceiling": said.ceiling,
+        "interval": None if said.ceiling_interval is None else list(said.ceiling_interval),
+        "compute": None if failed else _short(said.at[:NODES]),
+        **columns,
+        "multiples": None if failed else _multiples(said),
+    }
+
+
+def _multiples(said: "scaling.Extrapolation") -> Payload:
+    """At each of MULTIPLES of the compute seen: {"compute", "value", "interval"}."""
+    return {
+        f"{times}": {
+            "compute": float(said.at[NODES + place]),
+            "value": float(said.value[NODES + place]),
+            "interval": [float(said.lo[NODES + place]), float(said.hi[NODES + place])],
+        }
+        for place, times in enumerate(MULTIPLES)
+    }
+
+
+def read(stored: Payload | None) -> Forecast | None:
+    """The stored payload as arrays; None where nothing is stored."""
+    if not stored:
+        return None
+    compute, value, lo, hi = (
+        np.asarray(stored[name] or (), float) for name in ("compute", "value", "lo", "hi")
+    )
+    interval = tuple(stored["interval"]) if stored["interval"] else None
+    return Forecast(
+        stored["status"], stored["message"], stored["level"], stored["ceiling"], interval,
+        compute, value, lo, hi, stored["seen"],
+    )  # fmt: skip
+
+
+def _short(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values]
