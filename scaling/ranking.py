@@ -11,13 +11,15 @@ seeds do not lessen it. Between recipes it counts as independent. The sd is know
 that intervals are Student's t, with Welch and Satterthwaite's degrees of freedom for the sum (Biometrics Bulletin 2,
 1946). Intervals may be skewed: each side has its own error (Zou and Donner 2008, as in `scaling.compare`).
 
-A difference is real where its interval at REAL holds no zero. Compute is the same for all, so a run that was stopped
-early has a wide interval there and no advantage.
+A difference is real where its interval at REAL holds no zero. Recipes are compared at one compute, the largest that
+any of their runs has seen, and at the forecast ceiling (`compared`): a run that was stopped early has a wide interval
+there and no advantage. A run that has seen less than a tenth of it is not compared yet.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeGuard
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -32,6 +34,8 @@ N = 4000  # draws of a chance: good to about 0.01; of many recipes fewer:
 FEWEST, MOST_NUMBERS = 400, 1_000_000
 _MAX_DOF = 1e5  # beyond it Student's t is the normal to every digit that matters
 ALONE = Between(0.0, 1.0, "none")  # for values whose intervals know of seeds already
+
+TOO_EARLY = 10.0  # times what a run has seen: further it is not compared
 
 Forecast = tuple[float, float, float]  # value, lo, hi of one run at the shared compute
 
@@ -74,6 +78,131 @@ class Standing:
     chance: float
     rank: int
     runs: int
+
+
+class Course(Protocol):
+    """A run's forecast: `at` computes [m] gives (value, lo, hi), each [m], at `level`. seen: its last compute. ceiling,
+    interval: for compute without bound, None where there is no forecast; message: why not."""
+
+    @property
+    def seen(self) -> float | None: ...
+    @property
+    def level(self) -> float: ...
+    @property
+    def ceiling(self) -> float | None: ...
+    @property
+    def interval(self) -> tuple[float, float] | None: ...
+    @property
+    def message(self) -> str: ...
+    def at(self, compute: Array) -> tuple[Array, Array, Array]: ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """Recipes at one compute (None: the forecast ceiling), in the order given; None for those not compared there."""
+
+    compute: float | None
+    means: "list[Mean | None]"
+    standings: list[Standing | None]
+    between: Between
+
+    def gap(self, first: int, second: int) -> Gap | None:
+        """How far the first lies above the second; None where one is not compared."""
+        a, b = self.means[first], self.means[second]
+        return None if a is None or b is None else gap(a, b, self.between)
+
+    def in_order(self) -> list[int]:
+        """Those compared, by rank and then by value, the best first."""
+        known = [(one.rank, -one.value, index) for index, one in enumerate(self.standings) if one is not None]
+        return [index for _, _, index in sorted(known)]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Rivals at the compute they share and at their forecast ceilings. runs: how many of each recipe's took part; why:
+    what keeps a recipe or some of its runs out, "" where nothing does."""
+
+    here: Place
+    ceiling: Place
+    runs: list[int]
+    why: list[str]
+
+
+def compared(
+    recipes: Sequence[Sequence[Course | None]],
+    between: Between,
+    compute: float | None = None,
+    *,
+    level: float = 0.9,
+) -> Compared:
+    """Recipes by their runs' forecasts, at `compute` or else at the largest that any run has seen.
+
+    A run without a forecast, or with less than a tenth of that compute, takes no part.
+    Intervals of standings at `level`. Raises InputError for a compute that is not above zero.
+    """
+    if compute is not None and not (math.isfinite(compute) and compute > 0):
+        raise InputError("recipes are compared at a compute above zero")
+    told = [[run for run in runs if _has_forecast(run)] for runs in recipes]
+    last = max((run.seen or 0.0 for runs in told for run in runs), default=0.0)
+    where = last if compute is None else compute
+    part = [[run for run in runs if where <= TOO_EARLY * (run.seen or 0.0) * (1 + 1e-9)] for runs in told]
+    here = [[forecast for run in runs if (forecast := _at(run, where))] for runs in part]
+    levels = {run.level for runs in part for run in runs} or {level}
+    if len(levels) > 1:
+        raise InputError("forecasts of different levels cannot be compared")
+    own = levels.pop()
+    ceilings = [[(run.ceiling or 0.0, *run.interval) for run in runs if run.interval] for runs in part]
+    return Compared(
+        _place(where or None, here, between, own, level),
+        _place(None, ceilings, between, own, level),
+        [len(runs) for runs in here],
+        [_why(*both, where) for both in zip(recipes, here, strict=True)],
+    )
+
+
+def variation_of(recipes: Sequence[Sequence[Course | None]], prior: Between = CORPUS) -> Between:
+    """How far seeds differ: of each recipe its runs at the compute that the shortest of them has seen."""
+    found = []
+    for runs in recipes:
+        told = [run for run in runs if _has_forecast(run)]
+        least = min((run.seen or 0.0 for run in told), default=0.0)
+        found.append([at for run in told if least and (at := _at(run, least))])
+    return seeds_of(found, prior)
+
+
+def _has_forecast(run: Course | None) -> TypeGuard[Course]:
+    return run is not None and run.ceiling is not None and run.interval is not None and bool(run.seen)
+
+
+def _at(run: Course, compute: float) -> Forecast | None:
+    value, lo, hi = (float(column[0]) for column in run.at(np.array([compute])))
+    return (value, min(lo, value), max(hi, value)) if math.isfinite(value + lo + hi) else None
+
+
+def _place(
+    compute: float | None, recipes: Sequence[Sequence[Forecast]], between: Between, own: float, level: float
+) -> Place:
+    """`own`: level of the forecasts; `level`: of the standings' intervals."""
+    means = [mean_of(runs, between, level=own) if runs else None for runs in recipes]
+    found = iter(standings([one for one in means if one is not None], between, level=level))
+    return Place(compute, means, [None if one is None else next(found) for one in means], between)
+
+
+def _why(runs: Sequence[Course | None], part: Sequence[Forecast], compute: float) -> str:
+    if len(part) == len(runs):
+        return ""
+    failed = [run.message for run in runs if run is not None and not _has_forecast(run) and run.message]
+    told = [run for run in runs if _has_forecast(run)]
+    if failed:
+        reason = failed[0]
+    elif len(told) < len(runs):
+        reason = "no forecast yet"
+    elif all(TOO_EARLY * (run.seen or 0.0) >= compute for run in told):
+        reason = "that compute lies before its evaluations"
+    else:
+        reason = f"seen to less than a tenth of the compute compared at ({compute:.3g})"
+    left_out = len(runs) - len(part)
+    return reason if not part else f"{left_out} of {len(runs)} runs not in it: {reason}"
 
 
 def mean_of(runs: Sequence[Forecast], between: Between, *, level: float = 0.9) -> Mean:

@@ -1,8 +1,21 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from scaling.points import InputError
-from scaling.ranking import ALONE, REAL, Forecast, N, gap, mean_of, seeds_of, standings
+from scaling.ranking import (
+    ALONE,
+    REAL,
+    Forecast,
+    N,
+    compared,
+    gap,
+    mean_of,
+    seeds_of,
+    standings,
+    variation_of,
+)
 from scaling.seeds import CORPUS, Between
 
 KNOWN = Between(0.01, 1e6, "here")  # a variation between seeds that is known
@@ -114,3 +127,91 @@ def test_scatter_that_the_noise_explains_is_no_variation_between_seeds() -> None
 def test_what_is_no_forecast_is_refused(runs: list[Forecast]) -> None:
     with pytest.raises(InputError, match="forecast"):
         mean_of(runs, CORPUS)
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A run that stays where it is; its interval widens with how far it is forecast."""
+
+    value: float
+    seen: float | None
+    half: float = 0.004
+    level: float = 0.9
+    message: str = ""
+
+    @property
+    def ceiling(self) -> float | None:
+        return None if self.message else self.value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return None if self.message else (self.value - 5 * self.half, self.value + 5 * self.half)
+
+    def at(self, compute: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        value, last = np.full(len(compute), self.value), self.seen or 1.0
+        reach = self.half * np.maximum(1.0, compute / last)
+        outside = compute < 0.01 * last
+        return tuple(np.where(outside, np.nan, y) for y in (value, value - reach, value + reach))
+
+
+def test_all_are_compared_at_the_largest_compute_that_any_has_seen() -> None:
+    found = compared([[Flat(0.7, 8.0)], [Flat(0.65, 8.0)], [Flat(0.68, 1.0)]], CORPUS)
+    assert found.here.compute == 8.0 and found.ceiling.compute is None
+    assert [one and one.rank for one in found.here.standings] == [1, 2, 1]
+    short = found.here.standings[2]
+    assert short is not None and short.hi - short.lo > 0.06
+    assert found.why == ["", "", ""] and found.here.in_order() == [0, 2, 1]
+    assert found.here.gap(0, 1).real and not found.here.gap(0, 2).real  # type: ignore[union-attr]
+
+
+def test_at_the_ceiling_the_forecasts_own_intervals_count() -> None:
+    found = compared([[Flat(0.7, 8.0)], [Flat(0.665, 8.0)]], CORPUS)
+    assert found.here.gap(0, 1).real and not found.ceiling.gap(0, 1).real  # type: ignore[union-attr]
+
+
+def test_a_recipe_that_has_hardly_begun_is_not_compared() -> None:
+    found = compared([[Flat(0.7, 8.0)], [Flat(0.9, 0.7)]], CORPUS)
+    assert found.here.standings[1] is None and found.here.gap(0, 1) is None
+    assert found.why[1] == "seen to less than a tenth of the compute compared at (8)"
+    assert found.ceiling.standings[1] is None
+
+
+def test_what_has_no_forecast_says_why() -> None:
+    falls = Flat(0.5, 8.0, message="the pass rate falls")
+    found = compared([[Flat(0.7, 8.0)], [None], [falls], [Flat(0.6, 8.0), falls]], CORPUS)
+    assert [one is None for one in found.here.standings] == [False, True, True, False]
+    assert found.why[1:] == [
+        "no forecast yet",
+        "the pass rate falls",
+        "1 of 2 runs not in it: the pass rate falls",
+    ]
+    assert found.runs == [1, 0, 0, 1]
+
+
+def test_before_its_evaluations_a_recipe_is_not_compared() -> None:
+    found = compared([[Flat(0.7, 8.0)], [Flat(0.6, 1.0)]], CORPUS, 0.02)
+    assert found.here.standings[0] is None and found.why[0] == "that compute lies before its evaluations"
+
+
+def test_nothing_to_compare_is_nothing() -> None:
+    assert compared([], CORPUS).here.in_order() == []
+    assert compared([[None]], CORPUS).here.compute is None
+
+
+@pytest.mark.parametrize("compute", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_compute_to_compare_at_is_above_zero(compute: float) -> None:
+    with pytest.raises(InputError, match="above zero"):
+        compared([[Flat(0.7, 8.0)]], CORPUS, compute)
+
+
+def test_forecasts_of_other_levels_are_refused() -> None:
+    with pytest.raises(InputError, match="levels"):
+        compared([[Flat(0.7, 8.0)], [Flat(0.7, 8.0, level=0.5)]], CORPUS)
+
+
+def test_seeds_are_held_against_each_other_where_the_shortest_of_them_ends() -> None:
+    runs = [Flat(0.7, 2.0, 1e-6), Flat(0.74, 8.0, 1e-6)]
+    assert variation_of([runs, [None]], Between(0.01, 4.0, "x")).sd == pytest.approx(
+        np.sqrt((4 * 0.01**2 + 2 * 0.02**2) / 5), rel=1e-3
+    )
+    assert variation_of([[Flat(0.7, 2.0)], []]) == CORPUS
