@@ -2,11 +2,10 @@
 
     .venv/bin/python -m benchmarks.false_wins [--curves PAIRS] [--seed S] [--jobs N] [--corpus DIR]
 
-Pairs of real runs (`corpus/miniature`, by tokens) first, then simulated ones: curves of Burr's family, seeds that differ
-as those of the corpus do, evaluations with its noise, one
-recipe stopped early or not. A pair is judged as pages do
-(`scaling.ranking.compared`): one is called better where the difference at the shared compute or that of the forecast
-ceilings is real. Beside it stands what was said before: the paper's rule on Eq. 1's A. Writes Markdown.
+Pairs of real runs (`corpus/miniature`, by tokens) first, then simulated ones: curves of Burr's family, seeds that
+differ as those of the corpus do, evaluations with its noise, one recipe stopped early or not. A pair is judged as pages
+do (`scaling.ranking.compared`): one is called better where the difference at the shared compute or that of the forecast
+ceilings is real. Beside it stands the paper's rule on Eq. 1's A. Writes Markdown.
 """
 
 import sys

@@ -195,6 +195,7 @@ def papers_between() -> Between:
 CORPUS = Between(
     0.007, 4.0, "Headroom's own corpus"
 )  # docs/validation.md, "Seeds"; few degrees: another task
+CORPUS_LOG_B = Between(0.08, 4.0, "Headroom's own corpus")  # of log B at a shared ceiling
 
 
 def variation(recipes: Sequence[Sequence[Estimate]], prior: Between = CORPUS) -> Between:
