@@ -6,8 +6,8 @@ of form and noise. The runs' values scatter around the recipe's own with the var
 
     value_i = recipe + seed_i + error_i,    seed_i ~ (0, sd**2),    error_i ~ (0, se_i**2).
 
-Half of a forecast's error variance (SHARED) is that of the form, which the runs of one recipe have in common: more
-seeds do not lessen it. Between recipes it counts as independent. The sd is known by its degrees of freedom only, so
+What a forecast errs by is mostly the form, which the runs of one recipe have in common: more seeds do not lessen it.
+Between recipes it counts as independent. The sd is known by its degrees of freedom only, so
 that intervals are Student's t, with Welch and Satterthwaite's degrees of freedom for the sum (Biometrics Bulletin 2,
 1946). Intervals may be skewed: each side has its own error (Zou and Donner 2008, as in `scaling.compare`).
 
@@ -29,7 +29,9 @@ from scaling.points import InputError, check_fraction
 from scaling.seeds import CORPUS, Between, Estimate, variation
 
 REAL = 0.95  # level of the interval of a difference that is called real
-SHARED = 0.5  # of a forecast's error variance, among the runs of a recipe; docs/validation.md, "Seeds"
+NOISE = (
+    0.5  # of a forecast's error variance, at a compute that was reached: what makes runs alike look different
+)
 N = 4000  # draws of a chance: good to about 0.01; of many recipes fewer:
 FEWEST, MOST_NUMBERS = 400, 1_000_000
 _MAX_DOF = 1e5  # beyond it Student's t is the normal to every digit that matters
@@ -218,11 +220,8 @@ def mean_of(runs: Sequence[Forecast], between: Between, *, level: float = 0.9) -
     below, above = (value - lo) / z, (hi - value) / z
     weight = 1.0 / (((below + above) / 2.0) ** 2 + between.sd**2 + 1e-24)
     weight /= weight.sum()
-    own = [
-        math.sqrt(SHARED * float(weight @ se) ** 2 + (1.0 - SHARED) * float(weight**2 @ se**2))
-        for se in (below, above)
-    ]
-    return Mean(float(weight @ value), *own, float(weight @ weight), len(runs))
+    errors = float(weight @ below), float(weight @ above)
+    return Mean(float(weight @ value), *errors, float(weight @ weight), len(runs))
 
 
 def seeds_of(
@@ -230,7 +229,7 @@ def seeds_of(
 ) -> Between:
     """How far seeds differ, by forecasts of each recipe's runs at a compute that all of its runs have reached."""
     z = float(ndtri(0.5 + 0.5 * level))
-    own = math.sqrt(1.0 - SHARED)  # what the form errs by, it errs by in all of a recipe's runs
+    own = math.sqrt(NOISE)
     return variation(
         [[Estimate(value, own * (hi - lo) / (2.0 * z)) for value, lo, hi in runs] for runs in recipes], prior
     )

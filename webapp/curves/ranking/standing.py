@@ -231,6 +231,18 @@ def pair(names: Sequence[str], found: Compared, first: int, second: int, x: str 
     )
 
 
+def extremes(names: Sequence[str], found: Compared, best: int, worst: int, x: str = DEFAULT_AXIS) -> str:
+    """The values of an axis that come highest and lowest, and whether they differ."""
+    gap, where = _gap(found.here, best, worst), _where(found.here, x)
+    if not gap.real:
+        return (
+            f"No value is told apart from the others {where}: highest at {names[best]}, lowest at {names[worst]}, "
+            f"{_size(gap)} apart, which seeds and noise may be."
+        )
+    first = where[0].upper() + where[1:]
+    return f"{first} it is highest at {names[best]} and lowest at {names[worst]}, {_size(gap)} apart."
+
+
 def _ceilings(names: Sequence[str], found: Compared, first: int, second: int) -> str:
     gap = found.ceiling.gap(first, second)
     if gap is None:

@@ -38,7 +38,8 @@ def studies(request: HttpRequest) -> HttpResponse:
     listed = selectors.studies_of(project, archived=archived)
     page = Paginator(listed, PAGE_SIZE).get_page(request.GET.get("page"))
     found = list(page.object_list)
-    arms, waits = selectors.stored_fits_of(found), selectors.waits_in(found)
+    arms, waits = selectors.stored_courses_of(found), selectors.waits_in(found)
+    seeds = seeds_of_tasks(project) if found else {}
     rows = [
         {
             "study": one,
@@ -46,7 +47,7 @@ def studies(request: HttpRequest) -> HttpResponse:
             "share": progress.succeeded / progress.total if progress.total else None,
             "state": _state(progress),
             "variants": max(0, len(arms[one.pk]) - 1),
-            "headline": stored_headline(arms[one.pk]),
+            "headline": stored_headline(arms[one.pk], seeds[one.task]),
         }
         for one in found
     ]
