@@ -52,7 +52,7 @@ def test_more_seeds_tell_smaller_differences_apart() -> None:
 
 def test_seeds_do_not_lessen_what_the_form_errs_by() -> None:
     many = mean_of([forecast(0.7, 0.0329)] * 1000, KNOWN)  # 0.0329: two standard errors of 0.01 at 90 %
-    assert many.below == many.above == pytest.approx(0.02 * np.sqrt(0.5), rel=1e-2)
+    assert many.below == many.above == pytest.approx(0.02, rel=1e-2)
     assert many.seed_share == pytest.approx(1e-3)
 
 
@@ -115,7 +115,7 @@ def test_without_a_second_seed_the_corpus_speaks() -> None:
 
 def test_scatter_that_the_noise_explains_is_no_variation_between_seeds() -> None:
     rng = np.random.default_rng(3)
-    noise = 0.03 * np.sqrt(0.5)  # the half of the error that the runs do not share
+    noise = 0.03 * np.sqrt(0.5)  # the half of the error variance that is noise
     recipes = [
         [forecast(value, 1.644854 * 0.03) for value in 0.6 + noise * rng.standard_normal(3)]
         for _ in range(40)

@@ -12,6 +12,7 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.curves.axes import DEFAULT_METRIC
+from webapp.curves.ranking.variation import seeds_of_tasks
 from webapp.curves.run.figure import curve_label
 from webapp.errors import NotFound, ServiceError
 from webapp.pages.access import allow, current_project, projects_of, signed_in
