@@ -28,12 +28,13 @@ def by_rivals(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
 
 
 def sentences(entries: Sequence[Entry], view: str, x: str = DEFAULT_AXIS, *, unfitted: str = "") -> list[str]:
-    """What can be told apart, and what cannot be compared at all. `unfitted`: why none of them has a fit."""
+    """What can be told apart, and what cannot be compared at all. `unfitted`: why none of them has a fit,
+    which keeps those without a forecast from being compared."""
     own = [entry for entry in entries if entry.kind != PUBLISHED]
     groups = by_rivals(own)
     several = [rivals for rivals in groups.values() if len(rivals) > 1]
     ordered = [sentence for rivals in several for sentence in _of_rivals(rivals, x)]
-    if unfitted and several:
+    if unfitted and several and not any(entry.reach for entry in own):
         ordered = [f"Nothing can be said of their order. {unfitted}"]
     said = ordered + _apart(groups)
     published = len(entries) > len(own)

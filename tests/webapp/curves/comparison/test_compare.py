@@ -32,7 +32,7 @@ def test_a_lead_within_what_seeds_differ_by_is_not_called_one(make_run):
 
 
 def test_a_run_that_was_stopped_early_has_no_advantage(make_run):
-    long, short = make_run(a=0.6, name="X"), make_run(a=0.62, name="Y", to=2.0, noise=0.01, seed=1)
+    long, short = make_run(a=0.6, name="X"), make_run(a=0.605, name="Y", to=4.0, seed=1)
 
     payload = comparison([long, short], [])
 
