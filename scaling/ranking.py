@@ -13,7 +13,8 @@ that intervals are Student's t, with Welch and Satterthwaite's degrees of freedo
 
 A difference is real where its interval at REAL holds no zero. Recipes are compared at one compute, the largest that
 any of their runs has seen, and at the forecast ceiling (`compared`): a run that was stopped early has a wide interval
-there and no advantage. A run that has seen less than a tenth of it is not compared yet.
+there and no advantage. A run that has seen less than a quarter of it is not compared yet: forecasts over more than four
+times the compute seen are not as good as their intervals (docs/validation.md).
 """
 
 import math
@@ -37,7 +38,8 @@ FEWEST, MOST_NUMBERS = 400, 1_000_000
 _MAX_DOF = 1e5  # beyond it Student's t is the normal to every digit that matters
 ALONE = Between(0.0, 1.0, "none")  # for values whose intervals know of seeds already
 
-TOO_EARLY = 10.0  # times what a run has seen: further it is not compared
+BEHIND = 4.0  # times what a run has seen: where another has seen more than that, it is not compared
+AHEAD = 10.0  # times what a run has seen: further it is not compared either
 
 Forecast = tuple[float, float, float]  # value, lo, hi of one run at the shared compute
 
@@ -139,7 +141,8 @@ def compared(
 ) -> Compared:
     """Recipes by their runs' forecasts, at `compute` or else at the largest that any run has seen.
 
-    A run without a forecast, or with less than a tenth of that compute, takes no part.
+    A run without a forecast takes no part, nor one that has seen less than a quarter of what the furthest has, or less
+    than a tenth of `compute`.
     Intervals of standings at `level`. Raises InputError for a compute that is not above zero.
     """
     if compute is not None and not (math.isfinite(compute) and compute > 0):
@@ -147,7 +150,7 @@ def compared(
     told = [[run for run in runs if _has_forecast(run)] for runs in recipes]
     last = max((run.seen or 0.0 for runs in told for run in runs), default=0.0)
     where = last if compute is None else compute
-    part = [[run for run in runs if where <= TOO_EARLY * (run.seen or 0.0) * (1 + 1e-9)] for runs in told]
+    part = [[run for run in runs if not _too_early(run, last, where)] for runs in told]
     here = [[forecast for run in runs if (forecast := _at(run, where))] for runs in part]
     levels = {run.level for runs in part for run in runs} or {level}
     if len(levels) > 1:
@@ -158,7 +161,7 @@ def compared(
         _place(where or None, here, between, own, level),
         _place(None, ceilings, between, own, level),
         [len(runs) for runs in here],
-        [_why(*both, where) for both in zip(recipes, here, strict=True)],
+        [_why(*both, last, where) for both in zip(recipes, here, strict=True)],
     )
 
 
@@ -176,6 +179,18 @@ def _has_forecast(run: Course | None) -> TypeGuard[Course]:
     return run is not None and run.ceiling is not None and run.interval is not None and bool(run.seen)
 
 
+def _too_early(run: Course, last: float, compute: float) -> str:
+    """Why a run is not compared at a compute, where the furthest has seen `last`; else nothing."""
+    seen = (run.seen or 0.0) * (1 + 1e-9)
+    if last > BEHIND * seen:
+        return f"seen to less than a quarter of the compute that the furthest has seen ({last:.3g})"
+    return (
+        f"seen to less than a tenth of the compute asked for ({compute:.3g})"
+        if compute > AHEAD * seen
+        else ""
+    )
+
+
 def _at(run: Course, compute: float) -> Forecast | None:
     value, lo, hi = (float(column[0]) for column in run.at(np.array([compute])))
     return (value, min(lo, value), max(hi, value)) if math.isfinite(value + lo + hi) else None
@@ -190,7 +205,7 @@ def _place(
     return Place(compute, means, [None if one is None else next(found) for one in means], between)
 
 
-def _why(runs: Sequence[Course | None], part: Sequence[Forecast], compute: float) -> str:
+def _why(runs: Sequence[Course | None], part: Sequence[Forecast], last: float, compute: float) -> str:
     if len(part) == len(runs):
         return ""
     failed = [run.message for run in runs if run is not None and not _has_forecast(run) and run.message]
@@ -199,10 +214,9 @@ def _why(runs: Sequence[Course | None], part: Sequence[Forecast], compute: float
         reason = failed[0]
     elif len(told) < len(runs):
         reason = "no forecast yet"
-    elif all(TOO_EARLY * (run.seen or 0.0) >= compute for run in told):
-        reason = "that compute lies before its evaluations"
     else:
-        reason = f"seen to less than a tenth of the compute compared at ({compute:.3g})"
+        early = [why for run in told if (why := _too_early(run, last, compute))]
+        reason = early[0] if early else "that compute lies before its evaluations"
     left_out = len(runs) - len(part)
     return reason if not part else f"{left_out} of {len(runs)} runs not in it: {reason}"
 

@@ -155,7 +155,7 @@ class Flat:
 
 
 def test_all_are_compared_at_the_largest_compute_that_any_has_seen() -> None:
-    found = compared([[Flat(0.7, 8.0)], [Flat(0.65, 8.0)], [Flat(0.68, 1.0)]], CORPUS)
+    found = compared([[Flat(0.7, 8.0)], [Flat(0.65, 8.0)], [Flat(0.68, 2.0, 0.01)]], CORPUS)
     assert found.here.compute == 8.0 and found.ceiling.compute is None
     assert [one and one.rank for one in found.here.standings] == [1, 2, 1]
     short = found.here.standings[2]
@@ -170,9 +170,9 @@ def test_at_the_ceiling_the_forecasts_own_intervals_count() -> None:
 
 
 def test_a_recipe_that_has_hardly_begun_is_not_compared() -> None:
-    found = compared([[Flat(0.7, 8.0)], [Flat(0.9, 0.7)]], CORPUS)
+    found = compared([[Flat(0.7, 8.0)], [Flat(0.9, 1.9)]], CORPUS)
     assert found.here.standings[1] is None and found.here.gap(0, 1) is None
-    assert found.why[1] == "seen to less than a tenth of the compute compared at (8)"
+    assert found.why[1] == "seen to less than a quarter of the compute that the furthest has seen (8)"
     assert found.ceiling.standings[1] is None
 
 
@@ -189,8 +189,14 @@ def test_what_has_no_forecast_says_why() -> None:
 
 
 def test_before_its_evaluations_a_recipe_is_not_compared() -> None:
-    found = compared([[Flat(0.7, 8.0)], [Flat(0.6, 1.0)]], CORPUS, 0.02)
+    found = compared([[Flat(0.7, 8.0)], [Flat(0.6, 2.0)]], CORPUS, 0.02)
     assert found.here.standings[0] is None and found.why[0] == "that compute lies before its evaluations"
+
+
+def test_far_beyond_what_was_seen_nothing_is_compared() -> None:
+    found = compared([[Flat(0.7, 8.0)], [Flat(0.6, 2.0)]], CORPUS, 70.0)
+    assert found.here.standings[0] is not None
+    assert found.why == ["", "seen to less than a tenth of the compute asked for (70)"]
 
 
 def test_nothing_to_compare_is_nothing() -> None:

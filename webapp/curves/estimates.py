@@ -192,19 +192,6 @@ def _share(fits: Sequence[RunFit], said: Said) -> Said:
     return middle, None, None
 
 
-def rates_at(groups: Sequence[Sequence[RunFit]], compute: Callable[[RunFit], float | None]) -> list[Said]:
-    """The expected pass rate of each group, where `compute` says how much each of its runs has had by then."""
-
-    def one(fit: RunFit) -> Said:
-        at = compute(fit)
-        if at is None:
-            return np.nan, None, None
-        lo, hi = (None if np.isnan(end[0]) else float(end[0]) for end in fit.band(np.array([at])))
-        return float(fit.values(np.array([at]))[0]), lo, hi
-
-    return pooled(groups, one, log=False)
-
-
 def _own_compute_to_share(fit: RunFit) -> Said:
     if fit.outlook is not None and fit.outlook.c90 is not None:
         return fit.outlook.c90

@@ -34,7 +34,7 @@ def test_what_has_hardly_begun_has_no_rank(ada, make_run):
     page = ada.get("/leaderboard").content.decode()
 
     assert re.search(r'<td class="muted nowrap">\s*–', page)
-    assert "seen to less than a tenth of the compute compared at (8)" in page
+    assert "seen to less than a quarter of the compute that the furthest has seen (8)" in page
     assert "DeepSeek GRPO (tiny) rev 1 is not compared" in page
 
 

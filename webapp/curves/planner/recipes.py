@@ -15,7 +15,7 @@ from scipy.special import ndtr
 import scaling
 from scaling import ranking
 from scaling.draws import chance
-from scaling.ranking import TOO_EARLY, Course, Standing
+from scaling.ranking import AHEAD, Course, Standing
 from scaling.seeds import CORPUS, Between
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_LEVEL
@@ -57,7 +57,7 @@ class Candidate:
     @cached_property
     def drawn(self) -> "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]":
         """(compute, value, lo, hi) of its forecast, from the first point to as far as it goes; empty without one."""
-        grid = np.unique(np.append(np.geomspace(self.first, TOO_EARLY * self.seen, GRID), self.seen))
+        grid = np.unique(np.append(np.geomspace(self.first, AHEAD * self.seen, GRID), self.seen))
         known = [(float(c), one) for c in grid if (one := self.at(float(c))) is not None]
         return (
             np.array([c for c, _ in known]),
@@ -132,7 +132,7 @@ def first_reaching(compute: np.ndarray, values: np.ndarray, target: float) -> fl
 
 
 def _hours_between(candidate: Candidate, lo: float | None, hi: float | None) -> str:
-    far = f"over {words.amount(TOO_EARLY * candidate.seen)}"
+    far = f"over {words.amount(AHEAD * candidate.seen)}"
     return far if lo is None else f"{words.amount(lo)} to {far if hi is None else words.amount(hi)}"
 
 
@@ -149,7 +149,7 @@ def _reach_sentence(candidate: Candidate, row: Payload, target: float) -> str:
     bound = "" if row["lo"] is None else f"; not before {words.amount(row['lo'])} {HOURS} ({LEVEL})"
     if row["verdict"] == "never":
         return f"{name} is not expected to reach {goal}: {above}{bound}."
-    far = words.amount(TOO_EARLY * candidate.seen)
+    far = words.amount(AHEAD * candidate.seen)
     return f"{name} does not reach {goal} within {far} {HOURS}, ten times what it has seen: {above}{bound}."
 
 

@@ -44,8 +44,8 @@ def test_what_has_hardly_begun_decides_nothing(make_run):
     payload = comparison([make_run(), make_run(to=0.4, name="Y", seed=1)], [])
 
     assert payload["sentences"][0] == (
-        "ScaleRL, seed 0 against Y, seed 1: seen to less than a tenth of the compute compared at (8) (Y, seed 1), "
-        "so nothing can be said."
+        "ScaleRL, seed 0 against Y, seed 1: seen to less than a quarter of the compute that the furthest has "
+        "seen (8) (Y, seed 1), so nothing can be said."
     )
 
 

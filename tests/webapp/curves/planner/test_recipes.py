@@ -99,7 +99,10 @@ def test_a_recipe_that_is_not_compared_says_why(good, early):
 
     assert [row["name"] for row in rows] == ["Good", "Early"]
     assert rows[1]["at_budget"] is None
-    assert rows[1]["at_budget_span"] == "seen to less than a tenth of the compute compared at (16)"
+    assert (
+        rows[1]["at_budget_span"]
+        == "seen to less than a quarter of the compute that the furthest has seen (8)"
+    )
     drawn = planner.budget_chart([early], 16.0)["series"][0]
     assert max(drawn["x"]) <= 10 * early.seen * 1.001
     assert len(drawn["x"]) == len(drawn["y"]) == len(drawn["lo"]) == len(drawn["hi"])

@@ -86,7 +86,7 @@ def test_a_row_says_why_it_is_not_compared(project, make_run):
     assert (early["at_budget"], early["at_budget_span"]) == (None, "that compute lies before its evaluations")
     assert (far["at_budget"], far["at_budget_span"]) == (
         None,
-        "seen to less than a tenth of the compute compared at (170)",
+        "seen to less than a tenth of the compute asked for (170)",
     )
 
 
