@@ -185,8 +185,33 @@ class Window(TypedDict):
     cutoff: float | None  # points after it were not used; None: all were
 
 
+class Ahead(TypedDict):
+    """The forecast at one compute."""
+
+    compute: float
+    value: float  # mean pass rate; single evaluations scatter around it
+    interval: list[float]
+
+
+class Forecast(TypedDict):
+    """Forms that saturate in different ways, averaged. None where status is failed."""
+
+    status: str  # ok, not_identified (the tail is not known yet) or failed
+    message: str
+    level: float  # of the intervals
+    seen: float  # the last compute used
+    ceiling: float | None  # for compute without bound
+    interval: list[float] | None  # of the ceiling
+    compute: list[float] | None  # from a quarter of the first compute used to 20 times the last
+    value: list[float] | None
+    lo: list[float] | None
+    hi: list[float] | None
+    multiples: dict[str, Ahead] | None  # at 2, 4 and 10 times the last compute used
+    recalibrated_by: float  # what half widths were multiplied by; 1: nothing
+
+
 class Fit(TypedDict):
-    """A stored fit. It never changes."""
+    """A stored fit. Its parameters never change."""
 
     id: int
     run: str
@@ -208,6 +233,7 @@ class Fit(TypedDict):
     data_digest: str  # SHA-256 of the points used
     superseded: bool  # a later attempt resumed from before some of these points: it counts no more
     created_at: str
+    forecast: Forecast | None  # from the same points
 
 
 class Ranked(TypedDict):

@@ -16,6 +16,7 @@ from worker.alerting import deliver_wanted, fire_wanted
 from worker.cleaning import watch_disk_now
 from worker.cluster import look_at_cluster
 from worker.dispatch import send_dispatches
+from worker.forecasts import judge_overdue
 from worker.imports import wish_example, wish_turns
 from worker.logs import keep_logs
 from worker.policies import act_on_overlooked
@@ -124,6 +125,7 @@ STEPS: tuple[Callable[[], int], ...] = (
     judge_wanted,
     act_on_overlooked,
     score_overdue,
+    judge_overdue,
     fire_wanted,
     deliver_wanted,
     wish_turns,

@@ -2,6 +2,7 @@
 
 from webapp.curves import services
 from webapp.runs.models import Run
+from worker.forecasts import keep_after_refit
 from worker.policies import act
 from worker.predictions import score_after_refit
 from worker.turns import claim_turn
@@ -21,6 +22,7 @@ def refit_or_wait(run_id: str) -> float | None:
     if wait_seconds == 0:
         services.refit(run_id)
         score_after_refit(run_id)
+        keep_after_refit(run_id)
         act(run_id, after_refit=True)
         return None
     return wait_seconds

@@ -68,8 +68,14 @@ function shapes(drawing, colour) {
 
 function ceilingWords(drawing, chart, colour) {
   const { ceiling } = drawing;
-  if (!ceiling || ceiling.height === null) return [];
-  const words = chart.clientWidth < 480 ? ceiling.words.replace(/^ceiling /, "") : ceiling.words;
+  if (!ceiling) return [];
+  const words = chart.clientWidth < 480 ? ceiling.words.replace(/^(forecast )?ceiling /, "") : ceiling.words;
+  if (ceiling.height === null) {
+    return [{
+      xref: "x domain", x: 0.01, xanchor: "left", yref: "y domain", y: 1, yanchor: "top", showarrow: false,
+      text: words, font: { color: colour["ink-3"], size: 11 },
+    }];
+  }
   return [{
     xref: "x domain", x: 0.01, xanchor: "left", y: ceiling.height, yanchor: "bottom", showarrow: false,
     text: ceiling.identified ? words : `↑ ${words}`, font: { color: ceiling.identified ? colour.accent : colour["ink-3"], size: 11 },

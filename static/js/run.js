@@ -126,7 +126,7 @@ function showWords() {
   document.getElementById("reason").className = `note ${{ failed: "bad", lost: "warn" }[payload.state] ?? ""}`;
   document.getElementById("alarm").hidden = !payload.alarm;
   document.getElementById("alarm").className = `pill ${payload.alarm_level}`;
-  document.getElementById("ceiling").classList.toggle("words", !payload.ceiling.identified);
+  document.getElementById("ceiling").classList.toggle("words", !payload.forecast_ceiling.identified);
   document.getElementById("copy-summary").dataset.copy = payload.summary;
   const progress = document.getElementById("progress");
   progress.hidden = payload.progress.share === null;
@@ -148,7 +148,7 @@ function showLeftOut() {
   document.getElementById("outlier-key").hidden = !payload.points.role.includes("outlier") || payload.view.key === "gain";
   document.getElementById("waiting-key").hidden = !payload.waiting;
   document.getElementById("superseded-key").hidden = !payload.superseded?.x.length || payload.view.key !== "curve";
-  document.getElementById("legend").classList.toggle("unfitted", !payload.fit?.solid);
+  document.getElementById("legend").classList.toggle("unfitted", !payload.forecast?.drawn);
   if (out) write(document.getElementById("robust"), out.robust ? "Use every evaluation" : "Fit without");
 }
 

@@ -7,7 +7,7 @@ import { addResiduals } from "./residuals.js";
 export function runChart(payload, colour, wanted, narrow) {
   const onlyStart = !payload.points.x.length; // at zero compute: nowhere on a log axis, and no amount to write on any
   const scale = onlyStart ? "linear" : wanted;
-  const traces = payload.fit?.solid ? fitTraces(payload.fit, colour) : [];
+  const traces = [...forecastTraces(payload.forecast?.drawn, colour), ...eq1Traces(payload.fit, colour)];
   if (payload.superseded?.x.length) traces.push(supersededTrace(payload, colour));
   for (const role of ["excluded", "fitted", "after"]) traces.push(pointTrace(payload, role, colour));
   if (payload.points.role.includes("outlier")) traces.push(pointTrace(payload, "outlier", colour));
@@ -34,27 +34,40 @@ function supersededTrace({ superseded, x }, colour) {
   };
 }
 
-function fitTraces(fit, colour) {
+function forecastTraces(drawn, colour) {
+  if (!drawn) return [];
   return [
-    ...band(fit.band.x, fit.band.lo, fit.band.hi, faded(colour.c1, 0.14)),
-    line(fit.solid.x, fit.solid.y, colour.c1),
-    line(fit.dashed.x, fit.dashed.y, colour.c1, "6px,5px"),
+    ...band(drawn.band.x, drawn.band.lo, drawn.band.hi, faded(colour.c1, 0.14)),
+    line(drawn.solid.x, drawn.solid.y, colour.c1),
+    line(drawn.dashed.x, drawn.dashed.y, colour.c1, "6px,5px"),
+  ];
+}
+
+/** The paper's curve beside the forecast: thin, and without a band of its own. */
+function eq1Traces(fit, colour) {
+  if (!fit?.solid) return [];
+  const thin = { width: 1.2, color: colour.mark };
+  return [
+    { ...line(fit.solid.x, fit.solid.y, colour.mark), line: thin },
+    { ...line(fit.dashed.x, fit.dashed.y, colour.mark), line: { ...thin, dash: "6px,5px" } },
   ];
 }
 
 /** What is drawn to the right: the end of the extrapolation, else a little past the last point. */
-function xRange({ points, fit, superseded }, scale) {
+function xRange({ points, fit, forecast, superseded }, scale) {
   const first = points.x[0] ?? 1e-3;
-  const last = Math.max(points.x.at(-1) ?? 1, fit?.dashed?.x.at(-1) ?? 0, ...(superseded?.x ?? []));
+  const ends = [forecast?.drawn, fit].map((each) => each?.dashed?.x.at(-1) ?? 0);
+  const last = Math.max(points.x.at(-1) ?? 1, ...ends, ...(superseded?.x ?? []));
   return scale === "log" ? [first * 0.8, last * 1.05] : [0, last * 1.03];
 }
 
 /** Room for points, curve and ceiling; a band that is wider than that leaves the frame. The ceiling's words stand below
  *  the window's handles, which takes a larger share of a plot that residuals have made lower. */
-function yRange({ points, fit, ceiling, start, superseded, after }, narrow) {
-  const seen = [...points.y, ...(superseded?.y ?? []), ...(fit?.solid?.y ?? []), ...(fit?.dashed?.y ?? [])];
+function yRange({ points, forecast, forecast_ceiling: ceiling, start, superseded, after }, narrow) {
+  const drawn = forecast?.drawn;
+  const seen = [...points.y, ...(superseded?.y ?? []), ...(drawn?.solid.y ?? []), ...(drawn?.dashed.y ?? [])];
   if (start) seen.push(start.y);
-  for (const end of [ceiling.value, ceiling.lo, ceiling.hi]) if (end !== null) seen.push(end);
+  for (const end of [ceiling.value, ...(ceiling.identified ? [ceiling.lo, ceiling.hi] : [])]) if (end !== null) seen.push(end);
   if (!seen.length) return [0, 1];
   const [lo, hi] = [Math.min(...seen), Math.max(...seen)];
   const pad = Math.max(0.02, (hi - lo) * 0.08);
@@ -66,26 +79,24 @@ function headroom(narrow, residuals) {
   return narrow ? 3.2 : 1.4;
 }
 
-function shapes({ fit, ceiling }, colour) {
-  if (!fit) return [];
-  const found = windowShape({ fit }, colour);
-  const height = ceiling.identified ? ceiling.value : ceiling.lo;
-  if (height !== null) {
-    const ink = ceiling.identified ? colour.accent : colour.mark;
-    const top = { type: "line", xref: "x domain", x0: 0, x1: 1, y0: height, y1: height };
-    found.push({ ...top, line: { color: ink, width: 1, dash: "2px,4px" } });
+function shapes({ fit, forecast_ceiling: ceiling }, colour) {
+  const found = fit ? windowShape({ fit }, colour) : [];
+  if (ceiling.value !== null) {
+    const top = { type: "line", xref: "x domain", x0: 0, x1: 1, y0: ceiling.value, y1: ceiling.value };
+    found.push({ ...top, line: { color: colour.accent, width: 1, dash: "2px,4px" } });
   }
   return found;
 }
 
-function annotations({ fit, ceiling, start }, colour, scale, narrow) {
+function annotations({ forecast_ceiling: ceiling, start }, colour, scale, narrow) {
   const found = [];
-  const height = ceiling.identified ? ceiling.value : ceiling.lo;
-  if (fit && height !== null) {
+  if (ceiling.lo !== null) {
+    const known = ceiling.identified;
     found.push({
-      xref: "x domain", x: 0.01, xanchor: "left", y: height, yanchor: "bottom", showarrow: false,
+      xref: "x domain", x: 0.01, xanchor: "left", yanchor: known ? "bottom" : "top", showarrow: false,
+      ...(known ? { y: ceiling.value } : { yref: "y domain", y: 1, yshift: -28 }), // below the grips of the window
       text: ceilingWords(ceiling, narrow),
-      font: { color: ceiling.identified ? colour.accent : colour["ink-3"], size: 11 },
+      font: { color: known ? colour.accent : colour["ink-3"], size: 11 },
     });
   }
   if (start && scale === "log") {
@@ -105,6 +116,6 @@ function annotations({ fit, ceiling, start }, colour, scale, narrow) {
 
 /** Never a ceiling without its interval, however narrow the chart. */
 function ceilingWords(ceiling, narrow) {
-  if (!ceiling.identified) return narrow ? `↑ ${ceiling.interval_text}` : `↑ ceiling not identified yet, ${ceiling.interval_text}`;
-  return narrow ? `${ceiling.text}, ${ceiling.interval_text}` : `ceiling ${ceiling.text}, ${ceiling.interval_text}`;
+  if (!ceiling.identified) return `forecast ceiling ${narrow ? "" : "not known yet, "}${ceiling.interval_text}`;
+  return narrow ? `${ceiling.text}, ${ceiling.interval_text}` : `forecast ceiling ${ceiling.text}, ${ceiling.interval_text}`;
 }

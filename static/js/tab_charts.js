@@ -50,25 +50,24 @@ function pointsTrace({ x, y }, axis, colour) {
   };
 }
 
-function historyChart({ x, known, bounds }, colour) {
-  const error = {
-    type: "data", symmetric: false, array: known.hi.map((hi, i) => hi - known.y[i]), arrayminus: known.y.map((y, i) => y - known.lo[i]),
-    color: colour.c1, thickness: 1.2, width: 3,
-  };
-  const open = { type: "data", symmetric: false, array: bounds.y.map((y) => 1 - y), arrayminus: bounds.y.map(() => 0), color: colour.mark, thickness: 1.4, width: 0 };
+function historyChart({ x, known, open }, colour) {
+  const middle = open.lo.map((lo, i) => (lo + open.hi[i]) / 2);
+  const reach = ({ lo, hi }, y, ink, width) => ({
+    type: "data", symmetric: false, array: hi.map((end, i) => end - y[i]), arrayminus: y.map((at, i) => at - lo[i]), color: ink, thickness: 1.2, width,
+  });
+  const said = (of) => of.x.map((at) => withUnit(at, x.short));
   const traces = [
     {
-      x: known.x, y: known.y, error_y: error, mode: "markers", name: "ceiling", marker: { size: 7, color: colour.c1 }, cliponaxis: false,
-      text: known.text, customdata: known.x.map((at) => withUnit(at, x.short)), hovertemplate: `<b>%{text}</b><br>said at %{customdata}<extra></extra>`,
+      x: known.x, y: known.y, error_y: reach(known, known.y, colour.c1, 3), mode: "markers", name: "ceiling", marker: { size: 7, color: colour.c1 }, cliponaxis: false,
+      text: known.text, customdata: said(known), hovertemplate: `<b>%{text}</b><br>said at %{customdata}<extra></extra>`,
     },
     {
-      x: bounds.x, y: bounds.y, error_y: open, mode: "markers", name: "at least",
-      marker: { symbol: "line-ew", size: 11, line: { width: 1.8, color: colour.mark } },
-      text: bounds.text, customdata: bounds.x.map((at) => withUnit(at, x.short)), hovertemplate: `not identified: <b>%{text}</b><br>said at %{customdata}<extra></extra>`,
+      x: open.x, y: middle, error_y: reach(open, middle, colour.mark, 3), mode: "markers", name: "not known yet", marker: { size: 7, opacity: 0 },
+      text: open.text, customdata: said(open), hovertemplate: `not known yet: <b>%{text}</b><br>said at %{customdata}<extra></extra>`,
     },
   ];
-  const xs = [...known.x, ...bounds.x];
-  const ys = [...known.lo, ...known.hi, ...bounds.y];
+  const xs = [...known.x, ...open.x];
+  const ys = [...known.lo, ...known.hi, ...open.lo, ...open.hi];
   const [from, to] = [Math.min(...xs), Math.max(...xs)];
   return { traces, layout: baseLayout(colour, x, "log", [from * 0.8, to * 1.25], padded(ys)) };
 }

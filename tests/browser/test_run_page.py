@@ -417,8 +417,8 @@ def test_the_history_shows_what_was_said_when_and_leads_back(page, make_run):
     page.get_by_role("link", name="Forecast history").click()
     page.wait_for_selector("#history-chart .main-svg")
 
-    expect(page.locator("#panel .answer")).to_contain_text("The ceiling was first identified at ")
-    assert traces(page, "history-chart") == ["ceiling", "at least"]
+    expect(page.locator("#panel .answer")).to_contain_text("The ceiling was first known at ")
+    assert traces(page, "history-chart") == ["ceiling", "not known yet"]
     look(page, "run-history")
     page.get_by_role("link", name="Show the fit up to 4.00 h").click()
     expect(page.locator("#after")).to_be_visible()

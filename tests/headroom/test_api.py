@@ -268,7 +268,8 @@ SHAPES = {
     "Run": "RunOut", "RunDetail": "RunDetail", "Attempt": "AttemptOut", "Value": "ValueOut", "Alarm": "AlarmOut",
     "Compute": "ComputeOut", "Record": "RecordOut", "Point": "PointOut", "Curve": "CurveOut", "Series": "SeriesOut",
     "SampledPoint": "SampledPointOut", "SampledColumns": "SampledColumnsOut",
-    "Columns": "ColumnsOut", "Window": "WindowOut", "Fit": "FitOut", "Ranked": "RankedOut", "Group": "GroupOut",
+    "Columns": "ColumnsOut", "Window": "WindowOut", "Fit": "FitOut",
+    "Forecast": "ForecastOut", "Ahead": "AheadOut", "Ranked": "RankedOut", "Group": "GroupOut",
     "Outcome": "OutcomeOut", "Prediction": "PredictionOut", "PredictionDetail": "PredictionDetail", "Arm": "ArmOut",
     "Study": "StudyOut", "StudyDetail": "StudyDetail", "Recipe": "RecipeOut",
 }  # fmt: skip

@@ -101,6 +101,33 @@ class WindowOut(Exact):
     cutoff: float | None = Field(description="Points after it were not used; null: all were.")
 
 
+class AheadOut(Exact):
+    compute: float
+    value: float = Field(description="Forecast mean pass rate; single evaluations scatter around it.")
+    interval: tuple[float, float]
+
+
+class ForecastOut(Exact):
+    """Forms that saturate in different ways, averaged; null where `status` is failed."""
+
+    status: str = Field(description="ok, not_identified (the tail is not known yet) or failed.")
+    message: str
+    level: float = Field(description="Of the intervals.")
+    seen: float = Field(description="The last compute used.")
+    ceiling: float | None = Field(description="For compute without bound.")
+    interval: tuple[float, float] | None = Field(description="Of the ceiling.")
+    compute: list[float] | None = Field(
+        description="From a quarter of the first compute used to 20 times the last."
+    )
+    value: list[float] | None
+    lo: list[float] | None
+    hi: list[float] | None
+    multiples: dict[str, AheadOut] | None = Field(description="At 2, 4 and 10 times the last compute used.")
+    recalibrated_by: float = Field(
+        description="What half widths were multiplied by, by the record of the project's other runs; 1: nothing."
+    )
+
+
 class FitOut(Exact):
     id: int
     run: str
@@ -125,6 +152,7 @@ class FitOut(Exact):
         description="A later attempt resumed from before some of these points: it counts no more."
     )
     created_at: datetime
+    forecast: ForecastOut | None = Field(description="From the same points; null where none is stored yet.")
 
 
 class FitPage(Exact):
@@ -230,3 +258,51 @@ class ComparisonOut(Schema):
     series: list[dict[str, Any]]
     table: list[dict[str, Any]]
     sentences: list[str]
+
+
+class UnjudgedOut(Exact):
+    why: str
+    runs: int
+
+
+class RecordRowOut(Exact):
+    """A method over one group of forecasts; errors are what came minus the value."""
+
+    method: str = Field(description="forecast, recalibrated, last, eq1 or paper.")
+    key: str = Field(description="The group: a share of the compute, a task, a recipe, or all.")
+    label: str
+    n: int = Field(description="Forecasts.")
+    runs: int
+    without: int = Field(description="Origins from which the method said nothing.")
+    bias: float | None
+    rmse: float | None
+    n_intervals: int
+    inside: int = Field(description="90 % intervals that held what came.")
+    observed: float | None
+    lo: float | None = Field(description="Exact 90 % interval of the observed share.")
+    hi: float | None
+    score: float | None = Field(description="Mean interval score at 90 %.")
+    width: float | None
+
+
+class RecordLevelOut(Exact):
+    level: float
+    n: int
+    inside: int
+    observed: float | None
+    lo: float | None
+    hi: float | None
+    recalibrated_inside: int | None = Field(description="After recalibration; null: too few runs.")
+
+
+class ForecastRecordOut(Exact):
+    runs: int
+    forecasts: int
+    as_it_went: int = Field(description="Forecasts that were stored while their runs went on.")
+    waiting: int = Field(description="Ended runs that are not judged yet.")
+    unjudged: list[UnjudgedOut]
+    recalibrates: bool
+    factors: dict[str, float | None] = Field(description="Of half widths, by level; null: too few runs.")
+    methods: list[RecordRowOut]
+    levels: list[RecordLevelOut]
+    by: dict[str, list[RecordRowOut]] = Field(description="share, task, recipe.")

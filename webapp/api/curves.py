@@ -1,6 +1,7 @@
 """Curves, series, fits, the run's figure, comparison and leaderboard."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -16,6 +17,7 @@ from webapp.api.schemas import (
     CurveQuery,
     FigureQuery,
     FitQuery,
+    ForecastRecordQuery,
     LeaderboardQuery,
     ManyCurvesQuery,
     ManySeriesQuery,
@@ -27,6 +29,8 @@ from webapp.curves.comparison.compare import entries_of, payload_of
 from webapp.curves.comparison.odds import at_budget
 from webapp.curves.models import Fit
 from webapp.curves.ranking.leaderboard import leaderboard
+from webapp.curves.record.reading import record as record_found
+from webapp.curves.record.recalibrating import Record, record_of
 from webapp.curves.run.figure import run_figure
 from webapp.curves.selectors import stored_fits
 from webapp.errors import InvalidInput, NotFound
@@ -141,39 +145,62 @@ def get_figure(request: HttpRequest, run_id: str, query: Query[FigureQuery]) -> 
 @router.get("/runs/{run_id}/fits", auth=READ, response=dict[str, Any], summary="A run's stored fits")
 def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> Payload | HttpResponse:
     run = run_of(request, run_id)
-    unless_known(request, newest_fit(run=run))
-    return _fits(stored_fits(run), query, f"{run.pk}-fits")
+    record = record_of(project_of(request))
+    unless_known(request, newest_fit(run=run), record.stamp, record.is_on)
+    return _fits(stored_fits(run), record, query, f"{run.pk}-fits")
 
 
 @router.get("/fits", auth=READ, response=dict[str, Any], summary="Stored fits of all runs")
 def list_fits(request: HttpRequest, query: Query[FitQuery]) -> Payload | HttpResponse:
     project = project_of(request)
-    unless_known(request, newest_fit(run__project=project))
+    record = record_of(project)
+    unless_known(request, newest_fit(run__project=project), record.stamp, record.is_on)
     fits = Fit.objects.filter(run__project=project)
     if query.run:
         fits = fits.filter(run=run_of(request, query.run))
-    return _fits(fits, query, "fits")
+    return _fits(fits, record, query, "fits")
 
 
-def _fits(fits: Any, query: FitQuery, name: str) -> Payload | HttpResponse:
+def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> Payload | HttpResponse:
     if query.metric:
         fits = fits.filter(metric=query.metric.replace("\0", ""))
     if query.format == "csv":  # a download is whole
-        rows = (curve_payloads.fit_row(fit) for fit in fits.order_by("-id").iterator())
+        rows = (curve_payloads.fit_row(fit, record) for fit in fits.order_by("-id").iterator())
         return tables.table(name, curve_payloads.CSV_COLUMNS, rows)
-    return page(
-        fits, order=["-id"], cursor=query.cursor, limit=query.limit, payload=curve_payloads.fit_payload
-    )
+    payload = lambda fit: curve_payloads.fit_payload(fit, record)
+    return page(fits, order=["-id"], cursor=query.cursor, limit=query.limit, payload=payload)
 
 
 @router.get("/fits/{int:fit_id}", auth=READ, response=dict[str, Any], summary="One stored fit")
 def get_fit(request: HttpRequest, fit_id: int) -> Payload:
     in_range = fit_id < 2**63
-    fit = Fit.objects.filter(pk=fit_id, run__project=project_of(request)).first() if in_range else None
+    project = project_of(request)
+    fit = Fit.objects.filter(pk=fit_id, run__project=project).first() if in_range else None
     if fit is None:
         raise NotFound(f"There is no fit {fit_id}.")
-    unless_known(request, fit.pk)  # a row never changes
-    return curve_payloads.fit_payload(fit)
+    record = record_of(project)
+    unless_known(request, fit.pk, fit.superseded, fit.forecast is None, record.stamp, record.is_on)
+    return curve_payloads.fit_payload(fit, record)
+
+
+@router.get("/forecasts/record", auth=READ, response=dict[str, Any], summary="How good forecasts were")
+def get_forecast_record(request: HttpRequest, query: Query[ForecastRecordQuery]) -> Payload:
+    """Every run forecast from parts of its compute and judged by its last eighth, beside simpler methods; of the newest
+    500 runs. `by` has the same for each share of the compute, task and recipe."""
+    found = record_found(project_of(request), task=query.task, recipe=query.recipe)
+    rows = {kind: [asdict(row) for row in of_kind] for kind, of_kind in found.by.items()}
+    return {
+        "runs": found.runs,
+        "forecasts": found.forecasts,
+        "as_it_went": found.as_it_went,
+        "waiting": found.waiting,
+        "unjudged": [{"why": why, "runs": n} for why, n in found.unjudged],
+        "recalibrates": found.is_on,
+        "factors": found.factors,
+        "methods": [asdict(row) for row in found.methods],
+        "levels": [asdict(level) for level in found.levels],
+        "by": rows,
+    }
 
 
 @router.get("/compare", auth=READ, response=dict[str, Any], summary="Runs and published curves side by side")

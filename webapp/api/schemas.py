@@ -365,6 +365,11 @@ class FitQuery(PageQuery):
     format: Format = "json"
 
 
+class ForecastRecordQuery(Schema):
+    task: str = ""
+    recipe: str = Field("", description="Slug of a recipe.")
+
+
 class FigureQuery(Schema):
     x: Axis = "device_hours"
     metric: str = Field(

@@ -7,11 +7,14 @@ not be fitted, and says so itself where no saturating curve describes the points
 import logging
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 import scaling
+from scaling.extrapolate import MAX_CEILING_WIDTH
 from webapp.curves.outlook import NODES, REACH
 
 log = logging.getLogger(__name__)
@@ -60,14 +63,39 @@ class Forecast:
         return tuple(columns)  # type: ignore[return-value]
 
     def widened(self, factor: float) -> "Forecast":
-        """The same with the half widths multiplied, cut to [0, 1]: by what the record of earlier forecasts asks for."""
+        """The same with the half widths multiplied, cut to [0, 1]: by what the record of earlier forecasts asks for.
+        Whether the ceiling is known is decided anew."""
         if factor == 1.0 or self.ceiling is None or self.interval is None:
             return self
-        lo, hi = widen(np.array([self.ceiling]), *np.array(self.interval)[:, None], factor)
+        ends = widen(np.array([self.ceiling]), *np.array(self.interval)[:, None], factor)
+        lo, hi = (float(end[0]) for end in ends)
         bottom, top = widen(self.value, self.lo, self.hi, factor)
+        known = hi - lo <= widest_known(self.level)
         return replace(
-            self, interval=(float(lo[0]), float(hi[0])), lo=bottom, hi=top, widening=self.widening * factor
-        )
+            self, interval=(lo, hi), lo=bottom, hi=top, widening=self.widening * factor,
+            status="ok" if known else "not_identified",
+            message="" if known else f"the tail is not known yet: the ceiling may lie between {lo:.3f} and {hi:.3f}",
+        )  # fmt: skip
+
+
+LATE = 1 / 8  # of the compute, at the end of a run: what came is the mean pass rate over it
+
+
+def late_mean(x: np.ndarray, y: np.ndarray) -> tuple[float, float, int]:
+    """(mean compute, mean pass rate, evaluations) of the last eighth of the compute; x [n] ascending, n > 0."""
+    late = x > (1.0 - LATE) * x[-1]
+    return float(x[late].mean()), float(y[late].mean()), int(late.sum())
+
+
+def widest_known(level: float) -> float:
+    """The width of an interval of `level` up to which a ceiling is called known; MAX_CEILING_WIDTH is that at 90 %."""
+    return MAX_CEILING_WIDTH * normal_quantile(level) / normal_quantile(0.9)
+
+
+@lru_cache(maxsize=64)
+def normal_quantile(level: float) -> float:
+    """Standard deviations in half a central interval of `level`."""
+    return NormalDist().inv_cdf(0.5 + 0.5 * level)
 
 
 def widen(value: np.ndarray, lo: np.ndarray, hi: np.ndarray, factor: float) -> tuple[np.ndarray, np.ndarray]:
@@ -78,26 +106,31 @@ def widen(value: np.ndarray, lo: np.ndarray, hi: np.ndarray, factor: float) -> t
 def forecast_of(fit: "scaling.Fit") -> Payload | None:
     """What is stored beside a fit, JSON-ready: {"status", "message", "level", "seen", "ceiling", "interval", "compute",
     "value", "lo", "hi", "multiples"}. None where the forecast crashed, which is logged."""
+    try:
+        return _forecast_of(fit)
+    except Exception:  # the fit is stored and shown all the same
+        log.exception("the forecast from %d points crashed", fit.n)
+        return None
+
+
+@lru_cache(maxsize=512)
+def _forecast_of(fit: "scaling.Fit") -> Payload | None:  # a fit is one object for one question
     if fit.data is None:
         return None
     data, last = fit.data, float(fit.data.compute[-1])
     grid = np.geomspace(REACH[0] * data.compute[0], REACH[1] * last, NODES)
     ends = [times * last for times in MULTIPLES]
-    try:
-        said = scaling.extrapolate(
-            data.compute, data.reward, [*grid, *ends], level=fit.level, stderr=data.stderr,
-            r0_observed=data.r0_observed.tolist() or None,
-        )  # fmt: skip
-    except Exception:  # the fit is stored all the same
-        log.exception("the forecast from %d points crashed", fit.n)
-        return None
+    said = scaling.extrapolate(
+        data.compute, data.reward, [*grid, *ends], level=fit.level, stderr=data.stderr,
+        r0_observed=data.r0_observed.tolist() or None,
+    )  # fmt: skip
     return _stored(said, last)
 
 
 def _stored(said: "scaling.Extrapolation", last: float) -> Payload:
     failed = said.status == "failed"
     names = ("value", "lo", "hi")
-    columns = {name: None if failed else _short(getattr(said, name)[:NODES]) for name in names}
+    columns = {name: None if failed else short(getattr(said, name)[:NODES]) for name in names}
     return {
         "status": said.status,
         "message": said.message,
@@ -105,7 +138,7 @@ def _stored(said: "scaling.Extrapolation", last: float) -> Payload:
         "seen": last,
         "ceiling": said.ceiling,
         "interval": None if said.ceiling_interval is None else list(said.ceiling_interval),
-        "compute": None if failed else _short(said.at[:NODES]),
+        "compute": None if failed else short(said.at[:NODES]),
         **columns,
         "multiples": None if failed else _multiples(said),
     }
@@ -137,5 +170,5 @@ def read(stored: Payload | None) -> Forecast | None:
     )  # fmt: skip
 
 
-def _short(values: np.ndarray) -> list[float]:
+def short(values: np.ndarray) -> list[float]:
     return [float(f"{value:.{DIGITS}g}") for value in values]

@@ -2,13 +2,14 @@
 
 from django.db import models
 
+from webapp.accounts.models import Project
 from webapp.runs.models import Run
 
 
 class Fit(models.Model):
     """A fit of one run's curve: what was fitted (window, cutoff, digest of the points) and what came out.
 
-    A row never changes, but for `superseded`, and for `forecast` where a release that knew none stored the row. The same
+    A row never changes, but for `superseded`, and for `forecast` where a release that knew none stored it. The same
     question on the same data is the same row (`fit_once`).
     """
 
@@ -70,6 +71,60 @@ class KeptFigure(models.Model):
     key = models.CharField(max_length=80)
     said = models.JSONField()
     made_at = models.DateTimeField(auto_now=True)
+
+
+class ForecastOrigin(models.Model):
+    """What was forecast of a run from the evaluations up to `cut`, and what came: `webapp.curves.record`.
+
+    Made while the run goes on, at shares of its budget (`as_it_went`), or once it has ended, at shares of its compute.
+    Of device-hours and the overall pass rate. Scored when the run has ended, anew where it was resumed since.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="forecast_origins")
+    data_digest = models.CharField(max_length=64)  # of the evaluations that were known
+    cut = models.FloatField()  # device-hours: what came later was not known
+    seen = models.FloatField()  # device-hours of the last evaluation known
+    n = models.PositiveIntegerField()
+    as_it_went = models.BooleanField()
+    status = models.CharField(max_length=20)  # ok, not_identified, failed
+    message = models.TextField(blank=True)
+    says = models.JSONField(
+        null=True
+    )  # {"compute": [n], "value": [n], "levels": {"0.9": {"lo": [n], "hi": [n]}, ...}}
+    made_at = models.DateTimeField(auto_now_add=True)
+    # What each method said of the end: {"forecast": {"value", "levels": {"0.9": [lo, hi], ...}}, "last": ..., ...}
+    said = models.JSONField(null=True)
+    ratios = models.JSONField(null=True)  # {"0.9": error / half width on its side, ...}; null: not scored
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "data_digest"], name="forecast_origin_once")]
+
+
+class ForecastOutcome(models.Model):
+    """How a run ended that its forecasts are judged by. `why`: it cannot be judged; the numbers are null then."""
+
+    run = models.OneToOneField(
+        Run, on_delete=models.CASCADE, primary_key=True, related_name="forecast_outcome"
+    )
+    data_digest = models.CharField(max_length=64)  # of all its evaluations
+    why = models.CharField(max_length=200, blank=True)
+    last = models.FloatField(null=True)  # device-hours of its last evaluation
+    target = models.FloatField(null=True)  # mean device-hours and mean pass rate of the last eighth
+    came = models.FloatField(null=True)
+    judged_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["-judged_at"], name="outcome_newest")]
+
+
+class Recalibration(models.Model):
+    """Whether the intervals of a project's forecasts are widened by their record. No row: they are."""
+
+    project = models.OneToOneField(
+        Project, on_delete=models.CASCADE, primary_key=True, related_name="recalibration"
+    )
+    is_on = models.BooleanField(default=True)
+    stamp = models.PositiveIntegerField(default=0)  # grows with every judged run
 
 
 class ReferenceFit(models.Model):

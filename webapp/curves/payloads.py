@@ -2,17 +2,23 @@
 
 from typing import Any
 
+import numpy as np
+
+from webapp.curves.forecasts import MULTIPLES, read, short
 from webapp.curves.models import Fit
+from webapp.curves.record.recalibrating import Record
 
 CSV_COLUMNS = (
     "id", "run", "metric", "x", "form", "method", "status", "message", "level", "window_lo", "cutoff",
     "R0", "A", "A_lo", "A_hi", "B", "B_lo", "B_hi", "C_mid", "C_mid_lo", "C_mid_hi",
-    "sse", "r2", "n", "fitted_lo", "fitted_hi", "data_digest", "superseded", "created_at",
+    "sse", "r2", "n", "fitted_lo", "fitted_hi", "data_digest", "superseded", "created_at", "forecast_status",
+    "forecast_ceiling", "forecast_lo", "forecast_hi",
 )  # fmt: skip
 
 
-def fit_payload(fit: Fit) -> dict[str, Any]:
-    """A stored fit. A that is not identified is null in `params`, its lower bound is in `intervals`."""
+def fit_payload(fit: Fit, record: Record) -> dict[str, Any]:
+    """A stored fit. A that is not identified is null in `params`, its lower bound is in `intervals`. `record`: of its
+    project, by which intervals of the forecast are recalibrated."""
     params = dict(fit.params) if fit.params else None
     if params is not None and fit.status != "ok":
         params["A"] = None
@@ -36,12 +42,39 @@ def fit_payload(fit: Fit) -> dict[str, Any]:
         "data_digest": fit.data_digest,
         "superseded": fit.superseded,
         "created_at": fit.created_at.isoformat(),
+        "forecast": forecast_payload(fit, record),
     }
 
 
-def fit_row(fit: Fit) -> list[Any]:
+def forecast_payload(fit: Fit, record: Record) -> dict[str, Any] | None:
+    """The forecast from the same points; None where none is stored yet."""
+    found = read(fit.forecast)
+    if found is None:
+        return None
+    found = found.widened(record.widening(found.level, fit.run_id).factor)
+    columns = {name: short(getattr(found, name)) or None for name in ("compute", "value", "lo", "hi")}
+    at = np.array([times * (found.seen or 0.0) for times in MULTIPLES])
+    rows = zip(MULTIPLES, at.tolist(), *(column.tolist() for column in found.at(at)), strict=True)
+    return {
+        "status": found.status,
+        "message": found.message,
+        "level": found.level,
+        "seen": found.seen,
+        "ceiling": found.ceiling,
+        "interval": list(found.interval) if found.interval else None,
+        **columns,
+        "multiples": {
+            f"{times}": {"compute": c, "value": y, "interval": [lo, hi]} for times, c, y, lo, hi in rows
+        }
+        if columns["compute"]
+        else None,
+        "recalibrated_by": found.widening,
+    }
+
+
+def fit_row(fit: Fit, record: Record) -> list[Any]:
     """The same as one CSV row in the order of CSV_COLUMNS."""
-    payload = fit_payload(fit)
+    payload = fit_payload(fit, record)
     flat = payload | {
         "window_lo": fit.window_lo,
         "cutoff": fit.cutoff,
@@ -52,4 +85,8 @@ def fit_row(fit: Fit) -> list[Any]:
         flat[name] = value
     for name, ends in (payload["intervals"] or {}).items():
         flat[f"{name}_lo"], flat[f"{name}_hi"] = ends
+    if forecast := payload["forecast"]:
+        lo, hi = forecast["interval"] or (None, None)
+        flat |= {"forecast_status": forecast["status"], "forecast_ceiling": forecast["ceiling"]}
+        flat |= {"forecast_lo": lo, "forecast_hi": hi}
     return [flat.get(column) for column in CSV_COLUMNS]

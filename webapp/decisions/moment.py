@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from webapp.curves import estimates, words
+from webapp.curves.axes import DEFAULT_LEVEL
+from webapp.curves.forecasts import read
 from webapp.curves.models import Fit
+from webapp.curves.record.recalibrating import Record, Widening, record_of
 from webapp.curves.selectors import latest_fits
 from webapp.runs.models import Run, Summary
 from webapp.runs.summaries import spent_hours
@@ -18,7 +21,7 @@ Payload = dict[str, Any]
 
 
 def standing(runs: Sequence[Run]) -> dict[str, tuple[Payload, Fit | None]]:
-    """Run -> (state, its newest whole-curve fit or None). Two queries, whatever the number of runs.
+    """Run -> (state, its newest whole-curve fit or None). Three queries, whatever the number of runs of a project.
 
     `state` is JSON-ready: {"run_state", "pass_rate", "stderr", "used_hours", "budget_hours", "ceiling", "forecast"};
     hours are device-hours, pass rates in [0, 1], null where nothing is known yet.
@@ -26,10 +29,17 @@ def standing(runs: Sequence[Run]) -> dict[str, tuple[Payload, Fit | None]]:
     ids = [run.pk for run in runs]
     fits = latest_fits(ids, outlooks=True)
     summaries = Summary.objects.in_bulk(ids)
-    return {run.pk: (_state(run, summaries.get(run.pk), fits.get(run.pk)), fits.get(run.pk)) for run in runs}
+    records = {project: record_of(project) for project in {run.project_id for run in runs}}
+    return {
+        run.pk: (
+            _state(run, summaries.get(run.pk), fits.get(run.pk), records[run.project_id]),
+            fits.get(run.pk),
+        )
+        for run in runs
+    }
 
 
-def _state(run: Run, summary: Summary | None, row: Fit | None) -> Payload:
+def _state(run: Run, summary: Summary | None, row: Fit | None, record: Record) -> Payload:
     return {
         "run_state": run.state,
         "pass_rate": summary.pass_rate if summary else None,
@@ -37,26 +47,20 @@ def _state(run: Run, summary: Summary | None, row: Fit | None) -> Payload:
         "used_hours": spent_hours(run, summary.used_hours if summary else None),
         "budget_hours": run.budget_hours,
         "ceiling": estimates.ceilings([[estimates.of_stored(row)]])[0],
-        "forecast": forecast(row, run.budget_hours),
+        "forecast": forecast(row, run.budget_hours, record.widening(DEFAULT_LEVEL, run.pk)),
     }
 
 
-def forecast(row: Fit | None, hours: float | None) -> Payload | None:
-    """What a stored fit expects at `hours` device-hours: {"at", "value", "lo", "hi", "level", "text"}; None without.
-
-    Ends are null beyond the band that is stored with the fit.
-    """
-    fit = estimates.of_stored(row)
-    if fit is None or row is None or fit.params is None or not hours:
+def forecast(row: Fit | None, hours: float | None, widening: Widening) -> Payload | None:
+    """What is forecast at `hours` device-hours: {"at", "value", "lo", "hi", "level", "text"}; None without, and beyond
+    what is stored with the fit."""
+    found = read(row.forecast) if row is not None else None
+    if found is None or not hours:
         return None
-    at = np.array([hours])
-    value, lo, hi = (_number(ends[0]) for ends in (fit.values(at), *fit.band(at)))
-    if value is None:
+    found = found.widened(widening.factor)
+    value, lo, hi = (float(column[0]) for column in found.at(np.array([hours])))
+    if not np.isfinite(value):
         return None
-    said = words.between((lo, hi), row.level)
-    return {"at": hours, "value": value, "lo": lo, "hi": hi, "level": row.level,
+    said = words.between((lo, hi), found.level)
+    return {"at": hours, "value": value, "lo": lo, "hi": hi, "level": found.level,
             "text": f"{words.rate(value, (lo, hi))}, {said}"}  # fmt: skip
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -142,6 +142,9 @@ LEFT_OUT = {
     "imports.Import": "its files and credentials are there",
     "imports.ImportedRun": "goes with its import",
     "curves.KeptFigure": "worked out from the rest",
+    "curves.ForecastOrigin": "forecast and judged anew from the runs",
+    "curves.ForecastOutcome": "forecast and judged anew from the runs",
+    "curves.Recalibration": "follows from the runs there; a project decides anew whether it wants it",
     "retention.Looked": "of folders that are there",
 }
 PARTS_BY_MODEL = {part.model: part for part in PARTS}

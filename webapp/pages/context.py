@@ -25,7 +25,11 @@ PAGES = (
     ("leaderboard", "Leaderboard", {"leaderboard"}),
     ("studies", "Studies", {"studies", "study", "new-study"}),
     ("planner", "Planner", {"planner"}),
-    ("predictions", "Predictions", {"predictions", "prediction", "new-prediction", "calibration"}),
+    (
+        "predictions",
+        "Predictions",
+        {"predictions", "prediction", "new-prediction", "calibration", "forecast-record"},
+    ),
     ("recipes", "Recipes", {"recipes", "recipe", "new-revision"}),
     ("decisions", "Decisions", {"decisions", "decision", "new-decision"}),
     ("reports", "Reports", {"reports", "report", "edit-report", "report-history", "report-links"}),

@@ -38,7 +38,8 @@ def series_class(index: int) -> str:
 def whisker(
     ceiling: dict, scale: Scale = (0.0, 1.0), *, series: int = 0, published: bool = False
 ) -> SafeString:
-    """A ceiling with its interval on a shared scale; open arrow where only a lower bound is known.
+    """A ceiling with its interval on a shared scale; where it is not known its range without a point, or an open arrow
+    where only a lower bound is known.
 
     `ceiling` is a payload of `webapp.curves.answers.ceiling`. Without even a bound there is only the scale.
     """
@@ -86,6 +87,9 @@ def _open(ceiling: dict, scale: Scale) -> SafeString:
     if ceiling["lo"] is None:
         return mark_safe("")  # nosec B308  # digits and constants
     end = WHISKER_WIDTH - WHISKER_MARGIN
+    if ceiling["hi"] is not None:  # a range without a point in it
+        lo, hi = _place(ceiling["lo"], scale), _place(ceiling["hi"], scale)
+        return format_html('<path class="open" d="M{} 5v8M{} 9H{}M{} 5v8"/>', lo, lo, hi, hi)
     return format_html(
         '<path class="open" d="M{} 9H{}m-5 -4l5 4l-5 4"/>', min(_place(ceiling["lo"], scale), end - 10), end
     )

@@ -104,6 +104,8 @@ NEEDS: dict[str, Need] = {
     "prediction-comment": Need(write=CONTRIBUTE),
     "change-comment": Need(write=CONTRIBUTE),
     "calibration": Need(VIEW),
+    "forecast-record": Need(VIEW),
+    "forecast-recalibration": Need(write=ADMIN),
     "recipes": Need(VIEW),
     "recipe": Need(VIEW),
     "new-revision": Need(CONTRIBUTE, CONTRIBUTE),

@@ -51,7 +51,8 @@ class Points:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A horizontal line with its words: the ceiling with its interval, or the bound where it is not identified."""
+    """A horizontal line with its words: the ceiling with its interval, or the bound where it is not identified. Without
+    a height there are the words alone."""
 
     height: float | None
     identified: bool
@@ -132,11 +133,12 @@ class Drawing:
 
 def run_drawing(run: Run, figure: Payload, scale: str) -> Drawing:
     """The chart of one run, from the payload of `run_figure`."""
-    fit = figure["fit"] if figure["fit"] and figure["fit"].get("solid") else None
-    bands = (Band(fit["band"]["x"], fit["band"]["lo"], fit["band"]["hi"], 0),) if fit else ()
-    lines = _run_lines(fit) if fit else ()
+    fit, forecast = figure["fit"], figure["forecast"]
+    drawn = forecast["drawn"] if forecast else None
+    bands = (Band(drawn["band"]["x"], drawn["band"]["lo"], drawn["band"]["hi"], 0),) if drawn else ()
+    lines = _run_lines(drawn) if drawn else ()
     points = tuple(points_of(figure["points"], role) for role in ROLES)
-    ceiling = ceiling_of(figure["ceiling"], has_fit=fit is not None)
+    ceiling = ceiling_of(forecast["ceiling"]) if drawn else None
     recipe = f", {run.revision}" if run.revision else ""
     return Drawing(
         heading=f"{run.name}{recipe} on {run.task}, {run.model}",
@@ -144,14 +146,14 @@ def run_drawing(run: Run, figure: Payload, scale: str) -> Drawing:
         x_label=figure["x"]["label"],
         scale=scale,
         x_range=x_range(scale, lines, points),
-        y_range=y_range(lines, points, figure["ceiling"] if fit else None),
+        y_range=y_range(lines, points, forecast["ceiling"] if drawn else None),
         bands=bands,
         lines=lines,
         points=points,
         ceiling=ceiling,
         window=(fit["window"][0], fit["window"][1]) if fit else None,
         legend=(),
-        sentences=_run_sentences(figure, ceiling),
+        sentences=_run_sentences(figure),
         missing=(figure["unknown"],) if figure["unknown"] else (),
     )
 
@@ -170,19 +172,25 @@ def points_of(points: Payload, role: str) -> Points:
     return Points(x, y, 1 if role == "after" else 0, role, role)
 
 
-def ceiling_of(ceiling: Payload, *, has_fit: bool) -> Ceiling | None:
-    """The line of a ceiling; where it is not identified its lower bound, and never a point."""
-    if not has_fit:
-        return None
-    words = f"{ceiling['text']}, {ceiling['interval_text']}"
-    if ceiling["identified"]:
-        return Ceiling(ceiling["value"], True, f"ceiling {words}")
-    return Ceiling(ceiling["lo"], False, f"ceiling {words}")
+def ceiling_of(ceiling: Payload) -> Ceiling:
+    """The line of a forecast ceiling with its words; the words alone where it is not known."""
+    words = f"forecast ceiling {ceiling['text']}, {ceiling['interval_text']}"
+    return Ceiling(ceiling["value"], ceiling["identified"], words)
 
 
-def _run_sentences(figure: Payload, ceiling: Ceiling | None) -> tuple[str, ...]:
-    said = [f"{ceiling.words[:1].upper()}{ceiling.words[1:]}."] if ceiling else []
-    after = figure.get("after")
+def _run_sentences(figure: Payload) -> tuple[str, ...]:
+    """The forecast ceiling and A of Eq. 1, each named; then how well that fits, and what came after the cutoff."""
+    forecast, paper, after = figure["forecast"], figure["ceiling"], figure["after"]
+    said = []
+    if forecast:
+        ceiling = forecast["ceiling"]
+        said = (
+            [f"Forecast ceiling {ceiling['text']}, {ceiling['interval_text']}."]
+            if ceiling["lo"] is not None
+            else []
+        )
+        said += [forecast["sentence"]] if forecast["sentence"] else []
+    said += [f"A of Eq. 1 {paper['text']}, {paper['interval_text']}."] if paper["lo"] is not None else []
     return tuple(said + [figure["fit_sentence"]] + ([after["sentence"]] if after else []))
 
 
@@ -268,7 +276,7 @@ def y_range(lines: Sequence[Line], points: Sequence[Points], ceiling: Payload | 
     drawn: list[Line | Points] = [*lines, *points]
     ys = [y for each in drawn for y in each.y if y is not None]
     if ceiling:
-        ys += [ceiling[end] for end in ("value", "lo", "hi") if ceiling[end] is not None]
+        ys += [ceiling[end] for end in ("value", "lo", "hi") if ceiling["value"] is not None]
     if not ys:
         return 0.0, 1.0
     pad = max(0.02, (max(ys) - min(ys)) * 0.08)

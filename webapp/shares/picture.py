@@ -144,8 +144,12 @@ class _Page:
         pen.polygon(corners, fill=ground, outline=ink, width=2 * SCALE)
 
     def _draw_ceiling(self) -> None:
+        """The line of a ceiling, or of the bound of one, with its words; without a height the words alone."""
         ceiling = self.drawing.ceiling
-        if ceiling is None or ceiling.height is None:
+        if ceiling is None:
+            return
+        if ceiling.height is None:
+            self.letters.write((LEFT + 10, self.frame.top + 8), ceiling.words, 21, self.colours["ink-2"])
             return
         y, ink = self.frame.y(ceiling.height), self.colours["accent" if ceiling.identified else "mark"]
         pen = ImageDraw.Draw(self.image)

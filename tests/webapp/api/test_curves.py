@@ -8,6 +8,8 @@ import pytest
 
 from tests.webapp.pages.data import mixture_records
 from webapp.curves import services
+from webapp.curves.record.keeping import keep_record
+from webapp.curves.record.recalibrating import note_judged
 from webapp.runs.models import Run
 
 
@@ -131,6 +133,53 @@ def test_fits_as_json_and_csv(reader, evaluated):
     assert len(item["data_digest"]) == 64
     assert row["data_digest"] == item["data_digest"]
     assert float(row["A_lo"]) < float(row["A"]) < float(row["A_hi"])
+
+
+def test_a_fit_has_the_forecast_from_the_same_points(reader, evaluated):
+    (item,) = reader.get("fits").json()["items"]
+    (row,) = rows_of(reader.get("fits", format="csv"))
+
+    forecast = item["forecast"]
+    assert (forecast["status"], forecast["level"], forecast["recalibrated_by"]) == ("ok", 0.9, 1.0)
+    assert forecast["seen"] == pytest.approx(8.0)
+    assert forecast["interval"][0] < forecast["ceiling"] < forecast["interval"][1]
+    assert [forecast["multiples"][times]["compute"] for times in ("2", "4", "10")] == pytest.approx(
+        [16, 32, 80]
+    )
+    assert len(forecast["compute"]) == len(forecast["value"]) == len(forecast["lo"]) == len(forecast["hi"])
+    assert (row["forecast_status"], float(row["forecast_lo"])) == ("ok", forecast["interval"][0])
+    assert list(row)[-5:] == [
+        "created_at",
+        "forecast_status",
+        "forecast_ceiling",
+        "forecast_lo",
+        "forecast_hi",
+    ]
+
+
+def test_a_fit_changes_its_etag_with_the_record(reader, evaluated):
+    fit = reader.get("fits").json()["items"][0]["id"]
+    before = reader.get(f"fits/{fit}")["ETag"]
+    assert reader.get(f"fits/{fit}")["ETag"] == before
+
+    note_judged(evaluated.project)
+
+    assert reader.get(f"fits/{fit}")["ETag"] != before
+
+
+def test_the_record_of_forecasts(reader, evaluated, stranger):
+    Run.objects.filter(pk=evaluated.pk).update(state="succeeded")
+    assert reader.get("forecasts/record").json()["waiting"] == 1
+    keep_record(evaluated.pk)
+
+    found = reader.get("forecasts/record", task=evaluated.task).json()
+
+    assert (found["runs"], found["forecasts"], found["waiting"], found["recalibrates"]) == (1, 4, 0, True)
+    assert found["factors"] == {"0.5": None, "0.8": None, "0.9": None}
+    assert [row["method"] for row in found["methods"]] == ["forecast", "last", "eq1", "paper"]
+    assert {row["key"] for row in found["by"]["share"]} == {"0.25", "0.375", "0.5", "0.75"}
+    assert reader.get("forecasts/record", task="none").json()["forecasts"] == 0
+    assert stranger.get("forecasts/record").json()["forecasts"] == 0
 
 
 def test_fits_of_others_do_not_exist(stranger, reader, evaluated, problem):

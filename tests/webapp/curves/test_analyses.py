@@ -10,6 +10,7 @@ from scaling import forecast, forms, window
 from webapp.curves import fitting, words
 from webapp.curves.axes import AXES
 from webapp.curves.fitting import Question, curve_of
+from webapp.curves.models import Fit
 from webapp.curves.run import history
 from webapp.curves.run.forms_table import forms_payload
 from webapp.curves.run.history import hindsight_rows, history_payload, whole_fits
@@ -132,13 +133,20 @@ def test_the_history_is_the_stored_fits(make_run):
 
     assert len(fits) == 4
     assert [row["n"] for row in payload["rows"]] == [40, 32, 22, 12]
-    known = [fit for fit in fits if fit.status == "ok"]
+    stored = [fit.forecast for fit in Fit.objects.filter(run=run).order_by("pk")]
+    known, unknown = (
+        [one for one in stored if (one["status"] == "ok") is wanted] for wanted in (True, False)
+    )
     chart = payload["chart"]
-    assert chart["known"]["y"] == [fit.params["A"] for fit in known]
-    assert chart["known"]["lo"] == [fit.intervals["A"][0] for fit in known]
-    assert chart["bounds"]["y"] == [fit.intervals["A"][0] for fit in fits if fit.status != "ok"]
-    value, earlier = known[-1].params["A"], known[:-1]
-    held = sum(f.intervals["A"][0] <= value <= f.intervals["A"][1] for f in earlier)
+    assert known
+    assert chart["known"]["y"] == [one["ceiling"] for one in known]
+    assert chart["known"]["lo"] == [one["interval"][0] for one in known]
+    assert chart["open"]["hi"] == [one["interval"][1] for one in unknown]
+    assert [row["paper"]["value"] for row in payload["rows"]] == [
+        fit.params["A"] if fit.status == "ok" else None for fit in fits[::-1]
+    ]
+    value, earlier = known[-1]["ceiling"], known[:-1]
+    held = sum(one["interval"][0] <= value <= one["interval"][1] for one in earlier)
     assert f"{held} hold" in payload["sentence"]
 
 
@@ -146,7 +154,17 @@ def test_a_run_without_fits_has_a_sentence(make_run):
     assert history_payload([])["sentence"].startswith("No fit is stored yet")
     run = make_run(to=0.4)
     refit(run.pk)
-    assert "none could identify the ceiling" in history_payload(whole_fits(run, "eval/pass_rate"))["sentence"]
+    assert "of none was the ceiling known" in history_payload(whole_fits(run, "eval/pass_rate"))["sentence"]
+
+
+def test_a_fit_that_was_stored_without_a_forecast_still_has_its_row(make_run):
+    run = make_run()
+    refit(run.pk)
+    Fit.objects.update(forecast=None)
+
+    (row,) = history_payload(whole_fits(run, "eval/pass_rate"))["rows"]
+
+    assert row["ceiling"]["interval_text"] == "no forecast yet" and row["paper"]["identified"]
 
 
 def test_forecasts_from_earlier_are_those_of_scaling(curve):

@@ -100,7 +100,7 @@ def test_a_refit_of_the_same_points_works_nothing_out(make_run):
 
 
 def test_a_forecast_that_crashes_does_not_keep_the_fit_from_being_stored(make_run, caplog):
-    run = make_run(n=30)
+    run = make_run(n=31)
 
     with mock.patch.object(forecasts.scaling, "extrapolate", side_effect=RuntimeError("no")):
         fit = fitted(run)

@@ -42,8 +42,8 @@ def test_the_page_says_the_ceiling_in_words_without_any_script(ada, make_run):
 
     page = ada.get(f"/runs/{run.pk}").content.decode()
 
-    assert re.search(r'data-text="ceiling.text">0\.\d+<', page)
-    assert re.search(r'data-text="ceiling.interval_text">90 % between 0\.\d+ and 0\.\d+<', page)
+    assert re.search(r'data-text="forecast_ceiling.text">0\.\d+<', page)
+    assert re.search(r'data-text="forecast_ceiling.interval_text">90 % between 0\.\d+ and 0\.\d+<', page)
 
 
 def test_the_page_comes_as_its_script_would_leave_it(ada, make_run):
@@ -53,7 +53,7 @@ def test_the_page_comes_as_its_script_would_leave_it(ada, make_run):
 
     table = re.search(r'id="parameters">(.*?)</table>', page, re.S)[1]
     assert [row["value_text"] for row in fit["rows"]] == re.findall(r'<td class="num">(.*?)</td>', table)
-    assert re.search(r'data-text="fit_title">Fit on [\d.]+ to [\d.]+ device-hours<', page)
+    assert re.search(r'data-text="fit_title">Eq. 1 fitted on [\d.]+ to [\d.]+ device-hours<', page)
     shown = dict(re.findall(r'data-views="([a-z ]+)"[^>]*?( hidden)?>', page))
     assert shown["curve gain"] == "" and shown["gain"] == shown["slope"] == " hidden"
     assert not re.search(r'id="window-controls"[^>]* hidden', page)
@@ -79,13 +79,13 @@ def test_a_run_without_an_evaluation_says_so_without_its_script(ada, make_run):
     assert re.search(r'id="chart-empty">', page)
     assert re.search(r'class="chart" id="chart"[^>]* hidden>', page)
     assert re.search(r'id="window-controls" hidden', page)
-    assert re.search(r'data-text="fit_title">Fit<', page)
+    assert re.search(r'data-text="fit_title">Eq. 1<', page)
 
 
 def test_too_few_evaluations_are_no_ceiling(ada, make_run):
     page = ada.get(f"/runs/{make_run(3).pk}").content.decode()
 
-    assert "not identified yet" in page
+    assert "no forecast yet" in page
     assert 'class="dot"' not in page
 
 
@@ -264,10 +264,9 @@ def test_the_number_of_queries_does_not_grow_with_the_points(ada, make_run):
     ingest.store_records(run, curve_records(60, first=11, to=48))
 
     assert (queries(f"/runs/{run.pk}"), queries(f"/runs/{run.pk}/figure")) == before
-    assert before[0] <= 15
-    assert (
-        before[1] <= 9
-    )  # session, user, project, run, points, names of curves, what is kept, alarms, policies
+    assert before[0] <= 16
+    # session, user, project, run, points, names of curves, what is kept, recalibration, alarms, policies
+    assert before[1] <= 10
 
 
 @pytest.mark.parametrize(
@@ -280,6 +279,6 @@ def test_a_run_without_a_fit_is_not_said_to_have_too_few_evaluations(ada, make_r
 
     page = ada.get(f"/runs/{run.pk}").content.decode()
 
-    assert "ceiling not identified: no fit yet" in page
+    assert "No curve of Eq. 1 is fitted." in page
     assert reason in page
     assert "too few evaluations" not in page

@@ -96,6 +96,7 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/recipes/{slug}"): (READ,),
     ("GET", "/recipes/{slug}/revisions"): (READ,),
     ("POST", "/recipes/{slug}/revisions"): (LAUNCH,),
+    ("GET", "/forecasts/record"): (READ,),
     ("GET", "/runs"): (READ,),
     ("POST", "/runs"): (WRITE,),  # of a tracked run; launching needs the scope launch, which test_api.py asks
     ("GET", "/runs/{run_id}"): (READ, RUN),

@@ -22,12 +22,12 @@ def drawn(run, scale="log", **question):
 def test_a_run_is_drawn_as_its_page_draws_it(make_run):  # noqa: F811
     figure, drawing = drawn(make_run(30), cutoff=4.0)
 
-    fit = figure["fit"]
+    forecast = figure["forecast"]["drawn"]
     assert [line.style for line in drawing.lines] == ["solid", "dashed"]
-    assert drawing.lines[0].x == fit["solid"]["x"]
-    assert drawing.lines[1].y == fit["dashed"]["y"]
-    assert drawing.bands[0].lo == fit["band"]["lo"]
-    assert drawing.window == tuple(fit["window"])
+    assert drawing.lines[0].x == forecast["solid"]["x"]
+    assert drawing.lines[1].y == forecast["dashed"]["y"]
+    assert drawing.bands[0].lo == forecast["band"]["lo"]
+    assert drawing.window == tuple(figure["fit"]["window"])
     by_role = {points.role: len(points.x) for points in drawing.points}
     assert sum(by_role.values()) == len(figure["points"]["x"])
     assert by_role["after"] == figure["points"]["role"].count("after") > 0
@@ -36,18 +36,21 @@ def test_a_run_is_drawn_as_its_page_draws_it(make_run):  # noqa: F811
 def test_the_ceiling_is_never_without_its_interval(make_run):  # noqa: F811
     figure, drawing = drawn(make_run(30))
 
-    assert drawing.ceiling.height == figure["ceiling"]["value"]
-    assert figure["ceiling"]["interval_text"] in drawing.ceiling.words
-    assert figure["ceiling"]["interval_text"] in drawing.sentences[0]
+    forecast, paper = figure["forecast"]["ceiling"], figure["ceiling"]
+    assert drawing.ceiling.height == forecast["value"]
+    assert forecast["interval_text"] in drawing.ceiling.words
+    assert forecast["interval_text"] in drawing.sentences[0]
+    assert drawing.sentences[1] == f"A of Eq. 1 {paper['text']}, {paper['interval_text']}."
 
 
-def test_what_is_not_identified_has_its_bound_and_says_so(make_run):  # noqa: F811
+def test_what_is_not_known_has_no_line_and_says_so(make_run):  # noqa: F811
     figure, drawing = drawn(make_run(30, to=0.6))
 
-    assert not figure["ceiling"]["identified"]
-    assert drawing.ceiling.height == figure["ceiling"]["lo"]
-    assert not drawing.ceiling.identified
-    assert "not identified" in drawing.sentences[0]
+    assert not figure["forecast"]["ceiling"]["identified"]
+    assert drawing.ceiling.height is None and not drawing.ceiling.identified
+    assert "not known yet, 90 % between" in drawing.ceiling.words
+    assert "not known yet" in drawing.sentences[0]
+    assert "The tail is not known yet" in drawing.sentences[1]
 
 
 def test_without_evaluations_there_is_nothing_but_the_reason(make_run):  # noqa: F811

@@ -86,6 +86,19 @@ def test_a_band_beyond_the_frame_is_cut_off():
     assert image.getpixel((700, 333)) != rgb("card")
 
 
+def test_a_ceiling_without_a_height_is_said_without_a_line():
+    drawing = example(
+        ceiling=Ceiling(None, False, "forecast ceiling not known yet, 90 % between 0.50 and 0.90"),
+        points=(),
+        lines=(),
+        bands=(),
+        window=None,
+    )
+    silent = example(ceiling=None, points=(), lines=(), bands=(), window=None)
+
+    assert image_of(drawing).tobytes() != image_of(silent).tobytes()
+
+
 def test_what_is_not_identified_is_said_and_has_no_accent():
     drawing = example(
         ceiling=Ceiling(0.5, False, "ceiling not identified yet, 90 % at least 0.50"),

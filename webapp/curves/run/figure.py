@@ -1,6 +1,8 @@
 """Everything that the run page's chart and its cells show, as one JSON-ready payload.
 
-Every number comes from `scaling`; the page draws and computes nothing.
+Every number comes from `scaling`; the page draws and computes nothing. What rests on fit and forecast is kept (see
+`webapp.curves.run.kept`); what is said of the forecast is made from that each time, with the interval that the
+project's record asks for.
 """
 
 import logging
@@ -11,20 +13,20 @@ import numpy as np
 import scaling
 from webapp.curves import answers, words
 from webapp.curves.answers import DEFAULT_GOAL, Goal
-from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC, Axis
-from webapp.curves.fitting import CRASHED, Curve, Question, curve_of, fitted_points, outliers, try_fit
+from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
+from webapp.curves.fitting import CRASHED, Curve, Question, curve_of, outliers, try_fit
 from webapp.curves.parameters import parameter_rows
 from webapp.curves.run import chart_views
 from webapp.curves.run.chart_views import DEFAULT_VIEW
+from webapp.curves.run.forecast import answered, basis_of, end_of_budget
 from webapp.curves.run.kept import kept_or_made, points
 from webapp.curves.run.outliers import left_out
-from webapp.runs.models import Run, State
+from webapp.runs.models import Run
 from webapp.runs.selectors import part_of, pass_rates_of, superseded_points
+from webapp.runs.states import ENDED
 
 Payload = dict[str, Any]
 BAND_POINTS = 120
-ENDED = {State.SUCCEEDED, State.FAILED, State.CANCELLED, State.LOST}
-MIN_POINTS_FOR_HINDSIGHT = 5
 log = logging.getLogger(__name__)
 
 
@@ -51,6 +53,8 @@ def run_figure(
     With `superseded` what earlier attempts reported past a resume comes too, in "superseded", beside the curve: no fit
     knows it. "attempts_overlap" says whether there may be any.
 
+    "forecast" is what the averaged forms say, with its ceiling; "ceiling" and "fit" are Eq. 1's.
+
     What is said of the whole curve is kept (`webapp.curves.run.kept`). With `may_wait` newer points may come beside the
     fit of the others while a worker makes theirs: "waiting" says how many it does not know, and "version" is None, so
     that whoever waits asks again.
@@ -58,9 +62,10 @@ def run_figure(
     axis, question = AXES[x], Question(x, cutoff, window_lo, level, metric, robust=robust)
     curve = curve_of(run, x, metric)
     names = pass_rates_of(run)
-    make = lambda: _made(run, curve, question, view, goal)
-    is_whole = question == Question() and (view, goal) == (DEFAULT_VIEW, DEFAULT_GOAL)
+    make = lambda: _made(run, curve, question, view)
+    is_whole = question == Question() and view == DEFAULT_VIEW
     said = {"waiting": 0} | (kept_or_made(run, curve, make, may_wait=may_wait) if is_whole else make())
+    said |= answered(run, curve, question, goal, said.pop("basis"), waiting=said["waiting"])
     return {
         "version": None if said["waiting"] else run.version,
         "state": run.state,
@@ -95,31 +100,23 @@ def _superseded(run: Run, x: str, metric: str) -> Payload:
 
 def keep_figure(run: Run, curve: Curve) -> None:
     """Have what the run's page says of its whole curve ready for whoever opens it."""
-    kept_or_made(
-        run, curve, lambda: _made(run, curve, Question(), DEFAULT_VIEW, DEFAULT_GOAL), may_wait=False
-    )
+    kept_or_made(run, curve, lambda: _made(run, curve, Question(), DEFAULT_VIEW), may_wait=False)
 
 
-def _made(run: Run, curve: Curve, question: Question, view: str, goal: Goal) -> Payload:
+def _made(run: Run, curve: Curve, question: Question, view: str) -> Payload:
     """What the fit says, made now; a crash is logged and said."""
     fit, problem = try_fit(curve, question)
     try:
-        return _said(run, curve, question, fit, problem, view, goal)
+        return _said(run, curve, question, fit, problem, view)
     except Exception:
         log.exception("what the fit of run %s says crashed: %s", run.pk, question)
-        return _said(run, curve, question, None, CRASHED, view, goal)
+        return _said(run, curve, question, None, CRASHED, view)
 
 
 def _said(
-    run: Run,
-    curve: Curve,
-    question: Question,
-    fit: "scaling.Fit | None",
-    problem: str,
-    view: str,
-    goal: Goal,
+    run: Run, curve: Curve, question: Question, fit: "scaling.Fit | None", problem: str, view: str
 ) -> Payload:
-    """All that rests on the fit."""
+    """All that rests on the fit; in "basis" what the sentences about the forecast rest on."""
     axis, level, end_x = AXES[question.x], question.level, end_of_budget(run, curve)
     role = roles(curve, question, fit)
     return {
@@ -127,22 +124,11 @@ def _said(
         "fit": fit_payload(fit, question, curve, end_x) if fit else None,
         "view": chart_views.view_payload(view, fit, curve, question, axis, role, end_x),
         "ceiling": answers.ceiling_of(fit, level),
-        "now": answers.now(fit, curve, question),
-        "end": answers.at_compute(fit, end_x, question, has_budget=run.budget_hours is not None),
-        "target": answers.target(fit, axis, question, goal),
-        "after": answers.after(fit, curve, question),
-        "hindsight": hindsight(curve, axis, question) if fit else None,
-        "advice": answers.advice(fit, curve, axis, end_x, run.state in ENDED),
         "fit_title": answers.fit_title(fit, axis),
         "fit_sentence": answers.fit_sentence(fit, problem),
-        "summary": answers.summary(name_of(run), fit, axis, level) + answers.without_unknown(curve, axis),
         "left_out": left_out(curve, question, fit, axis),
+        "basis": basis_of(fit, curve, question),
     }
-
-
-def name_of(run: Run) -> str:
-    """The run's name with its seed, as a sentence about it starts."""
-    return run.name if f"seed {run.seed}" in run.name else f"{run.name}, seed {run.seed}"
 
 
 def metric_label(run: Run, metric: str = DEFAULT_METRIC) -> str:
@@ -167,16 +153,6 @@ def roles(curve: Curve, question: Question, fit: "scaling.Fit | None") -> np.nda
 def start(curve: Curve) -> Payload | None:
     """The evaluation before the first update, at zero compute: a log axis cannot show it as a point."""
     return {"y": float(np.mean(curve.start)), "se": curve.start_se} if curve.start else None
-
-
-def end_of_budget(run: Run, curve: Curve) -> float | None:
-    """Where the budget ends on this axis; on axes other than device-hours, in proportion to what was spent."""
-    if run.budget_hours is None:
-        return None
-    hours = curve.hours[-1] if len(curve.x) else None
-    if not hours or not np.isfinite(hours):
-        return None
-    return float(curve.x[-1] * run.budget_hours / hours)
 
 
 def progress(run: Run, curve: Curve) -> Payload:
@@ -234,40 +210,4 @@ def drawn_curve(fit: "scaling.Fit", curve: Curve, end_x: float | None) -> Payloa
         "solid": {"x": solid.tolist(), "y": np.asarray(fit.predict(solid)).tolist()},
         "dashed": {"x": dashed.tolist(), "y": np.asarray(fit.predict(dashed)).tolist()},
         "band": {"x": grid.tolist(), "lo": np.asarray(band_lo).tolist(), "hi": np.asarray(band_hi).tolist()},
-    }
-
-
-def hindsight(curve: Curve, axis: Axis, asked: Question) -> Payload | None:
-    """What a fit at half of the compute so far said of the rest: the habit of checking one's predictions."""
-    if len(curve.x) < 2 * MIN_POINTS_FOR_HINDSIGHT:
-        return None
-    level = asked.level
-    if asked.robust:  # an evaluation that crashed says nothing of the forecast either
-        whole = Question(axis.key, level=level, metric=asked.metric, robust=True)
-        curve = curve.only(fitted_points(curve, whole))
-    half = float(curve.x[-1]) / 2
-    question = Question(axis.key, half, None, level, asked.metric)
-    fit, _ = try_fit(curve, question)
-    score = answers.after(fit, curve, question)
-    if fit is None or score is None:
-        return None
-    tail = curve.after(question)
-    came = float(curve.y[tail][-min(3, tail.sum()) :].mean())
-    at = float(curve.x[-1])
-    if fit.status != "ok":
-        bound = answers.ceiling_of(fit, level)["interval_text"]
-        said = f"the ceiling was not identified ({bound}); at {axis.short_text(at)} "
-    else:
-        interval = answers.mean_interval(fit, at)
-        value = float(np.squeeze(fit.predict(np.array([at]))))
-        lo, hi = (words.rate(end, interval) for end in interval)
-        said = f"predicted {words.rate(value, interval)} [{lo}, {hi}] for {axis.short_text(at)}; "
-    return {
-        "cutoff": half,
-        "n": score["n"],
-        "inside": score["inside"],
-        "mean_error": score["mean_error"],
-        "identified": fit.status == "ok",
-        "sentence": f"From 50 % of the compute: {said}the last evaluations came at {came:.3f}. "
-        f"{score['sentence']}",
     }

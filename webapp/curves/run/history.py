@@ -5,9 +5,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from django.db.models import F
 
 from scaling import forecast
-from webapp.curves import answers, words
+from webapp.curves import ahead, answers, words
 from webapp.curves.axes import AXES, DEFAULT_AXIS, Axis
 from webapp.curves.fitting import Curve, Question, fitted_points, or_problem
 from webapp.curves.models import Fit
@@ -16,6 +17,7 @@ from webapp.runs.models import Run
 Payload = dict[str, Any]
 MOST_ROWS = 60
 MOST_FITS = 2000
+FORECAST = ("forecast_status", "forecast_ceiling", "forecast_interval", "forecast_level")
 
 
 def whole_fits(run: Run, metric: str) -> list[Fit]:
@@ -23,7 +25,8 @@ def whole_fits(run: Run, metric: str) -> list[Fit]:
     fits = Fit.objects.filter(
         run=run, metric=metric, x=DEFAULT_AXIS, cutoff=None, window_lo=None, form="sigmoid"
     )
-    return list(fits.defer("outlook", "forecast").order_by("-id")[:MOST_FITS])[::-1]
+    said = {name: F(f"forecast__{name.removeprefix('forecast_')}") for name in FORECAST}  # not the whole band
+    return list(fits.defer("outlook", "forecast").annotate(**said).order_by("-id")[:MOST_FITS])[::-1]
 
 
 def history_payload(fits: Sequence[Fit]) -> Payload:
@@ -37,7 +40,7 @@ def history_payload(fits: Sequence[Fit]) -> Payload:
 
 
 def _entry(fit: Fit) -> Payload:
-    """One stored fit: what it said of the ceiling, when, and from how much compute."""
+    """One stored fit: what was forecast of the ceiling, when, and from how much compute; and what A of Eq. 1 was."""
     ends = (fit.intervals or {}).get("A") or (None, None)
     interval = (ends[0], ends[1])
     value = fit.params["A"] if fit.params and fit.status == "ok" else None
@@ -49,8 +52,17 @@ def _entry(fit: Fit) -> Payload:
         "n": fit.n,
         "status": fit.status,
         "message": fit.message,
-        "ceiling": answers.ceiling(fit.status, interval, value, fit.level),
+        "ceiling": _forecast(fit),
+        "paper": answers.ceiling(fit.status, interval, value, fit.level),
     }
+
+
+def _forecast(fit: Fit) -> Payload:
+    """The forecast ceiling as it was said then, without what later runs taught."""
+    status, value, interval, level = (getattr(fit, name, None) for name in FORECAST)
+    return ahead.ceiling_from(
+        status, value, (interval[0], interval[1]) if interval else None, level or fit.level
+    )
 
 
 def sentence(said: Sequence[Payload]) -> str:
@@ -59,12 +71,12 @@ def sentence(said: Sequence[Payload]) -> str:
         return "No fit is stored yet: one is made with each batch of evaluations, from the fifth on."
     known = [entry for entry in said if entry["ceiling"]["identified"]]
     if not known:
-        return f"{words.count(len(said), 'fit')} so far; none could identify the ceiling."
+        return f"{words.count(len(said), 'forecast')} so far; of none was the ceiling known."
     first, newest = known[0], said[-1]
-    since = f"The ceiling was first identified at {first['compute_text']}: {first['ceiling']['text']}, "
+    since = f"The ceiling was first known at {first['compute_text']}: {first['ceiling']['text']}, "
     since += f"{first['ceiling']['interval_text']}."
     if not newest["ceiling"]["identified"]:
-        return f"{since} The newest fit does not identify it any more."
+        return f"{since} By the newest forecast it is not known any more."
     earlier = known[:-1]
     if not earlier:
         return since
@@ -81,16 +93,17 @@ def _holds(ceiling: Payload, value: float) -> bool:
 
 
 def _chart(said: Sequence[Payload]) -> Payload | None:
-    """Ceilings with their intervals over compute; a bound alone is an open arrow. None where nothing was ever said."""
+    """Forecast ceilings with their intervals over compute, those that are not known without a point in them. None where
+    nothing was ever said."""
     axis = AXES[DEFAULT_AXIS]
     shown = [entry for entry in said if entry["compute"] is not None]
-    bounds = [e for e in shown if not e["ceiling"]["identified"] and e["ceiling"]["lo"] is not None]
+    unknown = [e for e in shown if not e["ceiling"]["identified"] and e["ceiling"]["lo"] is not None]
     known = [e for e in shown if e["ceiling"]["identified"]]
-    if not (bounds or known):
+    if not (unknown or known):
         return None
     return {
         "kind": "history",
-        "x": {"key": axis.key, "label": f"{axis.label} at which the fit was made", "short": axis.short},
+        "x": {"key": axis.key, "label": f"{axis.label} at which it was forecast", "short": axis.short},
         "known": {
             "x": [e["compute"] for e in known],
             "y": [e["ceiling"]["value"] for e in known],
@@ -98,10 +111,11 @@ def _chart(said: Sequence[Payload]) -> Payload | None:
             "hi": [1.0 if e["ceiling"]["hi"] is None else e["ceiling"]["hi"] for e in known],
             "text": [f"{e['ceiling']['text']}, {e['ceiling']['interval_text']}" for e in known],
         },
-        "bounds": {
-            "x": [e["compute"] for e in bounds],
-            "y": [e["ceiling"]["lo"] for e in bounds],
-            "text": [e["ceiling"]["interval_text"] for e in bounds],
+        "open": {
+            "x": [e["compute"] for e in unknown],
+            "lo": [e["ceiling"]["lo"] for e in unknown],
+            "hi": [e["ceiling"]["hi"] for e in unknown],
+            "text": [e["ceiling"]["interval_text"] for e in unknown],
         },
     }
 

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 import scaling
 from webapp.curves import answers, words
-from webapp.curves.fitting import CRASHED, Curve, Question
+from webapp.curves.fitting import CRASHED, Curve
 from webapp.curves.models import KeptFigure
 from webapp.runs.models import Run
 from webapp.runs.states import ENDED
@@ -98,11 +98,9 @@ def beside(said: Payload, curve: Curve) -> Payload | None:
     n = roles.count(WAITING)
     if known.total() or not n:  # superseded points, or not the points but the run has changed
         return None
-    nothing = answers.now(None, curve, Question())
     newer = words.count(n, "newer evaluation is", "newer evaluations are")
     return said | {
         "points": points(curve, roles),
-        "now": nothing | {"sentence": "newer than the fit, which will know it in a moment"},
         "fit_sentence": f"{said['fit_sentence']} {newer} not in it yet: the fit is being made anew.",
         "waiting": n,
     }

@@ -24,6 +24,7 @@ from webapp.pages.access import get_run, granted, signed_in
 from webapp.pages.fragments import page_or_fragment, wants_fragment
 from webapp.pages.prediction.listing import of_run
 from webapp.pages.run import alarms as alarm_pages
+from webapp.pages.run import forecast as forecast_page
 from webapp.pages.run import meaning as meanings
 from webapp.pages.run import policies
 from webapp.pages.run.logs import last_words, since
@@ -43,7 +44,8 @@ def page_figure(
 ) -> dict[str, Any]:
     """The payload of `run_figure` with what only the page needs: the drawn whisker and what the reader may do now."""
     payload = run_figure(run, **question, may_wait=True)
-    payload["ceiling_svg"] = marks.labelled_whisker(payload["ceiling"])
+    payload |= forecast_page.words_of(payload)
+    payload["ceiling_svg"] = marks.labelled_whisker(payload["forecast_ceiling"])
     payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
     payload["last_words_html"], payload["policies_html"] = last_words(run), policies.acted(run)

@@ -8,7 +8,6 @@ from django.utils import timezone
 
 from training.records import Record
 from webapp.curves import services
-from webapp.curves.answers import Goal
 from webapp.curves.models import KeptFigure
 from webapp.curves.run.figure import run_figure
 from webapp.curves.run.kept import LATE, keep
@@ -39,16 +38,18 @@ def test_the_refit_keeps_what_the_page_would_say(make_run):
     services.refit(run.pk)
     kept = KeptFigure.objects.get(run=run).said
 
+    basis = kept.pop("basis")
     assert kept == {name: said[name] for name in kept}
-    assert {"points", "fit", "ceiling", "hindsight", "advice", "summary"} <= kept.keys()
+    assert {"points", "fit", "ceiling"} <= kept.keys()
+    assert basis["forecast"]["ceiling"] == said["forecast"]["ceiling"]["value"]
 
 
 def test_what_is_kept_is_read_and_not_made_again(make_run):
     run = make_run()
     services.refit(run.pk)
-    KeptFigure.objects.update(said=KeptFigure.objects.get().said | {"advice": "as it was kept"})
+    KeptFigure.objects.update(said=KeptFigure.objects.get().said | {"fit_title": "as it was kept"})
 
-    assert run_figure(run)["advice"] == "as it was kept"
+    assert run_figure(run)["fit_title"] == "as it was kept"
 
 
 @pytest.mark.parametrize(
@@ -60,16 +61,15 @@ def test_what_is_kept_is_read_and_not_made_again(make_run):
         {"level": 0.8},
         {"robust": True},
         {"view": "slope"},
-        {"goal": Goal(0.55, "rate")},
     ],
 )
 def test_another_question_is_answered_by_itself(make_run, question):
     run = make_run()
     services.refit(run.pk)
-    KeptFigure.objects.update(said=KeptFigure.objects.get().said | {"advice": "of the whole curve"})
+    KeptFigure.objects.update(said=KeptFigure.objects.get().said | {"fit_title": "of the whole curve"})
 
-    assert run_figure(run, **question)["advice"] != "of the whole curve"
-    assert KeptFigure.objects.get().said["advice"] == "of the whole curve"
+    assert run_figure(run, **question)["fit_title"] != "of the whole curve"
+    assert KeptFigure.objects.get().said["fit_title"] == "of the whole curve"
 
 
 @pytest.mark.parametrize("change", [{"name": "Renamed"}, {"budget_hours": 99.0}, {"state": "succeeded"}])
@@ -99,9 +99,11 @@ def test_what_other_code_kept_is_not_shown(make_run):
     run = make_run()
     services.refit(run.pk)
     row = KeptFigure.objects.get()
-    KeptFigure.objects.update(key="0" * 16 + row.key[16:], said=row.said | {"advice": "of another version"})
+    KeptFigure.objects.update(
+        key="0" * 16 + row.key[16:], said=row.said | {"fit_title": "of another version"}
+    )
 
-    assert run_figure(run)["advice"] != "of another version"
+    assert run_figure(run)["fit_title"] != "of another version"
     assert KeptFigure.objects.get().key == row.key
 
     KeptFigure.objects.update(key="0" * 16 + row.key[16:])
@@ -122,7 +124,7 @@ def test_a_new_evaluation_is_shown_beside_the_fit_that_does_not_know_it(make_run
     assert figure["fit"] == before["fit"]
     assert figure["ceiling"] == before["ceiling"]
     assert figure["now"]["value_text"].startswith("0.61")
-    assert "newer than the fit" in figure["now"]["sentence"]
+    assert "newer than the forecast" in figure["now"]["sentence"]
     assert "1 newer evaluation is not in it yet" in figure["fit_sentence"]
 
 

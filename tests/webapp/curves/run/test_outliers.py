@@ -29,7 +29,7 @@ def test_an_evaluation_far_from_every_curve_is_named_and_a_fit_without_it_is_off
     assert figure["left_out"]["robust"] is False
     assert "0.020 at " in figure["left_out"]["sentence"]
     assert (
-        f"ceiling {robust['ceiling']['text']}, {robust['ceiling']['interval_text']}"
+        f"A {robust['ceiling']['text']}, {robust['ceiling']['interval_text']}"
         in figure["left_out"]["sentence"]
     )
     assert "outlier" not in figure["points"]["role"]

@@ -101,18 +101,18 @@ def test_the_target_cell_answers_the_goal(make_run, goal, title, value):
     assert target["value_text"].endswith(value)
 
 
-def test_a_rate_without_an_identified_ceiling_has_only_a_lower_bound(make_run):
+def test_a_rate_needs_no_known_ceiling(make_run):
     target = run_figure(make_run(to=0.4), goal=Goal(0.5, "rate"))["target"]
 
-    assert target["value_text"] == "–"
-    assert target["sentence"].startswith("not identified; 90 % not before ")
+    assert target["value_text"].endswith(" h")
+    assert target["sentence"].startswith("90 % between ")
 
 
 def test_the_sentence_to_paste_has_every_parameter_with_its_interval(make_run):
     figure = run_figure(make_run())
 
     assert figure["summary"].startswith(
-        f"ScaleRL, seed 0: ceiling {figure['ceiling']['text']}, 90 % between "
+        f"ScaleRL, seed 0: forecast ceiling {figure['forecast']['ceiling']['text']}, 90 % between "
     )
     for row in figure["fit"]["rows"][1:3]:
         assert f"{row['value_text']} ({row['interval_text']})" in figure["summary"]
@@ -124,5 +124,5 @@ def test_the_sentence_to_paste_never_rounds_a_bound_up(make_run):
     fit = fit_curve(curve_of(run), Question())
     summary = run_figure(run)["summary"]
 
-    assert "ceiling not identified yet: at least " in summary
+    assert "Eq. 1: A not identified yet: at least " in summary
     assert float(summary.split("at least ")[1].split(" ")[0]) <= fit.at_least()

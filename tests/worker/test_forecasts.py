@@ -1,0 +1,46 @@
+"""Refits keep the record of forecasts, and the reconciliation finds what they left."""
+
+from unittest import mock
+
+import pytest
+from django.utils import timezone
+
+from tests.webapp.curves.conftest import make_run, project, revision  # noqa: F401 (fixtures)
+from webapp.curves.models import ForecastOrigin, ForecastOutcome
+from webapp.curves.record import keeping
+from webapp.runs.models import State
+from worker import forecasts
+
+pytestmark = pytest.mark.django_db
+
+
+def test_trouble_with_the_record_does_not_undo_the_refit(caplog):
+    with mock.patch.object(keeping, "keep_record", side_effect=RuntimeError("no")):
+        assert forecasts.keep_after_refit("any") is False
+
+    assert "the record of run any" in caplog.text
+
+
+def test_a_refit_keeps_the_record(make_run):  # noqa: F811
+    run = make_run(to=7.0)
+
+    assert forecasts.keep_after_refit(run.pk)
+
+    assert ForecastOrigin.objects.filter(run=run).count() == 2
+
+
+@pytest.mark.parametrize(("turn", "judged"), [(0, 1), (1.5, 0), (None, 0)])
+def test_ended_runs_are_judged_in_turns(make_run, turn, judged):  # noqa: F811
+    make_run(n=5, state=State.SUCCEEDED, ended_at=timezone.now())
+
+    with mock.patch.object(forecasts, "claim_turn", return_value=turn):
+        assert forecasts.judge_overdue() == judged
+
+    assert ForecastOutcome.objects.count() == judged
+
+
+def test_without_an_ended_run_no_turn_is_taken(make_run):  # noqa: F811
+    make_run()
+
+    with mock.patch.object(forecasts, "claim_turn", side_effect=AssertionError):
+        assert forecasts.judge_overdue() == 0
