@@ -176,7 +176,7 @@ def groups_of(study: Study, metric: str = DEFAULT_METRIC) -> list[Group]:
     )
     curves = curves_of([place.run_id for place in places], metric=metric)
     fits, crashed = fits_of(curves, Question(metric=metric))
-    courses = _courses([place.run_id for place in places], fits, metric)
+    courses = _courses(study.project, [place.run_id for place in places], fits, metric)
     for place in places:
         run = place.run
         off_curve = metric == DEFAULT_METRIC and not knows_hours(run)
@@ -194,10 +194,10 @@ def groups_of(study: Study, metric: str = DEFAULT_METRIC) -> list[Group]:
 
 
 def _courses(
-    run_ids: list[str], fits: "Mapping[str, scaling.Fit | None]", metric: str
+    project: Project, run_ids: list[str], fits: "Mapping[str, scaling.Fit | None]", metric: str
 ) -> Mapping[str, Course | None]:
     if metric == DEFAULT_METRIC:
-        return courses_of(run_ids, DEFAULT_AXIS, fits)
+        return courses_of(project, run_ids, DEFAULT_AXIS, fits)
     few = [(pk, fit) for pk, fit in fits.items() if fit is not None][:MOST_NOW]
     return {pk: forecast_now(fit) for pk, fit in few}
 
@@ -215,12 +215,14 @@ def metrics_of(study: Study) -> list[str]:
 
 
 def stored_courses_of(studies: list[Study]) -> dict[str, list[tuple[Arm, list[Course | None]]]]:
-    """Study -> its variants in order, each with its runs' stored forecasts. Four queries for any number."""
+    """Study -> its variants in order, each with its runs' stored forecasts. Five queries for any number, of studies
+    of one project."""
     arms: dict[str, list[Arm]] = defaultdict(list)
     for arm in Arm.objects.filter(study__in=studies).order_by("study_id", "position"):
         arms[arm.study_id].append(arm)
     places = list(StudyRun.objects.filter(study__in=studies).values_list("arm_id", "run_id"))
-    courses = courses_of(list({run_id for _, run_id in places}), DEFAULT_AXIS)
+    ids = list({run_id for _, run_id in places})
+    courses = courses_of(studies[0].project, ids, DEFAULT_AXIS) if studies else {}
     of_arm: dict[int, list[Course | None]] = defaultdict(list)
     for arm_id, run_id in places:
         of_arm[arm_id].append(courses.get(run_id))

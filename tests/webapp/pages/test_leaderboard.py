@@ -188,7 +188,7 @@ def test_many_recipes_cost_the_same_queries(ada, make_run, django_assert_max_num
     run = make_run()
     copies_of(run, 30)
 
-    with django_assert_max_num_queries(19):
+    with django_assert_max_num_queries(20):
         page = ada.get("/leaderboard", {"published": "1", "budget": "4", "x": "flops"}).content.decode()
 
     assert "its 31 runs" in page

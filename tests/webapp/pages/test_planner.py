@@ -113,7 +113,7 @@ def test_queries_do_not_grow_with_runs(ada, make_run, three, django_assert_max_n
     for seed in range(3, 6):
         make_run(12, seed=seed)
 
-    with django_assert_max_num_queries(15):
+    with django_assert_max_num_queries(16):
         page = ada.get("/planner").content.decode()
 
     assert "6 fitted runs" in page

@@ -85,7 +85,9 @@ def _with_courses(
     """The entries with their runs' forecasts, and how far seeds differ on their tasks."""
     if not runs:
         return list(entries)
-    courses = courses_of([run.pk for run in runs], x, {pk: fit.live for pk, fit in fits.items() if fit})
+    courses = courses_of(
+        runs[0].project, [run.pk for run in runs], x, {pk: fit.live for pk, fit in fits.items() if fit}
+    )
     seeds = seeds_of_tasks(runs[0].project, x)
     return [
         replace(entry, courses=tuple(courses.get(run.pk) for run in entry.runs), between=seeds[entry.task])

@@ -29,6 +29,7 @@ from webapp.curves.models import Fit, ReferenceFit
 from webapp.curves.ranking import standing
 from webapp.curves.ranking.evidence import GRADES, MARKS, Forecast, facts_of, forecast_of
 from webapp.curves.ranking.variation import Units, course, seeds_of_tasks, units
+from webapp.curves.record.recalibrating import Record, record_of
 from webapp.curves.remembered import Stored
 from webapp.recipes.models import Revision
 from webapp.runs.models import Run
@@ -74,11 +75,13 @@ def leaderboard(
     evidence = _evidence(project, task, model, pairs)
     unit = units([run.pk for each in evidence for run in each.runs], x)
     seeds = seeds_of_tasks(project, x) if evidence else {}
+    record = record_of(project)
     grouped: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
     for each in evidence:
         grouped[each.runs[0].task, each.runs[0].model].append(each)
     groups = [
-        _own_group(key, each, _At(budget, x, unit, seeds[key[0]])) for key, each in sorted(grouped.items())
+        _own_group(key, each, _At(budget, x, unit, seeds[key[0]], record))
+        for key, each in sorted(grouped.items())
     ]
     return groups + (published_groups() if published else [])
 
@@ -139,12 +142,14 @@ def _forecast(earlier: Stored, newest: Stored) -> Forecast | None:
 
 @dataclass(frozen=True)
 class _At:
-    """Where recipes are compared: a compute on axis `x` (None: the shared one), and how far seeds differ there."""
+    """Where recipes are compared: a compute on axis `x` (None: the shared one), how far seeds differ there, and by which
+    record forecasts are recalibrated."""
 
     budget: float | None
     x: str
     unit: Units
     seeds: Between
+    record: Record
 
 
 def _own_group(key: tuple[str, str], evidence: list[Evidence], at: _At) -> Payload:
@@ -153,7 +158,7 @@ def _own_group(key: tuple[str, str], evidence: list[Evidence], at: _At) -> Paylo
     ceilings = estimates.ceilings([each.fits for each in evidence])
     efficiency = estimates.parameters(pinned, "B")
     shares = estimates.computes_to_share([each.fits for each in evidence])
-    found = ranking.compared([_courses(each, at.unit) for each in evidence], at.seeds, at.budget)
+    found = ranking.compared([_courses(each, at) for each in evidence], at.seeds, at.budget)
     behind = _run_rows(evidence)
     columns = zip(evidence, ceilings, efficiency, shares, behind, strict=True)
     rows = [_own_row(*one) | standing.told(found, index) for index, one in enumerate(columns)]
@@ -169,8 +174,11 @@ def _own_group(key: tuple[str, str], evidence: list[Evidence], at: _At) -> Paylo
     }
 
 
-def _courses(evidence: Evidence, unit: Units) -> list[ranking.Course | None]:
-    return [course(run.pk, fit.forecast, unit) for run, fit in zip(evidence.runs, evidence.fits, strict=True)]
+def _courses(evidence: Evidence, at: _At) -> list[ranking.Course | None]:
+    return [
+        course(run.pk, fit.forecast, at.unit, at.record)
+        for run, fit in zip(evidence.runs, evidence.fits, strict=True)
+    ]
 
 
 def _own_row(

@@ -16,6 +16,7 @@ from webapp.curves import forecasts, remembered
 from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.forecasts import Forecast
 from webapp.curves.models import Fit
+from webapp.curves.record.recalibrating import NOTHING, Record, record_of
 from webapp.runs.models import Run
 from webapp.runs.selectors import latest_of_runs
 
@@ -82,29 +83,34 @@ def units(run_ids: Sequence[str], x: str) -> Units:
     return hours
 
 
-def course(run_id: str, forecast: Forecast | None, unit: Units) -> Course | None:
-    """A run's forecast on the axis of `unit`; None where it has none there."""
+def course(run_id: str, forecast: Forecast | None, unit: Units, record: Record = NOTHING) -> Course | None:
+    """A run's forecast on the axis of `unit`, recalibrated by the project's record; None where it has none there."""
     each = unit(run_id)
     if forecast is None or each is None:
         return None
-    return forecast if each == 1.0 else OnAxis(forecast, each)
+    widened = forecast.widened(record.widening(forecast.level, without=run_id).factor)
+    return widened if each == 1.0 else OnAxis(widened, each)
 
 
 def courses_of(
-    run_ids: Sequence[str], x: str, live: "Mapping[str, scaling.Fit | None] | None" = None
+    project: Project, run_ids: Sequence[str], x: str, live: "Mapping[str, scaling.Fit | None] | None" = None
 ) -> dict[str, Course | None]:
     """Of each run its stored forecast on axis `x`; of a few without one, what their `live` fits on that axis say.
 
-    Three queries at most, one more on axes other than device-hours.
+    Intervals are recalibrated as the project's record asks for. Four queries at most, one more on axes other than
+    device-hours.
     """
-    stored, unit = remembered.latest(run_ids), units(run_ids, x)
-    found = {pk: course(pk, stored[pk].fit.forecast if pk in stored else None, unit) for pk in run_ids}
+    stored, unit, record = remembered.latest(run_ids), units(run_ids, x), record_of(project)
+    found = {
+        pk: course(pk, stored[pk].fit.forecast if pk in stored else None, unit, record) for pk in run_ids
+    }
     fits = [
         (pk, fit)
         for pk, known in found.items()
         if known is None and (fit := (live or {}).get(pk)) is not None
     ]
-    return found | {pk: forecast_now(fit) for pk, fit in fits[:MOST_NOW]}
+    here = units((), DEFAULT_AXIS)  # a fit on that axis is forecast on it
+    return found | {pk: course(pk, forecast_now(fit), here, record) for pk, fit in fits[:MOST_NOW]}
 
 
 def seeds_of_tasks(project: Project, x: str = DEFAULT_AXIS) -> Mapping[str, Between]:

@@ -70,7 +70,7 @@ def planner(request: HttpRequest) -> HttpResponse:
     chosen = asked_for or groups[0]
     runs = _runs(project, chosen)
     fits, crashed = _fits(runs)
-    courses = courses_of(list(runs), DEFAULT_AXIS, fits)
+    courses = courses_of(project, list(runs), DEFAULT_AXIS, fits)
     candidates = _candidates(runs, fits, courses, seeds_of_tasks(project)[chosen["task"]])
     questions = Questions(request.GET)
     context = {
