@@ -142,8 +142,8 @@ def _forecast(earlier: Stored, newest: Stored) -> Forecast | None:
 
 @dataclass(frozen=True)
 class _At:
-    """Where recipes are compared: a compute on axis `x` (None: the shared one), how far seeds differ there, and the record
-    that recalibrates forecasts."""
+    """Where recipes are compared: a compute on axis `x` (None: the shared one), how far seeds differ there, and the
+    record that recalibrates forecasts."""
 
     budget: float | None
     x: str

@@ -183,8 +183,8 @@ def seeds_sentence(found: Compared) -> str:
         else ""
     )
     return (
-        f"Seeds are taken to differ by a standard deviation of {between.sd:.3f} (from {between.source}): smaller "
-        f"differences are not called real.{alone}"
+        f"Seeds are taken to differ by a standard deviation of {between.sd:.3f} (from {between.source}), "
+        f"which is in every difference.{alone}"
     )
 
 
