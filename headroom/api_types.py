@@ -244,12 +244,19 @@ class Ranked(TypedDict):
     revision: int | None
     published: bool
     source: str  # of a published curve
-    rank: int | None  # shared by those that cannot be told apart; None: ceiling not identified
+    rank: int | None  # one more than the number of recipes that are really better at compared_at; None: not compared
     tied: bool
     seeds: int | None
     identified_seeds: int | None
     runs: list[str]
-    A: float | None  # the ceiling; None: not identified
+    compared_at: float | None  # compute at which the group is compared: the budget, or the largest seen
+    not_compared: str  # why it, or some of its runs, take no part
+    forecast: float | None  # forecast ceiling; form, noise and seeds in its interval at 90 %
+    forecast_lo: float | None
+    forecast_hi: float | None
+    forecast_chance: float | None  # probability that its forecast ceiling is the highest
+    forecast_rank: int | None  # as rank, by forecast ceiling
+    A: float | None  # the ceiling of Eq. 1, the paper's parameter; None: not identified
     lo: float | None
     hi: float | None
     B: float | None
@@ -258,9 +265,10 @@ class Ranked(TypedDict):
     c90: float | None  # compute to 90 % of the gain
     c90_lo: float | None
     c90_hi: float | None
-    at_budget: float | None  # pass rate expected at the budget that was asked for
+    at_budget: float | None  # pass rate forecast at compared_at
     at_budget_lo: float | None
     at_budget_hi: float | None
+    at_budget_chance: float | None  # probability to be the best there
     evidence: str  # none, weak, fair, strong or published
 
 

@@ -1,4 +1,7 @@
-"""Which recipe is better: the paper's rule for two fits, and ceilings of many recipes with their seeds."""
+"""The paper's rule for two fits of Eq. 1, and the ceiling A of a recipe from those of its seeds.
+
+Pages compare recipes by `scaling.ranking`.
+"""
 
 import math
 from collections.abc import Sequence
@@ -134,26 +137,3 @@ def recipe_ceiling(ceilings: Sequence[Ceiling], level: float = 0.9) -> Ceiling:
     if all(0.0 <= x <= 1.0 for ceiling in ceilings for x in ceiling if x is not None):
         lo, hi = None if lo is None else max(lo, 0.0), None if hi is None else min(hi, 1.0)
     return pooled.value, lo, hi
-
-
-def rank(ceilings: Sequence[Ceiling], margin: float = MARGIN) -> list[int]:
-    """Ranks 1, 2, ... in the order given; recipes that cannot be told apart share one.
-
-    Rule: in order of falling A, the first recipe leads a group. Every next one belongs to that group if its A is within
-    `margin` of the leader's or the interval of their difference holds zero; the first that does neither leads the
-    next group. A group's rank is one more than the number of recipes before it (1, 1, 3). An open end ties with
-    everything on its side.
-    """
-    order = sorted(range(len(ceilings)), key=lambda i: -ceilings[i][0])
-    ranks = [0] * len(ceilings)
-    leader, leader_rank = -1, 0
-    for position, i in enumerate(order, start=1):
-        if leader < 0 or not _tied(ceilings[leader], ceilings[i], margin):
-            leader, leader_rank = i, position
-        ranks[i] = leader_rank
-    return ranks
-
-
-def _tied(leader: Ceiling, other: Ceiling, margin: float) -> bool:
-    delta, (lo, _) = difference(leader, other)
-    return delta <= margin + 1e-12 or lo is None or lo <= 0

@@ -1,5 +1,4 @@
-"""Recipes with several runs anywhere along the compute axis: the mean curve with its band, where two of them cross, and
-how likely each of many is the highest.
+"""Recipes with several runs along the compute axis: the mean curve of Eq. 1 with its band, and where two curves cross.
 
 The estimate is that of `scaling.seeds.pool`, for many columns at once (computes of one recipe, or recipes of one
 project) and without the interval of the variation between seeds, which takes most of its time.
@@ -33,13 +32,6 @@ class Columns:
     plain: Array
     scaled: Array
     level: float
-
-    def samples(self, uniform: ArrayLike) -> Array:
-        """[n, m]: values whose quantiles are the intervals of every level, from uniform numbers [n] in (0, 1)."""
-        u = np.asarray(uniform, dtype=float)[:, None]
-        return self.value + np.sign(u - 0.5) * _reach(
-            np.abs(u - 0.5), self.plain, self.scaled, self.runs[None, :]
-        )
 
 
 def pool_columns(
@@ -143,13 +135,6 @@ def crossing_of_means(a: Columns, b: Columns, compute: ArrayLike) -> MeanCrossin
     way = gap[k] / (gap[k] - gap[k + 1])
     at = float(c[k] * (c[k + 1] / c[k]) ** way)
     return MeanCrossing(at, _around(c, undecided, k), after, within, a.level)
-
-
-def best_of(samples: Sequence[Array]) -> Array:
-    """Probability that each of k curves is the highest, from samples [n] of each; a tie is shared."""
-    values = np.stack(samples)
-    wins = values == values.max(axis=0)
-    return (wins / wins.sum(axis=0)).mean(axis=1)
 
 
 def _around(c: Array, undecided: Bools, k: int) -> tuple[float | None, float | None]:

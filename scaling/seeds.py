@@ -11,7 +11,9 @@ narrower than the runs' own noise alone would make it. The interval of sd comes 
 degrees of freedom (Viechtbauer, Statistics in Medicine 26, 2007). B and C_mid are pooled as logarithms, so their
 means are geometric and their sd is relative: 0.1 is about 10 %.
 
-Few seeds say little about how seeds differ; the intervals are as wide as that.
+Few seeds say little about how seeds differ; the intervals are as wide as that. Where recipes are compared
+(`scaling.ranking`), all those of a task that have several seeds tell it together, with the corpus before them
+(`variation`).
 """
 
 import math
@@ -188,6 +190,33 @@ def papers_between() -> Between:
     """
     source = f"{PAPER_RUNS} runs of arXiv 2510.13786 whose A differ by at most {PAPER_SPREAD}"
     return Between(PAPER_SPREAD / 1.693, PAPER_RUNS - 1.0, source)
+
+
+# How far seeds of the corpus differ: docs/validation.md, "Seeds". Few degrees of freedom, for other tasks are others.
+CORPUS = Between(0.007, 6.0, "Headroom's own corpus")
+CORPUS_LOG_B = Between(0.08, 6.0, "Headroom's own corpus")  # of log B at a shared ceiling
+
+
+def variation(recipes: Sequence[Sequence[Estimate]], prior: Between = CORPUS) -> Between:
+    """How far seeds differ, from recipes with several runs each, with a scaled inverse chi-squared prior.
+
+    The sd at which sum Q(sd) + prior.dof (prior.sd / sd)**2 equals its degrees of freedom: each recipe's k - 1 and the
+    prior's. Without noise in the estimates this is the posterior of that prior; one run of a recipe adds nothing.
+    """
+    several = [one for one in recipes if len(one) > 1]
+    if not several:
+        return prior
+    y = [np.array([e.value for e in one]) for one in several]
+    v = [np.array([e.se for e in one]) ** 2 + 1e-24 for one in several]
+    squares, dof = prior.dof * prior.sd**2, prior.dof + sum(len(one) - 1.0 for one in several)
+
+    def above(tau2: float) -> bool:
+        q = sum(_weighted(mine, error, tau2)[1] for mine, error in zip(y, v, strict=True))
+        return q + squares / tau2 > dof
+
+    most = (squares + sum(float(((one - one.mean()) ** 2).sum()) for one in y)) / dof
+    count = f"{len(several)} {'recipe' if len(several) == 1 else 'recipes'} with several seeds"
+    return Between(math.sqrt(_bisect(above, 0.0, most)), dof, f"{count} here and {prior.source}")
 
 
 def between_of(pooled: Pooled, source: str) -> Between:

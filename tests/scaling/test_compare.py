@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import scaling
-from scaling.compare import compare, difference, rank, recipe_ceiling
+from scaling.compare import compare, difference, recipe_ceiling
 from scaling.simulate import rewards
 
 
@@ -87,13 +87,3 @@ def test_two_seeds_far_apart_say_little_but_stay_pass_rates() -> None:
 
     assert mean == pytest.approx(0.93) and lo == pytest.approx(0.93 - 6.314 * 0.03, abs=1e-3) and hi == 1.0
     assert recipe_ceiling([(9.0, 8.9, 9.1), (9.6, 9.5, 9.7)])[2] > 9.6
-
-
-def test_ranks_tie_with_the_leader_of_the_group() -> None:
-    ceilings = [(0.50, 0.49, 0.51), (0.61, 0.60, 0.62), (0.595, 0.59, 0.60), (0.47, 0.46, 0.50)]
-
-    assert rank(ceilings) == [3, 1, 1, 3]
-    assert rank(ceilings, margin=0.0) == [3, 1, 2, 3]  # 0.015 apart, more than hypot(0.01, 0.005)
-    assert rank([(0.645, 0.625, 0.665), (0.605, 0.585, 0.625)]) == [1, 2]  # touching ends, yet told apart
-    assert rank([(0.6, 0.59, 0.61), (0.5, 0.4, None)]) == [1, 1]
-    assert rank([]) == []

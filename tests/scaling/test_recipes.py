@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import scaling
-from scaling import compare, seeds, versus
-from scaling.draws import draws
-from scaling.recipes import best_of, crossing_of_means, mean_curve, pool_columns
+from scaling import compare, seeds
+from scaling.recipes import crossing_of_means, mean_curve, pool_columns
 
 LEVEL = 0.9
 Z = 1.6448536269514722
@@ -96,13 +95,6 @@ def test_the_mean_curve_of_one_run_is_its_own():
     assert (curve.value[0], curve.lo[0], curve.hi[0]) == pytest.approx((fit.predict(2.0), lo[0], hi[0]))
 
 
-def test_samples_have_the_interval_as_their_quantiles():
-    curve = mean_curve(runs(), [3.0])
-    samples = curve.samples((np.arange(20_000) + 0.5) / 20_000)[:, 0]
-
-    assert np.quantile(samples, [0.05, 0.95]) == pytest.approx([curve.lo[0], curve.hi[0]], abs=2e-4)
-
-
 def test_means_cross_where_they_were_made_to():
     """One recipe is faster, the other tops out higher: 0.3 / (1 + 0.25 / c**2) = 0.4 / (1 + 1 / c**2) at c = 2**0.5."""
     grid = np.geomspace(0.1, 80, 400)
@@ -124,22 +116,6 @@ def test_means_that_do_not_cross_say_so():
 
     assert crossing.compute is None
     assert crossing.a_after is True
-
-
-def test_the_best_of_two_is_the_one_above():
-    a, b = runs(1)[0], runs(1, start=3)[0]
-    samples = [draws(fit, 4000, np.random.default_rng(i)).predict(4.0)[:, 0] for i, fit in enumerate((a, b))]
-
-    first, second = best_of(samples)
-
-    assert first + second == pytest.approx(1.0)
-    assert first == pytest.approx(versus.probability_above(a, b, 4.0), abs=0.03)
-
-
-def test_a_tie_is_shared():
-    same = np.zeros(10)
-
-    assert best_of([same, same]).tolist() == [0.5, 0.5]
 
 
 def test_nothing_to_pool_is_refused():

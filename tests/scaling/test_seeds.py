@@ -6,7 +6,17 @@ from scipy.stats import chi2
 from scipy.stats import t as student
 
 import scaling
-from scaling.seeds import Between, Estimate, between_of, estimate_of, joint, margin, papers_between, pool
+from scaling.seeds import (
+    Between,
+    Estimate,
+    between_of,
+    estimate_of,
+    joint,
+    margin,
+    papers_between,
+    pool,
+    variation,
+)
 from scaling.simulate import rewards
 from tests.deep import examples
 
@@ -259,3 +269,14 @@ def test_the_variation_of_another_recipe_can_be_taken_over() -> None:
     assert between == Between(other.sd, 3.0, "four runs of the baseline")
     with pytest.raises(ValueError, match="one run"):
         between_of(pool([Estimate(0.6, 0.004)]), "nothing")
+
+
+def test_the_variation_of_exact_estimates_is_the_posterior_of_its_prior() -> None:
+    """(prior.dof prior.sd**2 + sum of squares) / all degrees of freedom, where the estimates carry no noise."""
+    recipes = [
+        [Estimate(0.50, 0.0), Estimate(0.52, 0.0)],
+        [Estimate(0.3, 0.0), Estimate(0.33, 0.0), Estimate(0.36, 0.0)],
+    ]
+    found = variation(recipes, Between(0.01, 5.0, "elsewhere"))
+    assert found.sd == pytest.approx(math.sqrt((5 * 0.01**2 + 2 * 0.01**2 + 2 * 0.03**2) / 8), rel=1e-6)
+    assert found.dof == 8.0

@@ -171,13 +171,26 @@ class RankedOut(Schema):
     published: bool
     source: str = Field(description="Of a published curve.")
     rank: int | None = Field(
-        description="Shared by those that cannot be told apart; null: ceiling not identified."
+        description="One more than the number of recipes that are really better at `compared_at`; null: not compared."
     )
     tied: bool
     seeds: int | None
     identified_seeds: int | None
     runs: list[str]
-    A: float | None = Field(description="The ceiling; null: not identified.")
+    compared_at: float | None = Field(
+        description="Compute, on the axis asked for, at which the group is compared: the budget, or the largest seen."
+    )
+    not_compared: str = Field(
+        description="Why it, or some of its runs, take no part; empty where nothing keeps them out."
+    )
+    forecast: float | None = Field(
+        description="Forecast ceiling, form, noise and seeds in its interval at 90 %."
+    )
+    forecast_lo: float | None
+    forecast_hi: float | None
+    forecast_chance: float | None = Field(description="Probability that its forecast ceiling is the highest.")
+    forecast_rank: int | None = Field(description="As `rank`, by forecast ceiling.")
+    A: float | None = Field(description="The ceiling of Eq. 1, the paper's parameter; null: not identified.")
     lo: float | None
     hi: float | None
     B: float | None
@@ -186,9 +199,12 @@ class RankedOut(Schema):
     c90: float | None = Field(description="Compute to 90 % of the gain.")
     c90_lo: float | None
     c90_hi: float | None
-    at_budget: float | None = Field(description="Pass rate expected at the budget that was asked for.")
+    at_budget: float | None = Field(
+        description="Pass rate forecast at `compared_at`, its interval as the ceiling's."
+    )
     at_budget_lo: float | None
     at_budget_hi: float | None
+    at_budget_chance: float | None = Field(description="Probability to be the best there.")
     evidence: str = Field(description="none, weak, fair, strong or published.")
 
 

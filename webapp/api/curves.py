@@ -25,7 +25,7 @@ from webapp.api.schemas import (
 )
 from webapp.curves import payloads as curve_payloads
 from webapp.curves.comparison.choice import MOST_RUNS, choose
-from webapp.curves.comparison.compare import entries_of, is_many, payload_of
+from webapp.curves.comparison.compare import entries_of, payload_of
 from webapp.curves.comparison.odds import at_budget
 from webapp.curves.models import Fit
 from webapp.curves.ranking.leaderboard import leaderboard
@@ -206,7 +206,7 @@ def get_forecast_record(request: HttpRequest, query: Query[ForecastRecordQuery])
 @router.get("/compare", auth=READ, response=dict[str, Any], summary="Runs and published curves side by side")
 def get_comparison(request: HttpRequest, query: Query[CompareQuery]) -> Payload:
     """Each run alone, or `by` recipe: runs of one revision, task and model together. With a budget, `odds` says what is
-    expected there, and of a dozen series or fewer how likely each is the highest."""
+    forecast there, and how likely each is the best."""
     if not (query.run or query.recipe):
         raise InvalidInput("run", "run or recipe is needed: what to compare.")
     choice = choose(project_of(request), runs=query.run, recipes=query.recipe, references=query.reference)
@@ -220,10 +220,10 @@ def get_comparison(request: HttpRequest, query: Query[CompareQuery]) -> Payload:
     payload = payload_of(entries, x=query.x, view=query.view, by=query.by)
     if query.budget is None:
         return payload
-    return payload | {"odds": at_budget(entries, query.budget, query.x, chances=not is_many(entries))}
+    return payload | {"odds": at_budget(entries, query.budget, query.x)}
 
 
-@router.get("/leaderboard", auth=READ, response=dict[str, Any], summary="Recipes by ceiling")
+@router.get("/leaderboard", auth=READ, response=dict[str, Any], summary="Recipes ranked")
 def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Payload | HttpResponse:
     """Per task and model, each ceiling with its interval; recipes that cannot be told apart share a rank."""
     project = project_of(request)

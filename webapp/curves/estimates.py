@@ -12,9 +12,10 @@ import numpy as np
 import scaling
 from scaling import curve
 from scaling.recipes import Columns, cut_to_rates, log_columns, pool_columns
-from webapp.curves import answers, words
+from webapp.curves import answers, forecasts, words
 from webapp.curves.axes import DEFAULT_LEVEL
 from webapp.curves.fitting import CRASHED
+from webapp.curves.forecasts import Forecast
 from webapp.curves.models import Fit
 from webapp.curves.outlook import Outlook, read
 
@@ -27,7 +28,7 @@ Said = tuple[float, float | None, float | None]  # value, lo, hi; an end is None
 @dataclass(frozen=True)
 class RunFit:
     """One run's fit. window: first and last compute used; quantile: standard errors in half an interval; live: the fit
-    itself where it was made now; outlook: what was stored beside it otherwise."""
+    itself where it was made now; outlook: what was stored beside it otherwise; forecast: forms averaged, as stored."""
 
     status: str
     params: dict[str, float] | None
@@ -39,6 +40,7 @@ class RunFit:
     quantile: float
     live: "scaling.Fit | None" = None
     outlook: Outlook | None = None
+    forecast: Forecast | None = None
 
     @property
     def identified(self) -> bool:
@@ -89,6 +91,7 @@ def of_stored(row: Fit | None) -> RunFit | None:
     return RunFit(
         row.status, row.params, ends, (row.fitted_lo or 0.0, row.fitted_hi or 0.0), row.n, row.r2, row.message,
         outlook.quantile if outlook else _normal(row.level), outlook=outlook,
+        forecast=forecasts.read(row.forecast),
     )  # fmt: skip
 
 
@@ -187,19 +190,6 @@ def _share(fits: Sequence[RunFit], said: Said) -> Said:
         return said
     middle = float(np.median([_own_compute_to_share(fit)[0] for fit in fits]))  # every interval is open
     return middle, None, None
-
-
-def rates_at(groups: Sequence[Sequence[RunFit]], compute: Callable[[RunFit], float | None]) -> list[Said]:
-    """The expected pass rate of each group, where `compute` says how much each of its runs has had by then."""
-
-    def one(fit: RunFit) -> Said:
-        at = compute(fit)
-        if at is None:
-            return np.nan, None, None
-        lo, hi = (None if np.isnan(end[0]) else float(end[0]) for end in fit.band(np.array([at])))
-        return float(fit.values(np.array([at]))[0]), lo, hi
-
-    return pooled(groups, one, log=False)
 
 
 def _own_compute_to_share(fit: RunFit) -> Said:

@@ -188,38 +188,15 @@ def leaders(project: Project) -> list[Payload]:
 
 
 def leader(group: Payload) -> Payload:
-    """One sentence on a group of the leaderboard: who leads, who ties, or that nothing can be said yet."""
-    ranked = [row for row in group["rows"] if row["rank"] is not None]
-    first = [row for row in ranked if row["rank"] == 1]
-    open_ones = len(group["rows"]) - len(ranked)
-    sentence = _leading(first, len(ranked)) if first else "No ceiling is identified yet."
-    if open_ones and first:
-        are = "is" if open_ones == 1 else "are"
-        sentence += f" {words.count(open_ones, 'recipe')} {are} not identified yet."
+    """One sentence on a group of the leaderboard: who leads, or why nobody does yet."""
+    first = group["rows"][0] if group["rows"] else None
     return {
         "task": group["task"],
         "model": group["model"],
-        "sentence": sentence,
-        "ceiling": first[0]["ceiling"] if first else None,
+        "sentence": group["headline"],
+        "ceiling": first["forecast_ceiling"] if first and first["rank"] == 1 else None,
         "scale": tuple(group["scale"]),
     }
-
-
-def _leading(first: list[Payload], num_ranked: int) -> str:
-    names = [_named(row) for row in first]
-    best = first[0]["ceiling"]
-    ceiling = f"{best['text']}, {best['interval_text']}"
-    seeds = seeds_words(first[0])
-    if num_ranked == 1:
-        return f"Only {names[0]} has an identified ceiling: {ceiling} ({seeds})."
-    if len(first) == 1:
-        return f"{names[0]} leads with a ceiling of {ceiling} ({seeds})."
-    shown = (
-        f"{', '.join(names[:-1])} and {names[-1]}"
-        if len(names) <= 4
-        else f"{names[0]} and {len(names) - 1} others"
-    )
-    return f"{shown} cannot be told apart; the highest ceiling is {ceiling} ({seeds})."
 
 
 def seeds_words(row: Payload) -> str:
@@ -227,7 +204,3 @@ def seeds_words(row: Payload) -> str:
     all_of_them = words.count(row["seeds"], "seed")
     identified = row.get("identified_seeds")
     return all_of_them if identified in (None, 0, row["seeds"]) else f"{identified} of {all_of_them}"
-
-
-def _named(row: Payload) -> str:
-    return f"{row['recipe']} rev {row['revision']}" if row["revision"] else str(row["recipe"])

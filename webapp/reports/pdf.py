@@ -303,6 +303,8 @@ def _tables(paper: _Paper, block: dict[str, Any]) -> None:
         _table(paper, [table["head"], *table["rows"]], set(table["numeric"]))
         if table["more"]:
             paper.small(f"and {table['more']} more")
+        for note in table.get("notes", ()):
+            paper.small(note)
 
 
 def _height(scene: Scene, scale: float) -> float:

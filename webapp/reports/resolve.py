@@ -119,10 +119,10 @@ def _leaderboard(project: Project, ask: Ask) -> list[Payload]:
     groups = leaderboard(project, published=False, task=task, model=model)
     if not groups:
         raise NotFound("no run of this task and model has been fitted yet.", field="task")
-    head = ["Rank", "Recipe", "Ceiling", "Interval", "B", "Seeds"]
+    head = ["Rank", "Recipe", "Pass rate", "Best with", "Forecast ceiling", "Eq. 1's A", "Seeds"]
     return [
-        {"title": f"{group['task']}, {group['model']}", "head": head, "numeric": [0, 4, 5],
-         "rows": [_board_row(row) for row in group["rows"][:MOST_ROWS]],
+        {"title": f"{group['task']}, {group['model']}", "head": head, "numeric": [0, 3, 6],
+         "rows": [_board_row(row) for row in group["rows"][:MOST_ROWS]], "notes": group["answer"],
          "more": max(0, len(group["rows"]) - MOST_ROWS)}
         for group in groups
     ]  # fmt: skip
@@ -131,8 +131,15 @@ def _leaderboard(project: Project, ask: Ask) -> list[Payload]:
 def _board_row(row: Payload) -> list[str]:
     rank = "–" if row["rank"] is None else f"{row['rank']}{' =' if row['tied'] else ''}"
     name = f"{row['recipe']} rev {row['revision']}" if row["revision"] is not None else row["recipe"]
-    b = "–" if row["B"] is None else f"{row['B']:.2f}"
-    return [rank, name, row["ceiling"]["text"], row["ceiling"]["interval_text"], b, str(row["seeds"])]
+    there = _with_span(row, "at_budget") if row["rank"] is not None else row["not_compared"]
+    a = f"{row['ceiling']['text']} ({row['ceiling']['interval_text']})"
+    likely = row["at_budget_chance_text"]
+    return [rank, name, there, likely, _with_span(row, "forecast"), a, str(row["seeds"])]
+
+
+def _with_span(row: Payload, name: str) -> str:
+    span = row[f"{name}_span"]
+    return f"{row[f'{name}_text']} ({span})" if span else row[f"{name}_text"]
 
 
 def _parameters(project: Project, ask: Ask) -> list[Payload]:

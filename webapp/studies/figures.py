@@ -11,11 +11,11 @@ import numpy as np
 import scaling
 from scaling import compare, seeds
 from scaling.curve import slope_view
-from webapp.curves import words
+from scaling.ranking import Compared
 from webapp.curves.axes import DEFAULT_LEVEL
+from webapp.curves.ranking import standing
 from webapp.studies.selectors import Group
 from webapp.studies.verdicts import (
-    LEVEL,
     OTHER,
     TIE,
     Ceiling,
@@ -169,13 +169,15 @@ def _why_left_out(group: Group, verdict: Verdict | None, found: Efficiency | Non
     if verdict.kind == TIE:
         return "cannot be refitted at the shared ceiling"
     side = "above" if verdict.delta > 0 else "below"
-    return f"ceiling {abs(verdict.delta):.3f} {side} the base's: not one to share"
+    return f"{abs(verdict.delta):.3f} {side} the base: no ceiling to share"
 
 
 # --- an axis --------------------------------------------------------------------------------------------------
 
 
-def axis_figure(groups: Sequence[Group], ceilings: dict[int, Ceiling | None]) -> Payload | None:
+def axis_figure(
+    groups: Sequence[Group], ceilings: dict[int, Ceiling | None], found: Compared
+) -> Payload | None:
     """Ceiling and B against the values of the study's one axis, with their intervals; None for several axes."""
     axes = {group.arm.axis for group in groups if group.arm.axis}
     on_axis = [group for group in groups if group.arm.axis]
@@ -198,7 +200,7 @@ def axis_figure(groups: Sequence[Group], ceilings: dict[int, Ceiling | None]) ->
             }
             for group in order
         ],
-        "sentence": _axis_sentence(order, ceilings),
+        "sentence": _axis_sentence(groups, on_axis, found),
     }
 
 
@@ -222,23 +224,11 @@ def _b_point(fits: "Sequence[scaling.Fit]") -> Payload | None:
     return None if pooled is None else {"value": pooled.value, "lo": pooled.lo, "hi": pooled.hi}
 
 
-def _axis_sentence(order: Sequence[Group], ceilings: dict[int, Ceiling | None]) -> str:
-    """The best ceiling, and whether it is told apart from the worst."""
-    known = [(group, c) for group in order if (c := ceilings[group.arm.position]) is not None]
-    if len(known) < 2:
-        return (
-            "Fewer than two ceilings on this axis are identified, so nothing can be said of its course yet."
-        )
-    best, worst = max(known, key=lambda k: k[1][0]), min(known, key=lambda k: k[1][0])
-    delta, (lo, hi) = compare.difference(best[1], worst[1])
-    name = lambda group: group.arm.value or group.arm.label
-    range_text = " to ".join("open" if end is None else words.signed(end) for end in (lo, hi))
-    if delta <= compare.MARGIN or lo is None or lo <= 0:
-        return (
-            f"No value is told apart from the others by its ceiling: highest at {name(best[0])}, lowest at "
-            f"{name(worst[0])}, {delta:.3f} apart ({LEVEL} {range_text})."
-        )
-    return (
-        f"The ceiling is highest at {name(best[0])} and lowest at {name(worst[0])}, {delta:.3f} apart "
-        f"({LEVEL} {range_text})."
-    )
+def _axis_sentence(groups: Sequence[Group], on_axis: Sequence[Group], found: Compared) -> str:
+    """The best value at the shared compute, and whether it is told apart from the worst."""
+    places = [place for place in found.here.in_order() if groups[place] in on_axis]
+    if len(places) < 2:
+        return "Fewer than two values of this axis can be compared, so nothing can be said of its course yet."
+    ordered = sorted(places, key=lambda place: -(found.here.means[place].value))  # type: ignore[union-attr]
+    names = [group.arm.value or group.arm.label for group in groups]
+    return standing.extremes(names, found, ordered[0], ordered[-1])

@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import scaling
-from scaling import curve, seeds
-from scaling.seeds import estimate_of
+from scaling import curve, ranking, seeds
+from scaling.ranking import Compared, Course
+from scaling.seeds import CORPUS, Between, estimate_of
 from webapp.curves import answers, words
 from webapp.curves.axes import DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.curves.fitting import crash_note
+from webapp.curves.ranking import standing
+from webapp.curves.ranking.variation import seeds_of_tasks
 from webapp.runs.models import State
 from webapp.runs.pace import time_left
 from webapp.runs.selectors import span_of_runs
@@ -30,7 +33,6 @@ from webapp.studies.verdicts import (
     ends,
     headline,
     judge,
-    pool,
     pooled_ceiling,
     pooled_parameter,
     sentence,
@@ -41,8 +43,8 @@ Payload = dict[str, Any]
 SHARE = answers.SHARE_OF_GAIN
 SCALE_MARGIN = 0.05
 VERDICT_WORDS = {
-    "lower": "lower ceiling",
-    "higher": "higher ceiling",
+    "lower": "worse",
+    "higher": "better",
     "slower": "less efficient",
     "faster": "more efficient",
     "tie": "tie",
@@ -56,31 +58,46 @@ VERDICT_WORDS = {
 def results(study: Study, groups: Sequence[Group], *, metric: str = DEFAULT_METRIC) -> Payload:
     """The payload of one study. Positions name its variants; 0 is the base."""
     ceilings = {group.arm.position: pooled_ceiling(group.fits) for group in groups}
-    verdicts = {g.arm.position: _verdict(g, groups[0], ceilings, metric) for g in groups if not g.arm.is_base}
+    found_at = _compared(study, groups)
+    names = ["the base" if group.arm.is_base else group.arm.label for group in groups]
+    verdicts = {
+        group.arm.position: _verdict(group, groups[0], judge(found_at, place, names), metric)
+        for place, group in enumerate(groups)
+        if not group.arm.is_base
+    }
     fits = {group.arm.position: group.fits for group in groups}
     found = efficiency(fits, ceilings, verdicts)
     decided = {p: with_efficiency(p, verdict, found) for p, verdict in verdicts.items()}
-    rows = [_row(group, ceilings, decided, found) for group in groups]
+    rows = [
+        _row(group, ceilings, decided, found) | standing.told(found_at, place)
+        for place, group in enumerate(groups)
+    ]
     return {
         "seeds": sorted({m.run.seed for group in groups for m in group.members}),
         "rows": rows,
         "scale": _scale(rows),
         "headline": headline([verdict.kind for verdict in decided.values()]),
         "sentences": _sentences(rows),
+        "answer": standing.answer([group.arm.label for group in groups], found_at),
+        "compared_at": found_at.here.compute,
         "overlay": figures.overlay(groups),
         "slopes": figures.slope_figure(groups, found, verdicts),
-        "axis": figures.axis_figure(groups, ceilings),
+        "axis": figures.axis_figure(groups, ceilings, found_at),
         "metric": metric,
         "spent": _spent(groups),
     }
 
 
-def _verdict(group: Group, base: Group, ceilings: dict[int, Ceiling | None], metric: str) -> Verdict:
+def _compared(study: Study, groups: Sequence[Group]) -> Compared:
+    """The variants by their runs' forecasts; seeds as all recipes of the base's task have them."""
+    seeds_there = seeds_of_tasks(study.project)[groups[0].arm.task] if groups else CORPUS
+    return ranking.compared([[member.course for member in group.members] for group in groups], seeds_there)
+
+
+def _verdict(group: Group, base: Group, judged: Verdict, metric: str) -> Verdict:
     if metric == DEFAULT_METRIC and _task(group) != _task(base):
         return Verdict(OTHER)
-    if not group.fits or not base.fits:
-        return Verdict(PENDING if not group.fits else OPEN)
-    return judge(ceilings[group.arm.position], ceilings[0])
+    return Verdict(PENDING) if not group.fits else judged
 
 
 def _task(group: Group) -> tuple[str, Any]:
@@ -169,7 +186,6 @@ def _effect(arm: Arm, group: Group, verdict: Verdict | None, found: Efficiency |
         base_b=b.get(0),
         shared_a=found.shared_a if found else None,
         lacks=why_no_fit(group),
-        at_least=figures.at_least(group.fits) if not any(fit.status == "ok" for fit in group.fits) else None,
     )
     ended = all(member.run.state in ENDED for member in group.members)
     return {
@@ -231,7 +247,8 @@ def _log_compute_to_share(fit: "scaling.Fit") -> seeds.Estimate:
 
 
 def _scale(rows: Sequence[Payload]) -> list[float]:
-    ends_ = [row["ceiling"][e] for row in rows if row["ceiling"] for e in ("lo", "hi")]
+    shown = [one for row in rows for one in (row["ceiling"], row["forecast_ceiling"]) if one]
+    ends_ = [one[end] for one in shown for end in ("lo", "hi")]
     known = [end for end in ends_ if end is not None]
     return [max(0.0, min(known) - SCALE_MARGIN), min(1.0, max(known) + SCALE_MARGIN)] if known else [0.0, 1.0]
 
@@ -284,29 +301,20 @@ def progress_sentence(progress: Progress) -> str:
     return f"{progress.succeeded} of {words.count(progress.total, 'run')} done{rest}."
 
 
-def stored_headline(arms: Sequence[tuple[Arm, Sequence[Any]]]) -> str:
-    """The list's one line, of the newest stored fits: ceilings alone, for B at a shared ceiling takes refits."""
-    ceilings = {arm.position: _stored_ceiling(fits) for arm, fits in arms}
+def stored_headline(arms: Sequence[tuple[Arm, Sequence[Course | None]]], seeds_there: Between) -> str:
+    """The list's one line, of stored forecasts: pass rates alone, for B at a shared ceiling takes refits."""
     tasks = {arm.task for arm, _ in arms if arm.is_base}
+    found = ranking.compared([courses for _, courses in arms], seeds_there)
+    names = [arm.label for arm, _ in arms]
     kinds = []
-    for arm, fits in arms:
+    for place, (arm, courses) in enumerate(arms):
         if arm.is_base:
             continue
         if arm.task not in tasks or arm.axis == "mixture":
             kinds.append(OTHER)
         else:
-            kinds.append(judge(ceilings[arm.position], ceilings.get(0)).kind if fits else PENDING)
-    return headline(kinds, ceilings_alone=True)
-
-
-def _stored_ceiling(fits: Sequence[Any]) -> Ceiling | None:
-    known = [
-        (fit.params["A"], *fit.intervals["A"])
-        for fit in fits
-        if fit.status == "ok" and fit.params and fit.intervals
-    ]
-    usable = [fit for fit in fits if fit.params]
-    return pool(known, all_known=len(known) == len(usable))
+            kinds.append(judge(found, place, names).kind if any(courses) else PENDING)
+    return headline(kinds, rates_alone=True)
 
 
 CSV_COLUMNS = (

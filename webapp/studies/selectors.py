@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from django.db.models import Count, Q, QuerySet, Sum
 
 import scaling
+from scaling.ranking import Course
 from webapp.accounts.models import Project
 from webapp.curves import words
-from webapp.curves.axes import DEFAULT_METRIC
+from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.bulk import curves_of, fits_of, used_hours
 from webapp.curves.fitting import Curve, Question
-from webapp.curves.models import Fit
-from webapp.curves.selectors import latest_fits
+from webapp.curves.ranking.variation import MOST_NOW, courses_of, forecast_now
 from webapp.errors import NotFound
 from webapp.runs.models import Run, Series, State
 from webapp.runs.places import waits_of
@@ -28,7 +28,7 @@ class Member:
     """A run of a study with its curve and the fit of all of it; None where there are too few evaluations.
 
     reported: its newest pass rate, where the curve cannot have it, because its device-hours are not known.
-    crashed: its fit was tried and crashed.
+    crashed: its fit was tried and crashed. course: its forecast, of the overall pass rate as stored.
     """
 
     run: Run
@@ -36,6 +36,7 @@ class Member:
     fit: "scaling.Fit | None"
     reported: float | None = None
     crashed: bool = False
+    course: Course | None = None
 
     @property
     def used(self) -> float | None:
@@ -162,7 +163,10 @@ def version_of(study: Study) -> str:
 
 
 def groups_of(study: Study, metric: str = DEFAULT_METRIC) -> list[Group]:
-    """The variants in their order, each with its runs, curves and fits. Three queries."""
+    """The variants in their order, each with its runs, curves, fits and forecasts. Five queries.
+
+    Forecasts are stored of the overall pass rate; of another metric a few are worked out here.
+    """
     groups = {arm.pk: Group(arm) for arm in study.arms.select_related("revision__recipe")}
     places = list(
         StudyRun.objects.filter(study=study)
@@ -172,15 +176,30 @@ def groups_of(study: Study, metric: str = DEFAULT_METRIC) -> list[Group]:
     )
     curves = curves_of([place.run_id for place in places], metric=metric)
     fits, crashed = fits_of(curves, Question(metric=metric))
+    courses = _courses(study.project, [place.run_id for place in places], fits, metric)
     for place in places:
         run = place.run
         off_curve = metric == DEFAULT_METRIC and not knows_hours(run)
         reported = summary_of(run).pass_rate if off_curve else None
         member = Member(
-            run, curves.get(place.run_id), fits.get(place.run_id), reported, place.run_id in crashed
+            run,
+            curves.get(place.run_id),
+            fits.get(place.run_id),
+            reported,
+            place.run_id in crashed,
+            courses.get(place.run_id),
         )
         groups[place.arm_id].members.append(member)
     return list(groups.values())
+
+
+def _courses(
+    project: Project, run_ids: list[str], fits: "Mapping[str, scaling.Fit | None]", metric: str
+) -> Mapping[str, Course | None]:
+    if metric == DEFAULT_METRIC:
+        return courses_of(project, run_ids, DEFAULT_AXIS, fits)
+    few = [(pk, fit) for pk, fit in fits.items() if fit is not None][:MOST_NOW]
+    return {pk: forecast_now(fit) for pk, fit in few}
 
 
 def metrics_of(study: Study) -> list[str]:
@@ -195,17 +214,18 @@ def metrics_of(study: Study) -> list[str]:
     return sorted(filter(is_pass_rate, names), key=lambda name: (name != DEFAULT_METRIC, name))
 
 
-def stored_fits_of(studies: list[Study]) -> dict[str, list[tuple[Arm, list[Fit]]]]:
-    """Study -> its variants in order, each with the newest stored fits of its runs. Three queries for any number."""
+def stored_courses_of(studies: list[Study]) -> dict[str, list[tuple[Arm, list[Course | None]]]]:
+    """Study -> its variants in order, each with its runs' stored forecasts. Five queries for any number, of studies
+    of one project."""
     arms: dict[str, list[Arm]] = defaultdict(list)
     for arm in Arm.objects.filter(study__in=studies).order_by("study_id", "position"):
         arms[arm.study_id].append(arm)
     places = list(StudyRun.objects.filter(study__in=studies).values_list("arm_id", "run_id"))
-    fits = latest_fits({run_id for _, run_id in places})
-    of_arm: dict[int, list[Fit]] = defaultdict(list)
+    ids = list({run_id for _, run_id in places})
+    courses = courses_of(studies[0].project, ids, DEFAULT_AXIS) if studies else {}
+    of_arm: dict[int, list[Course | None]] = defaultdict(list)
     for arm_id, run_id in places:
-        if run_id in fits:
-            of_arm[arm_id].append(fits[run_id])
+        of_arm[arm_id].append(courses.get(run_id))
     return {study.pk: [(arm, of_arm[arm.pk]) for arm in arms[study.pk]] for study in studies}
 
 

@@ -1,22 +1,22 @@
-"""Which changes of a study matter: the paper's rule (section 2.1 of arXiv 2510.13786) with seeds pooled.
+"""Which changes of a study matter, by the comparison that all pages share (`webapp.curves.ranking.standing`).
 
-Ceilings are pooled over seeds by `scaling.compare.recipe_ceiling` (`scaling.seeds.pool`), as the leaderboard does.
-Ceilings further apart than 0.02 decide; else B decides, of all fits refitted at one shared ceiling (section 5, Fig. 5).
-With two variants of one seed each this is `scaling.compare.compare`.
+A variant is better or worse than the base where its forecast at the shared compute is, by more than form, noise and
+seeds explain. Those within the paper's margin of the base count as level, and of them B decides, all fits refitted at
+one shared ceiling (section 5 of arXiv 2510.13786, Fig. 5), again by more than noise and seeds explain.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import scaling
 from scaling import compare, seeds
-from scaling.fitting import fit_points
 from scaling.intervals import Interval
+from scaling.ranking import Compared
 from webapp.curves import words
-from webapp.curves.answers import floored
 from webapp.curves.axes import DEFAULT_LEVEL
+from webapp.curves.ranking import standing
+from webapp.curves.ranking.efficiency import at_ceiling, slopes
 
 Ceiling = tuple[float, float | None, float | None]
 LOWER, HIGHER, SLOWER, FASTER, TIE, UNDECIDED, OPEN, PENDING, OTHER = (
@@ -26,11 +26,13 @@ LOWER, HIGHER, SLOWER, FASTER, TIE, UNDECIDED, OPEN, PENDING, OTHER = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """A variant against the base. delta: its ceiling minus the base's, with its interval; None where unknown."""
+    """A variant against the base. delta: its forecast at the shared compute minus the base's, with its interval at
+    `scaling.ranking.REAL`, None where unknown; said: that comparison in words, or why there is none."""
 
     kind: str
     delta: float | None = None
     interval: Interval = (None, None)
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,16 @@ def pool(ceilings: Sequence[Ceiling], *, all_known: bool) -> Ceiling | None:
     return a, lo, hi if all_known else None
 
 
-def judge(variant: Ceiling | None, base: Ceiling | None) -> Verdict:
-    """The rule on ceilings alone: lower, higher, tie, undecided, or open where one is not identified."""
-    if variant is None or base is None:
-        return Verdict(OPEN)
-    delta, (lo, hi) = compare.difference(variant, base)
-    if abs(delta) <= compare.MARGIN + 1e-12:
-        return Verdict(TIE, delta, (lo, hi))
-    if (lo is None or lo <= 0) and (hi is None or hi >= 0):
-        return Verdict(UNDECIDED, delta, (lo, hi))
-    return Verdict(HIGHER if delta > 0 else LOWER, delta, (lo, hi))
+def judge(found: Compared, position: int, names: Sequence[str]) -> Verdict:
+    """Variant `position` of those compared against the base, which stands first."""
+    said, gap = standing.pair(names, found, position, 0), found.here.gap(position, 0)
+    said = f"The base{said.removeprefix(names[0])}" if said.startswith(names[0]) else said
+    if gap is None:
+        return Verdict(OPEN, said=said)
+    kind = TIE if abs(gap.value) <= compare.MARGIN else UNDECIDED
+    if gap.real:
+        kind = HIGHER if gap.value > 0 else LOWER
+    return Verdict(kind, gap.value, (gap.lo, gap.hi), said)
 
 
 def efficiency(
@@ -77,7 +79,10 @@ def efficiency(
         return None
     level = [0, *(position for position, verdict in verdicts.items() if verdict.kind == TIE)]
     shared = fmean(ceiling[0] for position in level if (ceiling := ceilings[position]) is not None)
-    refitted = {position: _at_ceiling(fits[position], shared) for position in level}
+    refitted = {
+        position: [one for fit in fits[position] if (one := at_ceiling(fit, shared)).params is not None]
+        for position in level
+    }
     usable = {position: found for position, found in refitted.items() if found}
     pooled = {position: pooled_parameter(found, "B") for position, found in usable.items()}
     return Efficiency(shared, {position: b for position, b in pooled.items() if b is not None}, usable)
@@ -88,44 +93,15 @@ def pooled_parameter(fits: "Sequence[scaling.Fit]", name: str) -> "seeds.Pooled 
     return seeds.joint(fits, level=DEFAULT_LEVEL).parameters[name] if fits else None
 
 
-def _at_ceiling(fits: "Sequence[scaling.Fit]", shared: float) -> "list[scaling.Fit]":
-    found = [_refit(_Key(fit), shared) for fit in fits]
-    return [fit for fit in found if fit.params is not None]
-
-
-class _Key:
-    """A fit that hashes by what was fitted, so that a refit of the same points is found again."""
-
-    def __init__(self, fit: "scaling.Fit") -> None:
-        self.fit = fit
-        self.key = (fit.digest, fit.form, fit.level, tuple(sorted(fit.options.items())))
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.key == self.key
-
-
-@lru_cache(maxsize=512)
-def _refit(key: _Key, shared: float) -> "scaling.Fit":
-    fit = key.fit
-    assert fit.data is not None
-    return fit_points(fit.data, form=fit.form, level=fit.level, **{**fit.options, "a": shared})
-
-
 def with_efficiency(position: int, verdict: Verdict, found: Efficiency | None) -> Verdict:
-    """A tie in ceiling, decided by B at the shared ceiling where the intervals of B do not overlap."""
+    """A variant that is level with the base, decided by B at the shared ceiling where that really differs."""
     if verdict.kind != TIE or found is None or position not in found.b or 0 not in found.b:
         return verdict
-    own, base = found.b[position], found.b[0]
-    if _above(own, base):
-        return Verdict(FASTER, verdict.delta, verdict.interval)
-    return Verdict(SLOWER if _above(base, own) else TIE, verdict.delta, verdict.interval)
-
-
-def _above(one: "seeds.Pooled", other: "seeds.Pooled") -> bool:
-    return one.lo is not None and other.hi is not None and one.lo > other.hi
+    order = list(found.fits)
+    own, base, steep = order.index(position), order.index(0), slopes(list(found.fits.values()))
+    if steep.steeper(own, base):
+        return replace(verdict, kind=FASTER)
+    return replace(verdict, kind=SLOWER) if steep.steeper(base, own) else verdict
 
 
 # --- words ----------------------------------------------------------------------------------------------------
@@ -133,39 +109,18 @@ def _above(one: "seeds.Pooled", other: "seeds.Pooled") -> bool:
 LEVEL = words.percent(DEFAULT_LEVEL)
 
 
-def sentence(
-    label: str, verdict: Verdict, *, own_b=None, base_b=None, shared_a=None, at_least=None, lacks=""
-) -> str:
+def sentence(label: str, verdict: Verdict, *, own_b=None, base_b=None, shared_a=None, lacks="") -> str:
     """One variant against the base, in words."""
-    delta, interval = verdict.delta, verdict.interval
     if verdict.kind == PENDING:
         return f"{label}: no fit yet{f' ({lacks})' if lacks else ''}."
     if verdict.kind == OTHER:
         return f"{label} is evaluated on other tasks than the base, so their pass rates are no rivals."
-    if verdict.kind == OPEN or delta is None:
-        if at_least is None:
-            return f"{label}: nothing can be said yet, because the base's ceiling is not identified."
-        bound = f"{LEVEL} at least {floored(at_least)}"
-        return f"{label}: nothing can be said yet, its ceiling is not identified ({bound})."
-    apart = f"{abs(delta):.3f}"
-    if verdict.kind in (LOWER, HIGHER):
-        return (
-            f"{label}: the ceiling is {apart} {verdict.kind} than the base's ({LEVEL} {ends(interval)}), more than the "
-            f"margin of {compare.MARGIN:g}."
-        )
-    if verdict.kind == UNDECIDED:
-        side = "higher" if delta > 0 else "lower"
-        return (
-            f"{label} cannot be told apart from the base yet: its ceiling is {apart} {side}, "
-            f"which may be chance ({LEVEL} {ends(interval)})."
-        )
-    tie = f"{label} ties with the base in ceiling ({apart} apart, within {compare.MARGIN:g})"
-    if own_b is None or base_b is None:
-        return f"{tie}; their efficiency cannot be compared."
-    tie = f"{tie}; at the shared ceiling {shared_a:.3f} its B is {own_b:.2f}, the base's {base_b:.2f}"
+    if verdict.kind not in (TIE, SLOWER, FASTER) or own_b is None or base_b is None:
+        return verdict.said
+    at = f"Refitted at the shared ceiling {shared_a:.3f}, B of {label} is {own_b:.2f} and the base's {base_b:.2f}"
     if verdict.kind == TIE:
-        return f"{tie}, which their intervals do not tell apart."
-    return f"{tie}: it is {'less' if verdict.kind == SLOWER else 'more'} efficient."
+        return f"{verdict.said} {at}, which noise and seeds may be."
+    return f"{verdict.said} {at}: it is {'less' if verdict.kind == SLOWER else 'more'} efficient."
 
 
 def ends(interval: Interval) -> str:
@@ -173,7 +128,7 @@ def ends(interval: Interval) -> str:
     return " to ".join("open" if end is None else words.signed(end) for end in interval)
 
 
-def headline(kinds: Sequence[str], *, ceilings_alone: bool = False) -> str:
+def headline(kinds: Sequence[str], *, rates_alone: bool = False) -> str:
     """What a study says so far, in one line, from the verdicts of its variants."""
     if not kinds:
         return "No variant yet."
@@ -185,16 +140,16 @@ def headline(kinds: Sequence[str], *, ceilings_alone: bool = False) -> str:
         for kind, phrase, plural in PHRASES
         if (count := kinds.count(kind))
     ]
-    if ceilings_alone:
-        parts = [part.replace("with the base", "with the base in ceiling") for part in parts]
+    if rates_alone:
+        parts = [part.replace("with the base", "with the base in pass rate") for part in parts]
     waiting = len(kinds) - len(judged)
     total = words.count(len(kinds), "change")
     return f"Of {total}, {', '.join(parts)}{f'; {waiting} cannot be judged yet' if waiting else ''}."
 
 
 PHRASES = (
-    (LOWER, "lowers the ceiling", "lower the ceiling"),
-    (HIGHER, "raises the ceiling", "raise the ceiling"),
+    (LOWER, "is worse", "are worse"),
+    (HIGHER, "is better", "are better"),
     (SLOWER, "is less efficient at the same ceiling", "are less efficient at the same ceiling"),
     (FASTER, "is more efficient at the same ceiling", "are more efficient at the same ceiling"),
     (TIE, "ties with the base", "tie with the base"),

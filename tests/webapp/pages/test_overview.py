@@ -149,27 +149,7 @@ def test_who_leads_is_a_sentence_per_task(ada, make_run):
 
     page = ada.get("/").content.decode()
 
-    assert re.search(r"ScaleRL \(tiny\) rev 1 leads with a ceiling of 0\.\d+, 90 % between", page)
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ([(1, 0.6)], "Only A has an identified ceiling"),
-        ([(1, 0.6), (2, 0.5)], "A leads with a ceiling of 0.600"),
-        ([(1, 0.6), (1, 0.59)], "A and B cannot be told apart"),
-        ([(None, None)], "No ceiling is identified yet."),
-        ([(1, 0.6), (None, None)], "1 recipe is not identified yet."),
-    ],
-)
-def test_the_sentence_on_the_leader(rows, words):
-    named = [
-        {"recipe": "AB"[i], "revision": None, "rank": rank, "seeds": 1,
-         "ceiling": {"text": f"{a:.3f}" if a else "", "interval_text": "90 % between 0 and 1"}}
-        for i, (rank, a) in enumerate(rows)
-    ]  # fmt: skip
-
-    assert words in overviews.leader({"rows": named, "task": "t", "model": "m", "scale": [0, 1]})["sentence"]
+    assert re.search(r"ScaleRL \(tiny\) rev 1 leads: at \S+ device-hours it comes to 0\.\d+ \(90 % ", page)
 
 
 def test_only_what_changed_is_sent_again(ada, make_run):
@@ -205,7 +185,7 @@ def test_the_number_of_queries_does_not_grow(ada, make_run):
         make_run(6, seed=seed), make_run(0, seed=seed + 100), make_run(6, seed=seed + 200, ended="succeeded")
 
     assert ask() == few
-    assert few <= 20
+    assert few <= 24
 
 
 def test_another_projects_runs_are_not_seen(ada, foreign_run):

@@ -6,6 +6,7 @@ same number of queries; the payload says so.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from webapp.curves import answers, estimates, remembered, words
@@ -29,6 +30,8 @@ from webapp.curves.estimates import Said
 from webapp.curves.fitting import Curve, Question
 from webapp.curves.models import ReferenceFit
 from webapp.curves.parameters import HTML_NAMES
+from webapp.curves.ranking import standing
+from webapp.curves.ranking.variation import courses_of, seeds_of_tasks
 from webapp.curves.selectors import run_totals
 from webapp.runs.models import Run
 
@@ -65,21 +68,31 @@ def entries_of(
     if not is_many(own):
         curves = curves_of(ids, x)
         live = _fitted(curves, x)
-        return [with_fits(entry, live, curves=curves) for entry in own] + published
+        few = [with_fits(entry, live, curves=curves) for entry in own]
+        return _with_courses(few, runs, x, live) + published
     fits: dict[str, estimates.RunFit | None] = {
         pk: stored.fit for pk, stored in remembered.latest(ids, x=x).items()
     }
     thinned = thinned_curves(ids, x)
     many = [with_fits(entry, fits, thinned=thinned) for entry in own]
     pool_together(many)
-    return many + published
+    return _with_courses(many, runs, x, {}) + published
 
 
-def fitted_now(entries: Sequence[Entry], x: str) -> list[Entry]:
-    """The same entries with fits made now, for what stored ones cannot answer. One query; a fit takes milliseconds."""
-    curves = curves_of([run.pk for entry in entries for run in entry.runs], x)
-    live = _fitted(curves, x)
-    return [entry if entry.kind == PUBLISHED else with_fits(entry, live, curves=curves) for entry in entries]
+def _with_courses(
+    entries: Sequence[Entry], runs: Sequence[Run], x: str, fits: dict[str, estimates.RunFit | None]
+) -> list[Entry]:
+    """The entries with their runs' forecasts, and how far seeds differ on their tasks."""
+    if not runs:
+        return list(entries)
+    courses = courses_of(
+        runs[0].project, [run.pk for run in runs], x, {pk: fit.live for pk, fit in fits.items() if fit}
+    )
+    seeds = seeds_of_tasks(runs[0].project, x)
+    return [
+        replace(entry, courses=tuple(courses.get(run.pk) for run in entry.runs), between=seeds[entry.task])
+        for entry in entries
+    ]
 
 
 def _fitted(curves: dict[str, Curve], x: str) -> dict[str, estimates.RunFit | None]:
@@ -114,7 +127,7 @@ def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Paylo
         "scale": _scale(table),
         "unfitted": unfitted,
         "empty": gaps.is_empty(entries),
-        "sentences": told_apart.sentences(entries, view, unfitted=unfitted),
+        "sentences": told_apart.sentences(entries, view, x, unfitted=unfitted),
         "notes": _notes(entries, series, view=view, x=x, many=many) + missing,
         "missing": missing,
     }
@@ -162,24 +175,21 @@ def _sampled_note(entries: Sequence[Entry], x: str) -> str:
 
 
 def _table(entries: Sequence[Entry]) -> list[Payload]:
-    """A row for each entry, those of a task and model together, the best ceiling first; published ones last."""
-    places = told_apart.ranks(entries)
+    """A row for each entry, those of a task and model together, the best first; published ones last."""
     groups = told_apart.by_rivals(entries)
     several = len(groups) > 1
     rows = []
     for (task, model), rivals in groups.items():
-        ordered = sorted(rivals, key=lambda one: -(one.ceiling["value"] or -1.0))
-        counts = [places.get(one.key) for one in ordered]
-        for entry in ordered:
-            rank = places.get(entry.key)
-            tied = rank is not None and counts.count(rank) > 1
-            extra = {"rank": rank, "tied": tied, "tie_group": f"{task} {model} {rank}" if tied else None}
-            rows.append(_row(entry) | extra | {"group": f"{task}, {model}" if several else ""})
+        found = told_apart.compared(rivals)
+        said = [_row(entry) | standing.told(found, place) for place, entry in enumerate(rivals)]
+        for row in said:
+            row |= {"tie_group": f"{task} {model} {row['rank']}" if row["tied"] else None}
+            row |= {"group": f"{task}, {model}" if several else ""}
+        order = found.here.in_order()
+        rows += [said[place] for place in order + [one for one in range(len(said)) if one not in set(order)]]
     index = {entry.key: number for number, entry in enumerate(entries)}
     published = [
-        _row(entry) | {"rank": None, "tied": False, "tie_group": None, "group": ""}
-        for entry in entries
-        if entry.kind == PUBLISHED
+        _row(entry) | standing.NOTHING | {"group": ""} for entry in entries if entry.kind == PUBLISHED
     ]
     return [row | {"series": index[row["id"]]} for row in rows + published]
 
@@ -272,5 +282,6 @@ def _published_rows(reference: ReferenceFit) -> list[dict[str, Any]]:
 
 
 def _scale(table: Sequence[Payload]) -> list[float]:
-    ends = [row["ceiling"][end] for row in table for end in ("lo", "hi") if row["ceiling"][end] is not None]
+    shown = [row[name] for row in table for name in ("ceiling", "forecast_ceiling")]
+    ends = [one[end] for one in shown for end in ("lo", "hi") if one[end] is not None]
     return [max(0.0, min(ends) - 0.05), min(1.0, max(ends) + 0.05)] if ends else [0.0, 1.0]

@@ -7,9 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-import scaling
 from scaling import seeds
+from scaling.ranking import Course
 from scaling.recipes import Columns
+from scaling.seeds import CORPUS, Between
 from webapp.curves import estimates
 from webapp.curves.axes import DEFAULT_LEVEL
 from webapp.curves.bulk import Thinned
@@ -25,7 +26,8 @@ RUN, RECIPE, PUBLISHED = "run", "recipe", "published"
 class Entry:
     """One series. curves, fits: of its runs, in their order; thinned: some points of each where many share a chart.
 
-    of: how many runs the project has of this recipe, task and model, chosen or not (a recipe only).
+    of: how many runs the project has of this recipe, task and model, chosen or not (a recipe only). courses: its runs'
+    forecasts, in their order; between: how far seeds differ on its task.
     """
 
     key: str
@@ -40,6 +42,8 @@ class Entry:
     fits: tuple[RunFit | None, ...] = ()
     reference: ReferenceFit | None = None
     of: int = 0
+    courses: tuple[Course | None, ...] = ()
+    between: Between = CORPUS
     level: float = field(default=DEFAULT_LEVEL)
 
     @property
@@ -99,10 +103,10 @@ class Entry:
         return estimates.curve_at(self.fits, compute)
 
     @property
-    def live_fit(self) -> "scaling.Fit | None":
-        """The fit of a single run that was made just now."""
-        only = self.drawn_fits[0] if len(self.drawn_fits) == 1 else None
-        return only.live if only else None
+    def reach(self) -> tuple[float, float] | None:
+        """First compute fitted and last compute forecast from, of any of its runs; None without a forecast."""
+        seen = [one.seen for one in self.courses if one is not None and one.seen]
+        return (self.window[0] if self.window else max(seen) / 10, max(seen)) if seen else None
 
 
 def label_of(run: Run) -> str:

@@ -1,49 +1,41 @@
-"""What compute buys in single runs, as payloads with words: which to continue, and what the next hours add.
-
-Every number comes from `scaling.plan`.
-"""
+"""What compute buys in single runs, as payloads with words: which to continue, and what the next hours add."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+
+import numpy as np
 
 import scaling
-from scaling import plan
+from scaling import plan, ranking
+from scaling.draws import chance
+from scaling.ranking import ALONE, Course
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_LEVEL
-from webapp.curves.planner.recipes import HOURS, LEVEL, N, Payload, rates_between, share_text
+from webapp.curves.planner.recipes import HOURS, LEVEL, Payload, rates_between
 
 LEAST_GAIN = 0.001  # of a pass rate: less is called nothing
 
 
-def to_continue(fits: "Mapping[str, scaling.Fit]", keep: int, more: float) -> Payload:
+def to_continue(courses: Mapping[str, Course | None], keep: int, more: float) -> Payload:
     """Which `keep` of the runs to go on with, if `more` device-hours are shared evenly among those that are kept.
 
-    `scaling.plan.which_to_continue` with what each has had plus its share; the likeliest best are kept.
+    Each run is forecast to what it has had plus its share; the likeliest best are kept. Runs are judged as they are:
+    how far another seed would be is no question here.
     """
     share = more / keep
-    choice = _choice(tuple(fits.items()), share)
-    rows: list[Payload] = [
-        {
-            "run": one.name,
-            "keep": place < keep,
-            "best": one.best,
-            "best_text": share_text(one.best),
-            "so_far": one.so_far,
-            "until": one.budget,
-            "identified": one.status == "ok",
-            "value": one.value if one.status == "ok" else None,
-            "lo": one.interval[0],
-            "hi": one.interval[1],
-            "text": words.rate(one.value, one.interval) if one.status == "ok" else "not identified",
-            "interval_text": rates_between(*one.interval),
-        }
-        for place, one in enumerate(choice.candidates)
+    ends = {run: _end(course, share) for run, course in courses.items()}
+    known = {run: end for run, end in ends.items() if end is not None}
+    means = [ranking.mean_of([end], ALONE, level=DEFAULT_LEVEL) for end in known.values()]
+    judged = zip(known, ranking.standings(means, ALONE, level=DEFAULT_LEVEL), strict=True)
+    ordered = sorted(judged, key=lambda one: (-round(one[1].chance, 2), -one[1].value, one[0]))
+    rows = [
+        _row(run, one, courses[run], share) | {"keep": place < keep}
+        for place, (run, one) in enumerate(ordered)
     ]
     kept = sum(row["best"] for row in rows if row["keep"])
     rule = (
-        f"Each run that goes on gets {words.amount(share)} of the {words.amount(more)} {HOURS}. The rule: draw curves "
-        f"from what each run's evaluations allow, see which run ends highest, and keep those that do so most often; "
-        "where that is the same to 1 %, those expected to end higher."
+        f"Each run that goes on gets {words.amount(share)} of the {words.amount(more)} {HOURS}. The rule: draw where "
+        "each run's forecast ends, see which run ends highest, and keep those that do so most often; where that is the "
+        "same to 1 %, those forecast to end higher."
     )
     return {
         "rows": rows,
@@ -51,31 +43,48 @@ def to_continue(fits: "Mapping[str, scaling.Fit]", keep: int, more: float) -> Pa
         "rule": rule,
         "kept": kept,
         "sentence": _continue_sentence(rows, keep, kept),
-        "excluded": [{"run": run, "reason": reason} for run, reason in choice.excluded.items()],
+        "excluded": [
+            {"run": run, "reason": _why_not(courses[run])} for run, end in ends.items() if end is None
+        ],
     }
 
 
-@lru_cache(maxsize=64)
-def _choice(fits: "tuple[tuple[str, scaling.Fit], ...]", share: float) -> "plan.Choice":
-    named = dict(fits)
-    return plan.which_to_continue(named, plan.after(named, share), level=DEFAULT_LEVEL, n=N)
+def _end(course: Course | None, share: float) -> ranking.Forecast | None:
+    if course is None or course.seen is None or course.ceiling is None:
+        return None
+    value, lo, hi = (float(column[0]) for column in course.at(np.array([course.seen + share])))
+    return (value, min(lo, value), max(hi, value)) if np.isfinite(value) else None
+
+
+def _why_not(course: Course | None) -> str:
+    if course is None:
+        return "no forecast yet"
+    return course.message if course.ceiling is None else "its forecast does not go so far"
+
+
+def _row(run: str, one: ranking.Standing, course: Course | None, share: float) -> Payload:
+    seen = course.seen if course is not None and course.seen else 0.0
+    return {
+        "run": run,
+        "best": one.chance,
+        "best_text": chance(one.chance),
+        "so_far": seen,
+        "until": seen + share,
+        "value": one.value,
+        "lo": one.lo,
+        "hi": one.hi,
+        "text": words.rate(one.value, (one.lo, one.hi)),
+        "interval_text": rates_between(one.lo, one.hi),
+    }
 
 
 def _continue_sentence(rows: Sequence[Payload], keep: int, kept: float) -> str:
     if not rows:
-        return "No run has a curve to judge yet."
+        return "No run has a forecast to judge yet."
     if keep >= len(rows):
         return "All of them can go on: there is nothing to choose."
-    unknown = any(not row["identified"] for row in rows)
-    doubt = (
-        " Where a ceiling is not identified, its chance rests on a flat prior, not on data."
-        if unknown
-        else ""
-    )
-    return (
-        f"Keep the first {keep} of {len(rows)}: the run that ends best is among them with a chance of "
-        f"{share_text(kept)}.{doubt}"
-    )
+    likely = f"the run that ends best is among them with probability {chance(kept)}"
+    return f"Keep the first {keep} of {len(rows)}: {likely}."
 
 
 # --- (d) what the next hours buy ------------------------------------------------------------------------------

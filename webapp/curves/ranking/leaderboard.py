@@ -1,8 +1,9 @@
-"""Recipes ranked by ceiling, per task and model, each with its interval; ties share a rank.
+"""Recipes ranked by their forecasts at one compute, per task and model; those that cannot be told apart share a rank.
 
-A row is one revision of a recipe with the newest whole-curve fits of its runs (its seeds). Everything comes from stored
-fits and what was stored beside them, in a number of queries that does not grow. The published curves form groups of
-their own: a pass rate on another task is no rival.
+A row is one revision of a recipe with the newest whole-curve fits of its runs (its seeds): rank, pass rate at the
+shared compute and forecast ceiling by `webapp.curves.ranking.standing`, beside them the parameters of Eq. 1. Everything
+comes from stored fits and what was stored beside them, in a number of queries that does not grow. The published curves
+form groups of their own: a pass rate on another task is no rival.
 """
 
 from collections import defaultdict
@@ -17,20 +18,21 @@ import numpy as np
 from cachetools import LRUCache, cached
 from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
 
-from scaling import compare, curve
+from scaling import curve, ranking
+from scaling.seeds import Between
 from webapp.accounts.models import Project
 from webapp.curves import answers, estimates, remembered, words
 from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.comparison.entries import label_of, published_ceiling, recipe_key
 from webapp.curves.estimates import RunFit, Said
 from webapp.curves.models import Fit, ReferenceFit
-from webapp.curves.outlook import REACH
-from webapp.curves.ranking.answer import group_answer
+from webapp.curves.ranking import standing
 from webapp.curves.ranking.evidence import GRADES, MARKS, Forecast, facts_of, forecast_of
+from webapp.curves.ranking.variation import Units, course, seeds_of_tasks, units
+from webapp.curves.record.recalibrating import Record, record_of
 from webapp.curves.remembered import Stored
 from webapp.recipes.models import Revision
 from webapp.runs.models import Run
-from webapp.runs.selectors import latest_of_runs
 
 Payload = dict[str, Any]
 SHARE_OF_GAIN = answers.SHARE_OF_GAIN
@@ -64,18 +66,23 @@ def leaderboard(
     model: str = "",
     pairs: Sequence[tuple[str, str]] | None = None,
 ) -> list[Payload]:
-    """Groups of rows, best ceiling first; not identified rows last, unranked. At most eight queries, whatever the size.
+    """Groups of rows, the best first; those not compared last, unranked. At most ten queries, whatever the size.
 
-    budget: compute on axis `x` at which a pass rate is expected; on axes other than device-hours each run's budget is
-    taken in proportion to what it has spent so far. task, model: leave only these ("" is any); pairs: only these
-    (task, model).
+    budget: the compute on axis `x` at which they are compared; None: the largest that any run of the group has seen. On
+    axes other than device-hours each run's compute is taken in proportion to what it has spent so far. task, model:
+    leave only these ("" is any); pairs: only these (task, model).
     """
     evidence = _evidence(project, task, model, pairs)
-    hours = _hours_per_unit([run.pk for each in evidence for run in each.runs], x) if budget else None
+    unit = units([run.pk for each in evidence for run in each.runs], x)
+    seeds = seeds_of_tasks(project, x) if evidence else {}
+    record = record_of(project)
     grouped: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
     for each in evidence:
         grouped[each.runs[0].task, each.runs[0].model].append(each)
-    groups = [_own_group(*key, each, budget, hours) for key, each in sorted(grouped.items())]
+    groups = [
+        _own_group(key, each, _At(budget, x, unit, seeds[key[0]], record))
+        for key, each in sorted(grouped.items())
+    ]
     return groups + (published_groups() if published else [])
 
 
@@ -133,63 +140,45 @@ def _forecast(earlier: Stored, newest: Stored) -> Forecast | None:
     return forecast_of(earlier.fit, newest.fit)
 
 
-def _hours_per_unit(run_ids: list[str], x: str) -> Callable[[str], float | None]:
-    """Run -> device-hours that one unit of axis `x` took it so far. One query, none on device-hours."""
-    if x == DEFAULT_AXIS:
-        return lambda pk: 1.0
-    newest = latest_of_runs(run_ids, DEFAULT_METRIC)
+@dataclass(frozen=True)
+class _At:
+    """Where recipes are compared: a compute on axis `x` (None: the shared one), how far seeds differ there, and the
+    record that recalibrates forecasts."""
 
-    def hours(pk: str) -> float | None:
-        point = newest.get(pk)
-        spent = getattr(point, x, None) if point else None
-        return point.device_hours / spent if point and spent and point.device_hours else None
-
-    return hours
+    budget: float | None
+    x: str
+    unit: Units
+    seeds: Between
+    record: Record
 
 
-def _own_group(
-    task: str, model: str, evidence: list[Evidence], budget: float | None, hours: Callable | None
-) -> Payload:
+def _own_group(key: tuple[str, str], evidence: list[Evidence], at: _At) -> Payload:
     """All numbers of a group at once: pooling is done for its recipes side by side."""
     pinned = [each.pinned for each in evidence]
     ceilings = estimates.ceilings([each.fits for each in evidence])
     efficiency = estimates.parameters(pinned, "B")
     shares = estimates.computes_to_share([each.fits for each in evidence])
-    rates: list[Said] = _rates(evidence, budget, hours)
+    found = ranking.compared([_courses(each, at) for each in evidence], at.seeds, at.budget)
     behind = _run_rows(evidence)
-    columns = zip(evidence, ceilings, efficiency, shares, rates, behind, strict=True)
-    rows = [_own_row(*one) for one in columns]
-    for row, each in zip(rows, evidence, strict=True):
-        if budget is not None and row["at_budget"] is None:
-            row["at_budget_span"] = _why_no_rate(each, budget, hours)
-    group = _group(task, model, "device-hours", rows)
-    by_row = {id(row): each for row, each in zip(rows, evidence, strict=True)}
-    return group | {"answer": group_answer(group["rows"], [by_row[id(row)].fits for row in group["rows"]])}
+    columns = zip(evidence, ceilings, efficiency, shares, behind, strict=True)
+    rows = [_own_row(*one) | standing.told(found, index) for index, one in enumerate(columns)]
+    order = found.here.in_order()
+    order += [index for index in range(len(rows)) if index not in set(order)]
+    group = _group(*key, "device-hours", [rows[index] for index in order])
+    names = [standing.name_of(row) for row in rows]
+    return group | {
+        "axis": at.x,
+        "compared_at": found.here.compute,
+        "answer": standing.answer(names, found, at.x),
+        "headline": standing.headline(names, found, at.x),
+    }
 
 
-def _rates(evidence: list[Evidence], budget: float | None, hours: Callable | None) -> list[Said]:
-    if budget is None or hours is None:
-        return [(np.nan, None, None)] * len(evidence)
-    runs = {id(fit): run.pk for each in evidence for run, fit in zip(each.runs, each.fits, strict=True)}
-
-    def compute(fit: RunFit) -> float | None:
-        unit = hours(runs[id(fit)])
-        return None if unit is None else budget * unit
-
-    return estimates.rates_at([each.pinned for each in evidence], compute)
-
-
-def _why_no_rate(evidence: Evidence, budget: float, hours: Callable | None) -> str:
-    """Why no pass rate can be said at a budget, in few words."""
-    if not evidence.pinned:
-        return "not identified"
-    units = [] if hours is None else [hours(run.pk) for run in evidence.runs]
-    reached = [budget * unit for unit in units if unit is not None]
-    if not reached:
-        return "compute not known"
-    if min(reached) < min(fit.window[0] for fit in evidence.pinned):
-        return "before its evaluations"
-    return f"over {REACH[1]:g} × as far"
+def _courses(evidence: Evidence, at: _At) -> list[ranking.Course | None]:
+    return [
+        course(run.pk, fit.forecast, at.unit, at.record)
+        for run, fit in zip(evidence.runs, evidence.fits, strict=True)
+    ]
 
 
 def _own_row(
@@ -197,7 +186,6 @@ def _own_row(
     ceiling: Payload,
     efficiency: Said,
     share: Said | None,
-    rate: Said,
     behind: list[Payload],
 ) -> Payload:
     first = evidence.runs[0]
@@ -206,7 +194,6 @@ def _own_row(
     known = ceiling["identified"]
     c90 = share or (None, None, None)
     b = efficiency if known and np.isfinite(efficiency[0]) else (None, None, None)
-    expected = rate if np.isfinite(rate[0]) and None not in rate else (None, None, None)
     return {
         "recipe": recipe.name if recipe else first.name,
         "recipe_slug": recipe.slug if recipe else None,
@@ -221,8 +208,6 @@ def _own_row(
         "A": ceiling["value"], "lo": ceiling["lo"], "hi": ceiling["hi"],
         "B": b[0], "B_lo": b[1], "B_hi": b[2], "B_text": amount_span(b, lambda v: f"{v:.2f}"),
         "c90": c90[0], "c90_lo": c90[1], "c90_hi": c90[2], "c90_text": amount_span(c90, words.amount),
-        "at_budget": expected[0], "at_budget_lo": expected[1], "at_budget_hi": expected[2],
-        "at_budget_text": words.rate(expected[0], expected[1:]), "at_budget_span": _rate_span(expected),
         "evidence": GRADES[facts.grade], "evidence_grade": facts.grade, "evidence_mark": MARKS[facts.grade],
         "evidence_words": facts.sentences,
     }  # fmt: skip
@@ -262,25 +247,22 @@ def amount_span(said: Sequence[float | None], show: Callable[[float], str]) -> s
     return f"{lo} to {hi}"
 
 
-def _rate_span(said: Sequence[float | None]) -> str:
-    return amount_span(said, lambda value: words.rate(value, (said[1], said[2])))
-
-
 def published_groups() -> list[Payload]:
     """The published curves, grouped by their task and model. Their R0 is not published: no pass rate at a budget."""
     grouped: dict[tuple[str, str, str], list[Payload]] = defaultdict(list)
     for reference in ReferenceFit.objects.all():
         grouped[reference.task, reference.model, reference.unit].append(_published_row(reference))
     return [
-        _group(task, model, unit, rows) for (task, model, unit), rows in sorted(grouped.items(), reverse=True)
+        _group(task, model, unit, _ranked_as_published(rows))
+        for (task, model, unit), rows in sorted(grouped.items(), reverse=True)
     ]
 
 
 def _published_row(reference: ReferenceFit) -> Payload:
     ceiling = published_ceiling(reference)
     c90 = curve.compute_for(SHARE_OF_GAIN, r0=0.0, a=1.0, b=reference.b, c_mid=reference.c_mid)
-    empty = ("B_lo", "B_hi", "c90_lo", "c90_hi", "at_budget", "at_budget_lo", "at_budget_hi")
-    return dict.fromkeys(empty) | {
+    empty = ("B_lo", "B_hi", "c90_lo", "c90_hi")
+    return dict.fromkeys(empty) | standing.NOTHING | {
         "recipe": reference.name,
         "recipe_slug": reference.slug,
         "revision": None,
@@ -293,21 +275,30 @@ def _published_row(reference: ReferenceFit) -> Payload:
         "run_rows": [],
         "ceiling": ceiling,
         "A": reference.a, "lo": ceiling["lo"], "hi": ceiling["hi"], "B": reference.b,
-        "B_text": "", "c90": c90, "c90_text": "", "at_budget_text": "–", "at_budget_span": "",
+        "B_text": "", "c90": c90, "c90_text": "",
         "evidence": "published", "evidence_grade": None, "evidence_mark": "", "evidence_words": [],
     }  # fmt: skip
 
 
+def _ranked_as_published(rows: Sequence[Payload]) -> list[Payload]:
+    """By A with its authors' margin, which knows of seeds: there is no forecast of a published curve."""
+    means = [ranking.mean_of([(row["A"], row["lo"], row["hi"])], ranking.ALONE) for row in rows]
+    places = [one.rank for one in ranking.standings(means, ranking.ALONE)]
+    ranked = [
+        row | {"rank": rank, "tied": places.count(rank) > 1, "tie_group": rank}
+        for row, rank in zip(rows, places, strict=True)
+    ]
+    return sorted(ranked, key=lambda row: (row["rank"], -row["A"]))
+
+
 def _group(task: str, model: str, unit: str, rows: list[Payload]) -> Payload:
-    """Sort, rank, and give the group one scale for its whiskers."""
-    ranked = sorted((row for row in rows if row["A"] is not None), key=lambda row: -row["A"])
-    unranked = [row for row in rows if row["A"] is None]
-    ranks = compare.rank([(row["A"], row["lo"], row["hi"]) for row in ranked])
-    for row, rank in zip(ranked, ranks, strict=True):
-        row |= {"rank": rank, "tied": ranks.count(rank) > 1, "tie_group": rank}
-    for row in unranked:
-        row |= {"rank": None, "tied": False, "tie_group": None}
-    ends = [end for row in rows for end in (row["lo"], row["hi"]) if end is not None]
+    """Rows in their order, with one scale for their whiskers."""
+    ends = [
+        end
+        for row in rows
+        for end in (row["lo"], row["hi"], row["forecast_lo"], row["forecast_hi"])
+        if end is not None
+    ]
     scale = [max(0.0, min(ends) - 0.05), min(1.0, max(ends) + 0.05)] if ends else [0.0, 1.0]
     return {
         "task": task,
@@ -315,14 +306,16 @@ def _group(task: str, model: str, unit: str, rows: list[Payload]) -> Payload:
         "unit": unit,
         "published": bool(rows) and all(row["published"] for row in rows),
         "axis": DEFAULT_AXIS,
-        "rows": ranked + unranked,
+        "compared_at": None,
+        "rows": rows,
         "scale": scale,
         "answer": [],
+        "headline": "",
     }
 
 
 def in_order(rows: Sequence[Payload], sort: str) -> list[Payload]:
-    """Rows sorted by another column, the best first, what is not known last; ranks stay those of the ceiling."""
+    """Rows sorted by another column, the best first, what is not known last; ranks stay those at the shared compute."""
     if sort not in SORTS:
         return list(rows)
     name, sign = SORTS[sort]
@@ -331,9 +324,10 @@ def in_order(rows: Sequence[Payload], sort: str) -> list[Payload]:
 
 
 SORTS: dict[str, tuple[str, float]] = {
+    "ceiling": ("forecast", -1.0),
+    "a": ("A", -1.0),
     "b": ("B", -1.0),
     "c90": ("c90", 1.0),
-    "rate": ("at_budget", -1.0),
     "seeds": ("seeds", -1.0),
     "evidence": ("evidence_grade", -1.0),
 }

@@ -11,7 +11,7 @@ from webapp.amounts import NoAmount, amount_in
 from webapp.curves.axes import AXES, DEFAULT_AXIS
 from webapp.curves.comparison import odds
 from webapp.curves.comparison.choice import BY, MOST_RUNS, Choice, choose
-from webapp.curves.comparison.compare import entries_of, fitted_now, is_many, payload_of
+from webapp.curves.comparison.compare import entries_of, payload_of
 from webapp.curves.comparison.drawing import VIEWS as KNOWN_VIEWS
 from webapp.curves.comparison.entries import Entry, label_of
 from webapp.curves.models import ReferenceFit
@@ -53,28 +53,22 @@ def compare(request: HttpRequest) -> HttpResponse:
         "kept": _kept(request, asked),
         "problem": problem,
     }
-    return render(request, "compare.html", context | _odds(entries, asked["x"], budget, chances=False))
+    return render(request, "compare.html", context | _odds(entries, asked["x"], budget))
 
 
 @require_GET
 def compare_odds(request: HttpRequest) -> HttpResponse:
-    """The part of the page that a budget changes, with how likely each is the highest.
-
-    Of many series only where `chances=1` asks for it: they are all fitted then.
-    """
+    """The part of the page that a budget changes."""
     choice, asked = _choice(request), _asked(request)
     entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
-    if request.GET.get("chances") == "1" and is_many(entries):
-        entries = fitted_now(entries, asked["x"])
     budget, problem = read_budget(request)
-    chances = request.GET.get("chances") == "1" or not is_many(entries)
-    context = _odds(entries, asked["x"], budget, chances=chances)
+    context = _odds(entries, asked["x"], budget)
     return render(request, "compare/_odds.html", context | {"problem": problem})
 
 
 @require_GET
 def compare_crossings(request: HttpRequest) -> HttpResponse:
-    """Where the curves cross: asked for once the page is there, because it is drawn thousands of times."""
+    """Where the forecasts cross: asked for once the page is there, because they are compared at many computes."""
     choice, asked = _choice(request), _asked(request)
     entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
     found = odds.crossings(entries, asked["x"])
@@ -147,12 +141,11 @@ def _kept(request: HttpRequest, asked: dict[str, str]) -> list[tuple[str, str]]:
     ]
 
 
-def _odds(entries: list[Entry], x: str, budget: float | None, *, chances: bool) -> dict[str, Any]:
+def _odds(entries: list[Entry], x: str, budget: float | None) -> dict[str, Any]:
     budget = odds.default_budget(entries) if budget is None else budget
     if budget is None:
         return {"odds": None, "stops": []}
-    shown = odds.at_budget(entries, budget, x, chances=chances)
-    return {"odds": shown | {"many": is_many(entries)}, "stops": odds.budget_stops(entries)}
+    return {"odds": odds.at_budget(entries, budget, x), "stops": odds.budget_stops(entries)}
 
 
 def read_budget(request: HttpRequest) -> tuple[float | None, str]:
@@ -192,7 +185,7 @@ def _chips(request: HttpRequest, choice: Choice) -> list[dict[str, str]]:
 def _with(query: QueryDict, name: str, *values: str) -> str:
     """The address of the page with more chosen."""
     changed = query.copy()
-    for dropped in ("q", "chances", "drop"):
+    for dropped in ("q", "drop"):
         changed.pop(dropped, None)
     changed.setlist(name, list(dict.fromkeys([*changed.getlist(name), *values])))
     return f"{reverse('compare')}?{changed.urlencode()}"

@@ -1,4 +1,4 @@
-"""Recipes by ceiling, per task and model."""
+"""Recipes ranked, per task and model."""
 
 import csv
 from collections.abc import Sequence
@@ -28,11 +28,12 @@ __all__ = ["leaderboard", "leaderboard_csv", "leaderboard_efficiency", "tie_stri
 SCREENFUL = 10  # recipes; the tasks and models after the one that fills it come as the reader gets there
 CSV_COLUMNS = (
     "task", "model", "rank", "tied", "recipe", "revision", "published", "source", "identified",
-    "A", "lo", "hi", "B", "B_lo", "B_hi", "c90", "c90_lo", "c90_hi", "at_budget", "at_budget_lo", "at_budget_hi",
-    "seeds", "identified_seeds", "evidence", "unit", "runs",
+    "A", "lo", "hi", "B", "B_lo", "B_hi", "c90", "c90_lo", "c90_hi", "compared_at", "at_budget", "at_budget_lo",
+    "at_budget_hi", "at_budget_chance", "forecast", "forecast_lo", "forecast_hi", "forecast_chance", "forecast_rank",
+    "not_compared", "seeds", "identified_seeds", "evidence", "unit", "runs",
 )  # fmt: skip
-SORT_TITLES = {"": "ceiling", "b": "B", "c90": "compute to 90 %", "rate": "pass rate at the budget", "seeds": "seeds",
-               "evidence": "evidence"}  # fmt: skip
+SORT_TITLES = {"": "rank", "ceiling": "forecast ceiling", "a": "A of Eq. 1", "b": "B", "c90": "compute to 90 %",
+               "seeds": "seeds", "evidence": "evidence"}  # fmt: skip
 
 
 @require_GET
@@ -143,11 +144,11 @@ def _asked(request: HttpRequest) -> tuple[dict[str, Any], str]:
 
 
 def _shown(group: dict[str, Any], sort: str) -> dict[str, Any]:
-    """A group as its table shows it. Tie bars only in the order of ceilings, where the tied stand together."""
+    """A group as its table shows it. Tie bars only in the order of ranks, where the tied stand together."""
     places = {id(row): index for index, row in enumerate(group["rows"])}
     rows = in_order(group["rows"], sort)
     striped = tie_stripes(rows) if not sort else [(row, "") for row in rows]
-    ties = not group["published"] and any(row["tied"] for row in rows)
+    ties = not group["published"] and any(row["tied"] and row["A"] is not None for row in rows)
     query = urlencode({"task": group["task"], "model": group["model"]})
     return group | {
         "stripes": [

@@ -10,8 +10,11 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 import scaling
+from scaling.ranking import Course
+from scaling.seeds import Between
 from webapp.accounts.models import Project
 from webapp.amounts import NoAmount, amount_in
+from webapp.curves.axes import DEFAULT_AXIS
 from webapp.curves.bulk import curves_of, fits_of
 from webapp.curves.comparison.choice import clean
 from webapp.curves.comparison.compare import label_of
@@ -20,6 +23,7 @@ from webapp.curves.models import Fit
 from webapp.curves.planner import recipes as planning
 from webapp.curves.planner import runs as planner_runs
 from webapp.curves.ranking.unranked import unranked
+from webapp.curves.ranking.variation import courses_of, seeds_of_tasks
 from webapp.pages.access import current_project
 from webapp.runs.models import Run, State
 from webapp.runs.states import ACTIVE
@@ -66,7 +70,8 @@ def planner(request: HttpRequest) -> HttpResponse:
     chosen = asked_for or groups[0]
     runs = _runs(project, chosen)
     fits, crashed = _fits(runs)
-    candidates = _candidates(runs, fits)
+    courses = courses_of(project, list(runs), DEFAULT_AXIS, fits)
+    candidates = _candidates(runs, fits, courses, seeds_of_tasks(project)[chosen["task"]])
     questions = Questions(request.GET)
     context = {
         "groups": groups,
@@ -80,7 +85,9 @@ def planner(request: HttpRequest) -> HttpResponse:
         "asked": questions,
     }
     if candidates:
-        context |= _recipes(candidates, runs, questions) | _runs_questions(request, runs, fits, questions)
+        context |= _recipes(candidates, runs, questions) | _runs_questions(
+            request, runs, fits, courses, questions
+        )
     return render(request, "planner.html", context, status=422 if questions.problems else 200)
 
 
@@ -124,7 +131,9 @@ def _fits(runs: dict[str, Run]) -> "tuple[dict[str, scaling.Fit], list[str]]":
     return {run: fit for run, fit in fits.items() if fit.params is not None}, crashed
 
 
-def _candidates(runs: dict[str, Run], fits: "dict[str, scaling.Fit]") -> list[planning.Candidate]:
+def _candidates(
+    runs: dict[str, Run], fits: "dict[str, scaling.Fit]", courses: dict[str, Course | None], between: Between
+) -> list[planning.Candidate]:
     """One for each revision; a run tracked without a recipe stands under its own name."""
     grouped: dict[Any, dict[str, scaling.Fit]] = {}
     for run_id, run in runs.items():
@@ -136,7 +145,9 @@ def _candidates(runs: dict[str, Run], fits: "dict[str, scaling.Fit]") -> list[pl
         revision = run.revision
         name = str(revision) if revision else run.name
         slug, number = (revision.recipe.slug, revision.number) if revision else (None, None)
-        found.append(planning.Candidate(name, slug, number, own))
+        found.append(
+            planning.Candidate(name, slug, number, own, {pk: courses.get(pk) for pk in own}, between)
+        )
     return sorted(found, key=lambda candidate: candidate.name)
 
 
@@ -149,13 +160,14 @@ def _recipes(
     budget = questions.number("budget", _default_budget(candidates, runs), most=MAX_HOURS, what=ABOVE_ZERO)
     marks = {candidate.name: index for index, candidate in enumerate(candidates)}
     marked = lambda rows: [row | {"series": marks[row["name"]]} for row in rows]
-    reach, rates = planning.to_target(candidates, target), planning.at_budget(candidates, budget)
+    reach = planning.to_target(candidates, target)
+    rates, sentences = planning.at_budget(candidates, budget)
     return {
         "target": target,
         "budget": budget,
         "reach": marked(reach),
         "rates": marked(rates),
-        "budget_sentences": planning.budget_sentences(rates, budget),
+        "budget_sentences": sentences,
         "chart": planning.budget_chart(candidates, budget) | {"target": target},
     }
 
@@ -164,8 +176,8 @@ ABOVE_ZERO = "a number of device-hours above 0"
 
 
 def default_target(candidates: list[planning.Candidate]) -> float:
-    """A twentieth below the highest identified ceiling: near enough to be of interest; else of what was reached."""
-    tops = [fit.params["A"] for c in candidates for fit in c.seeds if fit.status == "ok" and fit.params]
+    """A twentieth below the highest that is forecast at twice the compute seen: near enough to be of interest."""
+    tops = [one.value for c in candidates if (one := c.at(2 * c.seen)) is not None]
     reached = [float(fit.predict(fit.window[1])) for c in candidates for fit in c.seeds]
     top = max(tops or reached)
     return max(0.01, math.floor(20 * top - 1e-9) / 20)
@@ -178,12 +190,16 @@ def _default_budget(candidates: list[planning.Candidate], runs: dict[str, Run]) 
 
 
 def _runs_questions(
-    request: HttpRequest, runs: dict[str, Run], fits: "dict[str, scaling.Fit]", questions: Questions
+    request: HttpRequest,
+    runs: dict[str, Run],
+    fits: "dict[str, scaling.Fit]",
+    courses: dict[str, Course | None],
+    questions: Questions,
 ) -> dict[str, Any]:
     in_order = [run for run in runs if run in fits]
     active = [run for run in in_order if runs[run].state in ACTIVE]
     asked = [run for run in request.GET.getlist("run") if run in fits]
-    among = {run: fits[run] for run in asked or (active or in_order)[:MOST_JUDGED]}
+    among = {run: courses.get(run) for run in asked or (active or in_order)[:MOST_JUDGED]}
     keep = questions.number(
         "keep", min(3, max(1, len(among) - 1)), most=max(1, len(among)), whole=True,
         what=f"a whole number from 1 to {max(1, len(among))}",

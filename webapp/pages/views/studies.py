@@ -12,6 +12,7 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.curves.axes import DEFAULT_METRIC
+from webapp.curves.ranking.variation import seeds_of_tasks
 from webapp.curves.run.figure import curve_label
 from webapp.errors import NotFound, ServiceError
 from webapp.pages.access import allow, current_project, projects_of, signed_in
@@ -38,7 +39,8 @@ def studies(request: HttpRequest) -> HttpResponse:
     listed = selectors.studies_of(project, archived=archived)
     page = Paginator(listed, PAGE_SIZE).get_page(request.GET.get("page"))
     found = list(page.object_list)
-    arms, waits = selectors.stored_fits_of(found), selectors.waits_in(found)
+    arms, waits = selectors.stored_courses_of(found), selectors.waits_in(found)
+    seeds = seeds_of_tasks(project) if found else {}
     rows = [
         {
             "study": one,
@@ -46,7 +48,7 @@ def studies(request: HttpRequest) -> HttpResponse:
             "share": progress.succeeded / progress.total if progress.total else None,
             "state": _state(progress),
             "variants": max(0, len(arms[one.pk]) - 1),
-            "headline": stored_headline(arms[one.pk]),
+            "headline": stored_headline(arms[one.pk], seeds[one.task]),
         }
         for one in found
     ]

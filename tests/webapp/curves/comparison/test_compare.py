@@ -1,55 +1,52 @@
 """Runs and published curves side by side."""
 
 import json
-import re
 from types import SimpleNamespace
 
 import pytest
 
 from webapp.curves.comparison.compare import _unpinned_rows, comparison
 from webapp.curves.models import ReferenceFit
-from webapp.runs.models import Point
 
 
-def test_a_higher_ceiling_is_said_so(make_run):
+def test_the_better_one_is_said_so_whatever_the_order(make_run):
     better, worse = make_run(a=0.6, name="X"), make_run(a=0.5, name="Y", seed=1)
 
     payload = comparison([better, worse], [])
 
     assert len(payload["series"]) == 2
-    (sentence,) = payload["sentences"]
-    assert sentence.startswith("X, seed 0 has a higher ceiling than Y, seed 1, by ")
-    assert "(90 % +0.0" in sentence or "(90 % +0.1" in sentence
-    assert comparison([worse, better], [])["sentences"] == [sentence]
+    sentence, seeds = payload["sentences"]
+    assert sentence.startswith("X, seed 0 is better than Y, seed 1 at 8.00 device-hours, by 0.")
+    assert "(95 % +0.0" in sentence and "forecast ceiling" in sentence
+    assert "standard deviation of 0.007" in seeds and "2 recipes here rest on one seed" in seeds
+    assert comparison([worse, better], [])["sentences"] == [sentence, seeds]
 
 
-def test_the_sooner_halfway_is_named(make_run):
-    """Two runs that differ in compute alone: the second needs 1.5 times as much for everything."""
-    soon, late = make_run(name="X"), make_run(name="Y", seed=1)
-    for point in Point.objects.filter(series__run=late):
-        Point.objects.filter(pk=point.pk).update(device_hours=1.5 * point.device_hours)
+def test_a_lead_within_what_seeds_differ_by_is_not_called_one(make_run):
+    pinned, higher = make_run(a=0.6, name="X"), make_run(a=0.615, name="Y", seed=1)
 
-    (sentence,) = comparison([late, soon], [])["sentences"]
+    sentence, _ = comparison([pinned, higher], [])["sentences"]
 
-    assert re.search(
-        "X, seed 0 is halfway up its curve with 6[5-8] % of the compute that Y, seed 1 takes", sentence
-    )
-    assert "halfway" not in comparison([soon, make_run(name="Z", seed=2)], [])["sentences"][0]
+    assert sentence.startswith("Y, seed 1 and X, seed 0 cannot be told apart at 8.00 device-hours")
+    assert "95 % −0.0" in sentence and " to +0.0" in sentence and "which seeds and noise may be" in sentence
 
 
-def test_a_lead_within_the_noise_is_not_called_one(make_run):
-    pinned, vague = make_run(a=0.6, name="X"), make_run(a=0.63, name="Y", to=3.0, noise=0.02, seed=1)
+def test_a_run_that_was_stopped_early_has_no_advantage(make_run):
+    long, short = make_run(a=0.6, name="X"), make_run(a=0.605, name="Y", to=4.0, seed=1)
 
-    (sentence,) = comparison([pinned, vague], [])["sentences"]
+    payload = comparison([long, short], [])
 
-    assert sentence.startswith("Y, seed 1 and X, seed 0 cannot be told apart yet")
-    assert "90 % −0.0" in sentence and " to +0.0" in sentence
+    assert "cannot be told apart at 8.00 device-hours" in payload["sentences"][0]
+    assert [row["rank"] for row in payload["table"]] == [1, 1]
 
 
-def test_an_unidentified_ceiling_decides_nothing(make_run):
+def test_what_has_hardly_begun_decides_nothing(make_run):
     payload = comparison([make_run(), make_run(to=0.4, name="Y", seed=1)], [])
 
-    assert "not identified" in payload["sentences"][0]
+    assert payload["sentences"][0] == (
+        "ScaleRL, seed 0 against Y, seed 1: seen to less than a quarter of the compute that the furthest has "
+        "seen (8) (Y, seed 1), so nothing can be said."
+    )
 
 
 def test_other_tasks_are_no_rivals(make_run):

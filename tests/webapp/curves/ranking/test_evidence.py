@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from scaling import plan
-from scaling.recipes import mean_curve
 from tests.webapp.crashing import crash_fits_of
 from webapp.curves import estimates, services
 from webapp.curves.fitting import Question, curve_of, fit_curve
 from webapp.curves.models import Fit
 from webapp.curves.outlook import read
-from webapp.curves.ranking.answer import group_answer
 from webapp.curves.ranking.efficiency import efficiencies
 from webapp.curves.ranking.evidence import Facts, facts_of, forecast_of
 from webapp.curves.ranking.leaderboard import in_order, leaderboard, tasks_and_models
@@ -67,34 +65,29 @@ def test_an_unbent_curve_promises_nothing(make_run):
     assert stored["c90"] is None and stored["doubling"] is None
 
 
-def test_rates_of_several_seeds_are_those_of_the_mean_curve(project, make_run):
-    runs = [fitted(make_run(seed=seed)) for seed in (1, 2, 3)]
+def test_a_row_is_compared_at_the_budget_asked_for(project, make_run):
+    for seed in (1, 2, 3):
+        fitted(make_run(seed=seed))
 
     (row,) = rows_of(project, budget=4.0)
 
-    expected = mean_curve([fit_curve(curve_of(run), Question()) for run in runs], [4.0])
-    assert row["at_budget"] == pytest.approx(expected.value[0], abs=1e-5)
-    assert (row["at_budget_lo"], row["at_budget_hi"]) == pytest.approx(
-        (expected.lo[0], expected.hi[0]), abs=5e-4
-    )
+    truth = 0.2 + 0.4 / (1 + 4.0**-2)
+    assert row["compared_at"] == 4.0
+    assert row["at_budget_lo"] < truth < row["at_budget_hi"] < row["at_budget_lo"] + 0.04
     assert row["c90_lo"] < 3.0 < row["c90_hi"]
     assert row["B_lo"] < 2.0 < row["B_hi"]
 
 
-def test_a_row_says_why_it_has_no_rate_at_a_budget(project, make_run):
+def test_a_row_says_why_it_is_not_compared(project, make_run):
     fitted(make_run(to=8.0))
     (unasked,), (early,), (far,) = (rows_of(project, budget=budget) for budget in (None, 0.001, 170.0))
 
-    assert unasked["at_budget_span"] == ""
-    assert (early["at_budget"], early["at_budget_span"]) == (None, "before its evaluations")
-    assert (far["at_budget"], far["at_budget_span"]) == (None, "over 20 × as far")
-
-
-def test_a_row_without_a_ceiling_has_no_rate_and_says_so(project, make_run):
-    fitted(make_run(to=0.4))
-    (row,) = rows_of(project, budget=4.0)
-
-    assert (row["at_budget"], row["at_budget_span"]) == (None, "not identified")
+    assert unasked["at_budget"] is not None and unasked["not_compared"] == ""
+    assert (early["at_budget"], early["at_budget_span"]) == (None, "that compute lies before its evaluations")
+    assert (far["at_budget"], far["at_budget_span"]) == (
+        None,
+        "seen to less than a tenth of the compute asked for (170)",
+    )
 
 
 def test_a_budget_on_another_axis_is_the_same_budget(project, make_run):
@@ -178,36 +171,41 @@ def test_a_missed_forecast_is_told_from_one_that_held(make_run):
     assert forecast_of(None, same) is None
 
 
-def test_the_answer_names_the_winner_and_what_more_buys(project, make_run, other):
+def test_the_answer_names_who_leads_and_by_how_much(project, make_run, other):
     for run in (make_run(seed=1), make_run(seed=2), make_run(a=0.5, revision=other)):
         fitted(run)
 
     (group,) = leaderboard(project, published=False)
-    first, then = group["answer"]
+    first, ceiling, seeds = group["answer"]
 
-    assert first.startswith("ScaleRL rev 1 wins, with a ceiling of 0.")
-    assert "probability" in first and "stands on one seed" in first
-    assert "Doubling its longest run, from 8.00 to 16.0 device-hours, would add +0.00" in then
+    assert first.startswith("ScaleRL rev 1 leads: at 8.00 device-hours it comes to 0.5")
+    assert "above GRPO rev 1 by 0." in first and "(95 % +0.0" in first
+    assert ceiling.startswith("By forecast ceiling ")
+    assert "from 1 recipe with several seeds here and" in seeds and "1 recipe here rests on one seed" in seeds
+    assert group["headline"] == first
 
 
-def test_a_tie_has_no_winner(project, make_run, other):
+def test_who_cannot_be_told_apart_is_said_so(project, make_run, other):
     for run in (make_run(), make_run(a=0.595, revision=other)):
         fitted(run)
 
     (group,) = leaderboard(project, published=False)
 
-    assert group["answer"][0].startswith("No single winner: ")
-    assert "counts as level" in group["answer"][1]
+    assert group["answer"][0].startswith(
+        "ScaleRL rev 1 and GRPO rev 1 cannot be told apart at 8.00 device-hours."
+    )
+    assert (
+        group["answer"][-1] == "What would tell the first two apart soonest is another seed of ScaleRL rev 1."
+    )
 
 
-def test_without_a_ceiling_the_answer_is_that_nobody_knows(project, make_run):
+def test_a_single_recipe_has_nothing_to_be_compared_with(project, make_run):
     fitted(make_run(to=0.4))
 
     (group,) = leaderboard(project, published=False)
 
-    assert "is not identified yet" in group["answer"][0]
-    assert group_answer([], []) == ["None of the 0 ceilings is identified yet: the curves have to bend first. "
-                                    "More compute will tell."]  # fmt: skip
+    (only,) = group["answer"]
+    assert only.startswith("ScaleRL rev 1 comes to 0.2") and only.endswith("nothing to compare it with yet.")
 
 
 def test_tied_recipes_are_refitted_at_their_shared_ceiling(
@@ -228,7 +226,9 @@ def test_tied_recipes_are_refitted_at_their_shared_ceiling(
         "ScaleRL rev 1": pytest.approx(expected.B_a, rel=1e-6),
         "GRPO rev 1": pytest.approx(expected.B_b, rel=1e-6),
     }
-    assert tie["sentence"] == "ScaleRL rev 1 is more efficient than GRPO rev 1 (90 %)."
+    assert tie["sentence"] == (
+        "ScaleRL rev 1 is more efficient than GRPO rev 1, by more than noise and seeds explain."
+    )
 
 
 def test_a_tied_recipe_whose_fit_crashes_is_named_and_has_no_b(project, make_run, other, monkeypatch):
@@ -285,7 +285,7 @@ def test_a_hundred_recipes_cost_the_queries_of_one(project, make_run, django_ass
     fields = {name: getattr(fit, name) for name in names}
     Fit.objects.bulk_create(Fit(run_id=copy.pk, **fields) for copy in copies)
 
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         (group,) = leaderboard(project, published=False, budget=4.0)
 
     assert len(group["rows"]) == 100

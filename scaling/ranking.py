@@ -1,0 +1,306 @@
+"""Recipes by what their runs are forecast to reach at one compute: what differs by more than form, noise and seed.
+
+A recipe has one or more runs, each with a forecast there (`scaling.extrapolate`): a value and an interval that knows
+of form and noise. The runs' values scatter around the recipe's own with the variation between seeds, which
+`scaling.seeds.variation` estimates from all recipes of the task:
+
+    value_i = recipe + seed_i + error_i,    seed_i ~ (0, sd**2),    error_i ~ (0, se_i**2).
+
+What a forecast errs by is mostly the form, which the runs of one recipe have in common: more seeds do not lessen it.
+Between recipes it counts as independent. The sd is known by its degrees of freedom only, so
+that intervals are Student's t, with Welch and Satterthwaite's degrees of freedom for the sum (Biometrics Bulletin 2,
+1946). Intervals may be skewed: each side has its own error (Zou and Donner 2008, as in `scaling.compare`).
+
+A difference is real where its interval at REAL holds no zero. Recipes are compared at one compute, the largest that
+any of their runs has seen, and at the forecast ceiling (`compared`): a run that was stopped early has a wide interval
+there and no advantage. A run that has seen less than a quarter of it is not compared yet: forecasts over more than four
+times the compute seen are not as good as their intervals (docs/validation.md).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeGuard
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from scaling.curve import Array, Bools
+from scaling.points import InputError, check_fraction
+from scaling.seeds import CORPUS, Between, Estimate, variation
+
+REAL = 0.95  # level of the interval of a difference that is called real
+NOISE = (
+    0.5  # of a forecast's error variance, at a compute that was reached: what makes runs alike look different
+)
+N = 4000  # draws of a chance: good to about 0.01; of many recipes fewer:
+FEWEST, MOST_NUMBERS = 400, 1_000_000
+_MAX_DOF = 1e5  # beyond it Student's t is the normal to every digit that matters
+ALONE = Between(0.0, 1.0, "none")  # for values whose intervals know of seeds already
+
+BEHIND = 4.0  # times what a run has seen: where another has seen more than that, it is not compared
+AHEAD = 10.0  # times what a run has seen: further it is not compared either
+
+Forecast = tuple[float, float, float]  # value, lo, hi of one run at the shared compute
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A recipe's value with its standard error to either side (form and noise), and the seeds' share in it: the
+    variance of the mean is error**2 + seed_share * sd**2."""
+
+    value: float
+    below: float
+    above: float
+    seed_share: float
+    runs: int
+
+
+@dataclass(frozen=True)
+class Gap:
+    """First minus second, with its interval at `level`. real: whether the interval holds no zero."""
+
+    value: float
+    lo: float
+    hi: float
+    level: float
+
+    @property
+    def real(self) -> bool:
+        """Whether the difference is more than form, noise and seeds explain."""
+        return self.lo > 0.0 or self.hi < 0.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One recipe among those compared: value with interval (seeds included), chance to be the best, and rank: one more
+    than the number of recipes that are really better."""
+
+    value: float
+    lo: float
+    hi: float
+    chance: float
+    rank: int
+    runs: int
+
+
+class Course(Protocol):
+    """A run's forecast: `at` computes [m] gives (value, lo, hi), each [m], at `level`. seen: its last compute. ceiling,
+    interval: for compute without bound, None where there is no forecast; message: why not."""
+
+    @property
+    def seen(self) -> float | None: ...
+    @property
+    def level(self) -> float: ...
+    @property
+    def ceiling(self) -> float | None: ...
+    @property
+    def interval(self) -> tuple[float, float] | None: ...
+    @property
+    def message(self) -> str: ...
+    def at(self, compute: Array) -> tuple[Array, Array, Array]: ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """Recipes at one compute (None: the forecast ceiling), in the order given; None for those not compared there."""
+
+    compute: float | None
+    means: "list[Mean | None]"
+    standings: list[Standing | None]
+    between: Between
+
+    def gap(self, first: int, second: int) -> Gap | None:
+        """How far the first lies above the second; None where one is not compared."""
+        a, b = self.means[first], self.means[second]
+        return None if a is None or b is None else gap(a, b, self.between)
+
+    def in_order(self) -> list[int]:
+        """Those compared, by rank and then by value, the best first."""
+        known = [(one.rank, -one.value, index) for index, one in enumerate(self.standings) if one is not None]
+        return [index for _, _, index in sorted(known)]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Rivals at the compute they share and at their forecast ceilings. runs: how many of each recipe's took part; why:
+    what keeps a recipe or some of its runs out, "" where nothing does."""
+
+    here: Place
+    ceiling: Place
+    runs: list[int]
+    why: list[str]
+
+
+def compared(
+    recipes: Sequence[Sequence[Course | None]],
+    between: Between,
+    compute: float | None = None,
+    *,
+    level: float = 0.9,
+) -> Compared:
+    """Recipes by their runs' forecasts, at `compute` or else at the largest that any run has seen.
+
+    A run without a forecast takes no part, nor one that has seen less than a quarter of what the furthest has, or less
+    than a tenth of `compute`.
+    Intervals of standings at `level`. Raises InputError for a compute that is not above zero.
+    """
+    if compute is not None and not (math.isfinite(compute) and compute > 0):
+        raise InputError("recipes are compared at a compute above zero")
+    told = [[run for run in runs if _has_forecast(run)] for runs in recipes]
+    last = max((run.seen or 0.0 for runs in told for run in runs), default=0.0)
+    where = last if compute is None else compute
+    part = [[run for run in runs if not _too_early(run, last, where)] for runs in told]
+    here = [[forecast for run in runs if (forecast := _at(run, where))] for runs in part]
+    levels = {run.level for runs in part for run in runs} or {level}
+    if len(levels) > 1:
+        raise InputError("forecasts of different levels cannot be compared")
+    own = levels.pop()
+    ceilings = [[(run.ceiling or 0.0, *run.interval) for run in runs if run.interval] for runs in part]
+    return Compared(
+        _place(where or None, here, between, own, level),
+        _place(None, ceilings, between, own, level),
+        [len(runs) for runs in here],
+        [_why(*both, last, where) for both in zip(recipes, here, strict=True)],
+    )
+
+
+def variation_of(recipes: Sequence[Sequence[Course | None]], prior: Between = CORPUS) -> Between:
+    """How far seeds differ: of each recipe its runs at the compute that the shortest of them has seen."""
+    found = []
+    for runs in recipes:
+        told = [run for run in runs if _has_forecast(run)]
+        least = min((run.seen or 0.0 for run in told), default=0.0)
+        found.append([at for run in told if least and (at := _at(run, least))])
+    return seeds_of(found, prior)
+
+
+def _has_forecast(run: Course | None) -> TypeGuard[Course]:
+    return run is not None and run.ceiling is not None and run.interval is not None and bool(run.seen)
+
+
+def _too_early(run: Course, last: float, compute: float) -> str:
+    """Why a run is not compared at a compute, where the furthest has seen `last`; else nothing."""
+    seen = (run.seen or 0.0) * (1 + 1e-9)
+    if last > BEHIND * seen:
+        return f"seen to less than a quarter of the compute that the furthest has seen ({last:.3g})"
+    return (
+        f"seen to less than a tenth of the compute asked for ({compute:.3g})"
+        if compute > AHEAD * seen
+        else ""
+    )
+
+
+def _at(run: Course, compute: float) -> Forecast | None:
+    value, lo, hi = (float(column[0]) for column in run.at(np.array([compute])))
+    return (value, min(lo, value), max(hi, value)) if math.isfinite(value + lo + hi) else None
+
+
+def _place(
+    compute: float | None, recipes: Sequence[Sequence[Forecast]], between: Between, own: float, level: float
+) -> Place:
+    """`own`: level of the forecasts; `level`: of the standings' intervals."""
+    means = [mean_of(runs, between, level=own) if runs else None for runs in recipes]
+    found = iter(standings([one for one in means if one is not None], between, level=level))
+    return Place(compute, means, [None if one is None else next(found) for one in means], between)
+
+
+def _why(runs: Sequence[Course | None], part: Sequence[Forecast], last: float, compute: float) -> str:
+    if len(part) == len(runs):
+        return ""
+    failed = [run.message for run in runs if run is not None and not _has_forecast(run) and run.message]
+    told = [run for run in runs if _has_forecast(run)]
+    if failed:
+        reason = failed[0]
+    elif len(told) < len(runs):
+        reason = "no forecast yet"
+    else:
+        early = [why for run in told if (why := _too_early(run, last, compute))]
+        reason = early[0] if early else "that compute lies before its evaluations"
+    left_out = len(runs) - len(part)
+    return reason if not part else f"{left_out} of {len(runs)} runs not in it: {reason}"
+
+
+def mean_of(runs: Sequence[Forecast], between: Between, *, level: float = 0.9) -> Mean:
+    """A recipe from its runs' forecasts, whose intervals are of `level`. Raises InputError without runs, and for a
+    value outside its interval or not finite."""
+    check_fraction("level", level)
+    if not len(runs):
+        raise InputError("no forecasts of this recipe")
+    value, lo, hi = np.array(runs, dtype=float).T
+    if not np.isfinite([value, lo, hi]).all() or (lo > value).any() or (hi < value).any():
+        raise InputError("a forecast needs a finite value within a finite interval")
+    z = float(ndtri(0.5 + 0.5 * level))
+    below, above = (value - lo) / z, (hi - value) / z
+    weight = 1.0 / (((below + above) / 2.0) ** 2 + between.sd**2 + 1e-24)
+    weight /= weight.sum()
+    errors = float(weight @ below), float(weight @ above)
+    return Mean(float(weight @ value), *errors, float(weight @ weight), len(runs))
+
+
+def seeds_of(
+    recipes: Sequence[Sequence[Forecast]], prior: Between = CORPUS, *, level: float = 0.9
+) -> Between:
+    """How far seeds differ, by forecasts of each recipe's runs at a compute that all of its runs have reached."""
+    z = float(ndtri(0.5 + 0.5 * level))
+    own = math.sqrt(NOISE)
+    return variation(
+        [[Estimate(value, own * (hi - lo) / (2.0 * z)) for value, lo, hi in runs] for runs in recipes], prior
+    )
+
+
+def gap(a: Mean, b: Mean, between: Between, *, level: float = REAL) -> Gap:
+    """How far the first recipe lies above the second."""
+    value = a.value - b.value
+    lo, hi = _reach(
+        np.hypot([a.below, a.above], [b.above, b.below]), a.seed_share + b.seed_share, between, level
+    )
+    return Gap(value, value - float(lo), value + float(hi), level)
+
+
+def standings(means: Sequence[Mean], between: Between, *, level: float = 0.9) -> list[Standing]:
+    """Each recipe among all, in the order given; intervals at `level`."""
+    if not means:
+        return []
+    value, below, above, share = (
+        np.array([getattr(one, name) for one in means]) for name in ("value", "below", "above", "seed_share")
+    )
+    reach = [_reach(side, share, between, level) for side in (below, above)]
+    lo, hi = np.clip(value - reach[0], 0.0, 1.0), np.clip(value + reach[1], 0.0, 1.0)
+    lo, hi = np.minimum(lo, value), np.maximum(hi, value)  # of values that are no pass rates
+    ranks = 1 + _really_better(value, below, above, share, between).sum(axis=0)
+    chances = _chances(value, below, above, share, between)
+    columns = zip(value, lo, hi, chances, ranks, means, strict=True)
+    return [Standing(*map(float, row[:4]), int(row[4]), row[5].runs) for row in columns]
+
+
+def _reach(error: Array, share: Array | float, between: Between, level: float) -> Array:
+    """Half widths at `level` for errors [...] of form and noise, and the seeds' share of the variance [...]."""
+    seed = between.sd**2 * np.asarray(share, dtype=float)
+    total = np.asarray(error, dtype=float) ** 2 + seed
+    dof = np.minimum(between.dof * (total / np.maximum(seed, 1e-6 * total + 1e-300)) ** 2, _MAX_DOF)
+    return stdtrit(dof, 0.5 + 0.5 * level) * np.sqrt(total)
+
+
+def _really_better(value: Array, below: Array, above: Array, share: Array, between: Between) -> Bools:
+    """[k, k]: whether the first index is really better than the second."""
+    error, shares = np.hypot(below[:, None], above[None, :]), share[:, None] + share[None, :]
+    ahead = value[:, None] - value[None, :]
+    sure, least = (
+        stdtrit(dof, 0.5 + 0.5 * REAL) * np.hypot(error, between.sd * np.sqrt(shares))
+        for dof in (between.dof, _MAX_DOF)
+    )
+    better, open_ones = ahead > sure, (ahead > least) & (ahead <= sure)
+    better[open_ones] = ahead[open_ones] > _reach(error[open_ones], shares[open_ones], between, REAL)
+    return better
+
+
+def _chances(value: Array, below: Array, above: Array, share: Array, between: Between) -> Array:
+    """How often each is the highest of N draws, the same for the same numbers; a tie is shared."""
+    rng = np.random.default_rng(0)
+    n = min(N, max(FEWEST, MOST_NUMBERS // len(value)))
+    error, seed = rng.standard_normal((2, n, len(value)))
+    sd = between.sd * np.sqrt(between.dof / rng.chisquare(between.dof, n))[:, None]
+    drawn = value + error * np.where(error > 0, above, below) + sd * np.sqrt(share) * seed
+    wins = drawn == drawn.max(axis=1, keepdims=True)
+    return (wins / wins.sum(axis=1, keepdims=True)).mean(axis=0)
