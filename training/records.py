@@ -53,11 +53,16 @@ class Record(BaseModel):
             raise ValueError("has no offset from UTC")
         return value
 
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _metrics_are_few(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > MAX_METRICS:
+            raise ValueError(f"has more than {MAX_METRICS} metrics")
+        return value
+
     @field_validator("metrics", mode="after")
     @classmethod
     def _metrics_are_sane(cls, value: dict[str, float | None]) -> dict[str, float | None]:
-        if len(value) > MAX_METRICS:
-            raise ValueError(f"has more than {MAX_METRICS} metrics")
         for name, number in value.items():
             if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
                 raise ValueError(f"metric names have 1 to {MAX_NAME_LENGTH} printable characters")

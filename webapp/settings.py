@@ -171,7 +171,7 @@ HEADROOM_URL = _services.web_url
 ALLOW_PRIVATE_HOSTS = [
     h.strip().lower() for h in os.environ.get("HEADROOM_ALLOW_PRIVATE_HOSTS", "").split(",") if h.strip()
 ]
-DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a batch of records
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024  # batches of what is logged: `webapp.bodies`
 # Files of imports (docs/importing.md): at most so many bytes at once; how many days those of imports that did not
 # finish are kept; how many imports are read at the same time.
 FILE_UPLOAD_HANDLERS = ["webapp.imports.uploads.Bounded"]

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.urls import URLPattern, URLResolver, path, re_path
 from ninja import NinjaAPI
+from ninja.errors import ValidationError, ValidationErrorContext
 
 from webapp.api import (
     alert_rules,
@@ -55,6 +56,11 @@ class HeadroomApi(NinjaAPI):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._documents: dict[str, Any] = {}
+
+    def validation_error_from_error_contexts(
+        self, error_contexts: list[ValidationErrorContext]
+    ) -> ValidationError:
+        return problems.of_contexts(error_contexts)
 
     def get_openapi_schema(self, *, path_prefix: str | None = None, **options: Any) -> Any:
         """Made once a process for each prefix: nothing of it changes while the server runs."""

@@ -2,17 +2,17 @@
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.urls import URLPattern, URLResolver
 from ninja import NinjaAPI
-from ninja.errors import HttpError, ValidationError
+from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 
 from webapp.api import etags
-from webapp.errors import InvalidInput, ServiceError
+from webapp.errors import InvalidInput, ServiceError, found_in
 from webapp.limits import TooMany
 
 log = logging.getLogger(__name__)
@@ -64,13 +64,31 @@ def _without_request(answer: Callable[[Any], HttpResponse]) -> Callable[[HttpReq
     return lambda request, error: answer(error)
 
 
+def of_contexts(contexts: list[ValidationErrorContext]) -> ValidationError:
+    """What ninja makes of the problems of a request, without listing all of thousands."""
+    problems: list[dict[str, Any]] = []
+    for context in contexts:
+        source = context.model.__ninja_param_source__
+        flat = context.model.__ninja_flatten_map_reverse__
+        for each in found_in(context.pydantic_validation_error)[0]:
+            problems.append(each | {"loc": (source, *flat.get(each["loc"], each["loc"]))})
+    found = ValidationError(problems)
+    found.count = sum(each.pydantic_validation_error.error_count() for each in contexts)  # type: ignore[attr-defined]
+    return found
+
+
 def _of_validation_error(error: ValidationError) -> JsonResponse:
-    """The first problem; ninja's path starts with where the value came from (body, query, ...)."""
-    first = dict(error.errors[0])
-    source, *path = first["loc"]
+    """The first problems; ninja's path starts with where the value came from (body, query, ...)."""
+    problems = [each | {"loc": _path(each["loc"])} for each in map(dict, error.errors)]
+    count = getattr(error, "count", len(problems))
+    return of_service_error(InvalidInput.from_problems(problems, count=count))
+
+
+def _path(place: Sequence[Any]) -> list[Any]:
+    source, *path = place
     if path[:1] == [source]:  # our handlers name their one parameter after its source
         path = [part for part in path[1:] if part not in UNION_TAGS]
-    return of_service_error(InvalidInput.from_problems([first | {"loc": path}]))
+    return path
 
 
 def _of_http_error(error: HttpError) -> JsonResponse:

@@ -39,6 +39,7 @@ from webapp.api.schemas import (
     StartBody,
     TrackBody,
 )
+from webapp.bodies import batch_of
 from webapp.errors import InvalidInput
 from webapp.observing import metrics
 from webapp.policies.services import checked, set_run_policy
@@ -226,7 +227,7 @@ def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[
 def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     run: Run = run_of(request, run_id)
     check_goes_on(request, run)
-    records: list[Record] = parse_batch(request.body)
+    records: list[Record] = parse_batch(batch_of(request))
     check_attempt(request, (record.attempt for record in records))
     reporter = cast(ApiRequest, request).auth.attempt
     stored = ingest.store_records(run, records, reporter=reporter)

@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, FailFast, Field, Tag
 
 from training.records import Record
 from webapp.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from webapp.runs.ingest import MAX_RECORDS
 from webapp.runs.models import State
 
 Axis = Literal["device_hours", "flops", "tokens", "step"]
@@ -138,7 +139,7 @@ class RevisionBody(Body):
 
 
 class RecordBatch(Body):
-    records: list[Record]
+    records: Annotated[list[Record], FailFast()] = Field(max_length=MAX_RECORDS)
 
 
 class PageQuery(Schema):
