@@ -71,7 +71,16 @@ class RayPart(Part):
 def web_command(host: str, port: int, processes: int = PROCESSES) -> list[str]:
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     options = ["--config", "python:observability.gunicorn_conf"]
-    options += ["--bind", bind, "--worker-class", "gthread", "--workers", str(processes), "--threads", "4"]
+    options += [
+        "--bind",
+        bind,
+        "--worker-class",
+        "stack.web_worker.Worker",
+        "--workers",
+        str(processes),
+        "--threads",
+        "4",
+    ]
     options += ["--timeout", "60", "--graceful-timeout", "3", "--preload"]
     options += [
         "--keep-alive",
