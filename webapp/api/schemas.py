@@ -147,6 +147,10 @@ class PageQuery(Schema):
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
 
 
+class MetricsQuery(PageQuery):
+    limit: int = Field(1000, ge=1, le=10_000, description="Names a page.")
+
+
 class RecordQuery(PageQuery):
     since: str | None = Field(None, description='"since" of an earlier answer: only what came after it.')
 
@@ -246,7 +250,9 @@ class RunDetail(RunOut):
     config: dict[str, Any]
     meaning: dict[str, Any] = Field(description="What was said of a tracked run's metrics (POST meaning).")
     attempts: list[AttemptOut]
-    latest: dict[str, ValueOut] = Field(description="Newest value of every metric.")
+    latest: dict[str, ValueOut] = Field(
+        description="Newest value of every metric; of more than 1,000 evaluations before others, by name."
+    )
     alarms: list[AlarmOut] = Field(description="Active before past, critical before warnings.")
 
 
@@ -259,6 +265,9 @@ class IngestOut(Schema):
     accepted: int
     duplicates: int
     gather_seconds: float
+    warning: str | None = Field(
+        None, description="What was stored otherwise than one may think; only where it was."
+    )
 
 
 class RecipeOut(Schema):
