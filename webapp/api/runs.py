@@ -53,8 +53,8 @@ from webapp.runs.states import WAITING
 router = Router(tags=["runs"])
 RUN = {200: schemas.RunOut}
 TOO_MANY_NAMES = (
-    "The run has as many metrics as its project allows. {:,} further names are kept in its records and have no curve; an "
-    "administrator may raise the number in the project's settings."
+    "The run has as many metrics as its project allows. {:,} further names are kept in its records and have no curve; "
+    "an administrator may raise the number in the project's settings."
 )
 PRIORITIES = {label: value for value, label in Run.Priority.choices}
 

@@ -79,6 +79,7 @@ class ProjectForm(forms.Form):
         help_text="Shows a leaderboard of people by the scores of their predictions.",
     )
     max_metrics = forms.IntegerField(
+        required=False,
         min_value=1,
         max_value=MOST_METRICS,
         label="Metrics of a run",
