@@ -116,6 +116,10 @@ class Source:
         if received.body is not None:
             received.body.seek(0)
 
+    def begins_with(self, path: bytes) -> bool:
+        """Whether the request is for an address that begins so."""
+        return self._head[:4096].partition(b" ")[2].startswith(path)
+
     def recv(self, size: int) -> bytes:
         if self._head:
             data, self._head = self._head[:size], self._head[size:]

@@ -5,10 +5,12 @@ event loop receives (`stack.receiving`), and requests that are whole go to the t
 batch of records are uploads of files: a thread reads them as they come, at most half of the threads at a time.
 """
 
+import json
 import resource
 import selectors
 import socket
 import struct
+import threading
 import time
 from collections import deque
 from concurrent import futures
@@ -32,6 +34,7 @@ MOST_WAITING = 32  # uploads that wait for a thread
 SPARE_FILES = 200  # descriptors for all else than connections
 TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+FOR_PROGRAMS = b"/api/"
 GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -47,6 +50,7 @@ class Worker(ThreadWorker):
             TConn, float
         ] = {}  # answered, until when the client may take the end of the answer
         self.looked_at = 0.0
+        self.here = threading.local()
         self.folder = home() / "receiving"
 
     def init_process(self) -> None:
@@ -131,6 +135,24 @@ class Worker(ThreadWorker):
         self._receive(conn)
         self._readable(conn, client)
 
+    def handle(self, conn: TConn) -> Any:
+        """In a thread."""
+        self.here.is_for_programs = conn.source.begins_with(FOR_PROGRAMS)
+        return super().handle(conn)
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
+        """What gunicorn itself refuses (a head that is too long, or none) is JSON where programs ask."""
+        if not getattr(self.here, "is_for_programs", False):
+            return super().handle_error(req, client, addr, exc)
+        said = _Said()
+        super().handle_error(req, said, addr, exc)
+        if said.status:
+            body = json.dumps({"error": {"code": "bad_request", "message": f"{said.reason}: {exc}"}}).encode()
+            head = f"HTTP/1.1 {said.status} {said.reason}\r\nConnection: close\r\n"
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            client.sendall(head.encode() + body)
+        return None
+
     def finish_request(self, conn: TConn, fs: futures.Future[Any]) -> None:
         if conn in self.long_ones:
             self.long_ones.discard(conn)
@@ -202,6 +224,18 @@ class Worker(ThreadWorker):
         self.nr_conns -= 1
         conn.source.rest()
         conn.close()
+
+
+class _Said:
+    """In place of a client: what gunicorn would answer."""
+
+    status, reason = "", ""
+
+    def gettimeout(self) -> float:
+        return 0.0
+
+    def sendall(self, data: bytes) -> None:
+        _, self.status, self.reason = data.split(b"\r\n", 1)[0].decode().split(" ", 2)
 
 
 def _send(sock: socket.socket, answer: bytes) -> None:

@@ -1,6 +1,6 @@
 """The record: one line of metrics.jsonl and one item of `POST runs/{id}/records`."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -51,6 +51,10 @@ class Record(BaseModel):
             raise ValueError("is not an ISO 8601 time") from None
         if moment.tzinfo is None:
             raise ValueError("has no offset from UTC")
+        try:
+            moment.astimezone(UTC)
+        except OverflowError:
+            raise ValueError("is not within the years 1 to 9999 of UTC") from None
         return value
 
     @field_validator("metrics", mode="before")

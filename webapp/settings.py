@@ -188,6 +188,9 @@ MIN_FREE_PERCENT = float(os.environ.get("HEADROOM_MIN_FREE_PERCENT") or 1)
 # What differs from the alarms' default rules (docs/alarms.md): a YAML or JSON file, or JSON itself.
 HEADROOM_ALARMS = os.environ.get("HEADROOM_ALARMS", "")
 
+# Folders whose models a recipe may name by their path, beside HEADROOM_HOME/models and the runs' own.
+MODEL_ROOTS = [root.strip() for root in os.environ.get("HEADROOM_MODEL_ROOTS", "").split(",") if root.strip()]
+
 # docs/runs.md: retries after a failure of the infrastructure, unless the run says another number.
 RETRIES = int(os.environ.get("HEADROOM_RETRIES") or 3)
 # Batches of records that trainers together are asked to keep to, in a second (`webapp.runs.gathering`).

@@ -110,6 +110,17 @@ def test_a_body_in_pieces_arrives_whole(client):
     assert client.post("/pieces", content=(b"x" * 1000 for _ in range(50))).text == "POST /pieces 50000"
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/api/v1/runs?q=", "application/json"), ("/runs?q=", "text/html")]
+)
+def test_an_address_that_is_too_long_is_refused_in_the_form_of_who_asks(client, path, kind):
+    answer = client.get(path + "x" * 5000)
+
+    assert (answer.status_code, answer.headers["Content-Type"]) == (414, kind)
+    if kind == "application/json":
+        assert answer.json()["error"]["message"].startswith("URI Too Long: ")
+
+
 def test_requests_one_behind_the_other(server):
     with socket.create_connection(("127.0.0.1", server), timeout=10) as sock:
         sock.sendall(b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\n" + HEAD.replace(b"1000", b"3") + b"abc" +

@@ -23,7 +23,7 @@ from webapp.api import (
 )
 from webapp.api import decisions as decision_log
 from webapp.api.auth import NOBODY
-from webapp.api.health import healthz
+from webapp.api.health import healthz, healthz_of
 from webapp.api.openapi import completed
 from webapp.api.parsing import StrictJson
 
@@ -90,6 +90,7 @@ def urls() -> list[URLPattern | URLResolver]:
     patterns, *_ = api.urls
     return [
         path("healthz", healthz, name="healthz"),
+        path("healthz/<slug:question>", healthz_of, name="healthz-of"),
         path("api/v1/", (problems.in_our_form(patterns), "api", "api")),
         re_path(r"^api/(?P<rest>.*)$", problems.nothing_here),
     ]

@@ -5,8 +5,16 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from django.core.exceptions import RequestDataTooBig
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    JsonResponse,
+    UnreadablePostError,
+)  # fmt: skip
+from django.http.multipartparser import MultiPartParserError
 from django.urls import URLPattern, URLResolver
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError, ValidationErrorContext
@@ -53,6 +61,12 @@ def install(api: NinjaAPI) -> None:
         ValidationError: _of_validation_error,
         HttpError: _of_http_error,
         Http404: lambda error: problem(404, "not_found", "There is nothing at this address."),
+        MultiPartParserError: lambda error: problem(400, "bad_request", f"The form cannot be read: {error}"),
+        UnreadablePostError: lambda error: problem(400, "bad_request", "The body has not arrived whole."),
+        BadRequest: lambda error: problem(400, "bad_request", f"The body cannot be read: {error}"),
+        SuspiciousOperation: lambda error: problem(
+            400, "bad_request", f"The request cannot be read: {error}"
+        ),
         RequestDataTooBig: lambda error: problem(413, "too_large", "The body is too large."),
         Exception: _of_bug,
     }

@@ -22,7 +22,7 @@ class Need:
 
 
 # Nobody need be signed in: the sign-in itself, what a link opens to whoever has it, and the server's own health.
-PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz"}
+PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz", "healthz-of"}
 PUBLIC |= {"shared-report"}
 PUBLIC |= {"metrics"}  # has a door of its own: a token, or networks (webapp.observing.exposition)
 PUBLIC |= {
