@@ -113,5 +113,6 @@ def test_openapi_describes_every_address_and_the_error_form(anonymous):
 
     assert "/api/v1/runs/{run_id}/records" in schema["paths"]
     operations = [op for path in schema["paths"].values() for op in path.values()]
-    assert all("default" in op["responses"] and op["security"] == [{"BearerToken": []}] for op in operations)
+    assert all("default" not in op["responses"] and "500" in op["responses"] for op in operations)
+    assert all(op["security"] == [{"BearerToken": []}] for op in operations)
     assert schema["components"]["schemas"]["ErrorBody"]["required"] == ["error"]
