@@ -71,7 +71,9 @@ def seconds_to_start(program: list[str], home: Path, more: list[str]) -> float:
 
 def is_well(port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=5, trust_env=False).status_code == 200
+        return (
+            httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=5, trust_env=False).json()["status"] == "ok"
+        )
     except httpx.HTTPError:
         return False
 

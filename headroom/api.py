@@ -110,7 +110,7 @@ class Api:
 
     def metrics(self, run: str) -> list[str]:
         """The names of a run's series."""
-        return self.get(f"runs/{_part(run)}/metrics")["items"]
+        return list(self._pages(f"runs/{_part(run)}/metrics", {}))
 
     def curve(
         self, run: str, metric: str = PASS_RATE, x: Axis = "device_hours", *, start: bool = True

@@ -1,5 +1,6 @@
 """The few calls that the client makes to a Headroom server, and what their failures mean for the caller."""
 
+import logging
 import math
 import ssl
 from collections.abc import Mapping
@@ -10,6 +11,8 @@ from typing import Any
 import httpx
 
 from headroom.version import USER_AGENT
+
+log = logging.getLogger("headroom")
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
@@ -36,6 +39,7 @@ class Server:
     """A Headroom server at `url` (with or without `/api/v1`), spoken to with a bearer token."""
 
     def __init__(self, url: str, token: str | None) -> None:
+        self._warned = False
         self.url = url.rstrip("/").removesuffix("/api/v1")
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"HEADROOM_URL must start with http:// or https://, not {url!r}")
@@ -70,6 +74,9 @@ class Server:
         answer = self._post(f"runs/{run}/records", content=body)
         if "accepted" not in answer:  # a proxy's page with status 200 is no acknowledgement
             raise ServerError(f"{self.url} does not answer like a Headroom server")
+        if answer.get("warning") and not self._warned:
+            self._warned = True
+            log.warning("headroom: run %s: %s", run, answer["warning"])
         return _seconds(answer.get("gather_seconds"))
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from observability import context, tracing
+from observability.redaction import redacted
 
 VARIABLE = "HEADROOM_LOG_FORMAT"
 FORMATS = ("text", "json")
@@ -51,12 +52,12 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "part": self._part,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": redacted(record.getMessage()),
             "pid": record.process,
         }
         line |= context.ids() | tracing.ids() | getattr(record, "fields", {})
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            line["exception"] = redacted(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
@@ -69,7 +70,7 @@ class TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         found = context.ids()
         words = [f"{name}={found[name]}" for name in ("request_id", "run", "attempt") if name in found]
-        return super().formatMessage(record) + (f" [{' '.join(words)}]" if words else "")
+        return redacted(super().formatMessage(record)) + (f" [{' '.join(words)}]" if words else "")
 
 
 def formatter() -> logging.Formatter:

@@ -7,6 +7,7 @@ The supervisor (`stack.supervisor`) writes what it started to `HEADROOM_HOME/ser
 import json
 import os
 import secrets
+import stat
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +17,24 @@ ROOT = Path(__file__).resolve().parent.parent
 def home() -> Path:
     """The one folder that holds all state: `HEADROOM_HOME`, by default `var` beside `manage.py`."""
     return Path(os.environ.get("HEADROOM_HOME") or ROOT / "var").resolve()
+
+
+def keep_private(folder: Path) -> None:
+    """Make the folder of all state, where it is not there, and let its owner alone look into it; what this process and
+    its children write from now on is for their owner alone, too.
+
+    The embedded PostgreSQL of root belongs to another account, which must be let through; all beside it is closed.
+    """
+    os.umask(0o077)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    closed = 0o711 if os.geteuid() == 0 else 0o700
+    for path, mode in (
+        (folder, closed),
+        *((each, 0o700) for each in folder.iterdir() if not each.is_symlink()),
+    ):
+        found = path.stat()
+        if found.st_uid == os.geteuid():  # of a volume, the folder may be somebody else's
+            path.chmod(stat.S_IMODE(found.st_mode) & mode)
 
 
 @dataclass(frozen=True)

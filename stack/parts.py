@@ -71,7 +71,16 @@ class RayPart(Part):
 def web_command(host: str, port: int, processes: int = PROCESSES) -> list[str]:
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     options = ["--config", "python:observability.gunicorn_conf"]
-    options += ["--bind", bind, "--worker-class", "gthread", "--workers", str(processes), "--threads", "4"]
+    options += [
+        "--bind",
+        bind,
+        "--worker-class",
+        "stack.web_worker.Worker",
+        "--workers",
+        str(processes),
+        "--threads",
+        "4",
+    ]
     options += ["--timeout", "60", "--graceful-timeout", "3", "--preload"]
     options += [
         "--keep-alive",
@@ -100,7 +109,7 @@ def _celery(application: str) -> list[str]:
 def web_part(
     log_folder: Path, host: str, port: int, variables: dict[str, str], processes: int = PROCESSES
 ) -> Part:
-    url = f"{local_url(host, port)}/healthz"
+    url = f"{local_url(host, port)}/healthz/ready"
     command = web_command(host, port, processes)
     return Part("web", lambda: command, lambda: _answers(url), log_folder, ONE_THREAD | variables)
 
@@ -150,7 +159,7 @@ def _own_addresses() -> list[str]:
 
 
 def _answers(url: str) -> bool:
-    """Whether the web server works there; /healthz itself says 503 until every part is up."""
+    """Whether the web server works there; it says 503 until the database is there, too."""
     try:
         status = httpx.get(url, timeout=5, trust_env=False).status_code
     except httpx.HTTPError:

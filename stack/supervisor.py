@@ -74,6 +74,7 @@ class Supervisor:
         os.environ["HEADROOM_HOME"] = str(self.home)  # for this process's own settings and for every child
         if problem := outside.home_problem(self.home, START_BYTES):
             raise StackError(problem)
+        environment.keep_private(self.home)
         self._log_folder.mkdir(exist_ok=True)
         self._check_outside()
         self._lock = lock_home(self.home, self._say)

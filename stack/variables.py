@@ -145,6 +145,8 @@ VARIABLES = (
     Variable("HEADROOM_IMPORT_KEEP_DAYS", LIMITS, "how long files of unfinished imports stay", "number", "14", least=0),
     Variable("HEADROOM_EXAMPLE", LIMITS, "folder of the corpus of the example project; `none`: no such project",
              default="`corpus/miniature`"),
+    Variable("HEADROOM_MODEL_ROOTS", CLUSTER, "folders below which models may be named by their path", "list",
+             "those of `HEADROOM_HOME`"),
     Variable("HEADROOM_IMPORTS_AT_ONCE", LIMITS, "imports that are read at the same time", "integer", "1", least=1),
     Variable("HEADROOM_LOG_FORMAT", WATCHING, "`json`: one JSON object a line", default="`text`",
              choices=("text", "json")),

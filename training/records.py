@@ -1,6 +1,6 @@
 """The record: one line of metrics.jsonl and one item of `POST runs/{id}/records`."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -51,13 +51,22 @@ class Record(BaseModel):
             raise ValueError("is not an ISO 8601 time") from None
         if moment.tzinfo is None:
             raise ValueError("has no offset from UTC")
+        try:
+            moment.astimezone(UTC)
+        except OverflowError:
+            raise ValueError("is not within the years 1 to 9999 of UTC") from None
+        return value
+
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _metrics_are_few(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > MAX_METRICS:
+            raise ValueError(f"has more than {MAX_METRICS} metrics")
         return value
 
     @field_validator("metrics", mode="after")
     @classmethod
     def _metrics_are_sane(cls, value: dict[str, float | None]) -> dict[str, float | None]:
-        if len(value) > MAX_METRICS:
-            raise ValueError(f"has more than {MAX_METRICS} metrics")
         for name, number in value.items():
             if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
                 raise ValueError(f"metric names have 1 to {MAX_NAME_LENGTH} printable characters")

@@ -3,6 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
+MOST_NAMED = 20  # values at fault in one answer; the others are counted
+MOST_OF_PATH = 300  # characters of each
+MOST_LISTED = 2000  # listing more than these costs too much: they are counted alone
+
 SENTENCES = {
     "missing": "is required",
     "extra_forbidden": "is not a known field",
@@ -55,12 +61,22 @@ class InvalidInput(ServiceError):
         self.status = status
 
     @classmethod
-    def from_problems(cls, problems: Iterable[Mapping[str, Any]], *, under: str = "") -> "InvalidInput":
-        """The first of a pydantic error's `.errors()`, as one sentence with the dotted field."""
-        problem = next(iter(problems))
-        path = [part for part in under.split(".") if part] + [str(part) for part in problem["loc"]]
-        field = ".".join(path) or None
-        return cls(field, f"{field or 'The body'} {sentence(problem)}.")
+    def from_problems(
+        cls, problems: Iterable[Mapping[str, Any]], *, under: str = "", count: int = 0
+    ) -> "InvalidInput":
+        """The first of a pydantic error's `.errors()` as one sentence with the dotted field. Of `count` problems (where
+        it is said) up to MOST_NAMED are named."""
+        problems = list(problems)
+        if not problems:
+            return cls(None, f"The body holds {count:,} values that cannot be used.")
+        prefix = [part for part in under.split(".") if part]
+        paths = [".".join([*prefix, *(str(part) for part in each["loc"])]) for each in problems]
+        said = f"{paths[0] or 'The body'} {sentence(problems[0])}."
+        also = list(dict.fromkeys(path for path in paths[1:MOST_NAMED] if path and path != paths[0]))
+        if count > 1 and also:
+            said += f" Wrong, too: {', '.join(path[:MOST_OF_PATH] for path in also)}"
+            said += f" and {count - MOST_NAMED:,} more." if count > MOST_NAMED else "."
+        return cls(paths[0] or None, said)
 
 
 class NoRoom(InvalidInput):
@@ -88,6 +104,15 @@ class Conflict(ServiceError):
     """The request does not fit the present state."""
 
     status, code = 409, "conflict"
+
+
+def found_in(error: ValidationError) -> tuple[list[dict[str, Any]], int]:
+    """The problems that a pydantic error lists, without what was given, and how many there are; beyond MOST_LISTED the
+    list stays empty."""
+    count = error.error_count()
+    if count > MOST_LISTED:
+        return [], count
+    return [dict(each) for each in error.errors(include_url=False, include_input=False)], count
 
 
 def sentence(problem: Mapping[str, Any]) -> str:

@@ -171,7 +171,7 @@ HEADROOM_URL = _services.web_url
 ALLOW_PRIVATE_HOSTS = [
     h.strip().lower() for h in os.environ.get("HEADROOM_ALLOW_PRIVATE_HOSTS", "").split(",") if h.strip()
 ]
-DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a batch of records
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024  # batches of what is logged: `webapp.bodies`
 # Files of imports (docs/importing.md): at most so many bytes at once; how many days those of imports that did not
 # finish are kept; how many imports are read at the same time.
 FILE_UPLOAD_HANDLERS = ["webapp.imports.uploads.Bounded"]
@@ -187,6 +187,9 @@ MIN_FREE_PERCENT = float(os.environ.get("HEADROOM_MIN_FREE_PERCENT") or 1)
 
 # What differs from the alarms' default rules (docs/alarms.md): a YAML or JSON file, or JSON itself.
 HEADROOM_ALARMS = os.environ.get("HEADROOM_ALARMS", "")
+
+# Folders whose models a recipe may name by their path, beside HEADROOM_HOME/models and the runs' own.
+MODEL_ROOTS = [root.strip() for root in os.environ.get("HEADROOM_MODEL_ROOTS", "").split(",") if root.strip()]
 
 # docs/runs.md: retries after a failure of the infrastructure, unless the run says another number.
 RETRIES = int(os.environ.get("HEADROOM_RETRIES") or 3)

@@ -1,6 +1,7 @@
 """What the health checks of the containers ask. Status 0: well; 1: not, with the reason. Standard library only.
 
-health.py web URL     the web server answers; what it says of the other parts is theirs to mend
+health.py live URL    the web server answers
+health.py web URL     the web server and its database answer; what it says of the other parts is theirs to mend
 health.py beat URL    the web server says that beat's newest round ended lately
 health.py worker FILE the worker has made the file that says that it takes tasks
 """
@@ -14,10 +15,13 @@ from pathlib import Path
 SECONDS = 5.0
 
 
+ASKED = {"live": "/healthz/live", "web": "/healthz/ready", "beat": "/healthz"}
+
+
 def answer(url: str) -> dict[str, str]:
-    """/healthz: status 503 is an answer, too. Raises OSError or ValueError for everything else."""
+    """Status 503 is an answer, too. Raises OSError or ValueError for everything else."""
     try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/healthz", timeout=SECONDS) as said:  # nosec B310  # given by us
+        with urllib.request.urlopen(url, timeout=SECONDS) as said:  # nosec B310  # given by us
             return json.load(said)
     except urllib.error.HTTPError as error:
         if error.code != 503:
@@ -30,10 +34,11 @@ def problem(part: str, where: str) -> str:
     if part == "worker":
         return "" if Path(where).exists() else f"{where} is not there yet"
     try:
-        said = answer(where)
+        said = answer(where.rstrip("/") + ASKED[part])
     except (OSError, ValueError) as error:
         return f"{where}: {error}"
-    return "" if part == "web" or said.get(part) == "ok" else f"{part}: {said.get(part)}"
+    word = {"live": "status", "web": "database"}.get(part, part)
+    return "" if said.get(word) == "ok" else f"{word}: {said.get(word)}"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class Answering(HTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        assert isinstance(self.server, Answering) and self.path == "/healthz"
+        assert isinstance(self.server, Answering) and self.path.startswith("/healthz")
         self.send_response(self.server.status)
         self.end_headers()
         self.wfile.write(self.server.body.encode())
@@ -52,10 +52,20 @@ def url(server: Answering) -> str:
 
 
 def test_a_web_server_is_well_while_others_are_not(web: Answering) -> None:
-    web.status, web.body = 503, json.dumps({"status": "failing", "worker": "does not answer", "beat": "late"})
+    web.body = json.dumps(
+        {"status": "degraded", "database": "ok", "worker": "does not answer", "beat": "late"}
+    )
 
     assert ask("web", url(web)) == (0, "")
     assert ask("beat", url(web)) == (1, "beat: late")
+
+
+def test_a_web_server_without_its_database_lives_and_is_not_ready(web: Answering) -> None:
+    web.status, web.body = 503, json.dumps({"status": "failing", "database": "does not answer"})
+    assert ask("web", url(web)) == (1, "database: does not answer")
+
+    web.status, web.body = 200, json.dumps({"status": "ok"})
+    assert ask("live", url(web)) == (0, "")
 
 
 def test_beat_is_well_when_its_rounds_end(web: Answering) -> None:

@@ -157,6 +157,6 @@ NOT_RUN = {
     "kubectl apply --kustomize deploy/kubernetes": f"{_KUBERNETES}; make manifests holds the files to its schemas",
     "kubectl --namespace headroom logs job/headroom-prepare": _KUBERNETES,
     "pip install dist/headroom-0.1.0-py3-none-any.whl": _INDEX,
-    'pip install "dist/headroom-0.1.0-py3-none-any.whl[server]" --constraint requirements.lock': _INDEX,
-    'pip install "dist/headroom-0.1.0-py3-none-any.whl[server,train]" --constraint requirements.lock': _INDEX,
+    'uv pip install "dist/headroom-0.1.0-py3-none-any.whl[server]" --constraint requirements.lock': _INDEX,
+    'uv pip install "dist/headroom-0.1.0-py3-none-any.whl[server,train]" --constraint requirements.lock': _INDEX,
 }

@@ -16,7 +16,7 @@ from stack.environment import ROOT
 from tests.test_import_arrows import LIGHT_TRAINING, PACKAGES
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LOCK = dict(line.split("==") for line in (ROOT / "requirements.lock").read_text().split())
+LOCK = dict(word.split("==") for word in (ROOT / "requirements.lock").read_text().split() if "==" in word)
 # Imported in functions only, where the package is there or the feature says that it is not.
 OPTIONAL = {"verl", "transformers"}  # of the client's adapters
 # A package with several distributions behind it (`google`), and which one is meant.

@@ -38,3 +38,21 @@ def test_files_with_passwords_are_the_owners_only(tmp_path: Path) -> None:
 
 def test_secret_stays_the_same() -> None:
     assert environment.secret("key") == environment.secret("key") != environment.secret("other")
+
+
+def test_a_home_is_for_its_owner_alone_also_what_was_there_before(tmp_path):
+    before = os.umask(0o022)
+    try:
+        home = tmp_path / "home"
+        (home / "logs").mkdir(parents=True)
+        (home / "logs" / "web.log").write_text("old")
+        (home / "notes").write_text("old")
+        environment.keep_private(home)
+        (home / "new").write_text("new")
+        (home / "imports").mkdir()
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (home, *home.iterdir())}
+    finally:
+        os.umask(before)
+
+    assert modes.pop("home") == (0o711 if os.geteuid() == 0 else 0o700)
+    assert all(mode & 0o077 == 0 for mode in modes.values()), modes

@@ -22,6 +22,9 @@ class Organisation(models.Model):
         return self.name
 
 
+MAX_METRICS = 10_000
+
+
 class Project(models.Model):
     """What recipes and runs belong to. Its members see them and do what their role allows (`permissions`)."""
 
@@ -33,6 +36,8 @@ class Project(models.Model):
     # What came with Headroom: every account may view it, nobody more. A default of the database's own: a server of the
     # release before goes on making projects.
     is_example = models.BooleanField(default=False, db_default=False)
+    # Series that a run may have: what is reported under further names stays in its records.
+    max_metrics = models.PositiveIntegerField(default=MAX_METRICS, db_default=MAX_METRICS)
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

@@ -12,6 +12,8 @@ from webapp.accounts.services import create_project, set_role
 from webapp.audit.services import record
 from webapp.errors import Conflict, Forbidden, InvalidInput, NotFound
 
+MOST_METRICS = 1_000_000  # of a run, whatever its project wants
+
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,48}[a-z0-9])?")
 MAX_NAME = 100
 
@@ -58,10 +60,21 @@ def found_project(organisation: Organisation, *, slug: str, name: str, actor: Us
 
 
 @transaction.atomic
-def change_project(project: Project, *, name: str, ranks_forecasters: bool, actor: User) -> None:
-    """Its name and whether it shows a leaderboard of forecasters. Raises InvalidInput (name), NotFound, Forbidden."""
+def change_project(
+    project: Project, *, name: str, ranks_forecasters: bool, actor: User, max_metrics: int | None = None
+) -> None:
+    """Its name, whether it shows a leaderboard of forecasters, and how many metrics a run may have (None: as before).
+
+    Raises InvalidInput (name, max_metrics), NotFound, Forbidden.
+    """
     require(actor, project, Permission.ADMIN)
     wanted: dict[str, Any] = {"name": checked_name(name), "ranks_forecasters": ranks_forecasters}
+    if max_metrics is not None:
+        if not 1 <= max_metrics <= MOST_METRICS:
+            raise InvalidInput(
+                "max_metrics", f"max_metrics must be a whole number from 1 to {MOST_METRICS:,}."
+            )
+        wanted["max_metrics"] = max_metrics
     stored = Project.objects.select_for_update().get(pk=project.pk)
     before = {key: getattr(stored, key) for key in wanted}
     if wanted == before:

@@ -97,10 +97,8 @@ def change_channel(
 
 
 @transaction.atomic
-def delete_channel(channel_id: int, *, user: User, project: Project) -> bool:
-    """False where it was deleted before; what waited for it is given up. Raises NotFound, Forbidden."""
-    if not Channel.objects.filter(pk=channel_id).exists():
-        return False
+def delete_channel(channel_id: int, *, user: User, project: Project) -> None:
+    """What waited for it is given up. Raises NotFound, also where it was deleted before, and Forbidden."""
     channel = _writable(channel_id, user, project)
     for rule in channel.rules.filter(to_page=False):
         if not rule.channels.exclude(pk=channel.pk).exists():  # its last way to anybody
@@ -108,7 +106,6 @@ def delete_channel(channel_id: int, *, user: User, project: Project) -> bool:
             rule.save(update_fields=["to_page", "version"])
     _record("deleted", channel, user, project)
     channel.delete()
-    return True
 
 
 @transaction.atomic

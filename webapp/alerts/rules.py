@@ -121,17 +121,14 @@ def turn(rule_id: int, *, user: User, project: Project, on: bool) -> AlertRule:
 
 
 @transaction.atomic
-def delete_rule(rule_id: int, *, user: User, project: Project) -> bool:
-    """False where it was deleted before. What it found stays. Raises Forbidden, and Conflict for a rule that everybody
-    has: that one can be turned off."""
-    if not AlertRule.objects.filter(pk=rule_id).exists():
-        return False
+def delete_rule(rule_id: int, *, user: User, project: Project) -> None:
+    """What it found stays. Raises NotFound, also where it was deleted before; Forbidden, and Conflict for a rule that
+    everybody has: that one can be turned off."""
     rule = _writable(rule_id, user, project)
     if rule.default_key:
         raise Conflict("Every member has this rule; turn it off instead.")
     rule.delete()
     record("alert_rule.deleted", actor=user, project=project, kind="alert_rule", key=rule_id, name=rule.name)
-    return True
 
 
 def writable_rule(rule_id: int, *, user: User, project: Project) -> AlertRule:

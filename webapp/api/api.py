@@ -4,6 +4,7 @@ from typing import Any
 
 from django.urls import URLPattern, URLResolver, path, re_path
 from ninja import NinjaAPI
+from ninja.errors import ValidationError, ValidationErrorContext
 
 from webapp.api import (
     alert_rules,
@@ -22,7 +23,7 @@ from webapp.api import (
 )
 from webapp.api import decisions as decision_log
 from webapp.api.auth import NOBODY
-from webapp.api.health import healthz
+from webapp.api.health import healthz, healthz_of
 from webapp.api.openapi import completed
 from webapp.api.parsing import StrictJson
 
@@ -56,6 +57,11 @@ class HeadroomApi(NinjaAPI):
         super().__init__(**options)
         self._documents: dict[str, Any] = {}
 
+    def validation_error_from_error_contexts(
+        self, error_contexts: list[ValidationErrorContext]
+    ) -> ValidationError:
+        return problems.of_contexts(error_contexts)
+
     def get_openapi_schema(self, *, path_prefix: str | None = None, **options: Any) -> Any:
         """Made once a process for each prefix: nothing of it changes while the server runs."""
         key = f"{path_prefix} {options}"
@@ -84,6 +90,7 @@ def urls() -> list[URLPattern | URLResolver]:
     patterns, *_ = api.urls
     return [
         path("healthz", healthz, name="healthz"),
+        path("healthz/<slug:question>", healthz_of, name="healthz-of"),
         path("api/v1/", (problems.in_our_form(patterns), "api", "api")),
         re_path(r"^api/(?P<rest>.*)$", problems.nothing_here),
     ]

@@ -93,7 +93,8 @@ class ManyCurvesOut(Exact):
 
 
 class MetricList(Exact):
-    items: list[str]
+    items: list[str] = Field(description="By name.")
+    next: str | None
 
 
 class WindowOut(Exact):

@@ -21,6 +21,7 @@ from webapp.api.schemas import (
     LeaderboardQuery,
     ManyCurvesQuery,
     ManySeriesQuery,
+    MetricsQuery,
     SeriesQuery,
 )
 from webapp.curves import payloads as curve_payloads
@@ -115,13 +116,17 @@ def get_many_series(request: HttpRequest, query: Query[ManySeriesQuery]) -> Http
     return JsonResponse({"metric": query.metric, "x": query.x, "items": items})
 
 
-@router.get(
-    "/runs/{run_id}/metrics", auth=READ, response=dict[str, list[str]], summary="Names of a run's series"
-)
-def get_metrics(request: HttpRequest, run_id: str) -> dict[str, list[str]]:
+@router.get("/runs/{run_id}/metrics", auth=READ, response=dict[str, Any], summary="Names of a run's series")
+def get_metrics(request: HttpRequest, run_id: str, query: Query[MetricsQuery]) -> dict[str, Any]:
     run = run_of(request, run_id)
     unless_known(request, run.version)
-    return {"items": selectors.metric_names(run)}
+    return page(
+        selectors.series_of(run),
+        order=["metric"],
+        cursor=query.cursor,
+        limit=query.limit,
+        payload=str,
+    )
 
 
 @router.get(

@@ -1,14 +1,18 @@
 """GET /healthz: whether database, broker, worker and Ray answer, each asked with a timeout, all at the same time; and
-whether beat does: it cannot be asked, but its rounds are written down."""
+whether beat does: it cannot be asked, but its rounds are written down.
 
-from collections.abc import Callable
+Three addresses below it answer one question each: `live` (this process answers), `ready` (the database does, too: send
+people here) and `background` (broker, worker, beat and Ray do their part). Pages are served while the last is late.
+"""
+
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import httpx
 import redis
 from django.conf import settings
 from django.db import connections
-from django.http import HttpRequest, JsonResponse
+from django.http import Http404, HttpRequest, JsonResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
@@ -20,6 +24,8 @@ from webapp.health.schema import missing_migrations
 from webapp.health.troubles import ROUND_LATE, span_words
 
 OK, NOT_CONFIGURED = "ok", "not configured"
+WELL = (OK, NOT_CONFIGURED)
+DEGRADED, FAILING = "degraded", "failing"
 PART_SECONDS = 0.9
 ALL_SECONDS = 1.0
 _is_complete = False  # the tables of the database are those of this code
@@ -28,16 +34,32 @@ _askers = ThreadPoolExecutor(max_workers=8, thread_name_prefix="healthz")
 
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """200 with {"status": "ok", "database": "ok", ...}; 503 where a part that is configured does not answer."""
-    asked = {name: _askers.submit(check) for name, check in CHECKS.items()}
+    """{"status": "ok", "database": "ok", ...}: 503 ("failing") where the database does not answer; 200 with "degraded"
+    where another part does not that is configured."""
+    answers = _ask(CHECKS)
+    is_well = all(answer in WELL for answer in answers.values())
+    is_ready = answers["database"] == OK
+    status = OK if is_well else DEGRADED if is_ready else FAILING
+    return JsonResponse({"status": status} | answers, status=200 if is_ready else 503)
+
+
+@require_safe
+def healthz_of(request: HttpRequest, question: str) -> JsonResponse:
+    """One of QUESTIONS: 200 with what is asked for, or 503 where a part of it does not answer."""
+    if question not in QUESTIONS:
+        raise Http404("no such question")
+    answers = _ask({name: CHECKS[name] for name in QUESTIONS[question]})
+    is_well = all(answer in WELL for answer in answers.values())
+    return JsonResponse({"status": OK if is_well else FAILING} | answers, status=200 if is_well else 503)
+
+
+def _ask(checks: Mapping[str, Callable[[], str]]) -> dict[str, str]:
+    asked = {name: _askers.submit(check) for name, check in checks.items()}
     wait(asked.values(), timeout=ALL_SECONDS)
-    answers = {
+    return {
         name: future.result() if future.done() else f"no answer within {ALL_SECONDS:g} s"
         for name, future in asked.items()
     }
-    healthy = all(answer in (OK, NOT_CONFIGURED) for answer in answers.values())
-    body = {"status": OK if healthy else "failing"} | answers
-    return JsonResponse(body, status=200 if healthy else 503)
 
 
 def _guarded(check: Callable[[], str]) -> Callable[[], str]:
@@ -118,4 +140,11 @@ def ray() -> str:
     return OK if response.is_success else f"answers with HTTP {response.status_code}"
 
 
-CHECKS = {"database": database, "broker": broker, "worker": worker, "beat": beat, "ray": ray}
+CHECKS: dict[str, Callable[[], str]] = {
+    "database": database,
+    "broker": broker,
+    "worker": worker,
+    "beat": beat,
+    "ray": ray,
+}
+QUESTIONS = {"live": (), "ready": ("database",), "background": ("broker", "worker", "beat", "ray")}

@@ -16,8 +16,7 @@ from webapp.errors import InvalidInput
 from webapp.imports import selectors, services, uploads
 from webapp.imports.asked import OptionsBody, asked_of_text
 from webapp.imports.models import Import, ImportedRun
-from webapp.imports.readers.kinds import guess_kind
-from webapp.imports.tables import preview_of
+from webapp.imports.tables import kind_of, preview_of
 
 router = Router(tags=["imports"])
 Payload = dict[str, Any]
@@ -146,7 +145,7 @@ def preview_import(
     with tempfile.TemporaryDirectory(dir=uploads.incoming_folder()) as folder:
         uploads.store(found, Path(folder) / "one")
         path = Path(folder) / "one" / uploads.UPLOADED / (found[0].name or "")
-        known = asked.kind or guess_kind(path)
+        known = asked.kind or kind_of(path)
         if not known:
             raise InvalidInput("kind", "kind is required: this is no file that Headroom knows by itself.")
         shown = preview_of(known, path, asked.options)

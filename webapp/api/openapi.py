@@ -77,6 +77,10 @@ ASKS_FOR_THINGS = {  # by ids in the query or in the body
     "curves_get_curves", "curves_get_many_series", "curves_get_comparison", "curves_list_fits",
     "predictions_freeze_prediction", "decisions_add_decision",
 }  # fmt: skip
+NEED_ROOM = {  # on the disk
+    "imports_create_import", "imports_preview_import", "imports_resume_import", "runs_create_run", "runs_resume_run",
+    "runs_launch_draft", "runs_extend_run", "studies_create_study",
+}  # fmt: skip
 SAID = {
     400: "The body is no JSON, or the request cannot be read.",
     401: "There is no token, or it is unknown, revoked or past its end.",
@@ -86,6 +90,8 @@ SAID = {
     413: "The body is too large.",
     422: "A value cannot be used; field names it.",
     429: "Too many requests of this kind; Retry-After says after how many seconds to come again.",
+    500: "A mistake of the server's; it has been logged.",
+    507: "The disk of the server has no room for it now.",
 }
 PARAMETERS = {
     "run_id": "Id of the run, as in its address.",
@@ -195,11 +201,12 @@ def _put_answers(schema: Json, name: str, operation: Json) -> None:
 
 
 def _put_errors(name: str, method: str, operation: Json) -> None:
-    """Each status with which an operation may refuse; `default` is for what nobody foresees."""
+    """Each status with which an operation may refuse."""
     has_path = any(each["in"] == "path" for each in operation.get("parameters", ()))
     has_body = method in ("post", "put") and "requestBody" in operation
     happens = {401: True, 403: True, 404: has_path or name in ASKS_FOR_THINGS, 409: name in CONFLICTS}
     happens |= {400: has_body, 413: has_body, 422: has_body or bool(operation.get("parameters"))}
+    happens |= {500: True, 507: name in NEED_ROOM}
     happens[429] = any(name.endswith(f"_{each}") for each in HEAVY | WHOLE)
     content = {"application/json": {"schema": {"$ref": REF.format(model="ErrorBody")}}}
     for status in sorted(happens):
@@ -208,7 +215,6 @@ def _put_errors(name: str, method: str, operation: Json) -> None:
     if happens[429]:
         waits = {"description": "Seconds to wait.", "schema": {"type": "integer"}}
         operation["responses"][429]["headers"] = {"Retry-After": waits}
-    operation["responses"]["default"] = {"description": "Any other failure", "content": content}
 
 
 def _put_examples(operation: Json, known: Json) -> None:

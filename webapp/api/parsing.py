@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from ninja.parser import Parser
 from pydantic_core import from_json
 
+from webapp.bodies import check_items
 from webapp.errors import InvalidInput
 
 
@@ -17,7 +18,8 @@ class StrictJson(Parser):
 
 
 def parse_json(body: bytes, *, allow_inf_nan: bool = False) -> Any:
-    """Raises InvalidInput (400) where the body is no JSON that can be stored."""
+    """Raises InvalidInput: 413 where the body holds too many values, 400 where it is no JSON that can be stored."""
+    check_items(body)
     try:
         data = from_json(body, allow_inf_nan=allow_inf_nan)
     except ValueError as error:

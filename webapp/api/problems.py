@@ -2,17 +2,25 @@
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from django.core.exceptions import RequestDataTooBig
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    JsonResponse,
+    UnreadablePostError,
+)  # fmt: skip
+from django.http.multipartparser import MultiPartParserError
 from django.urls import URLPattern, URLResolver
 from ninja import NinjaAPI
-from ninja.errors import HttpError, ValidationError
+from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 
 from webapp.api import etags
-from webapp.errors import InvalidInput, ServiceError
+from webapp.errors import InvalidInput, ServiceError, found_in
 from webapp.limits import TooMany
 
 log = logging.getLogger(__name__)
@@ -53,6 +61,12 @@ def install(api: NinjaAPI) -> None:
         ValidationError: _of_validation_error,
         HttpError: _of_http_error,
         Http404: lambda error: problem(404, "not_found", "There is nothing at this address."),
+        MultiPartParserError: lambda error: problem(400, "bad_request", f"The form cannot be read: {error}"),
+        UnreadablePostError: lambda error: problem(400, "bad_request", "The body has not arrived whole."),
+        BadRequest: lambda error: problem(400, "bad_request", f"The body cannot be read: {error}"),
+        SuspiciousOperation: lambda error: problem(
+            400, "bad_request", f"The request cannot be read: {error}"
+        ),
         RequestDataTooBig: lambda error: problem(413, "too_large", "The body is too large."),
         Exception: _of_bug,
     }
@@ -64,13 +78,31 @@ def _without_request(answer: Callable[[Any], HttpResponse]) -> Callable[[HttpReq
     return lambda request, error: answer(error)
 
 
+def of_contexts(contexts: list[ValidationErrorContext]) -> ValidationError:
+    """What ninja makes of the problems of a request, without listing all of thousands."""
+    problems: list[dict[str, Any]] = []
+    for context in contexts:
+        source = context.model.__ninja_param_source__
+        flat = context.model.__ninja_flatten_map_reverse__
+        for each in found_in(context.pydantic_validation_error)[0]:
+            problems.append(each | {"loc": (source, *flat.get(each["loc"], each["loc"]))})
+    found = ValidationError(problems)
+    found.count = sum(each.pydantic_validation_error.error_count() for each in contexts)  # type: ignore[attr-defined]
+    return found
+
+
 def _of_validation_error(error: ValidationError) -> JsonResponse:
-    """The first problem; ninja's path starts with where the value came from (body, query, ...)."""
-    first = dict(error.errors[0])
-    source, *path = first["loc"]
+    """The first problems; ninja's path starts with where the value came from (body, query, ...)."""
+    problems = [each | {"loc": _path(each["loc"])} for each in map(dict, error.errors)]
+    count = getattr(error, "count", len(problems))
+    return of_service_error(InvalidInput.from_problems(problems, count=count))
+
+
+def _path(place: Sequence[Any]) -> list[Any]:
+    source, *path = place
     if path[:1] == [source]:  # our handlers name their one parameter after its source
         path = [part for part in path[1:] if part not in UNION_TAGS]
-    return of_service_error(InvalidInput.from_problems([first | {"loc": path}]))
+    return path
 
 
 def _of_http_error(error: HttpError) -> JsonResponse:

@@ -39,6 +39,7 @@ from webapp.api.schemas import (
     StartBody,
     TrackBody,
 )
+from webapp.bodies import batch_of
 from webapp.errors import InvalidInput
 from webapp.observing import metrics
 from webapp.policies.services import checked, set_run_policy
@@ -51,6 +52,10 @@ from webapp.runs.states import WAITING
 
 router = Router(tags=["runs"])
 RUN = {200: schemas.RunOut}
+TOO_MANY_NAMES = (
+    "The run has as many metrics as its project allows. {:,} further names are kept in its records and have no curve; "
+    "an administrator may raise the number in the project's settings."
+)
 PRIORITIES = {label: value for value, label in Run.Priority.choices}
 
 
@@ -217,6 +222,7 @@ def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[
     "/{run_id}/records",
     auth=WRITE_RUN,
     response=schemas.IngestOut,
+    exclude_unset=True,
     summary="Report a batch of records",
     description="All or nothing. A record whose (attempt, seq) is stored already counts as a duplicate; with "
     "other content the batch is refused (409). `gather_seconds`: for how long the server asks this client to gather "
@@ -226,13 +232,16 @@ def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[
 def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     run: Run = run_of(request, run_id)
     check_goes_on(request, run)
-    records: list[Record] = parse_batch(request.body)
+    records: list[Record] = parse_batch(batch_of(request))
     check_attempt(request, (record.attempt for record in records))
     reporter = cast(ApiRequest, request).auth.attempt
     stored = ingest.store_records(run, records, reporter=reporter)
     if stored.accepted:
         metrics.note_lag(records[0].time, time.time())
-    return vars(stored) | {"gather_seconds": gathering.asked_of_a_client()}
+    answer = {"accepted": stored.accepted, "duplicates": stored.duplicates}
+    if stored.names_left_out:
+        answer["warning"] = TOO_MANY_NAMES.format(stored.names_left_out)
+    return answer | {"gather_seconds": gathering.asked_of_a_client()}
 
 
 @router.get("/{run_id}/records", auth=READ_RUN, response=schemas.RecordPage, summary="Records as reported")

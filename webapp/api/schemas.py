@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, FailFast, Field, Tag
 
 from training.records import Record
 from webapp.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from webapp.runs.ingest import MAX_RECORDS
 from webapp.runs.models import State
 
 Axis = Literal["device_hours", "flops", "tokens", "step"]
@@ -138,12 +139,16 @@ class RevisionBody(Body):
 
 
 class RecordBatch(Body):
-    records: list[Record]
+    records: Annotated[list[Record], FailFast()] = Field(max_length=MAX_RECORDS)
 
 
 class PageQuery(Schema):
     cursor: str | None = Field(None, description='"next" of the page before.')
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
+
+
+class MetricsQuery(PageQuery):
+    limit: int = Field(1000, ge=1, le=10_000, description="Names a page.")
 
 
 class RecordQuery(PageQuery):
@@ -245,7 +250,9 @@ class RunDetail(RunOut):
     config: dict[str, Any]
     meaning: dict[str, Any] = Field(description="What was said of a tracked run's metrics (POST meaning).")
     attempts: list[AttemptOut]
-    latest: dict[str, ValueOut] = Field(description="Newest value of every metric.")
+    latest: dict[str, ValueOut] = Field(
+        description="Newest value of every metric; of more than 1,000 evaluations before others, by name."
+    )
     alarms: list[AlarmOut] = Field(description="Active before past, critical before warnings.")
 
 
@@ -258,6 +265,9 @@ class IngestOut(Schema):
     accepted: int
     duplicates: int
     gather_seconds: float
+    warning: str | None = Field(
+        None, description="What was stored otherwise than one may think; only where it was."
+    )
 
 
 class RecipeOut(Schema):

@@ -9,9 +9,9 @@ from django.conf import settings
 from webapp.alerts.sealing import unseal
 from webapp.errors import InvalidInput
 from webapp.imports import uploads
+from webapp.imports.apart import guess_kind, unpacked
 from webapp.imports.models import Import
-from webapp.imports.readers.archives import unpacked
-from webapp.imports.readers.kinds import KINDS, guess_kind
+from webapp.imports.readers.kinds import KINDS
 from webapp.imports.readers.rows import BadSource, Options
 from webapp.imports.tables import mapping_of
 

@@ -7,7 +7,9 @@ at most its open batch; whoever takes over goes on behind the last one.
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
@@ -17,21 +19,21 @@ from webapp import nudge
 from webapp.alerts.sealing import Unreadable
 from webapp.audit.services import record
 from webapp.errors import ServiceError
-from webapp.imports import uploads
+from webapp.imports import apart, uploads
+from webapp.imports.apart import MOST_RUNS
 from webapp.imports.claims import MOST_TRIES, Claim, Superseded, claim_next
 from webapp.imports.filling import RowRefused, end_run, kept_of, known_of, seen_in, store_rows, unknown_in
 from webapp.imports.models import Import, ImportedRun, State
 from webapp.imports.opening import opened
 from webapp.imports.readers.found import PART
-from webapp.imports.readers.kinds import read
-from webapp.imports.readers.rows import BadSource, FoundRun, Row
+from webapp.imports.readers.kinds import KINDS, read
+from webapp.imports.readers.rows import BadSource, FoundRun, Options, Row
 from worker import names
 
 log = logging.getLogger(__name__)
 
 TURN_SECONDS = 30.0  # then others have theirs; finding the place again does not count
 BATCH_ROWS, BATCH_VALUES = 1000, 50_000
-MOST_RUNS = 1000
 MOST_NOTES = 20
 
 
@@ -108,14 +110,21 @@ def _read_all(turn: Turn) -> None:
     """Every run of the source; a broken one keeps none of the others out. Raises BadSource for a broken source."""
     one = turn.source
     kind, where, options = opened(one)
-    found = read(kind, where, options)
-    if len(found) > MOST_RUNS:
-        reason = f"It holds {len(found):,} runs, and one import makes at most {MOST_RUNS:,}."
-        raise BadSource(str(one), None, reason)
-    one.kind = kind
-    turn.claim.keep(runs_found=len(found), kind=kind)
-    for run in found:
-        _read_run(turn, run)
+    with _found(kind, where, options) as found:
+        if len(found) > MOST_RUNS:
+            reason = f"It holds more runs than one import makes, which is at most {MOST_RUNS:,}."
+            raise BadSource(str(one), None, reason)
+        one.kind = kind
+        turn.claim.keep(runs_found=len(found), kind=kind)
+        for run in found:
+            _read_run(turn, run)
+
+
+def _found(kind: str, where: Path | str, options: Options) -> AbstractContextManager[list[FoundRun]]:
+    """The runs of files are read apart; a server of another tracker is asked from here."""
+    if KINDS[kind].in_place:
+        return nullcontext(read(kind, where, options))
+    return apart.read(kind, Path(where), options)
 
 
 def _read_run(turn: Turn, found: FoundRun) -> None:

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
@@ -19,8 +20,8 @@ from webapp.errors import Conflict, InvalidInput
 from webapp.imports import uploads
 from webapp.imports.asked import MAX_NAME, Asked
 from webapp.imports.models import OPEN, RESUMABLE, Import, State
-from webapp.imports.readers.kinds import KINDS, guess_kind
-from webapp.imports.tables import mapping_of
+from webapp.imports.readers.kinds import KINDS
+from webapp.imports.tables import kind_of, mapping_of
 from worker import names
 
 log = logging.getLogger(__name__)
@@ -114,8 +115,8 @@ def _begin(made: Import, asked: Asked, may_ask: bool) -> None:
         _start("import.started", made, made.user)
 
 
-def _guessed(path: object) -> str:
-    kind = guess_kind(path)  # type: ignore[arg-type]
+def _guessed(path: Path) -> str:
+    kind = kind_of(path)
     if kind is None:
         raise InvalidInput("kind", f"kind is required: this is no file that Headroom knows by itself. It is one of "
                                    f"{', '.join(sorted(KINDS))}.")  # fmt: skip

@@ -4,11 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from webapp.errors import InvalidInput
-from webapp.imports.readers.kinds import preview
+from webapp.imports.apart import guess_kind, preview
 from webapp.imports.readers.rows import BadSource, Options, Preview
 from webapp.imports.readers.table import METRIC_ROLES
 
 PASS_RATES = {"pass_rate", "pass_rate_stderr"}  # may be named alone, also before anybody has seen the columns
+
+
+def kind_of(path: Path) -> str | None:
+    """What kind of source a file is; None where it cannot be told. Raises InvalidInput (files)."""
+    try:
+        return guess_kind(path)
+    except BadSource as error:
+        raise InvalidInput("files", str(error)) from error
 
 
 def preview_of(kind: str, path: Path, options: Options) -> Preview:

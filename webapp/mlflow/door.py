@@ -17,6 +17,7 @@ from django.views.decorators.csrf import csrf_exempt
 from webapp.accounts.models import ApiToken, Project, Scope, User
 from webapp.api.auth import READ, WRITE, BearerToken
 from webapp.api.parsing import parse_json
+from webapp.bodies import batch_of
 from webapp.errors import Conflict, Forbidden, InvalidInput, NotFound, ServiceError, Unauthorized
 from webapp.limits import TooMany
 from webapp.mlflow.checks import MAX_BODY
@@ -98,11 +99,10 @@ def _query(request: HttpRequest) -> dict[str, Any]:
 def _body(request: HttpRequest, most: int) -> dict[str, Any]:
     too_large = InvalidInput(None, f"The body may have at most {most:,} bytes.")
     try:
-        if int(request.headers.get("Content-Length") or 0) > most or len(request.body) > most:
-            raise too_large
+        given = batch_of(request, most)
     except (RequestDataTooBig, ValueError):
         raise too_large from None
-    body = parse_json(request.body or b"{}", allow_inf_nan=True)
+    body = parse_json(given or b"{}", allow_inf_nan=True)
     if not isinstance(body, dict):
         raise InvalidInput(None, "The body must be a JSON object.")
     return body

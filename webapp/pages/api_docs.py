@@ -11,7 +11,7 @@ TITLES = {
     "recipes": "Recipes", "studies": "Studies", "decisions": "Decisions", "alerts": "Alerts",
     "automation": "What happens by itself", "status": "Status",
 }  # fmt: skip
-QUIET = {"401", "403", "413", "default"}  # the same everywhere: said once, at the top
+QUIET = {"401", "403", "413", "500"}  # the same everywhere: said once, at the top
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ that a view that forgets to ask is found by its first test and shows nothing. Th
 """
 
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,13 +15,15 @@ from urllib.parse import urlsplit
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http.multipartparser import MultiPartParser
+from django.middleware.csrf import CsrfViewMiddleware
 from django.template.loader import render_to_string
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.defaults import page_not_found, permission_denied
 
 from webapp.errors import Forbidden, NotFound
-from webapp.pages.access import has_asked
-from webapp.pages.permissions import ACCOUNT, NEEDS, PUBLIC, methods_of
+from webapp.pages.access import allow, chosen_project, has_asked
+from webapp.pages.permissions import ACCOUNT, NEEDS, PUBLIC, TAKE_FILES, methods_of
 
 API = "/api/"  # asks for tokens itself
 
@@ -36,6 +39,7 @@ class Doors:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.parse_file_upload = partial(_read_form, request)  # type: ignore[method-assign]
         response = self.get_response(request)
         name = _name_of(request)
         if name in NEEDS and response.status_code < HTTPStatus.BAD_REQUEST and not _is_open(request):
@@ -70,6 +74,28 @@ class Doors:
         if isinstance(error, NotFound):
             return page_not_found(request, Http404(error.message))
         return None
+
+
+def _read_form(request: HttpRequest, meta: dict[str, Any], content: Any) -> tuple[Any, Any]:
+    """As Django reads a form with files; whether a file may be stored is asked when it begins."""
+    parser = MultiPartParser(meta, content, request.upload_handlers, request.encoding)
+    request.may_upload = partial(_may_upload, request, parser)  # type: ignore[attr-defined]
+    return parser.parse()
+
+
+def _may_upload(request: HttpRequest, parser: MultiPartParser) -> bool:
+    """Whether the reader may upload here. The field against forged requests stands before the files."""
+    if _name_of(request) not in TAKE_FILES or not request.user.is_authenticated:
+        return False
+    try:
+        allow(request, chosen_project(request))
+    except (Http404, PermissionDenied):
+        return False
+    request._post = parser._post  # type: ignore[attr-defined]  # the fields so far: what the check reads
+    try:
+        return CsrfViewMiddleware(lambda _: HttpResponse()).process_view(request, _read_form, (), {}) is None
+    finally:
+        del request._post  # type: ignore[attr-defined]
 
 
 def _page_of(request: HttpRequest) -> str:

@@ -22,7 +22,7 @@ class Need:
 
 
 # Nobody need be signed in: the sign-in itself, what a link opens to whoever has it, and the server's own health.
-PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz"}
+PUBLIC = {"sign-in", "shared", "shared-picture", "embed", "healthz", "healthz-of"}
 PUBLIC |= {"shared-report"}
 PUBLIC |= {"metrics"}  # has a door of its own: a token, or networks (webapp.observing.exposition)
 PUBLIC |= {
@@ -37,6 +37,8 @@ ACCOUNT = {"sign-out", "alive", "components"}
 ACCOUNT |= {"profile", "change-password", "two-factor", "two-factor-off", "recovery-codes"}
 ACCOUNT |= {"end-other-sessions", "end-session", "link-identity", "unlink-identity"}
 ACCOUNT |= {"notices", "notices-bell", "notices-unread", "notices-read"}  # one's own, of whatever project
+# Where forms with files are sent to; nowhere else anything of a file is taken.
+TAKE_FILES = {"new-import", "import-resume"}
 # In a project.
 NEEDS: dict[str, Need] = {
     "choose-project": Need(write=VIEW),

@@ -6,6 +6,7 @@ from typing import Any
 from training.hints import Hint, hints
 from training.models import ModelError, find_model, parameter_count
 from training.recipe import RecipeError, parse_recipe
+from webapp.recipes.places import check_model_place
 
 
 def hints_for(config: Mapping[str, Any], model: str | None = None) -> list[Hint]:
@@ -20,6 +21,7 @@ def hints_for(config: Mapping[str, Any], model: str | None = None) -> list[Hint]
 def parameters_of(model: str) -> int | None:
     """How many parameters the model has; None where it is not on this machine."""
     try:
+        check_model_place(model)
         return parameter_count(find_model(model))
-    except (ModelError, OSError, ValueError):  # ValueError: a NUL in the name
+    except (ModelError, RecipeError, OSError, ValueError):  # ValueError: a NUL in the name
         return None

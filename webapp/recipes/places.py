@@ -1,12 +1,19 @@
-"""Where a recipe that is launched from here may read: data inside HEADROOM_HOME/data only.
+"""Where a recipe that is launched from here may read: data inside HEADROOM_HOME/data, models inside the model roots.
 
 Whoever works on the command line reads what they may read anyway; a launch runs as the installation, whose home holds
 passwords and tokens.
 """
 
+import os
 import posixpath
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from django.conf import settings
+
+from training.models import available_models, is_hub_id
+from training.recipe import RecipeError
 
 PATH_OPTIONS = ("path", "held_out_path")
 
@@ -19,6 +26,25 @@ def outside_data(options: Mapping[str, Any]) -> str | None:
 def words_on(option: str) -> str:
     """What is wrong with this option."""
     return f"option {option} must be a path inside HEADROOM_HOME/data, relative and without leading out of it by .."
+
+
+def check_model_place(model: str) -> None:
+    """Raises RecipeError (model) for a path outside of the model roots: the same whether something is there or not."""
+    if "/" not in model or (is_hub_id(model) and not os.path.isdir(model)):
+        return
+    try:
+        path = Path(model).resolve()
+    except (OSError, ValueError, RuntimeError):  # a NUL, links in a circle
+        path = Path("/")
+    if not any(path.is_relative_to(root) and path != root for root in model_roots()):
+        known = ", ".join(available_models(Path(settings.HEADROOM_HOME))) or "none yet"
+        raise RecipeError("model", f"no model named {model!r}; there are: {known}")
+
+
+def model_roots() -> list[Path]:
+    """Folders below which a model may be named by its path: the installation's own, and HEADROOM_MODEL_ROOTS."""
+    home = Path(settings.HEADROOM_HOME)
+    return [Path(root).resolve() for root in (home / "models", home / "runs", *settings.MODEL_ROOTS)]
 
 
 def _leads_out(path: Any) -> bool:

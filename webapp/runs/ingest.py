@@ -22,7 +22,7 @@ from webapp.observing import metrics
 from webapp.runs.lifecycle import ensure_attempts
 from webapp.runs.meaning import mean_incoming
 from webapp.runs.models import Run, State
-from webapp.runs.selectors import is_pass_rate
+from webapp.runs.selectors import PASS_RATE, is_pass_rate
 from webapp.runs.states import DRIVER, LEAVES, move
 from webapp.runs.summaries import note_records
 from worker import names
@@ -36,11 +36,21 @@ CREATE TEMPORARY TABLE IF NOT EXISTS incoming_record (
 ) ON COMMIT DELETE ROWS
 """
 COPY_INCOMING = "COPY incoming_record FROM STDIN"
+# Of names beyond what its project allows a run there is no series: they stay in the records.
 INSERT_SERIES = """
-INSERT INTO runs_series (run_id, metric)
-SELECT %(run)s, name FROM unnest(%(names)s::text[]) AS name
-WHERE NOT EXISTS (SELECT 1 FROM runs_series WHERE run_id = %(run)s AND metric = name)
-ON CONFLICT (run_id, metric) DO NOTHING
+WITH missing AS (
+    SELECT name, row_number() OVER () AS place FROM unnest(%(names)s::text[]) AS name
+    WHERE NOT EXISTS (SELECT 1 FROM runs_series WHERE run_id = %(run)s AND metric = name)
+), made AS (
+    INSERT INTO runs_series (run_id, metric)
+    SELECT %(run)s, name FROM missing WHERE name = %(always)s OR place <= (
+        SELECT max_metrics FROM accounts_project JOIN runs_run ON project_id = accounts_project.id
+        WHERE runs_run.id = %(run)s
+    ) - (SELECT count(*) FROM runs_series WHERE run_id = %(run)s)
+    ON CONFLICT (run_id, metric) DO NOTHING
+    RETURNING id
+)
+SELECT (SELECT count(*) FROM missing) - (SELECT count(*) FROM made)
 """
 # `X_stderr` beside `X` is its standard error and no series of its own; null is a value that was not finite.
 INSERT_RECORDS_AND_POINTS = """
@@ -77,10 +87,11 @@ ORDER BY position LIMIT 1
 
 @dataclass(frozen=True)
 class IngestResult:
-    """How many records of a batch were new, and how many were stored already."""
+    """How many records of a batch were new, how many were stored already, and how many names were one too many."""
 
     accepted: int
     duplicates: int
+    names_left_out: int = 0
 
 
 @transaction.atomic
@@ -102,7 +113,7 @@ def store_records(run: Run, records: Sequence[Record], *, reporter: int | None =
     if current is None:
         raise NotFound(f"There is no run {run.pk}.")
     ensure_attempts(current, _first_uses(unique))
-    accepted, has_evaluations = _insert(current, unique)
+    accepted, has_evaluations, left_out = _insert(current, unique)
     has_evaluations |= accepted > 0 and mean_incoming(current)
     if accepted < len(unique):
         _refuse_other_content(current)
@@ -111,7 +122,7 @@ def store_records(run: Run, records: Sequence[Record], *, reporter: int | None =
     newest = max((record.attempt for _, record in unique), default=current.attempt_number)
     speaks = (newest if reporter is None else reporter) >= current.attempt_number
     _note_report(current, new=accepted > 0, refit=has_evaluations, speaks=speaks)
-    result = IngestResult(accepted, len(records) - accepted)
+    result = IngestResult(accepted, len(records) - accepted, left_out)
     if records:
         transaction.on_commit(partial(_count, result, unique, began), robust=True)
     return result
@@ -146,8 +157,9 @@ def _first_uses(unique: Sequence[tuple[int, Record]]) -> dict[int, str]:
     return uses
 
 
-def _insert(run: Run, unique: Sequence[tuple[int, Record]]) -> tuple[int, bool]:
-    """How many records were new, and whether there are evaluations among them."""
+def _insert(run: Run, unique: Sequence[tuple[int, Record]]) -> tuple[int, bool, int]:
+    """How many records were new, whether there are evaluations among them, and how many names got no series."""
+    left_out = 0
     metric_names = sorted({name for _, record in unique for name in _series_names(record)})
     with connection.cursor() as cursor:
         cursor.execute(CREATE_INCOMING)
@@ -156,10 +168,11 @@ def _insert(run: Run, unique: Sequence[tuple[int, Record]]) -> tuple[int, bool]:
             for row in _rows(unique):
                 copy.write_row(row)
         if metric_names:
-            cursor.execute(INSERT_SERIES, {"run": run.pk, "names": metric_names})
+            cursor.execute(INSERT_SERIES, {"run": run.pk, "names": metric_names, "always": PASS_RATE})
+            (left_out,) = cursor.fetchone()
         cursor.execute(INSERT_RECORDS_AND_POINTS, {"run": run.pk})
         (accepted,) = cursor.fetchone()
-    return accepted, accepted > 0 and any(is_pass_rate(name) for name in metric_names)
+    return accepted, accepted > 0 and any(is_pass_rate(name) for name in metric_names), left_out
 
 
 def _rows(unique: Sequence[tuple[int, Record]]) -> Iterator[tuple]:

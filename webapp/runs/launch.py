@@ -20,6 +20,7 @@ from webapp.accounts.services import create_token
 from webapp.audit.services import record
 from webapp.errors import Conflict, InvalidInput, NoRoom
 from webapp.recipes.models import Revision
+from webapp.recipes.places import check_model_place
 from webapp.recipes.selectors import find_revision
 from webapp.recipes.services import parse_config
 from webapp.runs import outbox, places
@@ -263,6 +264,7 @@ def resolved_config(
 ) -> dict[str, Any]:
     """The configuration that the run will train with. Raises InvalidInput for task, model, seed or budget_hours."""
     try:
+        check_model_place(model)
         resolved = resolve(
             parse_config(revision.config),
             task=task,

@@ -255,6 +255,9 @@ class Series(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "metric"], name="series_unique")]
 
+    def __str__(self) -> str:
+        return self.metric
+
 
 class Point(models.Model):
     """One value of a series with every x-axis beside it, so that a chart reads one narrow index range."""

@@ -10,7 +10,20 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models import (
+    BooleanField,
+    Count,
+    Exists,
+    ExpressionWrapper,
+    F,
+    FloatField,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Window,
+)  # fmt: skip
 from django.db.models.functions import Mod, RowNumber
 
 from training.checkpoint_store import URL as STORE_URL
@@ -23,6 +36,7 @@ from webapp.runs.models import Attempt, Point, Record, Run, Series, Transition
 from webapp.runs.states import DRIVER, ENDED
 
 PASS_RATE = "eval/pass_rate"
+MOST_LATEST = 1000  # metrics whose newest values are shown together
 # A run on a mixture of tasks reports eval/<part>/pass_rate, too. NUL cannot be asked of PostgreSQL.
 PART_PASS_RATE = re.compile(r"eval/(?:(?P<part>[^/\0]+(?:/[^/\0]+)*)/)?pass_rate")
 
@@ -199,9 +213,13 @@ def used_hours(run: Run) -> float:
     return Point.objects.filter(series__run=run).aggregate(used=Max("device_hours"))["used"] or 0.0
 
 
+def series_of(run: Run) -> QuerySet[Series]:
+    return Series.objects.filter(run=run)
+
+
 def metric_names(run: Run) -> list[str]:
     """All series of the run, by name."""
-    return list(Series.objects.filter(run=run).order_by("metric").values_list("metric", flat=True))
+    return list(series_of(run).order_by("metric").values_list("metric", flat=True))
 
 
 def is_pass_rate(metric: str) -> bool:
@@ -222,10 +240,17 @@ def pass_rates_of(run: Run) -> list[str]:
     return sorted(found, key=lambda name: (name != PASS_RATE, name))
 
 
+_EVALUATIONS_FIRST = ExpressionWrapper(Q(metric__startswith="eval/"), BooleanField()).desc()
+
+
 def latest_values(run: Run) -> dict[str, Point]:
-    """Metric -> its newest point. One query that reads one index entry a series."""
+    """Metric -> its newest point; of more than MOST_LATEST metrics evaluations before others, by name. One query that
+    reads one index entry a series."""
     newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("pk")[:1]
-    chosen = Series.objects.filter(run=run).annotate(newest=Subquery(newest)).values("newest")
+    series = Series.objects.filter(run=run).order_by(_EVALUATIONS_FIRST, "metric")[:MOST_LATEST]
+    chosen = (
+        Series.objects.filter(pk__in=series.values("pk")).annotate(newest=Subquery(newest)).values("newest")
+    )
     points = Point.objects.filter(pk__in=chosen).select_related("series").order_by("series__metric")
     return {point.series.metric: point for point in points}
 

@@ -15,7 +15,16 @@ from webapp.signin.two_factor import has_two_factor
 WORDS = "Turn on two-factor sign-in first."
 KNOWN_KEY = "has_two_factor"
 # Open before there is a second factor: turning it on, signing out, and what the page itself loads.
-WITHOUT_TWO_FACTOR = {"two-factor", "sign-out", "sign-in", "sign-in-code", "alive", "set-password", "healthz"}
+WITHOUT_TWO_FACTOR = {
+    "two-factor",
+    "sign-out",
+    "sign-in",
+    "sign-in-code",
+    "alive",
+    "set-password",
+    "healthz",
+    "healthz-of",
+}
 WITHOUT_TWO_FACTOR |= {"metrics"}
 WITHOUT_TWO_FACTOR |= {"shared", "shared-picture", "embed", "shared-report"}  # whoever has the link
 

@@ -74,24 +74,30 @@ def link_path(user: User) -> str:
     return reverse("set-password", args=[uid, default_token_generator.make_token(user)])
 
 
-def mail_links(email: str, base_url: str) -> threading.Thread:
+def pages_url() -> str:
+    """Where people reach the pages, by the settings alone: what a request says of itself may be made up."""
+    origins = [origin for origin in settings.CSRF_TRUSTED_ORIGINS if "*" not in origin]
+    return origins[0] if origins else settings.HEADROOM_URL or f"http://{settings.ALLOWED_HOSTS[0]}"
+
+
+def mail_links(email: str) -> threading.Thread:
     """Mail a link to each active account with this address, at most every five minutes. Returns at once.
 
     The work is done by the thread that is returned, so that an answer takes as long for an address that nobody has.
     """
-    thread = threading.Thread(target=_mail_links, args=(email, base_url), daemon=True)
+    thread = threading.Thread(target=_mail_links, args=(email,), daemon=True)
     thread.start()
     return thread
 
 
-def _mail_links(email: str, base_url: str) -> None:
+def _mail_links(email: str) -> None:
     from django.db import connection
 
     try:
         for user in User.objects.filter(email__iexact=email, is_active=True):
             # Who signs in by OpenID only gets no password by mail.
             if user.has_usable_password() and _may_mail(user):
-                _mail(user, urljoin(base_url, link_path(user)))
+                _mail(user, urljoin(pages_url(), link_path(user)))
     except OSError:  # SMTPException is one
         log.exception("a mail with a link for a new password could not be sent")
     finally:

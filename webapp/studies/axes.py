@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-import yaml
-
 from training.recipe import Recipe, RecipeError, load_recipe, recipe_names
 from webapp.errors import InvalidInput
+from webapp.plain_yaml import Unreadable, load_yaml
 
 BASE_NAME = "scalerl"
 MAX_TOKEN = 100  # characters of one change
@@ -196,9 +195,9 @@ def _setting(path: str, text: str) -> Change:
     if top in NOT_A_CHANGE and not path.startswith("task.options."):
         raise ChangeError(NOT_A_CHANGE[top])
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ChangeError("the value is neither YAML nor JSON") from None
+        value = load_yaml(text)
+    except Unreadable as error:
+        raise ChangeError(f"the value {error}") from None
     return Change(
         path, path, text, f"{path} {text}", f"The setting {path} alone.", {path: value}, number_in(text)
     )

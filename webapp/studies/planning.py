@@ -9,6 +9,7 @@ from training.recipe import Recipe, RecipeError, apply_overrides, resolve
 from webapp.accounts.models import Project
 from webapp.errors import InvalidInput
 from webapp.recipes.models import Revision
+from webapp.recipes.places import check_model_place
 from webapp.recipes.selectors import find_revision
 from webapp.recipes.services import parse_config
 from webapp.runs.bounds import check_budget
@@ -156,6 +157,7 @@ def _variant(index: int, base: Recipe, asked: Asked) -> Variant:
 def _checked(variant: Variant, asked: Asked) -> Variant:
     """As the launch will resolve it. Raises InvalidInput naming the field."""
     try:
+        check_model_place(variant.model)
         resolve(
             variant.config,
             task=variant.task,

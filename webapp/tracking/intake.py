@@ -70,8 +70,9 @@ def store_lists(run: Run, here: ClientRun, lists: Sequence[Sequence[Value]]) -> 
         ingest.store_records(run, [])
         return
     said = said_by(here.params, here.tags)
-    metrics = _metrics(here, {value.name for value in values}, said)
-    attempt = attempt_for(run, here, values, metrics, said.trainer)
+    metrics = _metrics(run, here, {value.name for value in values}, said)
+    kept = [value for value in values if value.name in metrics]
+    attempt = attempt_for(run, here, kept, metrics, said.trainer)
     # Who came back and logs at an earlier step has not shown yet whether the training went back: it is told the compute
     # of that step, and nothing is counted.
     first_step = min(value.step for value in values)
@@ -89,7 +90,7 @@ def store_lists(run: Run, here: ClientRun, lists: Sequence[Sequence[Value]]) -> 
     )
     for first in range(0, len(records), ingest.MAX_RECORDS):
         ingest.store_records(run, records[first : first + ingest.MAX_RECORDS], reporter=attempt)
-    _note(here, values, metrics)
+    _note(here, kept, metrics)
     if not is_open:
         here.meter, here.last_step = meter.as_json(), values[-1].step
     here.save(update_fields=["meter", "last_step", "has_rejoined"])
@@ -102,12 +103,14 @@ def _next_seq(run: Run, attempt: int) -> int:
     return 0 if newest is None else newest + 1
 
 
-def _metrics(here: ClientRun, names: set[str], said: Said) -> dict[str, ClientMetric]:
-    """Name -> its row; those that are new get the name of their series, and are not stored yet."""
+def _metrics(run: Run, here: ClientRun, names: set[str], said: Said) -> dict[str, ClientMetric]:
+    """Name -> its row; those that are new get the name of their series, and are not stored yet. Names beyond what the
+    project allows a run are left out."""
     known = {metric.key: metric for metric in here.client_metrics.filter(key__in=names)}
     missing = sorted(names - known.keys())
     if not missing:
         return known
+    missing = missing[: max(0, run.project.max_metrics - here.client_metrics.count())]
     choices = {name: (stored_name(name, said.trainer), name, APART + name) for name in missing}
     wanted = {choice for each in choices.values() for choice in each}
     taken = set(here.client_metrics.filter(series__in=wanted).values_list("series", flat=True))

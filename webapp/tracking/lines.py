@@ -63,7 +63,7 @@ def records_of(
         finite = {each.name: each.value for each in values if math.isfinite(each.value)}
         step, time_ms = values[0].moment
         meter.advance(finite, step=step, time_ms=time_ms, said=said)
-        logged = {series[each.name]: finite.get(each.name) for each in values}
+        logged = {series[each.name]: finite.get(each.name) for each in values if each.name in series}
         yield Record(
             attempt=attempt,
             seq=seq,

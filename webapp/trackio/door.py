@@ -15,6 +15,7 @@ from django.views.decorators.csrf import csrf_exempt
 from webapp.accounts.models import ApiToken, Scope
 from webapp.api.auth import READ, WRITE
 from webapp.api.parsing import parse_json
+from webapp.bodies import batch_of
 from webapp.errors import InvalidInput, ServiceError, Unauthorized
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def _authenticate(request: HttpRequest, scope: Scope) -> ApiToken:
 
 
 def _arguments(request: HttpRequest, names: tuple[str, ...]) -> dict[str, Any]:
-    body = parse_json(request.body or b"{}", allow_inf_nan=True)
+    body = parse_json(batch_of(request) or b"{}", allow_inf_nan=True)
     args = body.get("args") or [] if isinstance(body, dict) else None
     kwargs = body.get("kwargs") or {} if isinstance(body, dict) else None
     if not isinstance(args, list) or not isinstance(kwargs, dict):

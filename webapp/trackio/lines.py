@@ -14,6 +14,7 @@ from webapp.tracking.translate import GLOBAL_STEP, MAX_NAME, to_value
 
 MAX_STEP = 2**31 - 1
 MAX_ID = 64
+MAX_TIME = 253_402_300_799_999  # milliseconds: the last of the year 9999
 SYSTEM = "system/"
 
 
@@ -113,7 +114,10 @@ def time_of(given: Any, place: str) -> int:
         moment = dt.datetime.fromisoformat(given)
     except (TypeError, ValueError):
         raise InvalidInput(place, f"{place} must be an ISO 8601 time.") from None
-    return max(0, to_ms(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)))
+    time_ms = max(0, to_ms(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)))
+    if time_ms > MAX_TIME:
+        raise InvalidInput(place, f"{place} must be within the years 1970 to 9999 of UTC.")
+    return time_ms
 
 
 def read(line: Line, *, last_step: int, now_ms: int, has_own_steps: bool = False) -> Read:

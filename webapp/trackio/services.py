@@ -68,7 +68,7 @@ def _start_ms(config: Mapping[str, Any]) -> int:
         began = dt.datetime.fromisoformat(str(config.get("_Created")))
     except ValueError:
         return _now_ms()
-    return min(_now_ms(), to_ms(began)) if began.tzinfo else _now_ms()
+    return max(0, min(_now_ms(), to_ms(began))) if began.tzinfo else _now_ms()
 
 
 def _store_run(client_run: ClientRun, lines: Sequence[Line]) -> None:

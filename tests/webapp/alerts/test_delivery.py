@@ -406,7 +406,8 @@ def test_addresses_and_secrets_are_sealed(webhook, receiver, settings):
 def test_deleting_a_channel_leaves_no_rule_without_a_way(user, project, webhook):
     rule = make_rule(user, project, "budget", {"percent": 50}, to_page=False, channels=[webhook[0].pk])
     channels.delete_channel(webhook[0].pk, user=user, project=project)
-    assert not channels.delete_channel(webhook[0].pk, user=user, project=project)
+    with pytest.raises(NotFound):
+        channels.delete_channel(webhook[0].pk, user=user, project=project)
     rule.refresh_from_db()
     assert rule.to_page
 

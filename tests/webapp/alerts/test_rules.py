@@ -166,8 +166,9 @@ def test_others_rules_are_not_there_and_the_projects_need_an_admin(user, project
         rules.create_rule(user=ben, project=project, wanted=wanted(), shared=True)
     with pytest.raises(NotFound):
         rules.create_rule(user=ben, project=create_project(slug="secret", name="Secret"), wanted=wanted())
-    assert rules.delete_rule(shared.pk, user=user, project=project)
-    assert not rules.delete_rule(shared.pk, user=user, project=project)
+    rules.delete_rule(shared.pk, user=user, project=project)
+    with pytest.raises(NotFound):
+        rules.delete_rule(shared.pk, user=user, project=project)
 
 
 def test_a_rule_uses_channels_of_its_own_side(user, project, receiver):

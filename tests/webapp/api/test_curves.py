@@ -120,7 +120,7 @@ def test_series_of_many_runs_in_columns(reader, evaluated, tracked, problem):
 
 
 def test_metric_names(reader, evaluated):
-    assert reader.get(f"runs/{evaluated.pk}/metrics").json() == {"items": ["eval/pass_rate"]}
+    assert reader.get(f"runs/{evaluated.pk}/metrics").json() == {"items": ["eval/pass_rate"], "next": None}
 
 
 def test_fits_as_json_and_csv(reader, evaluated):

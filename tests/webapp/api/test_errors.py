@@ -2,6 +2,9 @@
 
 import pytest
 
+from webapp.bodies import MAX_BATCH_BYTES
+from webapp.errors import MOST_LISTED
+
 
 def test_no_token(anonymous, problem):
     response = anonymous.get("runs")
@@ -51,8 +54,28 @@ def test_malformed_batches(writer, tracked, problem, body):
 def test_a_body_that_is_too_large(writer, tracked, problem, settings):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10
 
-    assert problem(writer.post(f"runs/{tracked.pk}/records", b" " * 20))[:2] == (413, "too_large")
+    assert problem(writer.post(f"runs/{tracked.pk}/records", b" " * 20))[0] == 400  # batches may be larger
+    assert problem(writer.post(f"runs/{tracked.pk}/records", b" " * (MAX_BATCH_BYTES + 1)))[:2] == (
+        413,
+        "too_large",
+    )
     assert problem(writer.post("runs", b" " * 20))[:2] == (413, "too_large")
+
+
+def test_of_many_wrong_values_twenty_are_named(writer, problem):
+    body = {"tracked": True} | {f"unknown{i}": 1 for i in range(50)}
+
+    status, code, field, message = problem(writer.post("runs", body))
+
+    assert (status, code, field) == (422, "invalid_input", "unknown0")
+    assert message.startswith("unknown0 is not a known field. Wrong, too: unknown1, unknown2, ")
+    assert message.endswith("unknown19 and 30 more.")
+
+
+def test_more_wrong_values_than_can_be_listed_are_counted(writer, problem):
+    body = {"tracked": True} | {f"unknown{i}": 1 for i in range(MOST_LISTED + 1)}
+
+    assert problem(writer.post("runs", body))[3] == "The body holds 2,001 values that cannot be used."
 
 
 def test_nul_in_query_and_address(reader, problem):
@@ -90,5 +113,6 @@ def test_openapi_describes_every_address_and_the_error_form(anonymous):
 
     assert "/api/v1/runs/{run_id}/records" in schema["paths"]
     operations = [op for path in schema["paths"].values() for op in path.values()]
-    assert all("default" in op["responses"] and op["security"] == [{"BearerToken": []}] for op in operations)
+    assert all("default" not in op["responses"] and "500" in op["responses"] for op in operations)
+    assert all(op["security"] == [{"BearerToken": []}] for op in operations)
     assert schema["components"]["schemas"]["ErrorBody"]["required"] == ["error"]

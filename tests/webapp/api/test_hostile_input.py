@@ -7,6 +7,8 @@ import pytest
 from django.core.cache import caches
 
 from tests.deep import IS_DEEP
+from webapp.accounts.models import Project
+from webapp.recipes.services import sync_shipped_recipes
 
 ODD_TEXTS = [
     "",
@@ -103,6 +105,50 @@ def test_odd_values_in_tracked_runs_and_records(writer, tracked, record, problem
             f"runs/{tracked.pk}/records", {"records": [whole | {"seq": 10 + i} | {name: value}]}
         )
         assert response.status_code in {200, 400, 409, 422}, (name, value, response.content)
+
+
+@pytest.mark.parametrize("path", ["imports", "imports/preview", "imports/x/resume"])
+@pytest.mark.parametrize(
+    "kind", ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=b"]
+)
+def test_forms_that_are_none(writer, problem, path, kind):
+    for body in (b"", b"--b", b'--b\r\nContent-Disposition: form-data; name="kind"\r\n\r\nx', b"x" * 100):
+        response = writer._client.post(f"/api/v1/{path}", body, content_type=kind)
+
+        assert response.status_code in {400, 404, 422}
+        assert problem(response)
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
+def test_times_at_the_ends_of_time(writer, tracked, record, problem, time):
+    response = writer.post(
+        f"runs/{tracked.pk}/records", {"records": [record(0, {"a": 1.0}) | {"time": time}]}
+    )
+
+    assert problem(response)[:3] == (422, "invalid_input", "records.0.time")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "2001-99-99",
+        "2001-12-14t21:59:43.10-25:00",
+        "[" * 5000,
+        "9" * 5000,
+        "0x" + "f" * 5000,
+        "&a [*a]",
+        "!!binary x",
+    ],
+)
+def test_odd_values_of_a_study(launcher, model_folder, problem, value):
+    sync_shipped_recipes(Project.objects.get())
+    body = {"name": "n", "recipe": "tiny-scalerl", "changes": [f"loss.epochs={value}"], "seeds": [0]}
+    response = launcher.post(
+        "studies", body | {"task": "arithmetic", "model": "tiny-arithmetic", "budget_hours": 0.1}
+    )
+
+    assert response.status_code in {400, 422}, response.content
+    assert problem(response)
 
 
 def test_odd_values_in_predictions(writer, tracked, problem):

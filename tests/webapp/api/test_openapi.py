@@ -265,3 +265,33 @@ def test_the_document_is_itself_valid_and_open_to_everybody(client, db):
     text = json.dumps(document)
     for reference in set(re.findall(r'"#/components/schemas/(\w+)"', text)):
         assert reference in document["components"]["schemas"], reference
+
+
+def test_every_list_that_is_sent_has_a_bound():
+    document = api.get_openapi_schema()
+    unbounded = [
+        f"{method} {path}: {place}"
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        for place, schema in _lists(operation.get("requestBody", {}), document, "body")
+        if "maxItems" not in schema and not place.endswith(".files.anyOf")  # bounded by `uploads.check`
+    ]
+
+    assert unbounded == []
+
+
+def _lists(node, document, place):
+    """Every schema of a list in it, with where it stands; free objects (config) have none."""
+    if isinstance(node, list):
+        for each in node:
+            yield from _lists(each, document, place)
+    elif isinstance(node, dict):
+        if "$ref" in node:
+            yield from _lists(
+                document["components"]["schemas"][node["$ref"].rsplit("/", 1)[1]], document, place
+            )
+        if node.get("type") == "array":
+            yield place, node
+        for name, each in node.items():
+            if name not in ("example", "x-options-schema"):
+                yield from _lists(each, document, f"{place}.{name}")

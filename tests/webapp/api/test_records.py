@@ -1,5 +1,7 @@
 """Records over HTTP: what is accepted, what is refused and how it is named."""
 
+import tracemalloc
+
 import pytest
 from django.core.cache import caches
 from django.db import connection
@@ -108,6 +110,51 @@ def test_size_limits(writer, tracked, record, problem):
         422, "invalid_input", "records.0.metrics",
     )  # fmt: skip
     assert Record.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"records":[' + b"[]," * 3_300_000 + b"[]]}", 413),  # 10 MB
+        (b'{"records":[' + b"[]," * 240_000 + b"[]]}", 422),
+        (b'{"records":[' + b"{}," * 4_000 + b"{}]}", 422),
+        (b'{"records":[{' + b",".join(b'"k%d":0' % i for i in range(400_000)) + b"}]}", 422),
+        (b'{"records":[{"metrics":{' + b",".join(b'"k%d":""' % i for i in range(400_000)) + b"}}]}", 422),
+        (b'{"records":[{"compute":{' + b",".join(b'"k%d":""' % i for i in range(400_000)) + b"}}]}", 422),
+    ],
+    ids=["10 MB of lists", "lists", "objects", "fields", "metrics", "compute"],
+)
+def test_a_batch_of_nothing_but_errors_is_cheap(writer, tracked, problem, body, status):
+    """Counted are Python's own objects; what pydantic's Rust part takes beside them is bounded by their number."""
+    tracemalloc.start()
+    try:
+        answer = problem(writer.post(f"runs/{tracked.pk}/records", body))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert answer[0] == status
+    assert len(answer[3]) < 10_000
+    assert peak < 100e6 + 3 * len(body)
+
+
+def test_twenty_bad_records_are_named_and_the_others_counted(writer, tracked, record, problem):
+    batch = {"records": [record(i, {"a": 1.0}) | {"step": -1} for i in range(100)]}
+
+    _, _, field, message = problem(writer.post(f"runs/{tracked.pk}/records", batch))
+
+    assert field == "records.0.step"
+    assert message.startswith("records.0.step must be at least 0. Wrong, too: records.1.step, ")
+    assert message.endswith("records.19.step and 80 more.")
+
+
+def test_a_batch_has_a_bound_on_its_values(writer, tracked, record, problem):
+    metrics = {f"m{i}": 1.0 for i in range(1000)}
+    batch = {"records": [record(i, metrics) for i in range(201)]}
+
+    _, _, field, message = problem(writer.post(f"runs/{tracked.pk}/records", batch))
+
+    assert (field, message) == ("records", "records must have at most 200,000 metrics together, not 201,000.")
 
 
 @pytest.mark.parametrize("value", ["1e999", "-1e999", "1" + "0" * 400])

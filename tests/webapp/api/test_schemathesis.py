@@ -1,4 +1,5 @@
-"""schemathesis makes up requests by the OpenAPI document: none is answered by a 5xx, or otherwise than documented.
+"""schemathesis makes up requests by the OpenAPI document: none is answered by a 5xx, or otherwise than documented. All
+of its checks are made but NOT_MEANT.
 
 Two hundred cases run with the other tests, ten thousand in `make test-deep`; SCHEMATHESIS_CASES says another number.
 """
@@ -14,12 +15,8 @@ from django.core.signals import request_finished, request_started
 from django.db import close_old_connections, transaction
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-)
+from schemathesis.checks import CHECKS as ALL_CHECKS
+from schemathesis.specs.openapi import checks as openapi_checks
 
 from tests.deep import IS_DEEP
 from tests.webapp.permissions import tables
@@ -28,9 +25,11 @@ from webapp.accounts.services import create_token
 from webapp.wsgi import application
 
 CASES = int(os.environ.get("SCHEMATHESIS_CASES") or (10_000 if IS_DEEP else 200))
-CHECKS = [
-    not_a_server_error, content_type_conformance, response_headers_conformance, response_schema_conformance,
-]  # fmt: skip
+# A value may be of its type and still name nothing, or fit nothing: 422 is an answer to data that its schema allows.
+# Whether a token opens something, and which methods there are, tests/webapp/permissions walks for every address.
+NOT_MEANT = {"positive_data_acceptance"}
+CHECKS = [check for check in ALL_CHECKS.get_all() if check.__name__ not in NOT_MEANT]
+assert openapi_checks.status_code_conformance in CHECKS  # its import has registered them
 
 
 @pytest.fixture
@@ -73,7 +72,6 @@ def test_made_up_requests_are_answered_as_documented(world):
 
 def _try(operation, cases, world, headers, statuses):
     """Ask for one operation so often. Half of the cases are about things that exist; nothing that they change stays."""
-    documented = {int(status) for status in operation.definition.raw["responses"] if status.isdigit()}
 
     @hypothesis.settings(
         max_examples=cases, database=None, deadline=None, phases=[Phase.generate],
@@ -90,8 +88,5 @@ def _try(operation, cases, world, headers, statuses):
             transaction.set_rollback(True)
         statuses[response.status_code] += 1
         case.validate_response(response, checks=CHECKS)
-        assert response.status_code in documented, (
-            f"{response.status_code} is not documented: {response.text[:300]}"
-        )
 
     ask()

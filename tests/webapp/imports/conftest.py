@@ -56,7 +56,7 @@ class Lines:
 @pytest.fixture(autouse=True)
 def lines_kind() -> Iterator[Lines]:
     lines = Lines()
-    KINDS["lines"] = Kind("Lines", "file", (".lines",), lines.read)
+    KINDS["lines"] = Kind("Lines", "file", (".lines",), lines.read, in_place=True)
     yield lines
     del KINDS["lines"]
 

@@ -39,7 +39,8 @@ def test_a_rule_is_made_shown_changed_and_deleted(ada, user):
     assert rule.condition["threshold"] == 0.2
 
     ada.post(f"/alerts/rules/{rule.pk}/delete")
-    assert ada.post(f"/alerts/rules/{rule.pk}/delete").status_code == 302
+    assert ada.post(f"/alerts/rules/{rule.pk}/delete").status_code == 404  # as somebody else's
+    assert ada.post("/alerts/channels/999999/delete").status_code == 404
     assert not AlertRule.objects.filter(name="Entropy").exists()
 
 

@@ -2,8 +2,11 @@
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
 
 from tests.members import member
+from webapp.accounts.models import User
+from webapp.imports import uploads
 from webapp.imports.models import Import, State
 from webapp.imports.reading import take_turn
 from webapp.runs.models import Record, Run
@@ -157,3 +160,55 @@ def test_the_list_takes_a_constant_number_of_queries(ada, draft, django_assert_m
 
     with django_assert_max_num_queries(14):
         assert ada.get("/imports").status_code == 200
+
+
+@pytest.fixture
+def stored(monkeypatch):
+    """The files that were begun to be stored."""
+    begun = []
+    really = uploads.Incoming.__init__
+    monkeypatch.setattr(uploads.Incoming, "__init__", lambda self, *a: begun.append(self) or really(self, *a))
+    return begun
+
+
+def test_a_viewer_stores_nothing(project, stored):
+    member("vera", project=project, role="viewer")
+    client = Client()
+    client.force_login(User.objects.get(username="vera"))
+
+    assert client.post("/imports/new", {"files": file()}).status_code == 403
+    assert stored == []
+
+
+def test_who_is_not_signed_in_stores_nothing(project, stored):
+    assert Client().post("/imports/new", {"files": file()}).status_code == 302
+    assert Client().post("/sign-in", {"username": "x", "files": file()}).status_code == 200
+    assert stored == []
+
+
+def test_a_forged_request_stores_nothing(ada, project, stored):
+    client = Client(enforce_csrf_checks=True)
+    client.cookies = ada.cookies
+
+    assert client.post("/imports/new", {"files": file()}).status_code == 403
+    assert client.post("/imports/new", {"csrfmiddlewaretoken": "x" * 32, "files": file()}).status_code == 403
+    assert stored == []
+
+
+def test_the_form_of_the_page_stores_its_file(ada, project, stored):
+    client = Client(enforce_csrf_checks=True)
+    client.cookies = ada.cookies
+    page = client.get("/imports/new").content.decode()
+    token = page.partition('name="csrfmiddlewaretoken" value="')[2].partition('"')[0]
+
+    answer = client.post("/imports/new", {"csrfmiddlewaretoken": token, "files": file(), "task": "math"})
+
+    assert answer.status_code == 302
+    assert len(stored) == 1
+    assert page.index("csrfmiddlewaretoken") < page.index('type="file"')
+
+
+def test_no_other_page_takes_files(ada, project, stored):
+    ada.post("/project/settings", {"name": "Math", "files": file()})
+
+    assert stored == []

@@ -69,6 +69,17 @@ def test_the_text_that_the_form_starts_with_says_the_same(ada, recipe, config):
     assert recipe.revisions.count() == 1
 
 
+ODD_YAML = [
+    "a: 2001-99-99",
+    "a: 2001-12-14t21:59:43.10-25:00",
+    "a: " + "[" * 5000,
+    "a: " + "9" * 5000,
+    "a: &b [*b]",
+    "a: " + "x" * 100_001,
+    "a: {" + "b: {" * 300,
+]
+
+
 def wrong(config, path, value):
     *parents, leaf = path.split(".")
     target = config
@@ -98,7 +109,12 @@ def test_a_wrong_setting_is_named_beside_the_text(ada, recipe, config, path, val
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("a: [1,\nb: 2", "Not YAML in line 2"), ("just words", "a mapping of settings"), ("", "required")],
+    [
+        *((text, "The configuration ") for text in ODD_YAML),
+        ("a: [1,\nb: 2", "The configuration is not YAML in line 2"),
+        ("just words", "a mapping of settings"),
+        ("", "required"),
+    ],
 )
 def test_what_is_no_configuration_is_said(ada, recipe, text, words):
     response = send(ada, recipe, text)
@@ -130,7 +146,7 @@ def test_hints_follow_the_text_that_is_written(ada, recipe, odd):
     ask = lambda text: ada.post(f"/recipes/{recipe.slug}/new/hints", {"config": text}).content.decode()
 
     assert "loss.kl_coef" in ask(yaml.safe_dump(odd))
-    for unfinished in ("", "loss: [", "loss: 3", yaml.safe_dump(odd | {"no_such_field": 1})):
+    for unfinished in ("", "loss: [", "loss: 3", *ODD_YAML, yaml.safe_dump(odd | {"no_such_field": 1})):
         assert "<dt" not in ask(unfinished)
     assert recipe.revisions.count() == 1
     assert ada.post("/recipes/no-such-recipe/new/hints", {"config": ""}).status_code == 404

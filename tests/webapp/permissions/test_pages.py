@@ -29,6 +29,7 @@ SHOWN = {
 PATTERNS = {pattern.name: pattern for pattern in urlpatterns}
 NO_PAGES = {
     "healthz",
+    "healthz-of",
     "metrics",
     "tracker-health",
     "tracker-version",

@@ -7,6 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.members import member
+from tests.waiting import wait_until
 from tests.webapp.signin.conftest import NEW, PASSWORD
 from webapp.audit.models import Event
 from webapp.signin import passwords
@@ -156,11 +157,12 @@ def test_a_link_needs_to_know_where_the_pages_are(bob, settings):
 @pytest.fixture
 def with_mail(settings):
     settings.EMAIL_CONFIGURED = True
+    settings.CSRF_TRUSTED_ORIGINS = ["https://headroom.example.com"]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_link_by_mail(with_mail, client, bob, sign_in):
-    passwords.mail_links("BOB@example.com", "https://headroom.example.com/").join(20)
+    passwords.mail_links("BOB@example.com").join(20)
 
     [sent] = mail.outbox
     assert sent.to == ["bob@example.com"]
@@ -173,10 +175,10 @@ def test_a_link_by_mail(with_mail, client, bob, sign_in):
 @pytest.mark.django_db(transaction=True)
 def test_no_second_mail_within_five_minutes(with_mail, bob):
     for _ in range(3):
-        passwords.mail_links(bob.email, "https://x.example.com/").join(20)
+        passwords.mail_links(bob.email).join(20)
     assert len(mail.outbox) == 1
     PasswordMail.objects.update(sent_at=timezone.now() - passwords.MAIL_AGAIN_AFTER)
-    passwords.mail_links(bob.email, "https://x.example.com/").join(20)
+    passwords.mail_links(bob.email).join(20)
     assert len(mail.outbox) == 2
 
 
@@ -187,7 +189,7 @@ def test_no_mail_to_closed_accounts_and_those_without_a_password(with_mail, bob)
     closed.save()
     member("openid", email="openid@example.com").set_unusable_password()
     for address in ("closed@example.com", "openid@example.com", "nobody@example.com", ""):
-        passwords.mail_links(address, "https://x.example.com/").join(20)
+        passwords.mail_links(address).join(20)
     assert mail.outbox == []
 
 
@@ -201,9 +203,26 @@ def test_the_answer_is_the_same_whether_somebody_has_the_address_or_not(with_mai
             re.sub(r'value="[\w]{64}"|X-CSRFToken": "\w+"|nonce="[^"]+"', "", answer.content.decode())
         )
     assert pages[0] == pages[1] and "If an account has this mail address" in pages[0]
-    from tests.waiting import wait_until
-
     wait_until(lambda: len(mail.outbox) == 1)
+
+
+@pytest.mark.parametrize(
+    ("origins", "known", "expected"),
+    [
+        (["https://headroom.example.com"], "http://web:8000", "https://headroom.example.com/password/"),
+        ([], "http://127.0.0.1:8123", "http://127.0.0.1:8123/password/"),
+        ([], None, "http://localhost/password/"),
+    ],
+)
+@pytest.mark.django_db(transaction=True)
+def test_the_link_leads_where_the_settings_say(with_mail, bob, client, settings, origins, known, expected):
+    """Whatever the request says of the host and the port."""
+    settings.CSRF_TRUSTED_ORIGINS, settings.HEADROOM_URL = origins, known
+    client.post("/password/forgotten", {"email": bob.email}, headers={"host": "localhost:6666"})
+    wait_until(lambda: len(mail.outbox) == 1)
+
+    assert expected in mail.outbox[0].body
+    assert "6666" not in mail.outbox[0].body
 
 
 def test_without_mail_the_page_says_who_helps(client, bob):

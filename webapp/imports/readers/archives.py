@@ -17,6 +17,9 @@ MAX_RATIO = 200  # unpacked to packed, once there is more than FREE_BYTES
 FREE_BYTES = 64 * 1024**2
 MAX_DEPTH = 40
 MAX_HEADER = 1024 * 1024
+MAX_DIRECTORY = 20 * 1024 * 1024  # of a zip file: its list of files
+MAX_TAIL = 128 * 1024  # of a zip file, in which its end is found: a comment of 64 kB may follow
+UNSAID = 2**32 - 1  # stands in a place that is too small for the number
 EXTENDED = (
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK
 )  # fmt: skip
@@ -65,7 +68,20 @@ class _Member(tarfile.TarInfo):
         return super()._proc_member(opened)  # type: ignore[misc]
 
 
+def _check_directory(archive: Path) -> None:
+    """Before zipfile reads the directory of the archive into memory as a whole. Raises BadSource."""
+    with archive.open("rb") as opened:
+        opened.seek(max(0, archive.stat().st_size - MAX_TAIL))
+        tail = opened.read()
+    last, wide = tail.rfind(b"PK\5\6"), tail.rfind(b"PK\6\6")
+    sizes = [int.from_bytes(tail[last + 12 : last + 16], "little")] if last >= 0 else []
+    sizes += [int.from_bytes(tail[wide + 40 : wide + 48], "little")] if wide >= 0 else []
+    if any(size > MAX_DIRECTORY and size != UNSAID for size in sizes):
+        raise BadSource(archive.name, None, "The archive has more files, or longer names, than can be read.")
+
+
 def _of_zip(archive: Path) -> Iterator[Member]:
+    _check_directory(archive)
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
             if info.is_dir() or stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):

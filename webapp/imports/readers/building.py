@@ -230,11 +230,15 @@ def _of_text(text: str, timezone: str) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{shown(text)} is no time: neither ISO 8601 nor seconds since 1970.") from None
-    if found.tzinfo is not None and found.utcoffset() is not None:
-        return found
-    if not timezone:
-        raise ValueError(f"{shown(text)} has no offset from UTC: say in which time zone it is.")
-    return found.replace(tzinfo=ZoneInfo(timezone))
+    if found.tzinfo is None or found.utcoffset() is None:
+        if not timezone:
+            raise ValueError(f"{shown(text)} has no offset from UTC: say in which time zone it is.")
+        found = found.replace(tzinfo=ZoneInfo(timezone))
+    try:
+        found.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{shown(text)} is not within the years 1 to 9999 of UTC.") from None
+    return found
 
 
 def shown(value: Any, most: int = 60) -> str:

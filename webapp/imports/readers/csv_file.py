@@ -12,6 +12,7 @@ from webapp.imports.readers.rows import BadSource, FoundRun, Options, Preview
 
 SEPARATORS = ",;\t"
 MAX_COLUMNS = 20_000
+MAX_ROW_LINES = 10_000  # a cell in quotes may have several
 csv.field_size_limit(MAX_LINE)
 
 
@@ -71,9 +72,18 @@ class CsvTable:
                 yield position[1] + 1, position, cells
 
     def _parsed(self, lines: Lines) -> Iterator[list[str]]:
-        reader = csv.reader(lines, delimiter=self.separator, strict=True)
+        begin = lines.offset
+
+        def of_row() -> Iterator[str]:
+            for line in lines:
+                if lines.offset - begin > MAX_LINE or lines.line - first >= MAX_ROW_LINES:
+                    reason = f"This row is longer than {MAX_LINE} bytes or {MAX_ROW_LINES} lines."
+                    raise BadSource(self.file, first, reason)
+                yield line
+
+        reader = csv.reader(of_row(), delimiter=self.separator, strict=True)
         while True:
-            first = lines.line + 1
+            first, begin = lines.line + 1, lines.offset
             try:
                 cells = next(reader)
             except StopIteration:

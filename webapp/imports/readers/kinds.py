@@ -27,7 +27,7 @@ KINDS: dict[str, Kind] = {  # name, stable: part of addresses and of what is sto
     "wandb": Kind("W&B run folders", "folder", (".wandb",), wandb_runs.read),
     "wandb-history": Kind("W&B history export", "file", (".csv", ".parquet"), wandb_history.read),
     "mlflow": Kind("MLflow file store", "folder", (), mlflow_folder.read),
-    "mlflow-server": Kind("MLflow server", "address", (), mlflow_server.read),
+    "mlflow-server": Kind("MLflow server", "address", (), mlflow_server.read, in_place=True),
     "tensorboard": Kind("TensorBoard event files", "folder", (), event_files.read),
     "verl": Kind("verl's file logger", "file", (".jsonl",), jsonl_files.read_verl),
     "prime-rl": Kind("prime-rl's metrics.jsonl", "file", (".jsonl",), jsonl_files.read_prime_rl),

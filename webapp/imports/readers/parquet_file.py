@@ -93,6 +93,10 @@ class _said:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, pa.ArrowException | OSError | ValueError | OverflowError | MemoryError):
             line = None if self.row is None else self.row + 1
+            if isinstance(error, MemoryError):  # Arrow's own is one, too
+                raise BadSource(
+                    self.file, line, f"{BATCH_ROWS} rows of it take more memory than a reader may have."
+                )
             first = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise BadSource(self.file, line, f"This Parquet file cannot be read: {first}") from None
 

@@ -150,7 +150,8 @@ class Preview:
 class Kind:
     """A kind of source. takes: "file", "folder" (uploaded as an archive) or "address".
 
-    read(source, options) finds the runs; preview (tables only) shows the beginning.
+    read(source, options) finds the runs; preview (tables only) shows the beginning. in_place: it is read by the process
+    that asks; else by a child with limits (`webapp.imports.apart`), as whatever people upload.
     """
 
     label: str
@@ -158,3 +159,4 @@ class Kind:
     endings: tuple[str, ...]
     read: Callable[[Path | str, Options], list[FoundRun]]
     preview: Callable[[Path, Options], Preview] | None = None
+    in_place: bool = False

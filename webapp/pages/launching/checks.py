@@ -16,9 +16,10 @@ from training.recipe import RecipeError, check_runnable
 from training.schema import Recipe
 from webapp.errors import InvalidInput, sentence
 from webapp.pages.launching.specs import by_path, sections
-from webapp.pages.launching.values import Config, strange
+from webapp.pages.launching.values import Config
+from webapp.plain_yaml import strange
 from webapp.recipes.hints import parameters_of
-from webapp.recipes.places import outside_data, words_on
+from webapp.recipes.places import check_model_place, outside_data, words_on
 from webapp.runs.bounds import check_budget
 
 LIVE_PATIENCE_SECONDS = 0.5  # for data of the hub, while a person types; the download goes on
@@ -119,6 +120,7 @@ def runnable_problem(recipe: Recipe, *, patience: float | None = None) -> tuple[
     if option := outside_data(recipe.task.options):
         return "task.options", words_on(option)
     try:
+        check_model_place(recipe.model)
         if patience is None:
             check_runnable(recipe, settings.HEADROOM_HOME)
         else:

@@ -10,7 +10,8 @@ from webapp.pages import configuration
 from webapp.pages.launching import values
 from webapp.pages.launching.checks import Checked, check
 from webapp.pages.launching.specs import Spec, by_path
-from webapp.pages.launching.values import Config, Unreadable
+from webapp.pages.launching.values import Config
+from webapp.plain_yaml import Unreadable
 from webapp.recipes.models import Revision
 
 # A field of the form that stands on top -> the setting that it is.

@@ -14,6 +14,7 @@ from webapp.runs.selectors import CurvePoint, metric_names
 
 Payload = dict[str, Any]
 POINTS = 1000
+MOST_OTHERS = 1000  # names in the list; any can be asked for
 TITLES = {metric.name: metric.title for metric in METRICS}
 
 
@@ -21,7 +22,13 @@ def diagnostics_context(run: Run, panels: Sequence[Panel], wanted: str) -> Paylo
     """The panels, the run's other metrics, and the one that is `wanted` enlarged (or why it cannot be)."""
     names = metric_names(run)
     others = [name for name in names if name not in TITLES and not name.endswith("_stderr")]
-    context: Payload = {"panels": panels, "others": others}
+    context: Payload = {
+        "panels": panels,
+        "others": others[:MOST_OTHERS],
+        "more_others": len(others) > MOST_OTHERS,
+    }
+    if len(names) >= run.project.max_metrics:
+        context["most_metrics"] = run.project.max_metrics
     if not wanted:
         return context
     if wanted not in names:

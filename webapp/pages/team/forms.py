@@ -5,7 +5,8 @@ from typing import Any
 from django import forms
 
 from webapp.accounts.invitations import DEFAULT_DAYS
-from webapp.accounts.models import Role
+from webapp.accounts.models import Project, Role
+from webapp.accounts.organisations import MOST_METRICS
 
 ROLES = (
     (Role.VIEWER, "viewer: sees everything of the project"),
@@ -77,6 +78,19 @@ class ProjectForm(forms.Form):
         label="Rank forecasters",
         help_text="Shows a leaderboard of people by the scores of their predictions.",
     )
+    max_metrics = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MOST_METRICS,
+        label="Metrics of a run",
+        help_text="What a run reports under further names is kept in its records and has no curve.",
+        widget=forms.TextInput(attrs=OFF | {"inputmode": "numeric"}),
+    )
+
+    @classmethod
+    def of(cls, project: Project, data: Any = None) -> "ProjectForm":
+        """With what the project has now."""
+        return cls(data, initial={name: getattr(project, name) for name in cls.base_fields})
 
 
 class QueueForm(forms.Form):

@@ -173,8 +173,8 @@ def turn_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 @require_POST
 def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Gone for good; what it found stays in the history."""
-    if _service(request, lambda user, project: rules.delete_rule(rule_id, user=user, project=project)):
-        messages.info(request, "The rule is deleted. What it found stays in the history.")
+    _service(request, lambda user, project: rules.delete_rule(rule_id, user=user, project=project))
+    messages.info(request, "The rule is deleted. What it found stays in the history.")
     return redirect("alerts")
 
 
@@ -268,10 +268,8 @@ def resume_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
 @require_POST
 def delete_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Gone; a rule that had no other way to anybody goes to the page."""
-    if _service(
-        request, lambda user, project: channels.delete_channel(channel_id, user=user, project=project)
-    ):
-        messages.info(request, "The channel is deleted. Rules that named only it go to the page now.")
+    _service(request, lambda user, project: channels.delete_channel(channel_id, user=user, project=project))
+    messages.info(request, "The channel is deleted. Rules that named only it go to the page now.")
     return redirect("alerts")
 
 

@@ -3,7 +3,6 @@
 from itertools import pairwise
 from typing import Any
 
-import yaml
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -17,6 +16,7 @@ from webapp.pages.access import current_project, get_recipe, signed_in
 from webapp.pages.forms import RevisionForm
 from webapp.pages.fragments import page_or_fragment
 from webapp.pages.run_list.rows import shared_scale
+from webapp.plain_yaml import Unreadable, load_yaml
 from webapp.recipes.hints import hints_for
 from webapp.recipes.models import Revision
 from webapp.recipes.selectors import revisions_of
@@ -125,13 +125,9 @@ def _try_add(request: HttpRequest, form: RevisionForm, found: Any) -> Revision |
 def parse_yaml(text: str) -> dict[str, Any]:
     """A mapping out of YAML or JSON. Raises InvalidInput with the line at fault."""
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark else ""
-        raise InvalidInput(
-            "config", f"Not YAML{where}: {getattr(error, 'problem', None) or error}."
-        ) from None
+        data = load_yaml(text)
+    except Unreadable as error:
+        raise InvalidInput("config", f"The configuration {error}.") from None
     if not isinstance(data, dict):
         raise InvalidInput("config", "A configuration is a mapping of settings.")
     return data

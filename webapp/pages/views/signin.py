@@ -93,7 +93,7 @@ def forgot_password(request: HttpRequest) -> HttpResponse:
     form = ForgottenForm(request.POST or None)
     sent = False
     if request.method == "POST" and passwords.mail_configured() and form.is_valid():
-        passwords.mail_links(form.cleaned_data["email"], request.build_absolute_uri("/"))
+        passwords.mail_links(form.cleaned_data["email"])
         sent = True
     return render(request, "signin/forgot.html", {"form": form, "sent": sent} | _around())
 

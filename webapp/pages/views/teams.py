@@ -151,8 +151,7 @@ def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
 def project_settings(request: HttpRequest) -> HttpResponse:
     """Name and switches of the project, and its secrets by name."""
     project = current_project(request)
-    initial = {"name": project.name, "ranks_forecasters": project.ranks_forecasters}
-    form = ProjectForm(request.POST if request.method == "POST" else None, initial=initial)
+    form = ProjectForm.of(project, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         try:
             organisations.change_project(project, actor=signed_in(request), **form.cleaned_data)
@@ -179,8 +178,7 @@ def set_secret(request: HttpRequest) -> HttpResponse:
             words = "is set" if is_new else "has another value"
             messages.info(request, f"{name} {words}: jobs that start from now on have it.")
             return redirect("project-settings")
-    initial = {"name": project.name, "ranks_forecasters": project.ranks_forecasters}
-    return _settings(request, ProjectForm(initial=initial), form)
+    return _settings(request, ProjectForm.of(project), form)
 
 
 @require_POST
@@ -207,8 +205,7 @@ def set_queue(request: HttpRequest) -> HttpResponse:
         else:
             messages.info(request, "Places and quota are saved.")
             return redirect("project-settings")
-    initial = {"name": project.name, "ranks_forecasters": project.ranks_forecasters}
-    return _settings(request, ProjectForm(initial=initial), SecretForm(), form)
+    return _settings(request, ProjectForm.of(project), SecretForm(), form)
 
 
 def _queue_form(project: Project) -> QueueForm:

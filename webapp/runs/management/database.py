@@ -39,7 +39,7 @@ def _given(url: str) -> Iterator[str]:
 
 
 def _embedded(home: Path) -> Iterator[str]:
-    home.mkdir(parents=True, exist_ok=True)
+    environment.keep_private(home)
     try:
         lock = lock_home(home, lambda _: None)
     except AlreadyRunning as error:

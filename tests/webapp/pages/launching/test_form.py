@@ -13,6 +13,7 @@ from training.schema import Recipe
 from webapp.pages.launching import draft, values
 from webapp.pages.launching.checks import as_sentence, check
 from webapp.pages.launching.specs import by_path, sections
+from webapp.plain_yaml import Unreadable, strange
 from webapp.recipes.models import Revision
 
 RECIPES = {name: load_recipe(name).model_dump(mode="json") for name in recipe_names()}
@@ -186,7 +187,7 @@ def test_what_is_no_number_stays_a_text_for_the_schema_to_refuse(text):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, "\0", "\ud800", {1: 2}, {"a": {"b": object()}}])
 def test_what_cannot_be_stored_is_said_before(value):
-    assert values.strange({"task": {"options": value}})
+    assert strange({"task": {"options": value}})
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_what_cannot_be_stored_is_said_before(value):
     ],
 )
 def test_a_text_that_cannot_be_read_is_refused_with_its_place(text, words):
-    with pytest.raises(values.Unreadable, match=None) as refused:
+    with pytest.raises(Unreadable, match=None) as refused:
         values.parse_document(text)
 
     assert words in str(refused.value)

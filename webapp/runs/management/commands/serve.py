@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management import BaseCommand, CommandParser
 
-from stack import parts
+from stack import environment, parts
 from stack.environment import ROOT
 
 
@@ -30,6 +30,7 @@ class Command(BaseCommand):
             "worker": lambda: parts.worker_command(processes),
             "beat": parts.beat_command,
         }[part]()
+        environment.keep_private(environment.home())
         variables = parts.ONE_THREAD if part == "web" else parts.CELERY
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         os.execve(command[0], command, {**os.environ, **variables, "PYTHONPATH": path})  # nosec B606  # no shell

@@ -1,0 +1,246 @@
+"""gunicorn's threaded worker, which takes a thread for a request once it has arrived.
+
+gunicorn's own takes the thread with the first byte: a few clients that send slowly hold all of them. Here the worker's
+event loop receives (`stack.receiving`), and requests that are whole go to the threads. Bodies longer than those of a
+batch of records are uploads of files: a thread reads them as they come, at most half of the threads at a time.
+"""
+
+import json
+import resource
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from concurrent import futures
+from functools import partial
+from typing import Any
+
+from gunicorn.http.parser import RequestParser
+from gunicorn.workers.gthread import TConn, ThreadWorker
+
+from stack.environment import home
+from stack.receiving import Receiving, Source
+
+PIECE = 64 * 1024  # bytes read at a time
+MOST_ON_DISK = 256 * 1024 * 1024  # of bodies that are being received
+SEND_SECONDS = 30  # that a client may take for the next piece of an answer
+LINGER_SECONDS = (
+    1.0  # for the end of an answer; and, when the worker stops, for a request that may be under way
+)
+LOOK_SECONDS = 0.5  # between two looks for what is too late
+MOST_WAITING = 32  # uploads that wait for a thread
+SPARE_FILES = 200  # descriptors for all else than connections
+TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+FOR_PROGRAMS = b"/api/"
+GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Worker(ThreadWorker):
+    """`--worker-class stack.web_worker.Worker`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.receiving: dict[TConn, Receiving] = {}
+        self.long_ones: set[TConn] = set()  # that have a thread
+        self.waiting: deque[TConn] = deque()  # long ones that have none
+        self.closing: dict[
+            TConn, float
+        ] = {}  # answered, until when the client may take the end of the answer
+        self.looked_at = 0.0
+        self.here = threading.local()
+        self.folder = home() / "receiving"
+
+    def init_process(self) -> None:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.worker_connections = min(self.cfg.worker_connections, max(64, hard - SPARE_FILES))
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        super().init_process()
+
+    def accept(self, listener: socket.socket) -> None:
+        try:
+            client, address = listener.accept()
+        except OSError:  # gone again, taken by another process, or out of descriptors
+            return
+        # What a thread sends to a client that takes nothing ends, too.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
+        self.nr_conns += 1
+        conn = TConn(self.cfg, client, address, listener.getsockname())
+        conn.source = Source(client)
+        conn.parser = RequestParser(self.cfg, conn.source, address)
+        conn.initialized = True
+        self._receive(conn)
+
+    def _receive(self, conn: TConn, first: bytes = b"") -> None:
+        """Gather the next request of a connection, of which `first` is there already."""
+        conn.sock.setblocking(False)
+        self.receiving[conn] = Receiving(str(self.folder))
+        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._readable, conn))
+        if first:
+            self._take(conn, first)
+
+    def _readable(self, conn: TConn, sock: socket.socket) -> None:
+        try:
+            data = sock.recv(PIECE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._take(conn, data)
+        else:
+            self._drop(conn)
+
+    def _take(self, conn: TConn, data: bytes) -> None:
+        received = self.receiving[conn]
+        had_head = received.length is not None
+        try:
+            received.take(data)
+        except OSError as error:
+            self.log.error("a request could not be received: %s", error)
+            return self._drop(conn, BUSY)
+        if not had_head and self._on_disk() > MOST_ON_DISK:
+            return self._drop(conn, BUSY)
+        if received.is_whole:
+            self._hand_over(conn)
+        elif received.expects:
+            received.expects = False
+            _send(conn.sock, GO_ON)
+        return None
+
+    def _on_disk(self) -> int:
+        return sum(each.on_disk for each in self.receiving.values())
+
+    def _hand_over(self, conn: TConn) -> None:
+        self.poller.unregister(conn.sock)
+        received = self.receiving.pop(conn)
+        conn.source.give(received)
+        if not received.is_long:
+            self.enqueue_req(conn)
+        elif len(self.long_ones) < max(1, self.cfg.threads // 2):
+            self.long_ones.add(conn)
+            self.enqueue_req(conn)
+        elif len(self.waiting) < MOST_WAITING:
+            self.waiting.append(conn)
+        else:
+            self._close(conn, BUSY)
+
+    def on_client_socket_readable(self, conn: TConn, client: socket.socket) -> None:
+        """A kept connection: its next request begins."""
+        self.poller.unregister(client)
+        self.keepalived_conns.remove(conn)
+        self._receive(conn)
+        self._readable(conn, client)
+
+    def handle(self, conn: TConn) -> Any:
+        """In a thread."""
+        self.here.is_for_programs = conn.source.begins_with(FOR_PROGRAMS)
+        return super().handle(conn)
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
+        """What gunicorn itself refuses (a head that is too long, or none) is JSON where programs ask."""
+        if not getattr(self.here, "is_for_programs", False):
+            return super().handle_error(req, client, addr, exc)
+        said = _Said()
+        super().handle_error(req, said, addr, exc)
+        if said.status:
+            body = json.dumps({"error": {"code": "bad_request", "message": f"{said.reason}: {exc}"}}).encode()
+            head = f"HTTP/1.1 {said.status} {said.reason}\r\nConnection: close\r\n"
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            client.sendall(head.encode() + body)
+        return None
+
+    def finish_request(self, conn: TConn, fs: futures.Future[Any]) -> None:
+        if conn in self.long_ones:
+            self.long_ones.discard(conn)
+            if self.waiting:
+                following = self.waiting.popleft()
+                self.long_ones.add(following)
+                self.enqueue_req(following)
+        rest = conn.parser.unreader.take_buffered() + conn.source.rest()
+        stays = not fs.cancelled() and fs.exception() is None and fs.result()
+        if stays and rest:
+            self._receive(conn, rest)
+        elif stays:
+            super().finish_request(conn, fs)
+        else:
+            self._close_gracefully(conn)
+
+    def _close_gracefully(self, conn: TConn) -> None:
+        """Say that the answer has ended, and wait in the event loop until the client has it: what closes at once may
+        cut off the end of an answer where something of the request was not read."""
+        try:
+            conn.sock.setblocking(False)
+            conn.sock.shutdown(socket.SHUT_WR)
+            self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._drain, conn))
+        except (OSError, ValueError):
+            return self._close(conn)
+        self.closing[conn] = time.monotonic() + LINGER_SECONDS
+        return None
+
+    def _drain(self, conn: TConn, sock: socket.socket) -> None:
+        try:
+            if sock.recv(PIECE):
+                return
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            pass
+        self._end_closing(conn)
+
+    def _end_closing(self, conn: TConn) -> None:
+        del self.closing[conn]
+        self.poller.unregister(conn.sock)
+        self._close(conn)
+
+    def murder_pending(self) -> None:
+        """Called at each turn of the loop: end what comes too slowly."""
+        super().murder_pending()
+        now = time.monotonic()
+        if now - self.looked_at < LOOK_SECONDS:
+            return
+        self.looked_at = now
+        for conn in [conn for conn, each in self.receiving.items() if self._is_late(each, now)]:
+            self._drop(conn, TIMEOUT if self.receiving[conn].has_begun else b"")
+        for conn in [conn for conn, until in self.closing.items() if until < now]:
+            self._end_closing(conn)
+
+    def _is_late(self, received: Receiving, now: float) -> bool:
+        is_idle = not self.alive and not received.has_begun and now - received.began > LINGER_SECONDS
+        return is_idle or received.deadline() < now
+
+    def _drop(self, conn: TConn, answer: bytes = b"") -> None:
+        """End a connection whose request is not whole."""
+        self.poller.unregister(conn.sock)
+        self.receiving.pop(conn).close()
+        self._close(conn, answer)
+
+    def _close(self, conn: TConn, answer: bytes = b"") -> None:
+        if answer:
+            _send(conn.sock, answer)
+        self.nr_conns -= 1
+        conn.source.rest()
+        conn.close()
+
+
+class _Said:
+    """In place of a client: what gunicorn would answer."""
+
+    status, reason = "", ""
+
+    def gettimeout(self) -> float:
+        return 0.0
+
+    def sendall(self, data: bytes) -> None:
+        _, self.status, self.reason = data.split(b"\r\n", 1)[0].decode().split(" ", 2)
+
+
+def _send(sock: socket.socket, answer: bytes) -> None:
+    """A few bytes to a client that may be gone."""
+    try:
+        sock.send(answer)
+    except OSError:
+        return

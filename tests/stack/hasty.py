@@ -1,0 +1,7 @@
+"""The web worker with little patience, for tests."""
+
+from stack import receiving
+from stack.web_worker import Worker
+
+receiving.HEAD_SECONDS = receiving.PATIENCE_SECONDS = 0.2
+__all__ = ["Worker"]

@@ -1,0 +1,154 @@
+"""gunicorn with our worker: slow clients take no thread, and everything else is answered as before."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+
+import httpx
+import pytest
+
+from stack.ports import free_port
+from stack.receiving import MOST_BODY
+from tests.waiting import wait_until
+
+SLOW = 300
+HEAD = b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with serving("stack.web_worker.Worker", tmp_path_factory.mktemp("home")) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def hasty_server(tmp_path_factory):
+    with serving("tests.stack.hasty.Worker", tmp_path_factory.mktemp("home")) as port:
+        yield port
+
+
+@contextmanager
+def serving(worker, folder):
+    """One process with two threads."""
+    port = free_port()
+    command = [
+        sys.executable, "-m", "gunicorn", "tests.stack.wsgi_echo", "--worker-class", worker,
+        "--workers", "1", "--threads", "2", "--bind", f"127.0.0.1:{port}", "--no-control-socket",
+    ]  # fmt: skip
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=os.environ | {"HEADROOM_HOME": str(folder)}, stderr=log)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_until(lambda: answers(url), 30)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(10)
+    assert "Traceback" not in (folder / "log").read_text()
+
+
+def answers(url):
+    try:
+        return httpx.get(url, trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture
+def client(server):
+    with httpx.Client(base_url=f"http://127.0.0.1:{server}", trust_env=False, timeout=10) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    "begin", [b"GET /slow HTTP/1.1\r\nHost: a\r\n", HEAD + b"x", b""], ids=["heads", "bodies", "silent"]
+)
+def test_hundreds_of_slow_clients_take_no_thread(server, begin):
+    with ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", server))) for _ in range(SLOW)]
+        for one in slow:
+            one.sendall(begin)
+
+        for _ in range(20):
+            with httpx.Client(trust_env=False, timeout=5) as client:
+                assert client.get(f"http://127.0.0.1:{server}/page").text == "GET /page 0"
+        if begin:  # they are still there
+            slow[0].settimeout(0.01)
+            with pytest.raises(TimeoutError):
+                slow[0].recv(1)
+
+
+def test_slow_uploads_take_half_of_the_threads_at_most(server, client):
+    with ExitStack() as stack:
+        for _ in range(10):
+            slow = stack.enter_context(socket.create_connection(("127.0.0.1", server)))
+            slow.sendall(HEAD.replace(b"1000", b"%d" % (2 * MOST_BODY)) + b"x")
+
+        for _ in range(10):
+            assert client.get("/page").text == "GET /page 0"
+
+
+def test_clients_that_do_not_close_take_no_time(server, client):
+    with ExitStack() as stack:
+        for _ in range(20):
+            lazy = stack.enter_context(socket.create_connection(("127.0.0.1", server)))
+            lazy.sendall(b"GET /lazy HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        began = time.monotonic()
+        assert client.get("/page").text == "GET /page 0"
+        assert time.monotonic() - began < 20  # gunicorn's own loop waits two seconds for each
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 1_000_000, MOST_BODY, MOST_BODY + 1_000_000])
+def test_bodies_of_every_size_arrive_whole(client, size):
+    assert client.post("/size", content=b"x" * size).text == f"POST /size {size}"
+
+
+def test_a_body_in_pieces_arrives_whole(client):
+    assert client.post("/pieces", content=(b"x" * 1000 for _ in range(50))).text == "POST /pieces 50000"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/api/v1/runs?q=", "application/json"), ("/runs?q=", "text/html")]
+)
+def test_an_address_that_is_too_long_is_refused_in_the_form_of_who_asks(client, path, kind):
+    answer = client.get(path + "x" * 5000)
+
+    assert (answer.status_code, answer.headers["Content-Type"]) == (414, kind)
+    if kind == "application/json":
+        assert answer.json()["error"]["message"].startswith("URI Too Long: ")
+
+
+def test_requests_one_behind_the_other(server):
+    with socket.create_connection(("127.0.0.1", server), timeout=10) as sock:
+        sock.sendall(b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\n" + HEAD.replace(b"1000", b"3") + b"abc" +
+                     b"GET /3 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")  # fmt: skip
+        said = b"".join(iter(lambda: sock.recv(65536), b""))
+
+    assert [line for line in (b"GET /1 0", b"POST /slow 3", b"GET /3 0") if line in said] == [
+        b"GET /1 0", b"POST /slow 3", b"GET /3 0",
+    ]  # fmt: skip
+
+
+def test_who_waits_for_a_word_before_the_body_gets_it(server):
+    with socket.create_connection(("127.0.0.1", server), timeout=10) as sock:
+        sock.sendall(HEAD.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+        assert sock.recv(1000).startswith(b"HTTP/1.1 100 ")
+        sock.sendall(b"x" * 1000)
+        wait_until(lambda: b"POST /slow 1000" in sock.recv(65536), 10)
+
+
+@pytest.mark.parametrize("begin", [b"GET /slow HTTP/1.1\r\n", HEAD + b"x"], ids=["head", "body"])
+def test_what_never_ends_is_answered_in_words(hasty_server, begin):
+    with socket.create_connection(("127.0.0.1", hasty_server), timeout=20) as sock:
+        sock.sendall(begin)
+        said = b"".join(iter(lambda: sock.recv(65536), b""))
+
+    assert said.startswith(b"HTTP/1.1 408 ")
+
+
+def test_who_says_nothing_is_left(hasty_server):
+    with socket.create_connection(("127.0.0.1", hasty_server), timeout=20) as sock:
+        assert sock.recv(65536) == b""
