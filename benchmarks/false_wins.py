@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import scaling
-from benchmarks.validation import arguments, markdown, rate, run_all
+from benchmarks.validation import arguments, rate, run_all
+from scaling.cli.words import markdown
 from scaling.compare import compare
 from scaling.curve import Array
 from scaling.extrapolate import share
@@ -124,11 +125,11 @@ def simulated(number: int, *, apart: float, stop: float, seeds: tuple[int, int],
         mean = start + (top - start) * gained
         return Curve(compute, np.clip(mean + NOISE * rng.standard_normal(len(mean)), 0.0, 1.0)).until(last)
 
-    runs = [
+    first, second = (
         [run(lift, last) for _ in range(n)]
         for n, lift, last in zip(seeds, (apart, 0.0), (1.0, stop), strict=True)
-    ]
-    return Pair(*runs, better=int(np.sign(apart)))
+    )
+    return Pair(first, second, better=int(np.sign(apart)))
 
 
 def _judged(
@@ -174,7 +175,8 @@ def _half_judged(
     rng = np.random.default_rng((seed, number, 8))
     size = float(rng.uniform(*apart)) * (1 if number % 2 else -1)
     whole = simulated(number, apart=size, stop=1.0, seeds=seeds, seed=seed)
-    half = Pair(*([run.until(0.5) for run in runs] for runs in (whole.first, whole.second)), whole.better)
+    first, second = ([run.until(0.5) for run in runs] for runs in (whole.first, whole.second))
+    half = Pair(first, second, whole.better)
     return half.better, judge(half)
 
 

@@ -244,7 +244,7 @@ class Ranked(TypedDict):
     revision: int | None
     published: bool
     source: str  # of a published curve
-    rank: int | None  # one more than the number of recipes that are really better at compared_at; None: not compared
+    rank: int | None  # one more than the number of recipes that are really better; None: not compared
     tied: bool
     seeds: int | None
     identified_seeds: int | None

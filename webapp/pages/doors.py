@@ -83,6 +83,11 @@ def _read_form(request: HttpRequest, meta: dict[str, Any], content: Any) -> tupl
     return parser.parse()
 
 
+def _never(*_: object) -> HttpResponse:
+    """A view that no answer is asked of."""
+    return HttpResponse()
+
+
 def _may_upload(request: HttpRequest, parser: MultiPartParser) -> bool:
     """Whether the reader may upload here. The field against forged requests stands before the files."""
     if _name_of(request) not in TAKE_FILES or not request.user.is_authenticated:
@@ -93,7 +98,7 @@ def _may_upload(request: HttpRequest, parser: MultiPartParser) -> bool:
         return False
     request._post = parser._post  # type: ignore[attr-defined]  # the fields so far: what the check reads
     try:
-        return CsrfViewMiddleware(lambda _: HttpResponse()).process_view(request, _read_form, (), {}) is None
+        return CsrfViewMiddleware(_never).process_view(request, _never, (), {}) is None
     finally:
         del request._post  # type: ignore[attr-defined]
 

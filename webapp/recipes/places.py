@@ -44,7 +44,8 @@ def check_model_place(model: str) -> None:
 def model_roots() -> list[Path]:
     """Folders below which a model may be named by its path: the installation's own, and HEADROOM_MODEL_ROOTS."""
     home = Path(settings.HEADROOM_HOME)
-    return [Path(root).resolve() for root in (home / "models", home / "runs", *settings.MODEL_ROOTS)]
+    named: list[str | Path] = [home / "models", home / "runs", *settings.MODEL_ROOTS]
+    return [Path(root).resolve() for root in named]
 
 
 def _leads_out(path: Any) -> bool:
