@@ -36,8 +36,8 @@ def told(found: Compared, index: int) -> Payload:
         "tied": tied,
         "tie_group": here.rank if here else None,
         "compared_at": found.here.compute,
-        **_columns("at_budget", here),
-        **_columns("forecast", ceiling),
+        **_columns("at_budget", here, alone=len(found.here.in_order()) == 1),
+        **_columns("forecast", ceiling, alone=len(found.ceiling.in_order()) == 1),
         "forecast_rank": ceiling.rank if ceiling else None,
         "forecast_ceiling": _shown(ceiling),
         "not_compared": found.why[index],
@@ -57,7 +57,8 @@ def _shown(standing: Standing | None) -> Payload:
     }  # fmt: skip
 
 
-def _columns(name: str, standing: Standing | None) -> Payload:
+def _columns(name: str, standing: Standing | None, *, alone: bool = False) -> Payload:
+    """alone: there is nobody whom it could be better than, so it has no chance."""
     if standing is None:
         empty = (f"{name}{end}" for end in ("", "_lo", "_hi", "_chance"))
         return dict.fromkeys(empty) | {f"{name}_text": "–", f"{name}_span": "", f"{name}_chance_text": "–"}
@@ -68,8 +69,8 @@ def _columns(name: str, standing: Standing | None) -> Payload:
         f"{name}_hi": standing.hi,
         f"{name}_text": words.rate(standing.value, ends),
         f"{name}_span": span(standing),
-        f"{name}_chance": standing.chance,
-        f"{name}_chance_text": chance(standing.chance),
+        f"{name}_chance": None if alone else standing.chance,
+        f"{name}_chance_text": "–" if alone else chance(standing.chance),
     }
 
 

@@ -142,10 +142,13 @@ def _kept(request: HttpRequest, asked: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def _odds(entries: list[Entry], x: str, budget: float | None) -> dict[str, Any]:
-    budget = odds.default_budget(entries) if budget is None else budget
-    if budget is None:
+    asked = budget if budget is not None else odds.default_budget(entries)
+    if asked is None:
         return {"odds": None, "stops": []}
-    return {"odds": odds.at_budget(entries, budget, x), "stops": odds.budget_stops(entries)}
+    shown = odds.at_budget(entries, asked, x)
+    if budget is None:  # the sentences above say the same
+        shown["sentence"] = ""
+    return {"odds": shown, "stops": odds.budget_stops(entries)}
 
 
 def read_budget(request: HttpRequest) -> tuple[float | None, str]:

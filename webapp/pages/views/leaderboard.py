@@ -107,8 +107,9 @@ def leaderboard_evidence(request: HttpRequest) -> HttpResponse:
 @require_GET
 def leaderboard_efficiency(request: HttpRequest) -> HttpResponse:
     """B at the shared ceiling for the ties of one task and model: asked for by the page, because it fits again."""
-    task, model = (clean(request.GET.get(name, "")) for name in ("task", "model"))
-    groups = ranked_groups(current_project(request), published=False, pairs=[(task, model)])
+    asked, _ = _asked(request)
+    pairs, x = [(asked["task"], asked["model"])], asked["x"]
+    groups = ranked_groups(current_project(request), x=x, published=False, pairs=pairs)
     ties = efficiencies(groups[0]["rows"]) if len(groups) == 1 else []
     return render(request, "leaderboard/_efficiency.html", {"ties": ties})
 
@@ -155,7 +156,7 @@ def _shown(group: dict[str, Any], sort: str) -> dict[str, Any]:
             (row | _addresses(row, query) | {"series": places[id(row)]}, stripe) for row, stripe in striped
         ],
         "has_ties": ties,
-        "efficiency_url": f"{reverse('leaderboard-efficiency')}?{query}",
+        "efficiency_url": f"{reverse('leaderboard-efficiency')}?{query}&{urlencode({'x': group['axis']})}",
         "compare_url": _all_url(group),
     }
 
