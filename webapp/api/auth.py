@@ -22,7 +22,7 @@ HEAVY = {
     "list_runs", "get_comparison", "get_leaderboard", "get_figure", "get_calibration", "get_forecasters", "list_fits",
     "get_study", "test_rule", "get_logs", "list_records", "get_curve", "get_curves", "get_series", "get_many_series",
     "list_run_fits", "list_predictions", "list_studies", "list_decisions", "list_firings", "get_status",
-    "create_import", "preview_import", "list_imports",
+    "create_import", "preview_import", "list_imports", "get_forecast_record",
 }  # fmt: skip
 WHOLE = {"export_run", "export_project"}  # every point of a run, or of many
 LEVELS = {Scope.READ: 0, Scope.WRITE: 1, Scope.LAUNCH: 2}

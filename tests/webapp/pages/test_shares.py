@@ -42,7 +42,7 @@ def test_a_link_shows_the_chart_to_a_stranger(share, stranger):
     words = html.unescape(page.content.decode())
     assert page.status_code == 200
     assert "Where ScaleRL tops out" in words
-    assert re.search(r"Ceiling 0\.\d+, 90 % between 0\.\d+ and 0\.\d+", words)
+    assert re.search(r"Forecast ceiling 0\.\d+, 90 % between 0\.\d+ and 0\.\d+", words)
     assert 'id="drawing"' in words
     assert page["X-Robots-Tag"] == "noindex"
     assert not stranger.cookies
@@ -70,7 +70,7 @@ def test_the_page_unfurls_to_a_picture(share, stranger):
     assert meta["og:title"] == "A curve"
     assert meta["og:image"] == f"http://testserver{path}.png"
     assert meta["twitter:card"] == "summary_large_image"
-    assert "Ceiling" in meta["og:description"]
+    assert "Forecast ceiling" in meta["og:description"]
     picture = stranger.get(f"{path}.png")
     assert picture["Content-Type"] == "image/png"
     assert Image.open(BytesIO(picture.content)).size == (1200, 630)

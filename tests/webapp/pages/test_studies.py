@@ -37,11 +37,11 @@ def test_without_a_study_the_page_teaches(ada):
 
 
 def test_the_list_says_how_far_and_what(ada, finished, django_assert_max_num_queries):  # noqa: F811
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(17):
         page = ada.get("/studies").content.decode()
 
     assert "6 of 6 done" in page
-    assert "1 lowers the ceiling" in page
+    assert "1 is worse" in page
 
 
 def test_the_form_offers_what_the_paper_took_back(ada, model_folder):
@@ -143,11 +143,11 @@ def test_an_axis_is_made_of_its_values(ada, study_form):
 
 
 def test_the_page_shows_the_matrix_and_the_sentences(ada, finished, django_assert_max_num_queries):  # noqa: F811
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(19):
         page = ada.get(f"/studies/{finished.pk}").content.decode()
 
-    assert "Of 2 changes, 1 lowers the ceiling" in page
-    assert "DAPO loss: the ceiling is 0.0" in page
+    assert "Of 2 changes, 1 is worse, 1 ties with the base" in page
+    assert "The base is better than DAPO loss at 8.00 device-hours, by 0.0" in page
     assert page.count('class="seed-run"') == 6
     figures = json.loads(re.search(r'id="figures" type="application/json">(.*?)</script>', page, re.S)[1])
     assert [series["label"] for series in figures["overlay"]] == ["Base", "DAPO loss", "no FP32 head"]
@@ -237,7 +237,7 @@ def test_what_was_computed_for_a_version_is_not_computed_again(ada, finished, dj
     with django_assert_max_num_queries(7):
         again = ada.get(f"/studies/{finished.pk}/state").json()
 
-    assert "1 lowers the ceiling" in again["html"]["results"]
+    assert "1 is worse" in again["html"]["results"]
     other = finished.members.first().run
     ada.post(f"/studies/{finished.pk}/runs/{other.pk}/remove")
     assert "5 of 5 runs done" in ada.get(f"/studies/{finished.pk}/state").json()["html"]["progress"]

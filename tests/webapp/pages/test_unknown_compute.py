@@ -172,7 +172,8 @@ def test_more_than_a_few_are_not_said_to_lack_evaluations(ada, make_run):
 
     page = ada.get("/compare", {"run": ids, "x": "step", "by": "run"}).content.decode()
 
-    assert "Of so many only the fits by device-hours are at hand" in page
+    assert "choose at most 12 series to have them fitted" in page
+    assert "cannot be told apart at 8 steps" in page
     assert "a fit needs at least five evaluations" not in page
     assert "ceilings is identified yet" not in page
 

@@ -46,14 +46,14 @@ def test_points_after_the_cutoff_are_apart_and_scored(make_run):
     assert figure["fit"]["solid"]["x"][-1] == pytest.approx(x[x <= 3.0].max())
 
 
-def test_a_constant_curve_has_a_forecast_though_eq_1_cannot_be_fitted(make_run):
+def test_a_constant_curve_has_neither_fit_nor_forecast_and_the_page_says_why(make_run):
     run = make_run(n=12)
     Point.objects.filter(series__run=run).update(value=0.4)
 
     figure = run_figure(run)
 
-    assert figure["fit"]["solid"] is None and figure["forecast"]["drawn"]
-    assert figure["forecast"]["ceiling"]["lo"] < 0.41
+    assert figure["fit"]["solid"] is None and figure["forecast"]["drawn"] is None
+    assert figure["forecast"]["ceiling"]["text"] == "–"
     assert "every reward is the same" in figure["fit_sentence"].lower()
 
 
