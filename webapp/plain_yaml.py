@@ -30,7 +30,7 @@ def load_yaml(text: str) -> Any:
                 raise Unreadable(f"is nested deeper than {MAX_DEPTH} levels")
         value = yaml.load(text, Loader=LOADER)  # nosec B506  # a safe one
     except yaml.MarkedYAMLError as error:
-        raise Unreadable(_yaml_words(error)) from None
+        raise Unreadable(_yaml_words(error, text)) from None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         if isinstance(error, Unreadable):
             raise
@@ -40,9 +40,13 @@ def load_yaml(text: str) -> Any:
     return value
 
 
-def _yaml_words(error: yaml.MarkedYAMLError) -> str:
-    mark = error.problem_mark or error.context_mark
-    where = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+def _yaml_words(error: yaml.MarkedYAMLError, text: str) -> str:
+    mark, where = error.problem_mark or error.context_mark, ""
+    if mark:  # the end of the text is said to be on a line after the last
+        lines = text.split("\n")
+        line = min(mark.line, len(lines) - 1)
+        column = mark.column if line == mark.line else len(lines[line])
+        where = f" in line {line + 1}, column {column + 1}"
     return f"is not YAML{where}: {error.problem or error.context}"
 
 

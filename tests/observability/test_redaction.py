@@ -68,14 +68,14 @@ def test_the_log_of_the_web_server_has_no_key(tmp_path):
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stderr=log, stdout=log)
     try:
-        wait_until(lambda: _answers(port), 30)
+        wait_until(lambda: _answers(port), 60)
         httpx.get(
             f"http://127.0.0.1:{port}/s/{KEY}", headers={"Referer": f"https://x/r/{KEY}"}, trust_env=False
         )
-        wait_until(lambda: "/s/[hidden]" in (tmp_path / "log").read_text(), 10)
+        wait_until(lambda: "/s/[hidden]" in (tmp_path / "log").read_text(), 30)
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
     assert KEY not in (tmp_path / "log").read_text()
 
