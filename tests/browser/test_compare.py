@@ -48,8 +48,8 @@ def test_runs_are_chosen_by_search_and_compared_at_a_budget(page, make_run, publ
     page.keyboard.press("Enter")
     expect(page.locator(".chip")).to_have_count(2)
     drawn(page)
-    expect(page.get_by_text("steady, seed 0 has a higher ceiling than hasty, seed 1")).to_be_visible()
-    expect(page.locator("#odds")).to_contain_text("is above hasty, seed 1 with probability above 0.99")
+    expect(page.get_by_text("steady, seed 0 is better than hasty, seed 1 at")).to_be_visible()
+    expect(page.locator("#odds")).to_contain_text("It is the best there with probability above 0.99")
     look(page, "compare-two-runs")
 
     page.locator("#budget-range").focus()
@@ -111,7 +111,7 @@ def test_recipes_are_compared_with_their_seeds(page, three_recipes, published_cu
 def test_the_leaderboard_leads_to_its_evidence(page, three_recipes, make_run, published_curves):
     make_run(10, to=0.6, recipe="tiny-loo-fp32", seed=7)
     page.goto("/leaderboard")
-    expect(page.locator(".lead")).to_contain_text("wins, with a ceiling of")
+    expect(page.locator(".lead")).to_contain_text("ScaleRL (tiny) rev 1 leads: at")
     expect(page.locator("table.board tbody tr:not(.behind)")).to_have_count(4)
     look(page, "leaderboard")
 
@@ -119,7 +119,7 @@ def test_the_leaderboard_leads_to_its_evidence(page, three_recipes, make_run, pu
     expect(page.get_by_text("the rows are in the order of evidence")).to_be_visible()
     page.get_by_role("button", name="fair evidence").first.click()
     expect(page.locator(".behind").first).to_contain_text("2 seeds")
-    page.get_by_label("at budget").fill("4")
+    page.get_by_label("compared at").fill("4")
     page.keyboard.press("Enter")
     expect(page.get_by_role("columnheader", name="at 4.00 h")).to_be_visible()
     page.get_by_role("button", name="fair evidence").first.click()

@@ -86,7 +86,7 @@ def test_the_leaderboard_shows_published_curves_on_demand(page, make_run, publis
 
     page.get_by_role("link", name="With published").click()
     expect(page.get_by_text("as published").first).to_be_visible()
-    page.get_by_label("at budget").fill("4")
+    page.get_by_label("compared at").fill("4")
     page.keyboard.press("Enter")
 
     expect(page.get_by_role("columnheader", name="at 4.00 h").first).to_be_visible()

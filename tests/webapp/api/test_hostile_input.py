@@ -7,6 +7,7 @@ import pytest
 from django.core.cache import caches
 
 from tests.deep import IS_DEEP
+from tests.fake_model import make_model
 from webapp.recipes.services import sync_shipped_recipes
 
 ODD_TEXTS = [
@@ -165,3 +166,13 @@ def test_odd_values_in_predictions(writer, tracked, problem):
         response = writer.post("predictions", body)
         assert response.status_code in {400, 404, 409, 422}, (body, response.content)
         assert problem(response)
+
+
+def test_a_model_by_path_says_the_same_whether_it_is_there_or_not(launcher, launch_body, problem, tmp_path):
+    make_model(tmp_path, "outside", 4096)
+    said = {
+        problem(launcher.post("runs", launch_body | {"model": model}))[:3]
+        for model in (str(tmp_path / "models" / "outside"), "/etc", "/not/there")
+    }
+
+    assert said == {(422, "invalid_input", "model")}

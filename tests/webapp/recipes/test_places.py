@@ -44,13 +44,3 @@ def test_what_is_there_and_what_is_not_are_refused_alike(headroom_home, tmp_path
 
 def test_nothing_is_counted_outside(tmp_path):
     assert parameters_of(str(make_model(tmp_path, "outside", 4096))) is None
-
-
-def test_a_launch_says_the_same_of_both(launcher, launch_body, problem, tmp_path):
-    make_model(tmp_path, "outside", 4096)
-    said = {
-        problem(launcher.post("runs", launch_body | {"model": model}))[:3]
-        for model in (str(tmp_path / "models" / "outside"), "/etc", "/not/there")
-    }
-
-    assert said == {(422, "invalid_input", "model")}
