@@ -32,7 +32,7 @@ from webapp.curves.forecasts import read as read_forecast
 EVALUATIONS, NOISE = 34, 0.008  # of a run of the corpus
 LIFT, LATER, STEEPER = 0.007, 0.06, 0.05  # sd between seeds of A, log C_mid and log B
 TAILS = (0.05, 0.5, 1.0)  # nu of `scaling.extrapolate`
-STOPS = (1.0, 0.5, 0.375, 0.25)  # share of the compute that the second of a pair got
+STOPS = (1.0, 0.5, 0.375, 0.3)  # share of the compute that the second of a pair got
 SEEDS = ((1, 1), (3, 1), (3, 3))
 APART = 0.03
 LATE = 0.125
@@ -128,7 +128,7 @@ def simulated(number: int, *, apart: float, stop: float, seeds: tuple[int, int],
         [run(lift, last) for _ in range(n)]
         for n, lift, last in zip(seeds, (apart, 0.0), (1.0, stop), strict=True)
     ]
-    return Pair(*runs, better=int(np.sign(apart)))
+    return Pair(runs[0], runs[1], better=int(np.sign(apart)))
 
 
 def _judged(
@@ -174,8 +174,8 @@ def _half_judged(
     rng = np.random.default_rng((seed, number, 8))
     size = float(rng.uniform(*apart)) * (1 if number % 2 else -1)
     whole = simulated(number, apart=size, stop=1.0, seeds=seeds, seed=seed)
-    half = Pair(*([run.until(0.5) for run in runs] for runs in (whole.first, whole.second)), whole.better)
-    return half.better, judge(half)
+    first, second = ([run.until(0.5) for run in runs] for runs in (whole.first, whole.second))
+    return whole.better, judge(Pair(first, second, whole.better))
 
 
 def false_row(calls: Sequence[Call]) -> list[str]:

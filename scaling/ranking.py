@@ -271,7 +271,10 @@ def standings(means: Sequence[Mean], between: Between, *, level: float = 0.9) ->
     ranks = 1 + _really_better(value, below, above, share, between).sum(axis=0)
     chances = _chances(value, below, above, share, between)
     columns = zip(value, lo, hi, chances, ranks, means, strict=True)
-    return [Standing(*map(float, row[:4]), int(row[4]), row[5].runs) for row in columns]
+    return [
+        Standing(float(v), float(low), float(high), float(p), int(rank), mean.runs)
+        for v, low, high, p, rank, mean in columns
+    ]
 
 
 def _reach(error: Array, share: Array | float, between: Between, level: float) -> Array:

@@ -285,7 +285,7 @@ def test_a_hundred_recipes_cost_the_queries_of_one(project, make_run, django_ass
     fields = {name: getattr(fit, name) for name in names}
     Fit.objects.bulk_create(Fit(run_id=copy.pk, **fields) for copy in copies)
 
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(8):
         (group,) = leaderboard(project, published=False, budget=4.0)
 
     assert len(group["rows"]) == 100

@@ -76,9 +76,9 @@ def test_the_number_of_queries_does_not_grow(project, make_run, django_assert_ma
     for seed in range(5):
         services.refit(make_run(seed=seed).pk)
 
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(11):
         leaderboard(project)
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(11):
         leaderboard(project, budget=1e15, x="flops")
 
 
