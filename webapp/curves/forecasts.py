@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 Payload = dict[str, Any]
 MULTIPLES = (2, 4, 10)  # of the compute seen
 DIGITS = 7
+FULL_FROM = 1.25  # times the compute known: the nearest that the record of forecasts is about
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,17 @@ class Forecast:
 
     def widened(self, factor: float) -> "Forecast":
         """The same with the half widths multiplied, cut to [0, 1]: by what the record of earlier forecasts asks for.
-        Whether the ceiling is known is decided anew."""
+
+        That record is of what lay ahead: up to the last compute known nothing changes, from FULL_FROM times that on all
+        does, and in between the factor grows with log compute. Whether the ceiling is known is decided anew.
+        """
         if factor == 1.0 or self.ceiling is None or self.interval is None:
             return self
-        ends = widen(np.array([self.ceiling]), *np.array(self.interval)[:, None], factor)
+        below, above = np.array(self.interval)[:, None]
+        ends = widen(np.array([self.ceiling]), below, above, factor)
         lo, hi = (float(end[0]) for end in ends)
-        bottom, top = widen(self.value, self.lo, self.hi, factor)
+        ahead = np.clip(np.log(self.compute / (self.seen or 1.0)) / math.log(FULL_FROM), 0.0, 1.0)
+        bottom, top = widen(self.value, self.lo, self.hi, factor**ahead)
         known = hi - lo <= widest_known(self.level)
         return replace(
             self, interval=(lo, hi), lo=bottom, hi=top, widening=self.widening * factor,
@@ -98,7 +104,9 @@ def normal_quantile(level: float) -> float:
     return NormalDist().inv_cdf(0.5 + 0.5 * level)
 
 
-def widen(value: np.ndarray, lo: np.ndarray, hi: np.ndarray, factor: float) -> tuple[np.ndarray, np.ndarray]:
+def widen(
+    value: np.ndarray, lo: np.ndarray, hi: np.ndarray, factor: float | np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The ends with their distances from `value` multiplied, cut to [0, 1]."""
     return np.clip(value - factor * (value - lo), 0.0, 1.0), np.clip(value + factor * (hi - value), 0.0, 1.0)
 

@@ -109,14 +109,28 @@ def test_a_forecast_that_crashes_does_not_keep_the_fit_from_being_stored(make_ru
     assert "crashed" in caplog.text and read(fit.forecast) is None
 
 
-def test_widened_by_a_factor_the_value_stays_and_the_ends_move(make_run):
+def test_widened_by_a_factor_the_value_stays_and_the_ends_ahead_move(make_run):
     found = read(fitted(make_run(n=30)).forecast)
 
     wide = found.widened(1.5)
 
+    known, ahead = found.compute <= found.seen, found.compute >= 1.25 * found.seen
+    below, above = found.value - found.lo, found.hi - found.value
     assert (wide.ceiling, wide.widening) == (found.ceiling, 1.5)
     assert wide.value is found.value
-    assert wide.hi - wide.value == pytest.approx(1.5 * (found.hi - found.value))
-    assert wide.value - wide.lo == pytest.approx(np.minimum(1.5 * (found.value - found.lo), found.value))
+    assert (wide.value - wide.lo)[known] == pytest.approx(below[known])
+    assert (wide.hi - wide.value)[ahead] == pytest.approx(np.minimum(1.5 * above, 1 - found.value)[ahead])
+    assert (wide.value - wide.lo)[ahead] == pytest.approx(np.minimum(1.5 * below, found.value)[ahead])
     assert wide.interval[0] == pytest.approx(found.ceiling - 1.5 * (found.ceiling - found.interval[0]))
     assert found.widened(1.0) is found
+
+
+def test_whether_the_ceiling_is_known_is_decided_by_the_widened_interval(make_run):
+    found = read(fitted(make_run(n=30)).forecast)
+    lo, hi = found.interval
+
+    wide = found.widened(0.12 / (hi - lo))
+
+    assert found.known and not wide.known
+    assert (wide.status, wide.ceiling) == ("not_identified", found.ceiling)
+    assert wide.message.startswith("the tail is not known yet: the ceiling may lie between 0.")

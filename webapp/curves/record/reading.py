@@ -154,10 +154,11 @@ def _one(
     as_it_went: bool,
     said: dict,
 ) -> Judged:
-    assert outcome.last is not None and outcome.came is not None  # it is judged
-    share = min(SHARES, key=lambda one: abs(np.log(cut / outcome.last / one)))
+    last, came = outcome.last, outcome.came
+    assert last is not None and came is not None  # it is judged
+    share = min(SHARES, key=lambda one: abs(np.log(cut / last / one)))
     by = {name: _said(stored) for name, stored in said.items()}
-    return Judged(run, task, recipe or NO_RECIPE, share, outcome.came, as_it_went, by)
+    return Judged(run, task, recipe or NO_RECIPE, share, came, as_it_went, by)
 
 
 def _said(stored: dict | None) -> Said | None:
@@ -174,9 +175,8 @@ def recalibrated(one: Judged, own: Record) -> Judged:
         return one
     levels = {}
     for level, factor in factors.items():
-        lo, hi = widen(
-            np.array([said.value]), *(np.array([end]) for end in said.levels[key(level)]), factor or 1.0
-        )
+        below, above = (np.array([end]) for end in said.levels[key(level)])
+        lo, hi = widen(np.array([said.value]), below, above, factor or 1.0)
         levels[key(level)] = (float(lo[0]), float(hi[0]))
     return replace(one, by=one.by | {RECALIBRATED: Said(said.value, levels)})
 

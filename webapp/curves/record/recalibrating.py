@@ -84,7 +84,7 @@ def conformal(ratios: np.ndarray, runs: np.ndarray, level: float) -> float:
     order = np.argsort(ratios, kind="stable")
     weight = np.cumsum((1.0 / (counts[place] * len(names)))[order])
     wanted = min(1.0, level * (len(names) + 1) / len(names))
-    return float(ratios[order][min(np.searchsorted(weight, wanted - 1e-12), len(ratios) - 1)])
+    return float(ratios[order][min(int(np.searchsorted(weight, wanted - 1e-12)), len(ratios) - 1)])
 
 
 _records: LRUCache[tuple[int, int], Record] = LRUCache(64)  # (project, stamp)
@@ -115,7 +115,7 @@ def _read(project: int) -> Record:
         .values("run")[:MOST_RUNS]
     )
     rows = ForecastOrigin.objects.filter(run__in=newest, ratios__isnull=False).order_by("pk")
-    found: list[tuple[str, dict[str, Any]]] = list(rows.values_list("run_id", "ratios"))
+    found: list[tuple[str, Any]] = list(rows.values_list("run_id", "ratios"))
     runs = np.array([run for run, _ in found], "<U16")
     return Record(runs, {key(level): np.array([one[key(level)] for _, one in found]) for level in LEVELS})
 

@@ -64,7 +64,9 @@ def run_figure(
     names = pass_rates_of(run)
     make = lambda: _made(run, curve, question, view)
     is_whole = question == Question() and view == DEFAULT_VIEW
-    said = {"waiting": 0} | (kept_or_made(run, curve, make, may_wait=may_wait) if is_whole else make())
+    said: Payload = {"waiting": 0} | (
+        kept_or_made(run, curve, make, may_wait=may_wait) if is_whole else make()
+    )
     said |= answered(run, curve, question, goal, said.pop("basis"), waiting=said["waiting"])
     return {
         "version": None if said["waiting"] else run.version,

@@ -17,7 +17,7 @@ from webapp.runs.states import ENDED
 
 Payload = dict[str, Any]
 DRAWN_POINTS = 180
-DRAWN_TO = 2.0  # times the compute known, at least
+DRAWN_TO = 2.0  # times the compute known, without a budget
 MIN_POINTS_FOR_HINDSIGHT = 5
 
 
@@ -118,7 +118,8 @@ def drawn(found: Forecast, curve: Curve, end_x: float | None) -> Payload | None:
     """Solid over what was seen, dashed beyond, and the band over both; None where there is no forecast."""
     if not len(found.compute) or found.seen is None:
         return None
-    last = min(max(end_x or 0.0, DRAWN_TO * found.seen, 1.25 * float(curve.x[-1])), float(found.compute[-1]))
+    far = end_x or DRAWN_TO * found.seen
+    last = min(max(far, 1.25 * float(curve.x[-1]), 1.25 * found.seen), float(found.compute[-1]))
     first = max(float(curve.x[0]), float(found.compute[0]))
     solid = np.geomspace(first, found.seen, 2 * DRAWN_POINTS // 3)
     dashed = np.geomspace(found.seen, last, DRAWN_POINTS // 3)
