@@ -12,7 +12,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from unittest import mock
 
 import httpx
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     report(name, "slow", measured(url, max(10, options.repeats)), quiet[1])
 
 
-def with_address(command: list[str]):  # type: ignore[no-untyped-def]
+def with_address(command: list[str]) -> Callable[..., list[str]]:
     """`parts.web_command` with another worker."""
     return lambda host, port, *_: [each.replace("HOST:0", f"{host}:{port}") for each in command]
 

@@ -238,7 +238,7 @@ def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     stored = ingest.store_records(run, records, reporter=reporter)
     if stored.accepted:
         metrics.note_lag(records[0].time, time.time())
-    answer = {"accepted": stored.accepted, "duplicates": stored.duplicates}
+    answer: dict[str, Any] = {"accepted": stored.accepted, "duplicates": stored.duplicates}
     if stored.names_left_out:
         answer["warning"] = TOO_MANY_NAMES.format(stored.names_left_out)
     return answer | {"gather_seconds": gathering.asked_of_a_client()}

@@ -93,7 +93,9 @@ def _may_upload(request: HttpRequest, parser: MultiPartParser) -> bool:
         return False
     request._post = parser._post  # type: ignore[attr-defined]  # the fields so far: what the check reads
     try:
-        return CsrfViewMiddleware(lambda _: HttpResponse()).process_view(request, _read_form, (), {}) is None
+        return (
+            CsrfViewMiddleware(lambda _: HttpResponse()).process_view(request, page_not_found, (), {}) is None
+        )
     finally:
         del request._post  # type: ignore[attr-defined]
 

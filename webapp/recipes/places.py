@@ -44,7 +44,7 @@ def check_model_place(model: str) -> None:
 def model_roots() -> list[Path]:
     """Folders below which a model may be named by its path: the installation's own, and HEADROOM_MODEL_ROOTS."""
     home = Path(settings.HEADROOM_HOME)
-    return [Path(root).resolve() for root in (home / "models", home / "runs", *settings.MODEL_ROOTS)]
+    return [root.resolve() for root in (home / "models", home / "runs", *map(Path, settings.MODEL_ROOTS))]
 
 
 def _leads_out(path: Any) -> bool:

@@ -6,7 +6,6 @@ import json
 import pytest
 from django.core.cache import caches
 
-from webapp.accounts.models import Project
 from webapp.recipes.services import sync_shipped_recipes
 
 ODD_TEXTS = [
@@ -133,8 +132,8 @@ def test_times_at_the_ends_of_time(writer, tracked, record, problem, time):
         "!!binary x",
     ],
 )
-def test_odd_values_of_a_study(launcher, model_folder, problem, value):
-    sync_shipped_recipes(Project.objects.get())
+def test_odd_values_of_a_study(launcher, project, model_folder, problem, value):
+    sync_shipped_recipes(project)
     body = {"name": "n", "recipe": "tiny-scalerl", "changes": [f"loss.epochs={value}"], "seeds": [0]}
     response = launcher.post(
         "studies", body | {"task": "arithmetic", "model": "tiny-arithmetic", "budget_hours": 0.1}
