@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import scaling
-from benchmarks.validation import arguments, markdown, rate, run_all
+from benchmarks.validation import arguments, rate, run_all
+from scaling.cli.words import markdown
 from scaling.compare import compare
 from scaling.curve import Array
 from scaling.extrapolate import share

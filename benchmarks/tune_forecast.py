@@ -18,8 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import qmc
 
-from benchmarks.validate_real import CUTS, Curve, of_corpus
-from benchmarks.validation import markdown
+from benchmarks.validate_real import of_corpus
+from scaling.calibration import CUTS
+from scaling.cli.words import markdown
+from scaling.corpus import Curve
 from scaling.curve import Array
 from scaling.extrapolate import PRIOR, Posterior, Prior
 from scaling.points import MIN_POINTS, Points, prepare
@@ -31,15 +33,15 @@ RANGES = {
     "weight of nu 0.05": (0.1, 1.0),
     "weight of nu 0.5": (0.1, 1.0),
     "weight of nu 1": (0.1, 1.0),
-    "weight of nu 2": (0.0, 1.0),
-    "log B mean": (-0.2, 0.6),
-    "log B sd": (0.3, 0.8),
-    "log mid mean": (-2.0, 0.5),
-    "log mid sd": (0.6, 1.8),
-    "discrepancy": (0.002, 0.02),
-    "length": (0.3, 4.0),
-    "kappa mean": (0.6, 1.1),
-    "kappa sd": (0.02, 0.4),
+    "log B mean": (0.0, 0.5),
+    "log B sd": (0.3, 0.7),
+    "log mid mean": (-1.8, -0.4),
+    "log mid sd": (0.7, 1.5),
+    "greater discrepancy": (0.008, 0.03),
+    "its weight": (0.3, 3.0),
+    "length": (1.0, 8.0),
+    "kappa mean": (0.85, 1.05),
+    "kappa sd": (0.03, 0.25),
 }
 
 
@@ -68,16 +70,15 @@ def cases_of(curves: Sequence[Curve]) -> list[Case]:
 def prior_of(numbers: Array) -> Prior:
     """The prior that numbers [len(RANGES)] in [0, 1] stand for."""
     lo, hi = np.array(list(RANGES.values())).T
-    w05, w50, w1, w2, b, b_sd, mid, mid_sd, size, length, kappa, kappa_sd = (
+    w05, w50, w1, b, b_sd, mid, mid_sd, size, weight, length, kappa, kappa_sd = (
         lo + (hi - lo) * numbers
     ).tolist()
     return replace(
         PRIOR,
-        nu=((0.05, w05), (0.5, w50), (1.0, w1), (2.0, w2)),
+        nu=((0.05, w05), (0.5, w50), (1.0, w1)),
         log_b=(b, b_sd),
         log_mid=(mid, mid_sd),
-        discrepancy=((size / 3.0, 1.0), (size, 1.0), (3.0 * size, 1.0)),
-        length=length,
+        discrepancy=((PRIOR.discrepancy[0][0], length, 1.0), (size, length, weight)),
         kappa=(kappa, kappa_sd),
     )
 

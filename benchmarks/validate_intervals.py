@@ -21,12 +21,12 @@ from benchmarks.validation import (
     POINTS,
     Trial,
     arguments,
-    markdown,
     quantile,
     rate,
     run_all,
     trials,
 )
+from scaling.cli.words import markdown
 from scaling.compare import compare
 from scaling.seeds import joint, margin
 from scaling.versus import probability_above
@@ -76,6 +76,37 @@ def examine(trial: Trial) -> Outcome:
         covers_later=bool(band_lo <= true_later <= band_hi),
         width=None if hi is None else hi - lo,
         error=abs(float(fit.predict(later)) - true_later),
+    )
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """The averaged forecast at twice the compute, against Eq. 1's band there: whether each covers, and the widths."""
+
+    covers: bool
+    covers_eq1: bool
+    width: float
+    width_eq1: float
+    error: float
+
+
+def averaged(trial: Trial) -> Averaged | None:
+    """None where one of them has no forecast."""
+    compute, reward = trial.points()
+    later, came = 2.0 * compute[-1], float(trial.truth(2.0 * compute[-1]))
+    fit, said = (
+        scaling.fit(compute, reward, level=LEVEL),
+        scaling.extrapolate(compute, reward, [later], level=LEVEL),
+    )
+    if fit.params is None or said.status == "failed":
+        return None
+    lo, hi = (float(end) for end in fit.predict_interval(later))
+    return Averaged(
+        covers=bool(said.lo[0] <= came <= said.hi[0]),
+        covers_eq1=lo <= came <= hi,
+        width=float(said.hi[0] - said.lo[0]),
+        width_eq1=hi - lo,
+        error=float(said.value[0]) - came,
     )
 
 
@@ -184,6 +215,42 @@ def coverage_table(curves: int, seed: int, jobs: int) -> str:
         "R at twice the compute covered",
     )
     return markdown(f"Coverage of {100 * LEVEL:g} % intervals", note, header, rows)
+
+
+def averaged_table(curves: int, seed: int, jobs: int) -> str:
+    rows = []
+    for i, kind in enumerate((*KINDS, "white")):
+        for j, times in enumerate(OBSERVED[1:]):
+            found = run_all(averaged, trials(curves, kind, times, (seed, 7, i, j)), jobs)
+            seen = [one for one in found if one is not None]
+            widths = [np.median([one.width for one in seen]), np.median([one.width_eq1 for one in seen])]
+            rows.append(
+                (
+                    kind,
+                    f"{times:g}",
+                    rate(one.covers for one in seen),
+                    f"{np.mean([one.error for one in seen]):+.4f}",
+                    f"{widths[0]:.4f}",
+                    rate(one.covers_eq1 for one in seen),
+                    f"{widths[1]:.4f}",
+                    f"{widths[0] / widths[1]:.1f}",
+                )
+            )
+    note = (
+        "R at twice the compute, by `scaling.extrapolate` and by Eq. 1 alone, which here is the truth. "
+        f"Noise as above, and white: {NOISES['white']}."
+    )
+    header = (
+        "noise",
+        "observed / C_mid",
+        "covered",
+        "bias",
+        "median width",
+        "covered by Eq. 1",
+        "its median width",
+        "ratio of widths",
+    )
+    return markdown("Averaged forecast of curves that are Eq. 1", note, header, rows)
 
 
 def status_table(curves: int, seed: int, jobs: int) -> str:
@@ -300,6 +367,7 @@ def window_table(curves: int, seed: int, jobs: int) -> str:
 
 TABLES = {
     "coverage": coverage_table,
+    "averaged": averaged_table,
     "status": status_table,
     "forecast": forecast_table,
     "choice": choice_table,

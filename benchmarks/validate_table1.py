@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 import scaling
-from benchmarks.validation import NOISES, POINTS, R0, Trial, arguments, evaluate, markdown, run_all
+from benchmarks.validation import NOISES, POINTS, R0, Trial, arguments, evaluate, run_all
+from scaling.cli.words import markdown
 from scaling.models import Fit
 from scaling.paper import published_fits
 

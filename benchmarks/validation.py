@@ -144,13 +144,6 @@ def run_all(work: Callable[[Any], Any], items: Sequence[Any], jobs: int) -> list
         return processes.map(work, items, chunksize=max(1, len(items) // (8 * jobs)))
 
 
-def markdown(title: str, note: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table under a heading and a line of explanation."""
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([f"## {title}", "", note, "", *lines, ""])
-
-
 def arguments(doc: str, curves: int) -> argparse.ArgumentParser:
     """--curves, --seed and --jobs."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])

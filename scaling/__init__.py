@@ -15,11 +15,13 @@ numpy and scipy only. `scaling.fit(compute, reward)` is the way in; `python -m s
 | which recipe is better? | ranking (by forecasts, with seeds) |
 | what does Eq. 1 alone say of it? | compare (the paper's rule), versus (at any compute), recipes (mean curves) |
 | what will a run do at more compute? | extrapolate |
-| was the prediction right? | forecast |
+| and at a model size, batch or length that no run had? | axis |
+| was the prediction right? | forecast, calibration (of finished runs), corpus (files of them) |
 | what does more compute buy, when to stop? | plan |
 | how good is all this? | simulate, and docs/validation.md |
 """
 
+from scaling.axis import AxisLaw, fit_axis
 from scaling.curve import FORMS, NAMES
 from scaling.extrapolate import Extrapolation, extrapolate
 from scaling.fitting import fit
@@ -31,11 +33,13 @@ __all__ = [
     "FORMS",
     "MIN_POINTS",
     "NAMES",
+    "AxisLaw",
     "Extrapolation",
     "Fit",
     "InputError",
     "ManyFits",
     "extrapolate",
     "fit",
+    "fit_axis",
     "fit_many",
 ]

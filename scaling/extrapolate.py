@@ -12,10 +12,11 @@ error of a forecast is therefore the form, and no interval of one form knows it.
 - kappa: what the growth of the form is multiplied by beyond the data, which say nothing about it: from "it stays where
   it is" (0) over "as the form says" (1) to a little more.
 
-(nu, B, C_mid) and the size of d lie on a grid; R0 and A are integrated in closed form under normal priors cut to
-0 <= R0 <= A <= 1. Nothing is searched for, and the same data give the same numbers. What comes out is DRAWS draws of
-the whole curve, spread evenly over the posterior by a lattice (no random numbers). `Prior` is not tuned yet;
-docs/validation.md says how good forecasts of real runs are with it.
+nu and the kind of d are a few each; for each pair of them B and C_mid lie on a grid that is drawn in around what the
+data say, since precise evaluations would fall between its nodes; R0 and A are integrated in closed form under normal
+priors cut to 0 <= R0 <= A <= 1. The same data give the same numbers. What comes out is DRAWS draws of the whole curve,
+spread evenly over the posterior by a lattice (no random numbers). docs/validation.md says how good forecasts of real
+runs are, and how `Prior` was chosen.
 """
 
 import math
@@ -28,11 +29,16 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr, ndtri
 
 from scaling.curve import Array
+from scaling.noise import scatter
 from scaling.points import InputError, Points, check_fraction, prepare
 
 DRAWS = 2000
 MOST_POINTS = 64  # more are averaged within equal steps of log compute
 REACH = 2.3  # how many standard deviations of its prior the grid of B and C_mid spans to either side
+PASSES = 3  # over the grid, each drawn in around what the one before found
+WIDE = 3.0  # standard deviations of the posterior that the drawn-in grid spans to either side
+UNSEEN = 0.5  # of the distance between nodes: a standard deviation that they cannot tell from none
+SMALL_GAIN = 0.02
 FALLS = 3.0  # standard errors
 JUMPS = 6.0  # times the noise, and the steps on its two sides
 SIDE = 3  # evaluations before and after a jump
@@ -42,19 +48,19 @@ MAX_CEILING_WIDTH = 0.1  # of the ceiling's 90 % interval, to be called known
 @dataclass(frozen=True)
 class Prior:
     """nu: tails, and how likely each is. log_b, log_mid: mean and standard deviation of log B and of log(C_mid / last
-    compute). discrepancy: standard deviations of d, and how likely each is; length: of d in log compute. r0, a:
-    mean and standard deviation. kappa: mean and standard deviation, cut to [0, KAPPA_MAX].
+    compute). discrepancy: standard deviation of d, its length in log compute, and how likely that is. r0, a: mean and
+    standard deviation; the gain A - R0 is about as likely in each octave. kappa: mean and standard deviation, cut to
+    [0, KAPPA_MAX].
     """
 
     nu: tuple[tuple[float, float], ...] = ((0.05, 1.0), (0.5, 1.0), (1.0, 1.0))
     log_b: tuple[float, float] = (0.3, 0.6)
-    log_mid: tuple[float, float] = (-1.0, 1.5)
-    discrepancy: tuple[tuple[float, float], ...] = ((0.002, 1.0), (0.006, 1.0), (0.015, 1.0))
-    length: float = 2.0
+    log_mid: tuple[float, float] = (-1.0, 1.2)
+    discrepancy: tuple[tuple[float, float, float], ...] = ((0.003, 4.0, 1.0), (0.02, 4.0, 2.0))
     r0: tuple[float, float] = (0.3, 0.4)
     a: tuple[float, float] = (0.6, 0.5)
-    kappa: tuple[float, float] = (0.9, 0.2)
-    steps: tuple[int, int] = (16, 28)  # of the grid in B and C_mid
+    kappa: tuple[float, float] = (0.95, 0.1)
+    steps: tuple[int, int] = (13, 17)  # of the grid in B and C_mid
 
 
 KAPPA_MAX = 1.5
@@ -103,10 +109,10 @@ def extrapolate(
         raise InputError("at is not a list of computes above zero")
     start = [r0_observed] if isinstance(r0_observed, int | float) else r0_observed
     data = prepare(compute, reward, stderr=stderr, r0_observed=start)
-    problem = _problem(data)
-    if problem:
+    why = problem(data)
+    if why:
         nothing = np.full(len(where), math.nan)
-        return Extrapolation(where, nothing, nothing, nothing, None, None, "failed", problem, level)
+        return Extrapolation(where, nothing, nothing, nothing, None, None, "failed", why, level)
     found = Posterior(data, prior)
     lo, value, hi = np.quantile(found.draws(where), _ends(level), axis=0)
     ceilings = found.ceilings()
@@ -136,12 +142,15 @@ class Posterior:
         weights, shapes, linear = self._grid(data.r0_observed)
         self.log_evidence = float(logsumexp(weights))
         chosen = _evenly(np.exp(weights - self.log_evidence))
-        self._nu, self._b, self._mid, self._sd = shapes[:, chosen, None]
+        drawn, self._node = np.unique(chosen, return_inverse=True)  # many draws share a shape
+        self._nu, self._b, self._mid, kind = shapes[:, drawn, None]
+        self._kind = kind[self._node, 0].astype(int)
         first, second, third, fourth = _lattice()
         self._r0, self._a = (x[:, None] for x in _line_ends(linear[:, chosen], first, second))
         self._kappa = _cut_normal(*prior.kappa, 0.0, KAPPA_MAX, third)[:, None]
         self._normal = ndtri(fourth)[:, None]
         self._end = self._curve(np.zeros(1))  # at the last evaluation
+        self._left = self._y - self._curve(self._u)
 
     def draws(self, at: Array) -> Array:
         """[DRAWS, m]: mean pass rates at compute `at` [m] > 0."""
@@ -153,7 +162,12 @@ class Posterior:
 
     def ceilings(self) -> Array:
         """[DRAWS]: for compute without bound."""
-        return np.clip(self._grown(self._a) + self._sd * self._normal, 0.0, 1.0)[:, 0]
+        sd = np.array([one[0] for one in self._prior.discrepancy])[self._kind, None]
+        return np.clip(self._grown(self._a) + sd * self._normal, 0.0, 1.0)[:, 0]
+
+    def log_mids(self) -> Array:
+        """[DRAWS]: logarithms of C_mid, where half of the gain is reached."""
+        return self._last + self._mid[self._node, 0]
 
     def _grown(self, form: Array) -> Array:
         """What becomes of the form's values [DRAWS, m] beyond the data."""
@@ -161,52 +175,61 @@ class Posterior:
 
     def _curve(self, u: Array) -> Array:
         """[DRAWS, m] of R0 + (A - R0) s at log compute [m]."""
-        return self._r0 + (self._a - self._r0) * share(u - self._mid, self._b, self._nu)
+        return self._r0 + (self._a - self._r0) * share(u - self._mid, self._b, self._nu)[self._node]
 
     def _discrepancy(self, u: Array) -> tuple[Array, Array]:
         """Mean [DRAWS, m] and standard deviation [DRAWS, m] of d given what the curve leaves of the evaluations."""
-        left = self._y - self._curve(self._u)
         mean, sd = np.empty((DRAWS, len(u))), np.empty((DRAWS, len(u)))
-        for size, _ in self._prior.discrepancy:
-            own = self._sd[:, 0] == size
-            across = size**2 * np.exp(-np.abs(u[:, None] - self._u) / self._prior.length)
-            gain = np.linalg.solve(self._covariance(size), across.T)
-            mean[own] = left[own] @ gain
+        for kind, (size, length, _) in enumerate(self._prior.discrepancy):
+            own = self._kind == kind
+            across = size**2 * np.exp(-np.abs(u[:, None] - self._u) / length)
+            gain = np.linalg.solve(self._covariance(kind), across.T)
+            mean[own] = self._left[own] @ gain
             sd[own] = np.sqrt(np.maximum(size**2 - (across * gain.T).sum(1), 0.0))
         return mean, sd
 
-    def _covariance(self, size: float) -> Array:
+    def _covariance(self, kind: int) -> Array:
+        size, length, _ = self._prior.discrepancy[kind]
         apart = np.abs(self._u[:, None] - self._u)
-        return size**2 * np.exp(-apart / self._prior.length) + np.diag(self._variance)
+        return size**2 * np.exp(-apart / length) + np.diag(self._variance)
 
     def _grid(self, start: Array) -> tuple[Array, Array, Array]:
-        """At each point of the grid: log weights [g], (nu, B, log C_mid, sd of d) [4, g], and R0, A with their
-        variances and covariance [5, g]. start: pass rates before the first update."""
-        prior = self._prior
-        (tails, likely), (sizes, common) = np.transpose(prior.nu), np.transpose(prior.discrepancy)
-        z_b, z_mid = (np.linspace(-REACH, REACH, n) for n in prior.steps)
-        at = np.meshgrid(tails, z_b, z_mid, indexing="ij")
-        nu, b, mid = (
-            at[0].ravel(),
-            np.exp(prior.log_b[0] + prior.log_b[1] * at[1].ravel()),
-            prior.log_mid[0] + prior.log_mid[1] * at[2].ravel(),
-        )
-        log_prior = (
-            np.repeat(np.log(likely / likely.sum()), len(z_b) * len(z_mid))
-            - 0.5 * (at[1] ** 2 + at[2] ** 2).ravel()
-        )
-        gained = share(self._u - mid[:, None], b[:, None], nu[:, None])
-        weights, shapes, linear = [], [], []
-        for size, often in zip(sizes, common / common.sum(), strict=True):
-            log_likelihood, line = self._line(gained, size, start)
-            weights.append(log_prior + log_likelihood + math.log(often))
-            shapes.append(np.stack([nu, b, mid, np.full(len(nu), size)]))
-            linear.append(line)
-        return np.concatenate(weights), np.concatenate(shapes, axis=1), np.concatenate(linear, axis=1)
+        """At each node: log weights [g], (nu, B, log C_mid, kind of d) [4, g], and R0, A with their variances and
+        covariance [5, g]. start: pass rates before the first update.
 
-    def _line(self, gained: Array, size: float, start: Array) -> tuple[Array, Array]:
+        For each tail and kind of d the nodes lie in a box that is drawn in around what the last pass found.
+        """
+        prior = self._prior
+        kinds, tails = len(prior.discrepancy), np.array([nu for nu, _ in prior.nu])
+        often = np.log(np.outer([one[2] for one in prior.discrepancy], [one[1] for one in prior.nu]))
+        often -= logsumexp(often)
+        nodes, h = _nodes(prior.steps)
+        centre, axes = (
+            np.zeros((kinds, len(tails), 2)),
+            np.zeros((kinds, len(tails), 2, 2)) + REACH * np.eye(2),
+        )
+        for last in (False,) * (PASSES - 1) + (True,):
+            z = centre[:, :, None] + nodes @ np.swapaxes(axes, -1, -2)
+            b = np.exp(prior.log_b[0] + prior.log_b[1] * z[..., 0])
+            mid = prior.log_mid[0] + prior.log_mid[1] * z[..., 1]
+            gained = share(self._u - mid[..., None], b[..., None], tails[:, None, None])
+            found = [self._line(gained[k].reshape(-1, len(self._u)), k, start) for k in range(kinds)]
+            weight = np.stack([one[0] for one in found]).reshape(b.shape) - 0.5 * (z**2).sum(-1)
+            if last:
+                break
+            centre, axes = _drawn_in(z, weight, axes, h)
+        volume = np.log(np.abs(np.linalg.det(axes)))
+        weight = weight + (often + volume)[..., None]
+        shapes = [
+            np.broadcast_to(x, b.shape).ravel()
+            for x in (tails[:, None], b, mid, np.arange(kinds)[:, None, None])
+        ]
+        return weight.ravel(), np.stack(shapes), np.concatenate([one[1] for one in found], axis=1)
+
+    def _line(self, gained: Array, kind: int, start: Array) -> tuple[Array, Array]:
         """Log of the evidence [g] for shares [g, n], with R0 and A integrated; and those [5, g] (see `_grid`)."""
-        root = np.linalg.cholesky(self._covariance(size))
+        size = self._prior.discrepancy[kind][0]
+        root = np.linalg.cholesky(self._covariance(kind))
         white = np.linalg.solve(root, np.column_stack([self._y, np.ones(len(self._y)), gained.T]))
         y, g = white[:, 0], white[:, 2:].T
         h = white[:, 1] - g
@@ -223,7 +246,30 @@ class Posterior:
         v_r, v_a, both = gg / det, hh / det, -hg / det
         inside = _mass(r0, v_r, 0.0, 1.0) * _mass(a, v_a, np.clip(r0, 0.0, 1.0), 1.0)
         log_likelihood = 0.5 * (r0 * hy + a * gy) - np.log(np.diag(root)).sum() - 0.5 * (np.log(det) + y @ y)
-        return log_likelihood + np.log(np.maximum(inside, 1e-300)), np.stack([r0, a, v_r, v_a, both])
+        log_gain = np.log(np.maximum(a - r0, 0.0) + SMALL_GAIN)
+        return log_likelihood - log_gain + np.log(np.maximum(inside, 1e-300)), np.stack(
+            [r0, a, v_r, v_a, both]
+        )
+
+
+def _nodes(steps: tuple[int, int]) -> tuple[Array, Array]:
+    """[g, 2] in [-1, 1], and their distances [2]."""
+    at = [np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(1) for n in steps]
+    return np.stack([x.ravel() for x in np.meshgrid(*at, indexing="ij")], axis=1), np.array(
+        [2.0 / max(n - 1, 1) for n in steps]
+    )
+
+
+def _drawn_in(z: Array, weight: Array, axes: Array, h: Array) -> tuple[Array, Array]:
+    """Centres [..., 2] and axes [..., 2, 2] of boxes around what log weights [..., g] of nodes z [..., g, 2] say, in
+    boxes of the given axes; h [2]: distances between nodes, in units of them."""
+    w = np.exp(weight - weight.max(-1, keepdims=True))
+    w /= w.sum(-1, keepdims=True)
+    centre = (w[..., None] * z).sum(-2)
+    off = z - centre[..., None, :]
+    step = axes * (UNSEEN * h)
+    covariance = np.swapaxes(off, -1, -2) @ (w[..., None] * off) + step @ np.swapaxes(step, -1, -2)
+    return centre, WIDE * np.linalg.cholesky(covariance)
 
 
 def share(log_ratio: Array, b: Array, nu: Array) -> Array:
@@ -233,11 +279,8 @@ def share(log_ratio: Array, b: Array, nu: Array) -> Array:
 
 
 def noise(data: Points) -> Array:
-    """Variances [n] of the evaluations: as given, where they are and the scatter is not larger, else by their second
-    differences, of which a straight line has none (their largest tenth left out)."""
-    second = np.sort(np.diff(data.reward, 2) ** 2)
-    middle = second[: max(1, math.ceil(0.9 * len(second)))]
-    found = max(1.25 * float(middle.mean()) / 6.0, 1e-6)
+    """Variances [n] of the evaluations: as given, where they are and the scatter is not larger, else their scatter."""
+    found = max(scatter(data.reward), 1e-6)
     if data.stderr is None:
         return np.full(len(data.reward), found)
     given = data.stderr**2
@@ -292,11 +335,13 @@ def _lattice() -> Array:
     return (0.5 + np.outer(root ** -np.arange(1.0, 5.0), np.arange(1, DRAWS + 1))) % 1.0
 
 
-def _problem(data: Points) -> str:
+def problem(data: Points) -> str:
     """Why no saturating curve describes the evaluations, or nothing."""
     y = data.reward
     if np.ptp(data.compute) == 0.0:
         return f"all evaluations lie at the compute {data.compute[0]:g}"
+    if np.ptp(y) == 0.0:
+        return f"all evaluations have the pass rate {y[0]:g}: nothing shows when, or whether, it rises"
     sd = math.sqrt(float(noise(data).mean()))
     if (jump := _jump(data, sd)) is not None:
         return (

@@ -5,16 +5,18 @@ of 0.5 lets 90 % intervals cover as little as 60 %. The curve takes up part of t
 lag-1 correlation of the residuals are too small; both are corrected by their exact expectations under AR(1).
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
+from scipy.special import chdtr, ndtri, stdtrit
 
 from scaling.curve import Array
 
 MAX_RHO = 0.9
 DOF_TO_TRUST_RHO = 20  # below it the lag-1 correlation found is shrunk towards none, in proportion
+KEPT = 0.9  # of the squared second differences: the largest come of bends and jumps
 MAX_N_EXACT = 400  # the expectations need n x n matrices; past this size the bias is negligible
 
 
@@ -50,6 +52,21 @@ def sampling_stderr(rate: ArrayLike, prompts: int, generations: int = 1) -> Arra
     samples = prompts * generations
     r = np.clip(np.asarray(rate, dtype=float), 1.0 / (samples + 1), samples / (samples + 1))
     return np.sqrt(r * (1.0 - r) / samples)
+
+
+def scatter(values: Array, rho: float = 0.0) -> float:
+    """Variance of the errors of values [n] (n >= 3, in order) around whatever smooth line lies under them.
+
+    From the mean of all but the largest second differences squared, of which a straight line has none. What is left
+    out is allowed for as errors that are normal: the square of a standard normal below q, P(below) = p, has the mean
+    P(chi-square of 3 degrees of freedom < q) / p. Under AR(1) the expected square of a second difference is
+    (6 - 8 rho + 2 rho**2) variances.
+    """
+    squares = np.sort(np.diff(values, 2) ** 2)
+    kept = math.ceil(KEPT * len(squares))
+    share = kept / len(squares)
+    mean = 1.0 if share == 1.0 else float(chdtr(3, ndtri(0.5 + 0.5 * share) ** 2)) / share
+    return float(squares[:kept].mean()) / mean / (6.0 - 8.0 * rho + 2.0 * rho**2)
 
 
 def estimate(residuals: Array, design: Array, *, n_chain: int, known: bool, floor: float) -> Noise:

@@ -14,6 +14,18 @@ class TableError(ValueError):
 
 
 @dataclass(frozen=True)
+class Columns:
+    """Cells of a file by column, each [n]: text of a CSV, values of Parquet; and each row's name, as of `Table`."""
+
+    cells: dict[str, list]
+    rows: list[str]
+
+    def numbers(self, name: str) -> list[float]:
+        """TableError, which names the row, for a cell that is not a finite number."""
+        return [_number(cell, name, row) for cell, row in zip(self.cells[name], self.rows, strict=True)]
+
+
+@dataclass(frozen=True)
 class Table:
     """Columns of numbers [n], and for each the row's name as a reader would find it in the file."""
 
@@ -29,51 +41,55 @@ def read_points(path: Path, *, compute: str, reward: str, stderr: str | None = N
     Raises TableError for a missing or unreadable file, a missing column, or a cell that is not a finite number.
     """
     names = (compute, reward) if stderr is None else (compute, reward, stderr)
+    found = read_columns(path, names)
+    numbers = [found.numbers(name) for name in names]
+    return Table(numbers[0], numbers[1], found.rows, numbers[2] if stderr is not None else [])
+
+
+def read_columns(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> Columns:
+    """Columns `names`, and those of `optional` that are there, of a CSV with a header (blank lines skipped) or of a
+    file named .parquet or .pq. Raises TableError for a missing or unreadable file or column."""
     if path.suffix.lower() in PARQUET:
-        return _read_parquet(path, names)
+        return _read_parquet(path, names, optional)
     lines = _records(path)
     if not lines:
         raise TableError("the file is empty")
     header = [name.strip() for name in lines[0][1]]
-    at = [_position(header, name) for name in names]
-    table = Table([], [], [], [])
-    for number, (line, cells) in enumerate(lines[1:], start=1):
-        row = f"row {number} (line {line})"
-        found = [cells[k].strip() if k < len(cells) else "" for k in at]
-        _append(table, found, names, row)
-    return table
+    at = {name: _position(header, name) for name in _wanted(header, names, optional)}
+    cells = {name: [row[k].strip() if k < len(row) else "" for _, row in lines[1:]] for name, k in at.items()}
+    return Columns(
+        cells, [f"row {number} (line {line})" for number, (line, _) in enumerate(lines[1:], start=1)]
+    )
 
 
-def _append(table: Table, cells: Sequence[object], names: Sequence[str], row: str) -> None:
-    table.compute.append(_number(cells[0], names[0], row))
-    table.reward.append(_number(cells[1], names[1], row))
-    if len(names) == 3:
-        table.stderr.append(_number(cells[2], names[2], row))
-    table.rows.append(row)
+def _wanted(header: Sequence[str], names: Sequence[str], optional: Sequence[str]) -> list[str]:
+    return [*names, *(name for name in optional if name in header)]
 
 
-def _read_parquet(path: Path, names: Sequence[str]) -> Table:
+def _read_parquet(path: Path, names: Sequence[str], optional: Sequence[str]) -> Columns:
+    whole = open_parquet(path)
+    header = whole.schema_arrow.names
+    wanted = _wanted(header, names, optional)
+    for name in wanted:
+        _position(header, name)  # refuses what is missing or there twice
+    read = whole.read(columns=wanted)
+    cells = {name: read.column(name).to_pylist() for name in wanted}
+    return Columns(cells, [f"row {number}" for number in range(1, read.num_rows + 1)])
+
+
+def open_parquet(path: Path):
+    """pyarrow's ParquetFile, in memory. Raises TableError."""
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise TableError("Parquet needs pyarrow, which is not installed; CSV works without") from None
     try:
-        with path.open("rb") as file:
-            whole = parquet.ParquetFile(file)
-            for name in names:
-                _position(whole.schema_arrow.names, name)  # refuses what is missing or there twice
-            read = whole.read(columns=list(names))
+        return parquet.ParquetFile(pyarrow.BufferReader(path.read_bytes()))
     except OSError as error:
         raise TableError(error.strerror or "is not a Parquet file") from None
     except pyarrow.ArrowException:
         raise TableError("is not a Parquet file") from None
-    table = Table([], [], [], [])
-    for number, cells in enumerate(
-        zip(*(read.column(name).to_pylist() for name in names), strict=True), start=1
-    ):
-        _append(table, cells, names, f"row {number}")
-    return table
 
 
 def _records(path: Path) -> list[tuple[int, list[str]]]:

@@ -32,6 +32,7 @@ from scaling.fitting import fit, fit_points
 from scaling.identifiability import MIN_POINTS_TO_IDENTIFY
 from scaling.intervals import Interval
 from scaling.models import Fit
+from scaling.noise import scatter
 from scaling.points import InputError, Points, Window, check_fraction, prepare
 
 MAX_SHARE = 0.25  # of the points that may be left out
@@ -39,7 +40,6 @@ ALPHA = 0.005  # chance at which a clean curve may lose points, over all the sta
 CLEARLY = 2.0  # of the criterion: "positive evidence" in Raftery, Sociological Methodology 25, 1995
 AHEAD = 8  # points after the start whose scatter also tells how noisy the beginning is
 ONE_SIDE = 0.8
-NORMAL_MEDIAN = 0.6745  # of the absolute value of a standard normal
 PAPER_GPU_HOURS = 1500.0  # arXiv 2510.13786, A.4: "about 1.5k GPU-hours", about one epoch of its data
 MOST_STARTS = 12
 
@@ -227,7 +227,8 @@ def _chow(data: Points, fits: dict[int, Fit], k: int, inflation: float) -> float
     e = _early_residuals(data, fits[k], k)
     if max((e[:k] < 0).mean(), (e[:k] > 0).mean()) < ONE_SIDE:
         return 1.0
-    variance = max(like.noise.variance, _scatter(e, inflation))
+    rho = (inflation - 1.0) / (inflation + 1.0)
+    variance = max(like.noise.variance, scatter(e, rho))
     f = max(_sse(fits[0]) - _sse(fits[k]), 0.0) / k / variance / inflation
     return float(fdtrc(k, like.noise.dof, f))
 
@@ -237,17 +238,6 @@ def _early_residuals(data: Points, one: Fit, k: int) -> Array:
     first = slice(0, k + AHEAD)
     e = data.reward[first] - one.predict(data.compute[first])
     return e if data.stderr is None else e / data.stderr[first]
-
-
-def _scatter(e: Array, inflation: float) -> float:
-    """Variance of residuals around whatever smooth line lies under them.
-
-    From the median second difference, which a bend at the start does not move. Under AR(1) the expected square of a
-    second difference is (6 - 8 rho + 2 rho**2) variances.
-    """
-    rho = (inflation - 1.0) / (inflation + 1.0)
-    typical = float(np.median(np.abs(np.diff(e, 2)))) / NORMAL_MEDIAN
-    return typical**2 / (6.0 - 8.0 * rho + 2.0 * rho**2)
 
 
 def _sse(one: Fit) -> float:

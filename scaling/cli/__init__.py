@@ -7,10 +7,10 @@ that cannot be used.
 import sys
 from collections.abc import Sequence
 
-from scaling.cli import compare, fit, forecast, plan, simulate
+from scaling.cli import axis, calibrate, compare, fit, forecast, plan, simulate
 from scaling.cli.options import CommandError, Parser
 
-_COMMANDS = (fit, compare, forecast, plan, simulate)
+_COMMANDS = (fit, compare, forecast, calibrate, axis, plan, simulate)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

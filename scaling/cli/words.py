@@ -1,6 +1,6 @@
 """Numbers as people read them: never without an interval, and said in words where there is none."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from scaling.models import Fit
 
@@ -58,3 +58,10 @@ def prior_text(runs: Sequence[dict], compute: float | None) -> str:
         return ""
     has = "has" if len(beyond) == 1 else "have"
     return f" (rests on the prior: {', '.join(beyond)} {has} no identified ceiling)"
+
+
+def markdown(title: str, note: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table under a heading and a line of explanation."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([f"## {title}", "", note, "", *lines, ""])

@@ -65,6 +65,14 @@ _ENV = ("tests/deploy/test_compose.py::test_secrets_are_drawn_anew_each_time", "
 _CSV = """import csv metrics.csv --columns '{"step": "iteration", "pass_rate": "val_acc"}' --devices 8 --task math"""
 
 ELSEWHERE = {
+    "python -m scaling axis RUNS.csv --column size --value 72e9 --at 1e20 --at 2e20": (
+        "tests/scaling/test_cli_axis.py::test_the_curve_of_an_unseen_size",
+        '"axis"',
+    ),
+    "python -m scaling calibrate RUNS.csv": (
+        "tests/scaling/test_calibration.py::test_both_programs_write_the_same_tables",
+        '"calibrate"',
+    ),
     f"python -m headroom {_CSV}": _IMPORT,
     "python -m headroom import wandb wandb/ --pass-rate eval/accuracy": _FOLDER,
     "python -m headroom import auto logs/grpo.jsonl": _IMPORT,

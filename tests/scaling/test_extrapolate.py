@@ -7,10 +7,11 @@ import pytest
 from scipy import stats
 
 from scaling import curve, extrapolate
-from scaling.extrapolate import Posterior, Prior, noise, share
+from scaling.extrapolate import SMALL_GAIN, Posterior, Prior, noise, share
 from scaling.points import InputError, prepare
 from scaling.simulate import rewards
 
+LENGTH = 2.0
 LATER = np.array([1.0, 2.0, 4.0, 10.0])
 
 
@@ -35,7 +36,11 @@ def test_the_tail_runs_from_weibull_to_eq_1() -> None:
 def one_shape(mid: float) -> Prior:
     """A prior of one point of the grid."""
     return Prior(
-        nu=((0.7, 1.0),), discrepancy=((0.01, 1.0),), steps=(1, 1), log_b=(0.4, 1e-9), log_mid=(mid, 1e-9)
+        nu=((0.7, 1.0),),
+        discrepancy=((0.01, LENGTH, 1.0),),
+        steps=(1, 1),
+        log_b=(0.4, 1e-9),
+        log_mid=(mid, 1e-9),
     )
 
 
@@ -44,10 +49,15 @@ def test_the_evidence_is_the_integral_over_both_ends_of_the_curve() -> None:
     compute, reward = points(n=8)
     data = prepare(compute, reward, r0_observed=[0.12])
     u, variance = np.log(compute), noise(data)
-    covariance = 0.01**2 * np.exp(-np.abs(u[:, None] - u) / Prior().length) + np.diag(variance)
+    covariance = 0.01**2 * np.exp(-np.abs(u[:, None] - u) / LENGTH) + np.diag(variance)
     start = stats.norm(0.12, math.sqrt(variance.mean() + 0.01**2))
     r0, a = (x.ravel() for x in np.meshgrid(np.linspace(0.0, 0.3, 300), np.linspace(0.3, 1.0, 700)))
-    weight = stats.norm(*Prior().r0).pdf(r0) * stats.norm(*Prior().a).pdf(a) * start.pdf(r0)
+    weight = (
+        stats.norm(*Prior().r0).pdf(r0)
+        * stats.norm(*Prior().a).pdf(a)
+        * start.pdf(r0)
+        / (a - r0 + SMALL_GAIN)
+    )
 
     def summed(mid: float) -> float:
         gained = share(u - mid, np.exp(0.4), np.array(0.7))
@@ -63,9 +73,7 @@ def test_draws_of_both_ends_have_the_moments_of_the_integral() -> None:
     prior = one_shape(-1.2)
     compute, reward = points(n=12)
     u = np.log(compute)
-    covariance = 0.01**2 * np.exp(-np.abs(u[:, None] - u) / prior.length) + np.diag(
-        noise(prepare(compute, reward))
-    )
+    covariance = 0.01**2 * np.exp(-np.abs(u[:, None] - u) / LENGTH) + np.diag(noise(prepare(compute, reward)))
     gained = share(u + 1.2, np.exp(0.4), np.array(0.7))
     design = np.column_stack([1.0 - gained, gained])
     precision = design.T @ np.linalg.solve(covariance, design) + np.diag(
@@ -79,6 +87,19 @@ def test_draws_of_both_ends_have_the_moments_of_the_integral() -> None:
     ends = np.column_stack([found._r0, found._a])
     assert ends.mean(axis=0) == pytest.approx(np.linalg.solve(precision, right), abs=1e-3)
     assert np.cov(ends.T) == pytest.approx(np.linalg.inv(precision), rel=0.1, abs=1e-6)
+
+
+def test_a_fine_grid_says_what_the_drawn_in_one_says() -> None:
+    """Precise evaluations: the first grid's nodes are ten standard deviations apart."""
+    compute, reward = points(sd=0.0015, n=60)
+
+    (own, fine) = (
+        Posterior(prepare(compute, reward), Prior(steps=steps)).draws(LATER)
+        for steps in (Prior().steps, (61, 81))
+    )
+
+    assert own.mean(axis=0) == pytest.approx(fine.mean(axis=0), abs=5e-4)
+    assert own.std(axis=0) == pytest.approx(fine.std(axis=0), rel=0.1)
 
 
 @pytest.mark.parametrize("shape", [{}, {"b": 3.0}, {"r0": 0.4, "a": 0.95}])
@@ -205,3 +226,10 @@ def test_all_at_one_compute_has_no_curve() -> None:
     said = extrapolate([2.0] * 6, [0.1, 0.2, 0.3, 0.3, 0.4, 0.4], [5.0])
 
     assert said.status == "failed" and said.message == "all evaluations lie at the compute 2"
+
+
+def test_a_constant_curve_has_no_forecast() -> None:
+    said = extrapolate(np.arange(1.0, 9.0), np.zeros(8), [20.0])
+
+    assert said.status == "failed" and said.ceiling is None and np.isnan(said.value).all()
+    assert said.message == "all evaluations have the pass rate 0: nothing shows when, or whether, it rises"

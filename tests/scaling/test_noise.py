@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import scaling
-from scaling.noise import Noise, estimate, sampling_stderr
+from scaling.noise import Noise, estimate, sampling_stderr, scatter
 from scaling.simulate import noise, rewards
 
 DESIGN = np.vander(np.linspace(-1, 1, 50), 4)
@@ -80,3 +80,21 @@ def test_the_error_of_a_sampled_pass_rate_is_the_scatter_of_samples() -> None:
     measured = np.random.default_rng(0).binomial(320 * 3, 0.3, size=4000) / (320 * 3)
 
     assert measured.std() == pytest.approx(float(sampling_stderr(0.3, prompts=320, generations=3)), rel=0.03)
+
+
+@pytest.mark.parametrize(("n", "rho"), [(5, 0.0), (12, 0.0), (200, 0.0), (200, 0.5)])
+def test_scatter_is_the_variance_of_the_errors_around_a_straight_line(n: int, rho: float) -> None:
+    rng = np.random.default_rng(1)
+    line = np.linspace(0.2, 0.6, n)
+
+    found = [scatter(line + noise(n, 0.01, rng, rho=rho), rho) for _ in range(400)]
+
+    assert np.mean(found) == pytest.approx(0.01**2, rel=0.25 if n < 200 else 0.05)
+
+
+def test_a_jump_hardly_moves_the_scatter() -> None:
+    values = np.random.default_rng(2).normal(0.0, 0.01, 40)
+
+    jumped = values + 0.5 * (np.arange(40) > 25)
+
+    assert scatter(jumped) == pytest.approx(scatter(values), rel=0.3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.tune_forecast import RANGES, cases_of, main, prior_of, score, task_scores
-from benchmarks.validate_real import Curve
+from scaling.corpus import Curve
 from scaling.extrapolate import PRIOR, Posterior
 
 
@@ -39,8 +39,8 @@ def test_tasks_count_alike_however_many_runs_they_have() -> None:
 def test_numbers_between_0_and_1_span_the_ranges() -> None:
     low, high = prior_of(np.zeros(len(RANGES))), prior_of(np.ones(len(RANGES)))
 
-    assert (low.kappa, high.kappa) == ((0.6, 0.02), (1.1, 0.4))
-    assert (low.length, high.length) == (0.3, 4.0)
+    assert (low.kappa, high.kappa) == ((0.85, 0.03), (1.05, 0.25))
+    assert [one.discrepancy[1] for one in (low, high)] == [(0.008, 1.0, 0.3), (0.03, 8.0, 3.0)]
 
 
 def test_the_program_prints_a_row_a_task_and_the_best_prior(tmp_path, capsys) -> None:
