@@ -76,6 +76,7 @@ def test_one_trace_holds_everything_from_the_click_to_the_gradient_steps(
     collector, worker, ray, toy_model, settings, tmp_path  # noqa: F811
 ):  # fmt: skip
     settings.HEADROOM_HOME, settings.HEADROOM_URL = tmp_path, "http://headroom.example"
+    settings.MODEL_ROOTS = [str(toy_model.parent)]
     run_id = launch(str(toy_model))
     wait_until(lambda: Run.objects.get(pk=run_id).state == State.STARTING)
     submission = ray.jobs[f"run-{run_id}-a1"].submission

@@ -13,13 +13,13 @@ from benchmarks.validation import (
     PROMPTS,
     Trial,
     evaluate,
-    markdown,
     prompt_rates,
     quantile,
     rate,
     run_all,
     trials,
 )
+from scaling.cli.words import markdown
 from scaling.paper import published_fits
 
 MEANS = np.array([0.05, 0.3, 0.61, 0.9])
