@@ -140,7 +140,9 @@ def test_the_planner_answers_what_is_asked(page, make_run):
 
     page.get_by_label("Held-out pass rate").fill("0.6")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("MiniMax (tiny) rev 1 is not expected to reach 0.6")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("MiniMax (tiny) rev 1 is not expected to reach 0.6")).to_be_visible(
+        timeout=30_000
+    )
     assert "target=0.6" in page.url
     page.get_by_label("Keep", exact=True).fill("99")
     page.keyboard.press("Enter")

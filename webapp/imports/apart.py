@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -79,9 +79,14 @@ class Conversation:
     """With one child."""
 
     name: str  # of the file, for errors
-    out: IO[str]
+    channel: socket.socket
     answers: IO[str]
     asked: int = 0  # how often rows were asked for
+
+    def ask(self, words: str) -> None:
+        """Where nobody reads it, `next` says so."""
+        with suppress(OSError):
+            self.channel.sendall(f"{words}\n".encode())
 
     def next(self) -> dict[str, Any]:
         """The next answer. Raises BadSource, also where the child has come to its limits, and ValueError."""
@@ -112,12 +117,8 @@ def _conversation(path: Path, what: str, cpu_seconds: int, **more: Any) -> Itera
         **more,
     }
     channel = _readers.open(request)
-    with (
-        channel,
-        channel.makefile("r", encoding="utf-8") as answers,
-        channel.makefile("w", encoding="utf-8") as out,
-    ):
-        yield Conversation(path.name, out, answers)
+    with channel, channel.makefile("r", encoding="utf-8") as answers:
+        yield Conversation(path.name, channel, answers)
 
 
 def guess_kind(path: Path) -> str | None:
@@ -156,8 +157,7 @@ def _run(talk: Conversation, number: int, about: dict[str, Any]) -> FoundRun:
     def rows() -> Iterator[Row]:
         talk.asked += 1
         ask = talk.asked
-        talk.out.write(f"{ask} {number}\n")
-        talk.out.flush()
+        talk.ask(f"{ask} {number}")
         while True:
             answer = talk.next()
             if answer.get("ask") != ask:  # of rows that were not wanted to their end
