@@ -288,7 +288,7 @@ def _seeds_table(recipes: dict[Recipe, list[Curve]]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the tables."""
-    parser = arguments(__doc__ or "", 20)
+    parser = arguments(__doc__ or "", 40)
     parser.add_argument("--corpus", type=Path, default=Path("corpus/miniature"), metavar="DIR")
     options = parser.parse_args(argv)
     print(of_real(options.corpus))
