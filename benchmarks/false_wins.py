@@ -33,7 +33,7 @@ from webapp.curves.forecasts import read as read_forecast
 EVALUATIONS, NOISE = 34, 0.008  # of a run of the corpus
 LIFT, LATER, STEEPER = 0.007, 0.06, 0.05  # sd between seeds of A, log C_mid and log B
 TAILS = (0.05, 0.5, 1.0)  # nu of `scaling.extrapolate`
-STOPS = (1.0, 0.5, 0.375, 0.25)  # share of the compute that the second of a pair got
+STOPS = (1.0, 0.5, 0.375, 0.3)  # share of the compute that the second got; below a quarter none is compared
 SEEDS = ((1, 1), (3, 1), (3, 3))
 APART = 0.03
 LATE = 0.125
