@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from scaling import recipes
+from scaling.ranking import REAL
 from scaling.recipes import Columns
 from webapp.curves import words
 from webapp.curves.axes import AXES, Axis
@@ -108,7 +109,7 @@ def _pair(a: Entry, b: Entry, axis: Axis) -> Payload:
     """Of two rivals, as far as both are compared."""
     assert a.reach is not None and b.reach is not None
     grid = np.geomspace(min(a.reach[0], b.reach[0]), AHEAD * max(a.reach[1], b.reach[1]), _GRID)
-    at = [told_apart.compared([a, b], float(c)).here for c in grid]
+    at = [told_apart.compared([a, b], float(c), level=REAL).here for c in grid]
     both = [place for place, one in enumerate(at) if None not in one.standings]
     if len(both) < 2:
         return {
@@ -122,7 +123,7 @@ def _pair(a: Entry, b: Entry, axis: Axis) -> Payload:
 def _columns(standings: Sequence[Any]) -> Columns:
     value, lo, hi = (np.array([getattr(one, name) for one in standings]) for name in ("value", "lo", "hi"))
     nothing = np.zeros(len(value))
-    return Columns(value, lo, hi, nothing.astype(int), nothing, nothing, standing.DEFAULT_LEVEL)
+    return Columns(value, lo, hi, nothing.astype(int), nothing, nothing, REAL)
 
 
 def _said(a: Entry, b: Entry, values: Columns, crossing: recipes.MeanCrossing, axis: Axis) -> Payload:

@@ -6,16 +6,18 @@ from itertools import combinations
 from scaling import ranking
 from scaling.ranking import Compared
 from webapp.curves import words
-from webapp.curves.axes import DEFAULT_AXIS
+from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL
 from webapp.curves.comparison.entries import PUBLISHED, Entry
 from webapp.curves.ranking import standing
 
 PAIRS_UP_TO = 3  # entries, of which every pair is told
 
 
-def compared(rivals: Sequence[Entry], compute: float | None = None) -> Compared:
-    """Rivals at `compute`, else at the largest that any of their runs has seen."""
-    return ranking.compared([entry.courses for entry in rivals], rivals[0].between, compute)
+def compared(
+    rivals: Sequence[Entry], compute: float | None = None, *, level: float = DEFAULT_LEVEL
+) -> Compared:
+    """Rivals at `compute`, else at the largest that any of their runs has seen; `level` of each one's interval."""
+    return ranking.compared([entry.courses for entry in rivals], rivals[0].between, compute, level=level)
 
 
 def by_rivals(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:

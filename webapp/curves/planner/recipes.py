@@ -15,7 +15,7 @@ from scipy.special import ndtr
 import scaling
 from scaling import ranking
 from scaling.draws import chance
-from scaling.ranking import AHEAD, Course, Standing
+from scaling.ranking import AHEAD, BEHIND, Course, Standing
 from scaling.seeds import CORPUS, Between
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_LEVEL
@@ -54,10 +54,17 @@ class Candidate:
         """The first compute fitted."""
         return min(fit.window[0] for fit in self.seeds)
 
+    @property
+    def far(self) -> float:
+        """How far all of its runs that are compared are forecast."""
+        seen = [one.seen for one in self.courses.values() if one is not None and one.seen]
+        last = max(seen, default=self.seen)
+        return AHEAD * min((one for one in seen if BEHIND * one >= last), default=last)
+
     @cached_property
     def drawn(self) -> "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]":
         """(compute, value, lo, hi) of its forecast, from the first point to as far as it goes; empty without one."""
-        grid = np.unique(np.append(np.geomspace(self.first, AHEAD * self.seen, GRID), self.seen))
+        grid = np.unique(np.append(np.geomspace(self.first, self.far, GRID), self.seen))
         known = [(float(c), one) for c in grid if (one := self.at(float(c))) is not None]
         return (
             np.array([c for c, _ in known]),
@@ -104,10 +111,18 @@ def _reach(candidate: Candidate, target: float) -> Payload:
         "hi": hi,
         "above_ceiling": above,
         "chance_text": "–" if above is None else chance(above),
-        "text": words.amount(compute) if compute is not None else verdict if len(grid) else "no forecast",
+        "text": words.amount(compute)
+        if compute is not None
+        else _unreached(verdict)
+        if len(grid)
+        else "no forecast",
         "interval_text": _hours_between(candidate, lo, hi) if len(grid) else "–",
     }
     return row | {"sentence": _reach_sentence(candidate, row, target)}
+
+
+def _unreached(verdict: str) -> str:
+    return "not expected" if verdict == "never" else verdict
 
 
 def above_ceiling(ceiling: Standing | None, target: float) -> float | None:
@@ -132,7 +147,7 @@ def first_reaching(compute: np.ndarray, values: np.ndarray, target: float) -> fl
 
 
 def _hours_between(candidate: Candidate, lo: float | None, hi: float | None) -> str:
-    far = f"over {words.amount(AHEAD * candidate.seen)}"
+    far = f"over {words.amount(candidate.far)}"
     return far if lo is None else f"{words.amount(lo)} to {far if hi is None else words.amount(hi)}"
 
 
@@ -149,8 +164,8 @@ def _reach_sentence(candidate: Candidate, row: Payload, target: float) -> str:
     bound = "" if row["lo"] is None else f"; not before {words.amount(row['lo'])} {HOURS} ({LEVEL})"
     if row["verdict"] == "never":
         return f"{name} is not expected to reach {goal}: {above}{bound}."
-    far = words.amount(AHEAD * candidate.seen)
-    return f"{name} does not reach {goal} within {far} {HOURS}, ten times what it has seen: {above}{bound}."
+    far = words.amount(candidate.far)
+    return f"{name} does not reach {goal} within {far} {HOURS}, as far as it is forecast: {above}{bound}."
 
 
 # --- (b) what a budget buys -----------------------------------------------------------------------------------

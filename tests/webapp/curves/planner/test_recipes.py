@@ -108,6 +108,13 @@ def test_a_recipe_that_is_not_compared_says_why(good, early):
     assert len(drawn["x"]) == len(drawn["y"]) == len(drawn["lo"]) == len(drawn["hi"])
 
 
+def test_a_curve_ends_where_its_shortest_run_is_forecast_no_further():
+    two = candidate("Two", make_fit(0.6), make_fit(0.6, to=3.0, seed=1))
+
+    assert two.drawn[0][-1] == pytest.approx(30.0)
+    assert two.at(40.0) is not None  # by the other alone
+
+
 def test_seeds_narrow_what_seeds_differ_by(seeded):
     alone = candidate("Alone", seeded.seeds[1])
 
