@@ -24,6 +24,8 @@ LOOK_SECONDS = 5  # of CPU: for the beginning of a file, while somebody waits
 READ_SECONDS = 600  # for all of it, by a worker
 WALL_FACTOR = 6  # how much longer the clock may run on a busy machine
 MOST_RUNS = 1000
+START_SECONDS = 60  # of the process that forks readers, on a busy machine
+HERE = b"!"  # the first word of a child
 ENVIRONMENT = {  # one thread, one heap: memory that is counted is used
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -42,20 +44,40 @@ class Readers:
 
     def open(self, request: dict[str, Any]) -> socket.socket:
         """Have a child do what is asked; the socket that it answers on. Raises OSError."""
+        channel = self._ask() or self._ask()  # it goes when nobody asks for a while, and may be just going
+        if channel is None:
+            raise OSError("the process that reads files does not start")
+        channel.sendall(json.dumps(request).encode() + b"\n")
+        return channel
+
+    def _ask(self) -> socket.socket | None:
+        """The socket to a new child, which has said that it is there; None where there is none."""
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
-            try:
-                self._send(theirs)
-            except OSError:  # it had gone, since nobody asked for a while
+            if self._control is None or self._pid != os.getpid():
+                self._control, self._pid = _start(), os.getpid()
+            used = self._control
+            with suppress(OSError):
+                socket.send_fds(used, [b"1"], [theirs.fileno()])
+        if _first_byte(ours) == HERE:
+            return ours
+        ours.close()
+        with self._lock:
+            if self._control is used:
+                used.close()
                 self._control = None
-                self._send(theirs)
-        ours.sendall(json.dumps(request).encode() + b"\n")
-        return ours
+        return None
 
-    def _send(self, theirs: socket.socket) -> None:
-        if self._control is None or self._pid != os.getpid():
-            self._control, self._pid = _start(), os.getpid()
-        socket.send_fds(self._control, [b"1"], [theirs.fileno()])
+
+def _first_byte(channel: socket.socket) -> bytes:
+    """Empty where none comes in time."""
+    channel.settimeout(START_SECONDS)
+    try:
+        return channel.recv(1)
+    except OSError:
+        return b""
+    finally:
+        channel.settimeout(None)
 
 
 def _start() -> socket.socket:

@@ -39,7 +39,7 @@ COPY_INCOMING = "COPY incoming_record FROM STDIN"
 # Of names beyond what its project allows a run there is no series: they stay in the records.
 INSERT_SERIES = """
 WITH missing AS (
-    SELECT name, row_number() OVER () AS place FROM unnest(%(names)s::text[]) AS name
+    SELECT name, row_number() OVER (ORDER BY name) AS place FROM unnest(%(names)s::text[]) AS name
     WHERE NOT EXISTS (SELECT 1 FROM runs_series WHERE run_id = %(run)s AND metric = name)
 ), made AS (
     INSERT INTO runs_series (run_id, metric)

@@ -4,8 +4,8 @@ What people upload may be made to take gigabytes or hours. This process has the 
 request on the socket FD a child with limits of its own, so that whatever a file does to its reader ends there. It goes
 when the socket is closed, or when nobody has asked for IDLE_SECONDS.
 
-A request is a socket; on it comes one JSON object, and the child answers with a JSON object a line. The last one is
-{"end": ...}, {"bad": [file, line, reason]} or {"wrong": sentence}; without it the child has come to its limits.
+A request is a socket. On it the child says "!", gets one JSON object, and answers with a JSON object a line. The last
+one is {"end": ...}, {"bad": [file, line, reason]} or {"wrong": sentence}; without it the child has come to its limits.
 """
 
 import json
@@ -56,6 +56,7 @@ def main(control: socket.socket) -> None:
 
 def _serve(channel: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    channel.sendall(b"!")  # it is there
     with (
         channel,
         channel.makefile("r", encoding="utf-8") as asked,
