@@ -25,6 +25,7 @@ from scaling.compare import compare
 from scaling.curve import Array
 from scaling.extrapolate import share
 from scaling.ranking import Course, compared, variation_of
+from scaling.scores import LATE
 from scaling.seeds import CORPUS, Between
 from training.study.corpus import PASS_RATE, read_corpus
 from webapp.curves.forecasts import forecast_of
@@ -36,7 +37,6 @@ TAILS = (0.05, 0.5, 1.0)  # nu of `scaling.extrapolate`
 STOPS = (1.0, 0.5, 0.375, 0.3)  # share of the compute that the second got; below a quarter none is compared
 SEEDS = ((1, 1), (3, 1), (3, 3))
 APART = 0.03
-LATE = 0.125
 HEADER = ["pairs", "at the shared compute", "by forecast ceiling", "either", "Eq. 1's A, margin 0.02"]
 
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from scaling.curve import Array
-from scaling.extrapolate import Posterior, problem
+from scaling.extrapolate import Posterior, computes, ends, problem
 from scaling.points import InputError, Points, check_fraction, prepare
 
 MIN_VALUES = 3
@@ -63,14 +63,12 @@ class AxisLaw:
         Raises InputError.
         """
         check_fraction("level", level)
-        x, where = _positive("value", value), np.atleast_1d(np.asarray(at, dtype=float))
-        if where.ndim != 1 or not (np.isfinite(where) & (where > 0)).all():
-            raise InputError("at is not a list of computes above zero")
+        x, where = _positive("value", value), computes(at)
         own = where * (self.values[:, None] / x) ** self._pace  # [k, m]
         draws = [one.draws(c) for one, c in zip(self._posteriors, own, strict=True)]
         mean, error = np.array([one.mean(0) for one in draws]), np.array([one.std(0) for one in draws])
         columns = [
-            _fit(self.values, mean[:, j], error[:, j], SCATTERS, bounded=True).quantiles(x, _ends(level))
+            _fit(self.values, mean[:, j], error[:, j], SCATTERS, bounded=True).quantiles(x, ends(level))
             for j in range(len(where))
         ]
         lo, middle, hi = np.clip(np.array(columns).T, 0.0, 1.0)
@@ -83,7 +81,7 @@ class AxisLaw:
         mean, error = np.array([one.mean() for one in draws]), np.array([one.std() for one in draws])
         lo, middle, hi = np.clip(
             _fit(self.values, mean, error, SCATTERS, bounded=True).quantiles(
-                _positive("value", value), _ends(level)
+                _positive("value", value), ends(level)
             ),
             0.0,
             1.0,
@@ -93,7 +91,7 @@ class AxisLaw:
     def efficiency(self, value: float, *, level: float = 0.9) -> tuple[float, float, float]:
         """(median, lo, hi) of C_mid, in the unit of the runs' compute. Raises InputError."""
         check_fraction("level", level)
-        lo, middle, hi = np.exp(self._efficiency.quantiles(_positive("value", value), _ends(level)))
+        lo, middle, hi = np.exp(self._efficiency.quantiles(_positive("value", value), ends(level)))
         return float(middle), float(lo), float(hi)
 
 
@@ -140,10 +138,6 @@ def _positive(name: str, value: float) -> float:
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"{name} {value:g} of the axis is not above zero")
     return float(value)
-
-
-def _ends(level: float) -> list[float]:
-    return [0.5 - 0.5 * level, 0.5, 0.5 + 0.5 * level]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 
 from scaling.corpus import Curve
 from scaling.curve import Array
-from scaling.extrapolate import extrapolate
+from scaling.extrapolate import at_levels
 from scaling.fitting import fit
 from scaling.points import MIN_POINTS
 from scaling.scores import interval_score
@@ -26,7 +26,7 @@ RECENT = 5
 
 @dataclass(frozen=True)
 class Said:
-    """A forecast of one number: its value, and an interval for each of LEVELS."""
+    """A forecast of one number: its value, and an interval for each level that was asked for."""
 
     value: float
     intervals: tuple[tuple[float, float], ...]
@@ -37,26 +37,38 @@ Method = Callable[[Array, Array, float], Said | None]
 
 def forecast(compute: Array, reward: Array, at: float) -> Said | None:
     """Forms averaged (`scaling.extrapolate`)."""
-    said = [extrapolate(compute, reward, [at], level=level) for level in LEVELS]
+    said = at_levels(compute, reward, [at], LEVELS)
     if said[0].status == "failed":
         return None
     return Said(float(said[0].value[0]), tuple((float(one.lo[0]), float(one.hi[0])) for one in said))
 
 
-def eq1(compute: Array, reward: Array, at: float) -> Said | None:
-    """Eq. 1 alone, with the interval of its curve."""
-    found = fit(compute, reward)
+def eq1(
+    compute: Array,
+    reward: Array,
+    at: float,
+    levels: Sequence[float] = LEVELS,
+    *,
+    r0_observed: Sequence[float] | None = None,
+) -> Said | None:
+    """Eq. 1 alone, with the interval of its curve for each of `levels`; None where it cannot be fitted."""
+    found = fit(compute, reward, r0_observed=r0_observed)
     if found.params is None:
         return None
-    ends = [found.predict_interval(at, level) for level in LEVELS]
+    ends = [found.predict_interval(at, level) for level in levels]
     return Said(float(found.predict(at)), tuple((float(lo), float(hi)) for lo, hi in ends))
 
 
 def last_five(compute: Array, reward: Array, at: float) -> Said:
-    """The mean of the last five evaluations, with its t interval."""
+    """The mean of the last five evaluations, whatever comes."""
+    return mean_of_last(reward, LEVELS)
+
+
+def mean_of_last(reward: Array, levels: Sequence[float]) -> Said:
+    """The mean of the last RECENT evaluations, with its t interval for each of `levels`."""
     recent = reward[-RECENT:]
     mean, error = float(recent.mean()), float(recent.std(ddof=1)) / math.sqrt(len(recent))
-    reach = [float(stdtrit(len(recent) - 1, 0.5 + 0.5 * level)) * error for level in LEVELS]
+    reach = [float(stdtrit(len(recent) - 1, 0.5 + 0.5 * level)) * error for level in levels]
     return Said(mean, tuple((mean - x, mean + x) for x in reach))
 
 

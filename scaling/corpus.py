@@ -13,13 +13,13 @@ import numpy as np
 
 from scaling.curve import Array
 from scaling.points import InputError, check_pairs
+from scaling.scores import late_mean
 from scaling.table import PARQUET, Columns, TableError, open_parquet, read_columns
 
 OWN = Path(__file__).parent / "data" / "corpus"
 AXES = ("tokens", "device_hours", "flops")
 NAMES = ("task", "recipe", "seed")
 PROVENANCE = ("source", "licence")
-LAST = 0.125  # of the compute
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Curve:
     @property
     def end(self) -> tuple[float, float]:
         """Mean compute and mean reward of the last eighth."""
-        late = self.compute > (1.0 - LAST) * self.compute[-1]
-        return float(self.compute[late].mean()), float(self.reward[late].mean())
+        at, came, _ = late_mean(self.compute, self.reward)
+        return at, came
 
 
 def read(path: Path, axis: str = AXES[0]) -> list[Curve]:

@@ -103,31 +103,60 @@ def extrapolate(
     InputError for data that cannot be used (as `scaling.fit`) or a level outside (0, 1). A curve that falls or jumps
     has status "failed": no saturating curve describes it.
     """
-    check_fraction("level", level)
+    (found,) = at_levels(compute, reward, at, (level,), stderr=stderr, r0_observed=r0_observed, prior=prior)
+    return found
+
+
+def at_levels(
+    compute: ArrayLike,
+    reward: ArrayLike,
+    at: ArrayLike,
+    levels: Sequence[float],
+    *,
+    stderr: ArrayLike | None = None,
+    r0_observed: float | Sequence[float] | None = None,
+    prior: Prior = PRIOR,
+) -> list[Extrapolation]:
+    """As `extrapolate`, for each of `levels`: what the evaluations say is worked out once."""
+    for level in levels:
+        check_fraction("level", level)
+    where = computes(at)
+    start = [r0_observed] if isinstance(r0_observed, int | float) else r0_observed
+    data = prepare(compute, reward, stderr=stderr, r0_observed=start)
+    if why := problem(data):
+        nothing = np.full(len(where), math.nan)
+        return [
+            Extrapolation(where, nothing, nothing, nothing, None, None, "failed", why, level)
+            for level in levels
+        ]
+    found = Posterior(data, prior)
+    draws, ceilings = found.draws(where), found.ceilings()
+    low, high = np.quantile(ceilings, [0.05, 0.95])
+    known = high - low <= MAX_CEILING_WIDTH
+    status, message = ("ok", "") if known else ("not_identified", not_known(low, high))
+    said = []
+    for level in levels:
+        lo, value, hi = np.quantile(draws, ends(level), axis=0)
+        bottom, ceiling, top = (float(x) for x in np.quantile(ceilings, ends(level)))
+        said.append(Extrapolation(where, value, lo, hi, ceiling, (bottom, top), status, message, level))
+    return said
+
+
+def computes(at: ArrayLike) -> Array:
+    """`at` as computes [m]. Raises InputError where one is not above zero."""
     where = np.atleast_1d(np.asarray(at, dtype=float))
     if where.ndim != 1 or not (np.isfinite(where) & (where > 0)).all():
         raise InputError("at is not a list of computes above zero")
-    start = [r0_observed] if isinstance(r0_observed, int | float) else r0_observed
-    data = prepare(compute, reward, stderr=stderr, r0_observed=start)
-    why = problem(data)
-    if why:
-        nothing = np.full(len(where), math.nan)
-        return Extrapolation(where, nothing, nothing, nothing, None, None, "failed", why, level)
-    found = Posterior(data, prior)
-    lo, value, hi = np.quantile(found.draws(where), _ends(level), axis=0)
-    ceilings = found.ceilings()
-    bottom, ceiling, top = (float(x) for x in np.quantile(ceilings, _ends(level)))
-    low, high = np.quantile(ceilings, [0.05, 0.95])
-    known = high - low <= MAX_CEILING_WIDTH
-    message = (
-        "" if known else f"the tail is not known yet: the ceiling may lie between {low:.3f} and {high:.3f}"
-    )
-    return Extrapolation(
-        where, value, lo, hi, ceiling, (bottom, top), "ok" if known else "not_identified", message, level
-    )
+    return where
 
 
-def _ends(level: float) -> list[float]:
+def not_known(lo: float, hi: float) -> str:
+    """Why a ceiling within [lo, hi] is not called known."""
+    return f"the tail is not known yet: the ceiling may lie between {lo:.3f} and {hi:.3f}"
+
+
+def ends(level: float) -> list[float]:
+    """Probabilities below the lower end, the median and the upper end of a central interval of `level`."""
     return [0.5 - 0.5 * level, 0.5, 0.5 + 0.5 * level]
 
 

@@ -20,7 +20,8 @@ times the compute seen are not as good as their intervals (docs/validation.md).
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from functools import cached_property
+from typing import NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -42,6 +43,14 @@ BEHIND = 4.0  # times what a run has seen: where another has seen more than that
 AHEAD = 10.0  # times what a run has seen: further it is not compared either
 
 Forecast = tuple[float, float, float]  # value, lo, hi of one run at the shared compute
+
+
+class Reached(NamedTuple):
+    """A recipe's value with its interval, seeds included."""
+
+    value: float
+    lo: float
+    hi: float
 
 
 @dataclass(frozen=True)
@@ -103,12 +112,28 @@ class Course(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """Recipes at one compute (None: the forecast ceiling), in the order given; None for those not compared there."""
+    """Recipes at one compute (None: the forecast ceiling), in the order given; None for those not compared there.
+    level: of their intervals."""
 
     compute: float | None
     means: "list[Mean | None]"
-    standings: list[Standing | None]
     between: Between
+    level: float
+
+    @cached_property
+    def standings(self) -> list[Standing | None]:
+        """Of each: interval, chance and rank among all."""
+        found = iter(
+            standings([one for one in self.means if one is not None], self.between, level=self.level)
+        )
+        return [None if one is None else next(found) for one in self.means]
+
+    def interval(self, index: int) -> Reached | None:
+        """Value and interval of one, as in its standing; nothing is drawn for it."""
+        mean = self.means[index]
+        if mean is None:
+            return None
+        return Reached(*(float(column[0]) for column in _intervals([mean], self.between, self.level)))
 
     def gap(self, first: int, second: int) -> Gap | None:
         """How far the first lies above the second; None where one is not compared."""
@@ -119,6 +144,11 @@ class Place:
         """Those compared, by rank and then by value, the best first."""
         known = [(one.rank, -one.value, index) for index, one in enumerate(self.standings) if one is not None]
         return [index for _, _, index in sorted(known)]
+
+    def all_in_order(self) -> list[int]:
+        """The same, and then those not compared, in the order given."""
+        order = self.in_order()
+        return order + [index for index, one in enumerate(self.means) if one is None]
 
 
 @dataclass(frozen=True)
@@ -201,8 +231,7 @@ def _place(
 ) -> Place:
     """`own`: level of the forecasts; `level`: of the standings' intervals."""
     means = [mean_of(runs, between, level=own) if runs else None for runs in recipes]
-    found = iter(standings([one for one in means if one is not None], between, level=level))
-    return Place(compute, means, [None if one is None else next(found) for one in means], between)
+    return Place(compute, means, between, level)
 
 
 def _why(runs: Sequence[Course | None], part: Sequence[Forecast], last: float, compute: float) -> str:
@@ -262,12 +291,8 @@ def standings(means: Sequence[Mean], between: Between, *, level: float = 0.9) ->
     """Each recipe among all, in the order given; intervals at `level`."""
     if not means:
         return []
-    value, below, above, share = (
-        np.array([getattr(one, name) for one in means]) for name in ("value", "below", "above", "seed_share")
-    )
-    reach = [_reach(side, share, between, level) for side in (below, above)]
-    lo, hi = np.clip(value - reach[0], 0.0, 1.0), np.clip(value + reach[1], 0.0, 1.0)
-    lo, hi = np.minimum(lo, value), np.maximum(hi, value)  # of values that are no pass rates
+    value, below, above, share = _columns(means)
+    _, lo, hi = _intervals(means, between, level)
     ranks = 1 + _really_better(value, below, above, share, between).sum(axis=0)
     chances = _chances(value, below, above, share, between)
     columns = zip(value, lo, hi, chances, ranks, means, strict=True)
@@ -275,6 +300,21 @@ def standings(means: Sequence[Mean], between: Between, *, level: float = 0.9) ->
         Standing(float(v), float(low), float(high), float(chance), int(rank), one.runs)
         for v, low, high, chance, rank, one in columns
     ]
+
+
+def _columns(means: Sequence[Mean]) -> tuple[Array, Array, Array, Array]:
+    value, below, above, share = (
+        np.array([getattr(one, name) for one in means]) for name in ("value", "below", "above", "seed_share")
+    )
+    return value, below, above, share
+
+
+def _intervals(means: Sequence[Mean], between: Between, level: float) -> tuple[Array, Array, Array]:
+    """(value, lo, hi), each [k], at `level`, with seeds in it."""
+    value, below, above, share = _columns(means)
+    reach = [_reach(side, share, between, level) for side in (below, above)]
+    lo, hi = np.clip(value - reach[0], 0.0, 1.0), np.clip(value + reach[1], 0.0, 1.0)
+    return value, np.minimum(lo, value), np.maximum(hi, value)  # also of values that are no pass rates
 
 
 def _reach(error: Array, share: Array | float, between: Between, level: float) -> Array:

@@ -22,15 +22,13 @@ _BISECTIONS = 100
 @dataclass(frozen=True)
 class Columns:
     """m pooled values: arrays [m]. lo, hi: interval at `level`, infinite where open, NaN with `value` where no run says
-    anything. runs: how many pinned it. plain, scaled: standard errors from the runs' own noise, and from how far they
-    lie apart; the interval takes the wider of the normal one and Student's."""
+    anything. runs: how many pinned it. The interval takes the wider of the normal one, by the runs' own noise, and
+    Student's, by how far they lie apart."""
 
     value: Array
     lo: Array
     hi: Array
     runs: np.ndarray
-    plain: Array
-    scaled: Array
     level: float
 
 
@@ -55,7 +53,7 @@ def pool_columns(
         se = np.where(usable, (high - low) / (2.0 * q), 0.0)
     if len(y) == 1:  # nothing to pool, and pages ask for hundreds of single runs
         lower, upper = (np.where(there, end, np.nan)[0] for end in (low, high))
-        return Columns(y[0], lower, upper, usable[0].astype(int), se[0], se[0], level)
+        return Columns(y[0], lower, upper, usable[0].astype(int), level)
     value, plain, scaled, runs = _random_effects(np.where(usable, y, 0.0), se, usable)
     reach = _reach(np.full((1, 1), 0.5 * level), plain, scaled, runs[None, :])[0]
     lower, upper = value - reach, value + reach
@@ -68,7 +66,7 @@ def pool_columns(
     upper = np.where((there & np.isposinf(high)).any(axis=0), np.inf, upper)
     nothing = ~usable.any(axis=0) & ~one
     value, lower, upper = (np.where(nothing, np.nan, column) for column in (value, lower, upper))
-    return Columns(value, lower, upper, runs, plain, scaled, level)
+    return Columns(value, lower, upper, runs, level)
 
 
 def mean_curve(fits: Sequence[Fit], compute: ArrayLike, *, level: float = 0.9) -> Columns:
@@ -99,7 +97,7 @@ def cut_to_rates(columns: Columns) -> Columns:
     """The same with its intervals cut to [0, 1]; open ends stay open."""
     lo = np.where(np.isfinite(columns.lo), np.maximum(columns.lo, 0.0), columns.lo)
     hi = np.where(np.isfinite(columns.hi), np.minimum(columns.hi, 1.0), columns.hi)
-    return Columns(columns.value, lo, hi, columns.runs, columns.plain, columns.scaled, columns.level)
+    return Columns(columns.value, lo, hi, columns.runs, columns.level)
 
 
 @dataclass(frozen=True)
@@ -189,4 +187,4 @@ def log_columns(columns: Columns) -> Columns:
     with np.errstate(over="ignore"):
         value, lo, hi = (np.exp(column) for column in (columns.value, columns.lo, columns.hi))
     lo = np.where(np.isneginf(columns.lo), -math.inf, lo)
-    return Columns(value, lo, hi, columns.runs, columns.plain, columns.scaled, columns.level)
+    return Columns(value, lo, hi, columns.runs, columns.level)

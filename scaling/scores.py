@@ -21,6 +21,14 @@ from scipy.special import betaincinv
 from scaling.curve import Array
 from scaling.points import check_fraction
 
+LATE = 0.125  # of the compute, at the end of a run: what came is the mean pass rate over it
+
+
+def late_mean(compute: Array, reward: Array) -> tuple[float, float, int]:
+    """(mean compute, mean pass rate, evaluations) of the last eighth of the compute; compute [n] ascending, n > 0."""
+    late = compute > (1.0 - LATE) * compute[-1]
+    return float(compute[late].mean()), float(reward[late].mean()), int(late.sum())
+
 
 def interval_score(lo: ArrayLike, hi: ArrayLike, y: ArrayLike, level: ArrayLike) -> Array:
     """Interval score of central intervals [lo, hi] of `level` in (0, 1) for what came, y; shapes broadcast.

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from scaling.axis import fit_axis
-from scaling.cli.options import CommandError, fraction, positive, show
+from scaling.cli.options import CommandError, add_output, fraction, positive, show
 from scaling.cli.words import interval_text, level_text
 from scaling.corpus import AXES, read_along
 from scaling.points import InputError
@@ -30,7 +30,7 @@ def add(commands) -> None:
     )
     option("--level", type=fraction, default=0.9, help="of the intervals (default: 0.9)")
     option("--axis", choices=AXES, default=AXES[0], help="compute of Parquet files, which have several")
-    option("--json", action="store_true", help="print JSON instead of a table")
+    add_output(option, plot=False)
     parser.set_defaults(run=run)
 
 

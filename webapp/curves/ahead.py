@@ -14,7 +14,7 @@ from webapp.curves import answers, words
 from webapp.curves.answers import Goal
 from webapp.curves.axes import Axis
 from webapp.curves.fitting import Curve, Question
-from webapp.curves.forecasts import MULTIPLES, Forecast, normal_quantile, widest_known
+from webapp.curves.forecasts import Forecast, first_reaching, normal_quantile, widest_known
 
 Payload = dict[str, Any]
 SETTLE_STEPS = 200  # computes that are tried between the last one seen and the farthest kept
@@ -85,29 +85,22 @@ def settles_at(forecast: Forecast) -> float | None:
 
 def multiples(forecast: Forecast | None, axis: Axis) -> list[Payload]:
     """Rows: the forecast at some multiples of the compute seen."""
-    if forecast is None or forecast.seen is None or not len(forecast.compute):
-        return []
-    at = np.array([times * forecast.seen for times in MULTIPLES])
     return [
         {
             "times": times,
-            "compute": float(c),
-            "compute_text": axis.short_text(float(c)),
+            "compute": c,
+            "compute_text": axis.short_text(c),
             "value": value,
             "interval": [lo, hi],
             "text": words.rate(value, (lo, hi)),
-            "interval_text": _ends((lo, hi)),
+            "interval_text": words.span((lo, hi)),
         }
-        for times, c, (value, lo, hi) in zip(MULTIPLES, at, _rows(forecast, at), strict=True)
+        for times, c, value, lo, hi in (forecast.multiples() if forecast else ())
     ]
 
 
 def _rows(forecast: Forecast, at: np.ndarray) -> list[tuple[float, float, float]]:
     return [tuple(map(float, row)) for row in np.stack(forecast.at(at), axis=1)]  # type: ignore[misc]
-
-
-def _ends(interval: words.Interval) -> str:
-    return " to ".join(words.rate(end, interval) for end in interval)
 
 
 def at_compute(forecast: Forecast | None, at: float | None, *, has_budget: bool) -> Payload:
@@ -194,7 +187,8 @@ def target(forecast: Forecast | None, start: float | None, axis: Axis, goal: Goa
         rate = start + goal.value * (forecast.ceiling - start)
         title = f"To reach {rate:.2f}"
     early, found, late = (
-        _first(forecast, column, rate) for column in (forecast.hi, forecast.value, forecast.lo)
+        first_reaching(forecast.compute, column, rate)
+        for column in (forecast.hi, forecast.value, forecast.lo)
     )
     of_gain = f"{goal.text}; " if goal.of == "gain" else ""
     between = answers.compute_between((early, late), forecast.level, axis)
@@ -205,20 +199,6 @@ def target(forecast: Forecast | None, start: float | None, axis: Axis, goal: Goa
         return {"title": title, "value_text": value, "sentence": f"{said}{between}"}
     value = axis.short_text(found) if found > 0 else "at the start"
     return {"title": title, "value_text": value, "sentence": f"{of_gain}{between}"}
-
-
-def _first(forecast: Forecast, column: np.ndarray, rate: float) -> float | None:
-    """The compute at which a column first reaches the rate: 0 where it starts above, None where it does not get there
-    within what is kept."""
-    above = np.flatnonzero(column >= rate)
-    if not len(above):
-        return None
-    place = int(above[0])
-    if place == 0:
-        return 0.0
-    logs, ends = np.log(forecast.compute[place - 1 : place + 1]), column[place - 1 : place + 1]
-    share = (rate - ends[0]) / (ends[1] - ends[0])
-    return float(np.exp(logs[0] + share * (logs[1] - logs[0])))
 
 
 def advice(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import scaling
-from scaling.extrapolate import MAX_CEILING_WIDTH
+from scaling.extrapolate import MAX_CEILING_WIDTH, not_known
 from webapp.curves.outlook import NODES, REACH
 
 log = logging.getLogger(__name__)
@@ -63,6 +63,19 @@ class Forecast:
         )
         return tuple(columns)  # type: ignore[return-value]
 
+    def multiples(self) -> list[tuple[int, float, float, float, float]]:
+        """(times, compute, value, lo, hi) at each of MULTIPLES of the compute seen; empty where failed."""
+        if self.seen is None or not len(self.compute):
+            return []
+        at = np.array(MULTIPLES) * self.seen
+        columns = (column.tolist() for column in (at, *self.at(at)))
+        return list(zip(MULTIPLES, *columns, strict=True))
+
+    def on_axis(self, unit: float) -> "Forecast":
+        """The same on another axis, of which one unit is `unit` of this one's."""
+        seen = None if self.seen is None else self.seen / unit
+        return replace(self, compute=self.compute / unit, seen=seen)
+
     def widened(self, factor: float) -> "Forecast":
         """The same with the half widths multiplied, cut to [0, 1]: by what the record of earlier forecasts asks for.
 
@@ -80,17 +93,8 @@ class Forecast:
         return replace(
             self, interval=(lo, hi), lo=bottom, hi=top, widening=self.widening * factor,
             status="ok" if known else "not_identified",
-            message="" if known else f"the tail is not known yet: the ceiling may lie between {lo:.3f} and {hi:.3f}",
+            message="" if known else not_known(lo, hi),
         )  # fmt: skip
-
-
-LATE = 1 / 8  # of the compute, at the end of a run: what came is the mean pass rate over it
-
-
-def late_mean(x: np.ndarray, y: np.ndarray) -> tuple[float, float, int]:
-    """(mean compute, mean pass rate, evaluations) of the last eighth of the compute; x [n] ascending, n > 0."""
-    late = x > (1.0 - LATE) * x[-1]
-    return float(x[late].mean()), float(y[late].mean()), int(late.sum())
 
 
 def widest_known(level: float) -> float:
@@ -109,6 +113,19 @@ def widen(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ends with their distances from `value` multiplied, cut to [0, 1]."""
     return np.clip(value - factor * (value - lo), 0.0, 1.0), np.clip(value + factor * (hi - value), 0.0, 1.0)
+
+
+def first_reaching(compute: np.ndarray, values: np.ndarray, rate: float) -> float | None:
+    """Compute at which `values` [n] first reach the rate, straight in log compute: 0 where they start there or above,
+    None where they do not get there."""
+    above = np.flatnonzero(values >= rate)
+    if not len(above):
+        return None
+    k = int(above[0])
+    if k == 0:
+        return 0.0
+    way = (rate - values[k - 1]) / (values[k] - values[k - 1])
+    return float(compute[k - 1] * (compute[k] / compute[k - 1]) ** way)
 
 
 def forecast_of(fit: "scaling.Fit") -> Payload | None:

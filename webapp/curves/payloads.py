@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import numpy as np
-
-from webapp.curves.forecasts import MULTIPLES, read, short
+from webapp.curves.forecasts import read, short
 from webapp.curves.models import Fit
 from webapp.curves.record.recalibrating import Record
 
@@ -53,8 +51,6 @@ def forecast_payload(fit: Fit, record: Record) -> dict[str, Any] | None:
         return None
     found = found.widened(record.widening(found.level, fit.run_id).factor)
     columns = {name: short(getattr(found, name)) or None for name in ("compute", "value", "lo", "hi")}
-    at = np.array([times * (found.seen or 0.0) for times in MULTIPLES])
-    rows = zip(MULTIPLES, at.tolist(), *(column.tolist() for column in found.at(at)), strict=True)
     return {
         "status": found.status,
         "message": found.message,
@@ -64,10 +60,10 @@ def forecast_payload(fit: Fit, record: Record) -> dict[str, Any] | None:
         "interval": list(found.interval) if found.interval else None,
         **columns,
         "multiples": {
-            f"{times}": {"compute": c, "value": y, "interval": [lo, hi]} for times, c, y, lo, hi in rows
+            f"{times}": {"compute": c, "value": y, "interval": [lo, hi]}
+            for times, c, y, lo, hi in found.multiples()
         }
-        if columns["compute"]
-        else None,
+        or None,
         "recalibrated_by": found.widening,
     }
 

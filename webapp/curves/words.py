@@ -48,6 +48,11 @@ def percent(level: float) -> str:
     return f"{100 * level:g} %"
 
 
+def span(interval: Interval) -> str:
+    """An interval of pass rates alone: "0.596 to 0.627"."""
+    return " to ".join(rate(end, interval) for end in interval)
+
+
 def between(interval: Interval, level: float, show=rate) -> str:
     """An interval in words: "90 % between 0.596 and 0.627"; an open end is "at least" or "at most"."""
     lo, hi = interval

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scaling import recipes
-from scaling.ranking import REAL
+from scaling.ranking import AHEAD, REAL
 from scaling.recipes import Columns
 from webapp.curves import words
 from webapp.curves.axes import AXES, Axis
@@ -18,7 +18,6 @@ from webapp.curves.ranking import standing
 
 Payload = dict[str, Any]
 STOPS = 120  # of the slider
-AHEAD = 10.0  # the slider ends this many times beyond the last compute
 CROSSINGS_UP_TO = 6  # entries: fifteen pairs
 _GRID = 60
 
@@ -47,8 +46,7 @@ def at_budget(entries: Sequence[Entry], budget: float, x: str) -> Payload:
     order = {entry.key: index for index, entry in enumerate(entries)}
     rows = []
     for rivals, compared in found:
-        places = compared.here.in_order()
-        places += [place for place in range(len(rivals)) if place not in set(places)]
+        places = compared.here.all_in_order()
         rows += [_row(rivals[place], budget, standing.told(compared, place)) for place in places]
     several = [(rivals, compared) for rivals, compared in found if len(rivals) > 1]
     said = ""
@@ -110,20 +108,19 @@ def _pair(a: Entry, b: Entry, axis: Axis) -> Payload:
     assert a.reach is not None and b.reach is not None
     grid = np.geomspace(min(a.reach[0], b.reach[0]), AHEAD * max(a.reach[1], b.reach[1]), _GRID)
     at = [told_apart.compared([a, b], float(c), level=REAL).here for c in grid]
-    both = [place for place, one in enumerate(at) if None not in one.standings]
+    both = [place for place, one in enumerate(at) if None not in one.means]
     if len(both) < 2:
         return {
             "mark": None,
             "sentence": f"{a.label} and {b.label} are forecast at no compute that they share.",
         }
-    first, second = (_columns([at[place].standings[side] for place in both]) for side in (0, 1))
+    first, second = (_columns([at[place].interval(side) for place in both]) for side in (0, 1))
     return _said(a, b, first, recipes.crossing_of_means(first, second, grid[both]), axis)
 
 
-def _columns(standings: Sequence[Any]) -> Columns:
-    value, lo, hi = (np.array([getattr(one, name) for one in standings]) for name in ("value", "lo", "hi"))
-    nothing = np.zeros(len(value))
-    return Columns(value, lo, hi, nothing.astype(int), nothing, nothing, REAL)
+def _columns(intervals: Sequence[Any]) -> Columns:
+    value, lo, hi = np.array(intervals, dtype=float).T
+    return Columns(value, lo, hi, np.ones(len(value), int), REAL)
 
 
 def _said(a: Entry, b: Entry, values: Columns, crossing: recipes.MeanCrossing, axis: Axis) -> Payload:

@@ -15,10 +15,11 @@ from scipy.special import ndtr
 import scaling
 from scaling import ranking
 from scaling.draws import chance
-from scaling.ranking import AHEAD, BEHIND, Course, Standing
+from scaling.ranking import AHEAD, BEHIND, Course, Reached
 from scaling.seeds import CORPUS, Between
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_LEVEL
+from webapp.curves.forecasts import first_reaching, normal_quantile
 from webapp.curves.ranking import standing
 
 Payload = dict[str, Any]
@@ -65,16 +66,13 @@ class Candidate:
     def drawn(self) -> "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]":
         """(compute, value, lo, hi) of its forecast, from the first point to as far as it goes; empty without one."""
         grid = np.unique(np.append(np.geomspace(self.first, self.far, GRID), self.seen))
-        known = [(float(c), one) for c in grid if (one := self.at(float(c))) is not None]
-        return (
-            np.array([c for c, _ in known]),
-            *(np.array([getattr(one, name) for _, one in known]) for name in ("value", "lo", "hi")),
-        )  # type: ignore[return-value]
+        known = [(float(c), *one) for c in grid if (one := self.at(float(c))) is not None]
+        return tuple(np.array(known).reshape(-1, 4).T)  # type: ignore[return-value]
 
-    def at(self, compute: float | None) -> Standing | None:
+    def at(self, compute: float | None) -> Reached | None:
         """Its forecast at a compute (None: the ceiling) with seeds in the interval; None where there is none."""
         found = ranking.compared([list(self.courses.values())], self.between, compute)
-        return (found.ceiling if compute is None else found.here).standings[0]
+        return (found.ceiling if compute is None else found.here).interval(0)
 
     def as_payload(self) -> Payload:
         """How tables and legends name it."""
@@ -125,25 +123,13 @@ def _unreached(verdict: str) -> str:
     return "not expected" if verdict == "never" else verdict
 
 
-def above_ceiling(ceiling: Standing | None, target: float) -> float | None:
+def above_ceiling(ceiling: Reached | None, target: float) -> float | None:
     """Probability that the target lies above the forecast ceiling, whose two sides are halves of normal curves."""
     if ceiling is None:
         return None
-    z = 1.6448536269514722  # of an interval at DEFAULT_LEVEL
+    z = normal_quantile(DEFAULT_LEVEL)
     side = ceiling.hi - ceiling.value if target > ceiling.value else ceiling.value - ceiling.lo
     return float(ndtr((target - ceiling.value) / max(side / z, 1e-12)))
-
-
-def first_reaching(compute: np.ndarray, values: np.ndarray, target: float) -> float | None:
-    """Compute at which `values` first reach the target, straight in log compute; None where they never do."""
-    above = np.flatnonzero(values >= target)
-    if not len(above):
-        return None
-    k = int(above[0])
-    if k == 0:
-        return 0.0
-    way = (target - values[k - 1]) / (values[k] - values[k - 1])
-    return float(compute[k - 1] * (compute[k] / compute[k - 1]) ** way)
 
 
 def _hours_between(candidate: Candidate, lo: float | None, hi: float | None) -> str:
@@ -178,13 +164,11 @@ def at_budget(candidates: Sequence[Candidate], budget: float) -> tuple[list[Payl
     found = ranking.compared(
         [list(one.courses.values()) for one in candidates], candidates[0].between, budget
     )
-    order = found.here.in_order()
-    order += [place for place in range(len(candidates)) if place not in set(order)]
     rows = [
         candidates[place].as_payload()
         | standing.told(found, place)
         | _beyond(budget / candidates[place].seen)
-        for place in order
+        for place in found.here.all_in_order()
     ]
     return rows, standing.answer([one.name for one in candidates], found)
 
@@ -192,11 +176,6 @@ def at_budget(candidates: Sequence[Candidate], budget: float) -> tuple[list[Payl
 def _beyond(ratio: float) -> Payload:
     text = "within its evaluations" if ratio <= 1.005 else f"{ratio:.1f} × as far as it has been seen"
     return {"beyond": ratio, "beyond_text": text}
-
-
-def rates_between(lo: float, hi: float) -> str:
-    """ "0.590 to 0.612"."""
-    return f"{words.rate(lo, (lo, hi))} to {words.rate(hi, (lo, hi))}"
 
 
 # --- the chart ------------------------------------------------------------------------------------------------

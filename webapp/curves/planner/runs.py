@@ -10,7 +10,7 @@ from scaling.draws import chance
 from scaling.ranking import ALONE, Course
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_LEVEL
-from webapp.curves.planner.recipes import HOURS, LEVEL, Payload, rates_between
+from webapp.curves.planner.recipes import HOURS, LEVEL, Payload
 
 LEAST_GAIN = 0.001  # of a pass rate: less is called nothing
 
@@ -74,7 +74,7 @@ def _row(run: str, one: ranking.Standing, course: Course | None, share: float) -
         "lo": one.lo,
         "hi": one.hi,
         "text": words.rate(one.value, (one.lo, one.hi)),
-        "interval_text": rates_between(one.lo, one.hi),
+        "interval_text": words.span((one.lo, one.hi)),
     }
 
 

@@ -136,7 +136,7 @@ def forecast_of(earlier: RunFit | None, newest: RunFit) -> Forecast | None:
     lo, hi, now_lo, now_hi = ends
     held = lo <= now_hi and now_lo <= hi
     came = float(newest.values(at)[0])
-    said = f"{words.rate(lo, (lo, hi))} to {words.rate(hi, (lo, hi))}"
+    said = words.span((lo, hi))
     return Forecast(
         held,
         f"from {words.amount(earlier.window[1])} h it was to be {said} at {words.amount(float(at[0]))} h; "

@@ -162,9 +162,7 @@ def _own_group(key: tuple[str, str], evidence: list[Evidence], at: _At) -> Paylo
     behind = _run_rows(evidence)
     columns = zip(evidence, ceilings, efficiency, shares, behind, strict=True)
     rows = [_own_row(*one) | standing.told(found, index) for index, one in enumerate(columns)]
-    order = found.here.in_order()
-    order += [index for index in range(len(rows)) if index not in set(order)]
-    group = _group(*key, "device-hours", [rows[index] for index in order])
+    group = _group(*key, "device-hours", [rows[index] for index in found.here.all_in_order()])
     names = [standing.name_of(row) for row in rows]
     return group | {
         "axis": at.x,

@@ -52,8 +52,7 @@ def _shown(standing: Standing | None) -> Payload:
     ends = (standing.lo, standing.hi)
     return {
         "identified": True, "value": standing.value, "lo": standing.lo, "hi": standing.hi,
-        "text": words.rate(standing.value, ends), "interval_text": f"{LEVEL} between {words.rate(standing.lo, ends)} "
-        f"and {words.rate(standing.hi, ends)}",
+        "text": words.rate(standing.value, ends), "interval_text": words.between(ends, DEFAULT_LEVEL),
     }  # fmt: skip
 
 
@@ -89,8 +88,7 @@ NOTHING: Payload = {
 
 def span(standing: Standing) -> str:
     """ "0.781 to 0.802"."""
-    ends = (standing.lo, standing.hi)
-    return f"{words.rate(standing.lo, ends)} to {words.rate(standing.hi, ends)}"
+    return words.span((standing.lo, standing.hi))
 
 
 def answer(names: Sequence[str], found: Compared, x: str = DEFAULT_AXIS) -> list[str]:

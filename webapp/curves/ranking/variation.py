@@ -2,10 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
 from django.core.cache import cache
 
 import scaling
@@ -22,39 +20,6 @@ from webapp.runs.selectors import latest_of_runs
 
 MOST_RUNS = 2000  # the newest of a project's runs
 KEPT_SECONDS = 60
-
-
-@dataclass(frozen=True)
-class OnAxis:
-    """A stored forecast, which is by device-hours, on another axis: `unit` device-hours are one of it, as the run has
-    spent of both so far."""
-
-    forecast: Forecast
-    unit: float
-
-    @property
-    def seen(self) -> float | None:
-        return None if self.forecast.seen is None else self.forecast.seen / self.unit
-
-    @property
-    def level(self) -> float:
-        return self.forecast.level
-
-    @property
-    def ceiling(self) -> float | None:
-        return self.forecast.ceiling
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        return self.forecast.interval
-
-    @property
-    def message(self) -> str:
-        return self.forecast.message
-
-    def at(self, compute: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As of the forecast, at computes [m] on the axis."""
-        return self.forecast.at(np.asarray(compute, float) * self.unit)
 
 
 MOST_NOW = 6  # forecasts that a page works out itself, of runs whose refit has not come yet: 0.1 s each
@@ -89,7 +54,7 @@ def course(run_id: str, forecast: Forecast | None, unit: Units, record: Record =
     if forecast is None or each is None:
         return None
     widened = forecast.widened(record.widening(forecast.level, without=run_id).factor)
-    return widened if each == 1.0 else OnAxis(widened, each)
+    return widened if each == 1.0 else widened.on_axis(each)
 
 
 def courses_of(

@@ -3,7 +3,6 @@
 What is done is found by what is stored, so that all of it may be repeated, at the same time, and after a loss.
 """
 
-import hashlib
 import logging
 import time
 from collections.abc import Iterable, Iterator
@@ -12,9 +11,9 @@ import numpy as np
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from scaling.points import MIN_POINTS
+from scaling.points import MIN_POINTS, Points
+from scaling.scores import LATE, late_mean
 from webapp.curves.fitting import Curve, Question, curve_of
-from webapp.curves.forecasts import LATE, late_mean
 from webapp.curves.models import Fit, ForecastOrigin, ForecastOutcome
 from webapp.curves.record import methods
 from webapp.curves.record.recalibrating import note_judged
@@ -112,8 +111,7 @@ def _origin(run: Run, curve: Curve, cut: float, *, as_it_went: bool) -> bool:
 
 def digest_of(curve: Curve) -> str:
     """SHA-256 of the evaluations, those before the first update included."""
-    columns = (np.asarray(column, "<f8").tobytes() for column in (curve.x, curve.y, curve.start))
-    return hashlib.sha256(b"|".join(columns)).hexdigest()
+    return Points(curve.x, curve.y, None, np.asarray(curve.start, dtype=float)).digest
 
 
 def _judge(run: Run, curve: Curve) -> bool:

@@ -12,10 +12,10 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
-import scaling
-from scaling.fitting import fit
+from scaling import calibration
+from scaling.calibration import RECENT
+from scaling.extrapolate import at_levels
 from scaling.paper import fit_grid
 from webapp.curves.fitting import Curve
 from webapp.curves.forecasts import short
@@ -25,7 +25,6 @@ LEVELS = (0.5, 0.8, 0.9)
 METHODS = {"forecast": "Forecast", "last": "Last value", "eq1": "Eq. 1 alone", "paper": "The paper's grid"}
 NODES = 24
 REACH = 20.0  # times the compute known
-RECENT = 5
 GRID_STEP = 0.01  # of A
 GRID_C_MID = (
     np.linspace(100.0, 40_000.0, 25) / 16_000.0
@@ -41,14 +40,11 @@ def forecast(curve: Curve) -> tuple[str, str, Payload | None]:
     """(status, message, what is stored) of the forecast from these evaluations, from the last one on."""
     last = float(curve.x[-1])
     grid = np.geomspace(last, REACH * last, NODES)
-    said = {
-        level: scaling.extrapolate(curve.x, curve.y, grid, level=level, r0_observed=list(curve.start) or None)
-        for level in LEVELS
-    }
-    any_level = said[LEVELS[-1]]
+    said = at_levels(curve.x, curve.y, grid, LEVELS, r0_observed=list(curve.start) or None)
+    any_level = said[-1]
     if any_level.status == "failed":
         return "failed", any_level.message, None
-    ends = {key(level): {"lo": short(one.lo), "hi": short(one.hi)} for level, one in said.items()}
+    ends = {key(one.level): {"lo": short(one.lo), "hi": short(one.hi)} for one in said}
     stored = {"compute": short(grid), "value": short(any_level.value), "levels": ends}
     return any_level.status, any_level.message, stored
 
@@ -63,20 +59,18 @@ def at(stored: Payload, compute: float) -> Payload:
 
 def last_value(curve: Curve) -> Payload:
     """The mean of the last five."""
-    recent = curve.y[-RECENT:]
-    mean, error = float(recent.mean()), float(recent.std(ddof=1)) / math.sqrt(len(recent))
-    reach = {level: float(stdtrit(len(recent) - 1, 0.5 + 0.5 * level)) * error for level in LEVELS}
-    return {"value": mean, "levels": {key(level): [mean - x, mean + x] for level, x in reach.items()}}
+    return _payload(calibration.mean_of_last(curve.y, LEVELS))
 
 
 def eq1(curve: Curve, compute: float) -> Payload | None:
     """Eq. 1 alone; None where it cannot be fitted."""
-    found = fit(curve.x, curve.y, r0_observed=list(curve.start) or None)
-    if found.params is None:
-        return None
-    ends = {level: found.predict_interval(np.array([compute]), level) for level in LEVELS}
-    levels = {key(level): [float(lo[0]), float(hi[0])] for level, (lo, hi) in ends.items()}
-    return {"value": float(found.predict(np.array([compute]))[0]), "levels": levels}
+    said = calibration.eq1(curve.x, curve.y, compute, LEVELS, r0_observed=list(curve.start) or None)
+    return None if said is None else _payload(said)
+
+
+def _payload(said: calibration.Said) -> Payload:
+    levels = zip(LEVELS, said.intervals, strict=True)
+    return {"value": said.value, "levels": {key(level): list(interval) for level, interval in levels}}
 
 
 def paper(curve: Curve, compute: float) -> Payload | None:

@@ -6,6 +6,7 @@ import numpy as np
 
 import scaling
 from scaling.extrapolate import noise
+from scaling.scores import late_mean
 from webapp.curves import ahead, answers, forecasts, words
 from webapp.curves.answers import Goal
 from webapp.curves.axes import AXES, Axis
@@ -142,7 +143,7 @@ def hindsight(
         return None
     early = Question(axis.key, half["cutoff"], None, question.level, question.metric)
     score = ahead.after(found, half["noise_sd"], curve, early)
-    at, came, _ = forecasts.late_mean(curve.x, curve.y)
+    at, came, _ = late_mean(curve.x, curve.y)
     if score is None:
         return {
             "cutoff": half["cutoff"],

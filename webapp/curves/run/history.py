@@ -145,9 +145,7 @@ def _hindsight(row: forecast.Cutoff, axis: Axis) -> Payload:
         "from_text": axis.short_text(row.cutoff),
         "n": row.n,
         "predicted": words.rate(row.predicted, interval) if known else "–",
-        "interval": "–"
-        if row.interval is None
-        else " to ".join(words.rate(end, interval) for end in row.interval),
+        "interval": "–" if row.interval is None else words.span(row.interval),
         "note": "" if known else "ceiling not identified" if row.interval else row.message,
         "came": words.rate(row.came),
         "inside": row.inside,

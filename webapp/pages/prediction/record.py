@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from webapp.curves import words
-from webapp.curves.record.methods import METHODS
+from webapp.curves.record.methods import METHODS, key
 from webapp.curves.record.reading import CONFIDENCE, RECALIBRATED, SHOWN, Found, Level, Row
 from webapp.curves.record.recalibrating import MIN_RUNS
 from webapp.pages.prediction.calibration import percent
@@ -51,7 +51,7 @@ def verdict(row: Row | Level, claimed: float = SHOWN) -> str:
 
 def recalibration(found: Found) -> str:
     """Whether the project's intervals follow this record, and by how much."""
-    factor = found.factors.get(f"{SHOWN:g}")
+    factor = found.factors.get(key(SHOWN))
     if factor is None:
         so_far = f"there are {found.of_project} yet"
         return f"From {MIN_RUNS} judged runs on, intervals are recalibrated by this record; {so_far}."
@@ -143,7 +143,7 @@ def level_cells(found: Found) -> list[Payload]:
             "observed": share(one.inside, one.n),
             "between": "" if one.lo is None or one.hi is None else f"{percent(one.lo)} to {percent(one.hi)}",
             "recalibrated": share(one.recalibrated_inside, one.n),
-            "factor": "–" if (factor := found.factors[f"{one.level:g}"]) is None else f"{factor:.2f}",
+            "factor": "–" if (factor := found.factors[key(one.level)]) is None else f"{factor:.2f}",
             "verdict": verdict(one, one.level),
         }
         for one in found.levels

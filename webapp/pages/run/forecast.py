@@ -14,9 +14,7 @@ def words_of(figure: dict[str, Any]) -> dict[str, Any]:
     context = {
         "forecast": forecast,
         "level": words.percent(forecast["level"]) if forecast else "",
-        "ends": " to ".join(
-            words.rate(end, (ceiling["lo"], ceiling["hi"])) for end in (ceiling["lo"], ceiling["hi"])
-        ),
+        "ends": words.span((ceiling["lo"], ceiling["hi"])),
         "recalibrated": forecast["recalibrated"] if forecast else "",
     }
     return {

@@ -74,8 +74,7 @@ def rank_mark(rank: int | None, is_shared: bool) -> SafeString | str:
 @register.filter
 def span(ceiling: dict) -> str:
     """The interval of a ceiling alone, for columns whose title has the level: "0.596 to 0.627"."""
-    ends = (ceiling["lo"], ceiling["hi"])
-    return f"{words.rate(ends[0], ends)} to {words.rate(ends[1], ends)}"
+    return words.span((ceiling["lo"], ceiling["hi"]))
 
 
 @register.filter

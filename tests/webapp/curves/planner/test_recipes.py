@@ -5,7 +5,7 @@ import pytest
 
 import scaling
 from scaling import plan
-from scaling.ranking import Standing
+from scaling.ranking import Reached
 from scaling.seeds import CORPUS
 from webapp.curves.planner import recipes as planner
 from webapp.curves.planner import runs as planner_runs
@@ -76,7 +76,7 @@ def test_a_target_below_the_start_costs_nothing(good):
 
 
 def test_the_chance_that_a_target_lies_above_the_ceiling():
-    ceiling = Standing(0.6, 0.56, 0.62, 1.0, 1, 1)
+    ceiling = Reached(0.6, 0.56, 0.62)
 
     assert planner.above_ceiling(ceiling, 0.62) == pytest.approx(0.95, abs=1e-3)
     assert planner.above_ceiling(ceiling, 0.56) == pytest.approx(0.05, abs=1e-3)

@@ -6,12 +6,12 @@ import pytest
 from scaling.seeds import CORPUS
 from tests.webapp.curves.ranking.test_standing import flat
 from webapp.curves import services
-from webapp.curves.ranking.variation import OnAxis, courses_of, seeds_of_tasks
+from webapp.curves.ranking.variation import courses_of, seeds_of_tasks
 
 
 def test_a_forecast_on_another_axis_is_the_same_forecast() -> None:
     hours = flat(0.7, seen=8.0)
-    tokens = OnAxis(hours, unit=1e-6)
+    tokens = hours.on_axis(1e-6)
 
     assert tokens.seen == pytest.approx(8e6)
     assert tokens.at(np.array([4e6]))[1] == pytest.approx(hours.at(np.array([4.0]))[1])
