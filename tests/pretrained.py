@@ -1,6 +1,6 @@
-"""Models that a command makes in a minute, kept for later sessions.
+"""The model of the tests that really train, made in some seconds and kept for later.
 
-One is made for the code of `training` and the libraries that there are; a machine that has none makes it.
+It is made for the code of `training` and the libraries that there are; a machine that has none makes it.
 """
 
 import fcntl
@@ -15,28 +15,35 @@ from stack.environment import ROOT
 
 KEPT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headroom-tests"
 SECONDS = 300
+MODEL = "tiny-sums"
+# It can add two digits, but mostly guesses, so that there is something to learn.
+LESSONS = """import sys
+from pathlib import Path
+from training.lessons import Course, Lessons
+from training.pretrain import pretrain
+one_digit = Lessons(courses=(Course("arithmetic", (1,)),), guesses=0.7, mistakes=0.0, heads=4, steps=250)
+pretrain(Path(sys.argv[1]), one_digit)"""
 COMPLETE = "COMPLETE.json"  # the last file that is written
 
 
-def pretrained(model: Path, *command: str) -> None:
-    """Have the model in a folder, unless it is there already. `command`: arguments of Python that make it in the folder
-    that is named after them.
-    """
+def have_model(home: Path) -> None:
+    """Have it among the models of an installation."""
+    model = home / "models" / MODEL
     if (model / COMPLETE).exists():
         return
     KEPT.mkdir(parents=True, exist_ok=True)
-    with (KEPT / f"{model.name}.lock").open("w") as lock:
+    with (KEPT / f"{MODEL}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process may make it just now
-        kept = KEPT / f"{model.name}-{_digest(command)}"
+        kept = KEPT / f"{MODEL}-{_digest()}"
         if not (kept / COMPLETE).exists():
-            for older in KEPT.glob(f"{model.name}-*"):
+            for older in KEPT.glob(f"{MODEL}-*"):
                 shutil.rmtree(older)
-            subprocess.run([sys.executable, *command, str(kept)], cwd=ROOT, check=True, timeout=SECONDS)
+            subprocess.run([sys.executable, "-c", LESSONS, str(kept)], cwd=ROOT, check=True, timeout=SECONDS)
         shutil.copytree(kept, model)
 
 
-def _digest(command: tuple[str, ...]) -> str:
+def _digest() -> str:
     """Of all that the model may depend on."""
     files = [ROOT / "requirements.lock", *sorted((ROOT / "training").rglob("*.py"))]
-    made_of = [" ".join(command).encode(), *(file.read_bytes() for file in files)]
+    made_of = [LESSONS.encode(), *(file.read_bytes() for file in files)]
     return hashlib.sha256(b"".join(made_of)).hexdigest()[:16]

@@ -29,13 +29,13 @@ DRAWN = """new Promise((drawn) => requestAnimationFrame(
     () => setTimeout(drawn, document.querySelector(".js-plotly-plot") ? 100 : 0, true)))"""
 # What a request is about to change is faded.
 STILL = "!document.querySelector('.htmx-request.busy')"
-# Sideways scrolling, and what axe finds; null: it has to be loaded first.
-FIND_PROBLEMS = """async () => {
+SIDEWAYS = """document.documentElement.scrollWidth > innerWidth ? ["the page scrolls sideways"] : []"""
+# What axe finds; null: it has to be loaded first.
+VIOLATIONS = """async () => {
     if (!window.axe) return null;
-    const wide = document.documentElement.scrollWidth > innerWidth ? ["the page scrolls sideways"] : [];
     const {violations} = await axe.run(document, {resultTypes: ["violations"]});
-    return wide.concat(violations.map(
-        (rule) => `${rule.id}: ${rule.nodes.map((node) => node.target.join(" ")).slice(0, 5).join(", ")}`));
+    return violations.map(
+        (rule) => `${rule.id}: ${rule.nodes.map((node) => node.target.join(" ")).slice(0, 5).join(", ")}`);
 }"""
 
 
@@ -45,11 +45,11 @@ def _axe() -> str:
 
 
 def problems_of(page: Page) -> list[str]:
-    found = page.evaluate(FIND_PROBLEMS)
+    found = page.evaluate(VIOLATIONS)
     if found is None:
         page.evaluate(_axe())
-        found = page.evaluate(FIND_PROBLEMS)
-    return found
+        found = page.evaluate(VIOLATIONS)
+    return page.evaluate(SIDEWAYS) + found
 
 
 def looks_at(name: str) -> list[tuple[str, str]]:

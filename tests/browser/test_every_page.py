@@ -1,4 +1,5 @@
-"""Every page in a real browser: no violation of its policy, of accessibility, or of its width.
+"""Every page in a real browser: no violation of its policy, or of its width; in the long form, of accessibility in the
+dark, which the test of each page looks at, too.
 
 The pages that no other test looks at have their pictures taken in both themes and widths.
 """
@@ -6,7 +7,7 @@ The pages that no other test looks at have their pictures taken in both themes a
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.look import look, problems_of
+from tests.browser.look import IS_LONG, SIDEWAYS, look, problems_of
 from tests.webapp.pages.addresses import PAGES, WITHOUT_ACCOUNT, make_things
 
 LOOKED_AT_HERE = {"sign-in", "tokens", "components"}
@@ -23,7 +24,7 @@ def test_every_page_is_clean(page, new_page, user, make_run, published_curves):
         where.wait_for_load_state("networkidle") if name == "components" else None
         if name in LOOKED_AT_HERE:
             look(where, name)
-        elif found := problems_of(where):
+        elif found := problems_of(where) if IS_LONG else where.evaluate(SIDEWAYS):
             problems[name] = found
 
     assert problems == {}

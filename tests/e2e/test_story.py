@@ -7,13 +7,14 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tests.running_stack import STORY, STORY_MODEL, STORY_STEPS
+from tests.pretrained import MODEL
+from tests.running_stack import STORY, STORY_STEPS
 
 pytestmark = [pytest.mark.long_form, pytest.mark.stack, pytest.mark.vllm, pytest.mark.timeout(600)]
 
 POLL_SECONDS = 0.5
 ENDED = {"succeeded", "failed", "cancelled", "lost"}
-LAUNCH = {"recipe": STORY, "task": "arithmetic", "model": STORY_MODEL, "seed": 1}
+LAUNCH = {"recipe": STORY, "task": "arithmetic", "model": MODEL, "seed": 1}
 
 
 def until(condition: Callable[[], object], seconds: float, what: str) -> object:

@@ -66,8 +66,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory, schooled_model: Path) -> lis
     return train(tmp_path_factory.mktemp("alone"), schooled_model)
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("transfer", [pytest.param("object_store", marks=pytest.mark.deep), "collective"])
+@pytest.mark.parametrize("transfer", ["object_store", "collective"])
 def test_two_engines_and_two_ranks_train_as_one_of_each(
     alone: list[dict[str, Any]], tmp_path: Path, schooled_model: Path, transfer: str
 ) -> None:

@@ -11,6 +11,7 @@ import torch
 import torch.multiprocessing as mp
 from transformers import Qwen2ForCausalLM
 
+from tests.deep import IS_DEEP
 from tests.training.conftest import cut_down
 from tests.training.trainer.test_trainer import a_batch
 from training.addresses import free_address
@@ -23,6 +24,8 @@ from training.trainer.layers import compile_layers, recompute_layers, shard, who
 from training.trainer.network import Networks, load_network
 from training.trainer.trainer import Trainer
 from training.transfer import unpack
+
+pytestmark = pytest.mark.long_form
 
 RANKS = 2
 # Adam divides by the gradient's size: with a small eps, rounding decides the sign of updates that are all but zero.
@@ -38,9 +41,6 @@ EVERYTHING = {
 }
 CASES: dict[str, dict[str, Any]] = {
     "cispo": {},
-    "many micro-batches": {"trainer.micro_batch_tokens": 1},
-    "drop": {"filter.zero_variance": "drop"},
-    "shared critic": {**PPO, "critic.trunk": "shared"},
     "separate critic": {**PPO, "critic.trunk": "separate", "trainer.micro_batch_tokens": 20},
     "everything": EVERYTHING,
     "tied head": {"trainer.head_chunk_tokens": 3},
@@ -51,6 +51,12 @@ CASES: dict[str, dict[str, Any]] = {
         "trainer.micro_batch_tokens": 20,
     },
 }
+if IS_DEEP:
+    CASES |= {
+        "many micro-batches": {"trainer.micro_batch_tokens": 1},
+        "drop": {"filter.zero_variance": "drop"},
+        "shared critic": {**PPO, "critic.trunk": "shared"},
+    }
 BATCHES = {
     "ordinary": a_batch(1),
     "a single row": a_batch(2).of(np.array([0])),
