@@ -19,6 +19,7 @@ LIGHT_TRAINING = (
     "training.lessons",
     "training.log_copy",
     "training.models",
+    "training.plain_yaml",
     "training.recipe",
     "training.records",
     "training.schema",

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from training import models, tasks
 from training.cluster.devices import NoDevice, check_devices
 from training.engine_choice import EngineMissing, refuse_missing
+from training.plain_yaml import LOADER
 from training.schema import Recipe
 
 __all__ = [
@@ -195,7 +196,7 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     if path.resolve() in seen:
         raise RecipeError("extends", f"{path.name} extends itself")
     try:
-        data = yaml.safe_load(path.read_text())
+        data = yaml.load(path.read_text(), Loader=LOADER)  # nosec B506  # a safe one
     except yaml.YAMLError as error:
         raise RecipeError("", f"{path} is not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(data, dict):
@@ -213,7 +214,7 @@ def _read_size(name: str) -> dict[str, Any]:
     if path.parent != SIZES or not path.is_file():
         known = ", ".join(sorted(file.stem for file in SIZES.glob("*.yaml")))
         raise RecipeError("size", f"no size named {name!r}; there are: {known}")
-    return yaml.safe_load(path.read_text())
+    return yaml.load(path.read_text(), Loader=LOADER)  # nosec B506  # a safe one
 
 
 def _merge(base: dict[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:

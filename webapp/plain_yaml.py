@@ -6,9 +6,10 @@ from typing import Any
 
 import yaml
 
+from training.plain_yaml import LOADER
+
 MAX_TEXT = 100_000  # characters; the longest recipe has 4,000
 MAX_DEPTH = 20
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times as fast
 
 
 class Unreadable(ValueError):

@@ -8,9 +8,10 @@ from typing import Any
 
 import yaml
 
+from training.plain_yaml import LOADER
+
 MAX_BYTES = 512 * 1024
 MAX_DEPTH = 12
-_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BOOL, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:float"
 _FLOATS = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
@@ -28,14 +29,14 @@ class NotReadable(ValueError):
         self.line, self.reason, self.field = line, reason, field
 
 
-class _Loader(_BASE):
+class _Loader(LOADER):
     """The safe loader with words for words."""
 
 
 _RETAGGED = {_BOOL, _FLOAT, "tag:yaml.org,2002:int", "tag:yaml.org,2002:timestamp"}
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in _RETAGGED]
-    for first, resolvers in _BASE.yaml_implicit_resolvers.items()
+    for first, resolvers in LOADER.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(_BOOL, re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
 _Loader.add_implicit_resolver(

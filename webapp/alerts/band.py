@@ -1,4 +1,4 @@
-"""When the actual left the band: evaluations against fits that had not seen them. Pure functions on arrays.
+"""When the actual left the band: evaluations against forecasts that had not seen them. Pure functions on arrays.
 
 A run is looked at again with every evaluation, so a fixed 90 % band would be left by chance in every long run. So
 the k-th window of evaluations that is judged may be left by chance with probability at most ALPHA * 6 / (pi k)^2, and
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from webapp.curves.estimates import RunFit, of_stored
+from webapp.curves.forecasts import Forecast, normal_quantile
 from webapp.curves.models import Fit
 
-ALPHA = 0.05  # of runs that follow their curve, at most this share ever fires
+ALPHA = 0.05  # of runs that follow their forecasts, at most this share ever fires
 PARAMETERS = 4
 
 
 @dataclass(frozen=True)
 class Known:
-    """A fit as far as it is compared: it had seen all up to `known_to`; its noise (standard deviation of one evaluation
-    around the curve, `dof` degrees of freedom)."""
+    """A forecast that had seen all up to `known_to`, and the noise of one evaluation (standard deviation, `dof` degrees
+    of freedom)."""
 
-    fit: RunFit
+    forecast: Forecast
     known_to: float
     noise: float
     dof: int
@@ -44,43 +44,35 @@ class Departure:
     known_to: float
 
 
-def fit_from(row: Fit) -> Known | None:
-    """A stored fit for comparing; None where it has no curve, no band, or too few points to know its noise."""
-    fit = of_stored(row)
+def known_from(row: Fit, forecast: Forecast | None) -> Known | None:
+    """A fit's forecast for comparing; None where there is none, or too few points to know the noise around the fit."""
     dof = row.n - PARAMETERS
-    if (
-        fit is None
-        or fit.params is None
-        or fit.outlook is None
-        or row.sse is None
-        or row.fitted_hi is None
-        or dof < 1
-    ):
+    if forecast is None or forecast.ceiling is None or row.sse is None or row.fitted_hi is None or dof < 1:
         return None
-    return Known(fit, row.fitted_hi, float(np.sqrt(row.sse / dof)), dof)
+    return Known(forecast, row.fitted_hi, float(np.sqrt(row.sse / dof)), dof)
 
 
 def departures(
-    x: np.ndarray, y: np.ndarray, stderr: np.ndarray, fits: Sequence[Known], in_a_row: int
+    x: np.ndarray, y: np.ndarray, stderr: np.ndarray, known: Sequence[Known], in_a_row: int
 ) -> list[Departure]:
     """Stretches of at least `in_a_row` evaluations outside, on one side; x ascending, y, stderr (0: unknown) [n].
 
-    Each window of `in_a_row` evaluations is compared with the newest fit whose points all lie before the window.
+    Each window of `in_a_row` evaluations is compared with the newest forecast from points that all lie before it.
     """
     sides = np.zeros(len(x), int)  # -1 or 1 where the window that ends here is outside
     expected, known_to, judged = np.full(len(x), np.nan), np.full(len(x), np.nan), 0
     for end in range(in_a_row - 1, len(x)):
         window = slice(end - in_a_row + 1, end + 1)
-        fit = _newest_before(fits, x[window.start])
-        if fit is None:
+        before = _newest_before(known, x[window.start])
+        if before is None:
             continue
-        deviation, value = _deviation(fit, x[window], y[window], stderr[window])
+        deviation, value = _deviation(before, x[window], y[window], stderr[window])
         if not np.isfinite(deviation).all():
             continue
         judged += 1
-        limit = -float(stdtrit(fit.dof, ALPHA * 6 / (np.pi * judged) ** 2 / 2))
+        limit = -float(stdtrit(before.dof, ALPHA * 6 / (np.pi * judged) ** 2 / 2))
         if (deviation > limit).all() or (deviation < -limit).all():
-            sides[end], expected[end], known_to[end] = np.sign(deviation[-1]), value[-1], fit.known_to
+            sides[end], expected[end], known_to[end] = np.sign(deviation[-1]), value[-1], before.known_to
     return [
         Departure(
             first - in_a_row + 1,
@@ -94,22 +86,21 @@ def departures(
     ]
 
 
-def _newest_before(fits: Sequence[Known], x: float) -> Known | None:
-    """Of the fits that had seen nothing from x on, the one that had seen most; of equals the newest."""
-    before = [fit for fit in fits if fit.known_to < x]
+def _newest_before(known: Sequence[Known], x: float) -> Known | None:
+    """Of those that had seen nothing from x on, the one that had seen most; of equals the newest."""
+    before = [one for one in known if one.known_to < x]
     return max(enumerate(before), key=lambda item: (item[1].known_to, item[0]))[1] if before else None
 
 
 def _deviation(
     known: Known, x: np.ndarray, y: np.ndarray, stderr: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How many standard errors each evaluation lies from the curve, and the curve; NaN where the band is not known.
+    """How many standard errors each evaluation lies from the forecast, and the forecast; NaN where it does not go.
 
-    The error has two parts: of the curve (a band's half width is `quantile` of it), and of one evaluation.
+    The error has two parts: of the mean pass rate (by the half width on that side), and of one evaluation.
     """
-    value = known.fit.values(x)
-    lo, hi = known.fit.band(x)
-    reach = np.where(y < value, value - lo, hi - value) / known.fit.quantile
+    value, lo, hi = known.forecast.at(x)
+    reach = np.where(y < value, value - lo, hi - value) / normal_quantile(known.forecast.level)
     spread = np.hypot(reach, np.maximum(known.noise, stderr))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(spread > 0, (y - value) / spread, np.nan), value

@@ -88,8 +88,8 @@ class AlarmCondition(_Condition):
 
 
 class FitCondition(_Condition):
-    """The fit of the whole curve says something, in `in_a_row` fits (of left_band: evaluations) one after the other; or
-    there is a new one (stored: each of them, whatever it says)."""
+    """The forecast of the whole curve says something, in `in_a_row` fits (of left_band: evaluations) in a row; or there
+    is a new one (stored: each of them, whatever it says)."""
 
     event: Literal["identified", "ceiling_below", "ceiling_above", "left_band", "stored"]
     value: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -107,14 +107,12 @@ class FitCondition(_Condition):
         if self.event == "stored":
             return "there is a new fit, whatever it says"
         if self.event == "identified":
-            return f"the ceiling is identified{fits}"
+            return f"the forecast ceiling is known{fits}"
         if self.event == "left_band":
-            return (
-                f"{self.in_a_row} evaluations in a row lie outside the band of a fit that had not seen them"
-            )
+            return f"{self.in_a_row} evaluations in a row lie outside the band of a forecast that had not seen them"
         side = "below" if self.event == "ceiling_below" else "above"
         sure = ", with its whole interval" if self.certain else ""
-        return f"the ceiling is {side} {self.value:g}{sure}{fits}"
+        return f"the forecast ceiling is {side} {self.value:g}{sure}{fits}"
 
 
 class BudgetCondition(_Condition):

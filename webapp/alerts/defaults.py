@@ -30,11 +30,11 @@ DEFAULTS = (
     Default("run_done", "A run of mine is done", "state", {"states": ["succeeded"]}),
     Default("alarm_critical", "A critical alarm in a run of mine", "alarm", {"level": "critical", "rule": ""}),
     Default(
-        "ceiling_identified", "The ceiling of a run of mine is identified", "fit",
+        "ceiling_identified", "The forecast ceiling of a run of mine is known", "fit",
         {"event": "identified", "value": None, "certain": False, "in_a_row": 2}, cooldown_minutes=60,
     ),
     Default(
-        "left_band", "A run of mine left the band of its fit", "fit",
+        "left_band", "A run of mine left the band of its forecast", "fit",
         {"event": "left_band", "value": None, "certain": False, "in_a_row": 2}, cooldown_minutes=60,
     ),
     Default("budget", "80 % of the budget of a run of mine is spent", "budget", {"percent": 80.0}),

@@ -25,9 +25,11 @@ from webapp.alerts.conditions import (
     OutcomeCondition,
     StateCondition,
 )
-from webapp.curves import words
+from webapp.curves import forecasts, words
 from webapp.curves.axes import DEFAULT_METRIC
+from webapp.curves.forecasts import Forecast
 from webapp.curves.models import Fit
+from webapp.curves.record.recalibrating import record_of
 from webapp.curves.run.history import whole_fits
 from webapp.predictions.models import Outcome
 from webapp.predictions.sentences import outcome_sentence
@@ -77,6 +79,14 @@ class RunData:
     def fits(self) -> list[Fit]:
         """Stored fits of the whole curve, oldest first."""
         return whole_fits(self.run, DEFAULT_METRIC)
+
+    @cached_property
+    def forecasts(self) -> list[Forecast | None]:
+        """Of each of `fits`, recalibrated by the other runs of the project."""
+        ids = [fit.pk for fit in self.fits]
+        stored = dict(Fit.objects.filter(pk__in=ids).values_list("pk", "forecast"))
+        record, found = record_of(self.run.project_id), [forecasts.read(stored.get(pk)) for pk in ids]
+        return [one and one.widened(record.widening(one.level, self.run.pk).factor) for one in found]
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
@@ -180,18 +190,20 @@ def _alarm(condition: AlarmCondition, data: RunData) -> list[Event]:
 def _fit(condition: FitCondition, data: RunData) -> list[Event]:
     if condition.event == "left_band":
         return _left_band(condition, data)
-    if condition.event == "stored":
-        return [_stored(fit) for fit in data.fits]
     fits = data.fits
+    if condition.event == "stored":
+        return [_stored(*one) for one in zip(fits, data.forecasts, strict=True)]
     found = []
-    for first, counted, last in streaks([_holds(condition, fit) for fit in fits], condition.in_a_row):
+    for first, counted, last in streaks(
+        [_holds(condition, one) for one in data.forecasts], condition.in_a_row
+    ):
         fit = fits[counted]
         span = (float(fits[first].pk), float(fits[last].pk))
         found.append(
             Event(
                 f"fit:{fits[first].pk}",
                 fit.created_at,
-                _said_of_ceiling(condition, fit),
+                _said_of_ceiling(condition, fit, data.forecasts[counted]),
                 mark=float(fit.pk),
                 span=span,
             )
@@ -199,11 +211,11 @@ def _fit(condition: FitCondition, data: RunData) -> list[Event]:
     return found
 
 
-def _stored(fit: Fit) -> Event:
+def _stored(fit: Fit, forecast: Forecast | None) -> Event:
     said = (
-        _said_of_ceiling(FitCondition(event="stored"), fit)
-        if _holds(FitCondition(event="identified"), fit)
-        else f"the ceiling is not identified, at {words.amount(fit.fitted_hi)} device-hours"
+        _said_of_ceiling(FitCondition(event="stored"), fit, forecast)
+        if _holds(FitCondition(event="identified"), forecast)
+        else f"the ceiling is not known yet, at {words.amount(fit.fitted_hi)} device-hours"
     )
     says = f"a new fit of {fit.n} evaluations: {said}"
     return Event(
@@ -211,46 +223,45 @@ def _stored(fit: Fit) -> Event:
     )
 
 
-def _holds(condition: FitCondition, fit: Fit) -> bool:
-    """Whether one fit says it. A ceiling that is not identified is neither below nor above anything."""
-    lo, hi = ((fit.intervals or {}).get("A") or (None, None))[:2]
-    if fit.status != "ok" or not fit.params or lo is None or hi is None:
+def _holds(condition: FitCondition, forecast: Forecast | None) -> bool:
+    """Whether one forecast says it. A ceiling that is not known is neither below nor above anything."""
+    if forecast is None or not forecast.known or forecast.interval is None or forecast.ceiling is None:
         return False
     if condition.event == "identified" or condition.value is None:
         return True
+    lo, hi = forecast.interval
     if condition.event == "ceiling_below":
-        return (hi if condition.certain else fit.params["A"]) < condition.value
-    return (lo if condition.certain else fit.params["A"]) > condition.value
+        return (hi if condition.certain else forecast.ceiling) < condition.value
+    return (lo if condition.certain else forecast.ceiling) > condition.value
 
 
-def _said_of_ceiling(condition: FitCondition, fit: Fit) -> str:
-    lo, hi = ends = tuple((fit.intervals or {})["A"])
-    ceiling = (
-        f"{words.rate((fit.params or {})['A'], ends)} ({words.rate(lo, ends)} to {words.rate(hi, ends)})"
-    )
+def _said_of_ceiling(condition: FitCondition, fit: Fit, forecast: Forecast | None) -> str:
+    assert forecast is not None and forecast.interval is not None
+    lo, hi = ends = forecast.interval
+    ceiling = f"{words.rate(forecast.ceiling, ends)} ({words.rate(lo, ends)} to {words.rate(hi, ends)})"
     at = f"at {words.amount(fit.fitted_hi)} device-hours"
     if condition.event == "identified":
-        return f"ceiling identified: {ceiling}, {at}"
+        return f"forecast ceiling known: {ceiling}, {at}"
     if condition.event == "stored":
-        return f"the ceiling is {ceiling}, {at}"
+        return f"the forecast ceiling is {ceiling}, {at}"
     side = "below" if condition.event == "ceiling_below" else "above"
-    return f"the ceiling is {ceiling}, {side} {condition.value:g}, {at}"
+    return f"the forecast ceiling is {ceiling}, {side} {condition.value:g}, {at}"
 
 
 def _left_band(condition: FitCondition, data: RunData) -> list[Event]:
     points = sorted(
         (p for p in data.points(DEFAULT_METRIC) if p.device_hours), key=lambda p: p.device_hours or 0.0
     )
-    fits = [band.fit_from(row) for row in data.fits]
+    known = [band.known_from(*one) for one in zip(data.fits, data.forecasts, strict=True)]
     x = np.array([point.device_hours for point in points], float)
     y = np.array([point.value for point in points], float)
     stderr = np.array([point.stderr or 0.0 for point in points], float)
     found = []
-    for left in band.departures(x, y, stderr, [fit for fit in fits if fit is not None], condition.in_a_row):
+    for left in band.departures(x, y, stderr, [one for one in known if one is not None], condition.in_a_row):
         point = points[left.counted]
         says = (
             f"the actual left the band {'downwards' if left.below else 'upwards'}: pass rate {words.rate(point.value)} "
-            f"at {words.amount(point.device_hours)} device-hours, the fit up to {words.amount(left.known_to)} said "
+            f"at {words.amount(point.device_hours)} device-hours, the forecast from {words.amount(left.known_to)} said "
             f"{words.rate(left.expected)}"
         )
         span = (float(x[left.first]), float(x[left.last]))

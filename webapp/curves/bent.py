@@ -1,4 +1,4 @@
-"""Ceilings that became identified: the first fit of a run's whole curve since which every fit has pinned A."""
+"""Ceilings of Eq. 1 that became identified: the first fit of a run's whole curve since which every fit has pinned A."""
 
 from collections.abc import Sequence
 from datetime import datetime

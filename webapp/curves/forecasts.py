@@ -84,17 +84,22 @@ class Forecast:
         """
         if factor == 1.0 or self.ceiling is None or self.interval is None:
             return self
-        below, above = np.array(self.interval)[:, None]
-        ends = widen(np.array([self.ceiling]), below, above, factor)
-        lo, hi = (float(end[0]) for end in ends)
+        status, (lo, hi) = widened_ceiling(self.ceiling, self.interval, self.level, factor)
         ahead = np.clip(np.log(self.compute / (self.seen or 1.0)) / math.log(FULL_FROM), 0.0, 1.0)
         bottom, top = widen(self.value, self.lo, self.hi, factor**ahead)
-        known = hi - lo <= widest_known(self.level)
         return replace(
-            self, interval=(lo, hi), lo=bottom, hi=top, widening=self.widening * factor,
-            status="ok" if known else "not_identified",
-            message="" if known else not_known(lo, hi),
+            self, interval=(lo, hi), lo=bottom, hi=top, widening=self.widening * factor, status=status,
+            message="" if status == "ok" else not_known(lo, hi),
         )  # fmt: skip
+
+
+def widened_ceiling(
+    value: float, interval: tuple[float, float], level: float, factor: float
+) -> tuple[str, tuple[float, float]]:
+    """(status, interval) of a forecast ceiling whose half widths are multiplied."""
+    below, above = np.array(interval)
+    lo, hi = (float(end) for end in widen(np.array(value), below, above, factor))
+    return "ok" if hi - lo <= widest_known(level) else "not_identified", (lo, hi)
 
 
 def widest_known(level: float) -> float:

@@ -1,4 +1,4 @@
-"""What a stored fit knows beyond its parameters: its band, the compute to 90 % of its gain, and what doubling buys.
+"""What a stored fit knows beyond its parameters: its band, and the compute to 90 % of its gain.
 
 Parameters and their own intervals do not give these, for the parameters' errors go together. They are worked out once,
 when the fit is stored, so that a page with a hundred recipes reads them instead of fitting again.
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 import scaling
-from scaling import plan
 
 Payload = dict[str, Any]
 NODES = 40
@@ -22,14 +21,13 @@ SHARE_OF_GAIN = 0.9
 @dataclass(frozen=True)
 class Outlook:
     """Band of the curve at `compute` [n]: lo, hi [n] at the level of the fit. quantile: standard errors in the half
-    width of an interval. c90, doubling: (value, lo, hi), None where the fit does not identify its ceiling."""
+    width of an interval. c90: (value, lo, hi), None where the fit does not identify its ceiling."""
 
     compute: np.ndarray
     lo: np.ndarray
     hi: np.ndarray
     quantile: float
     c90: tuple[float, float | None, float | None] | None
-    doubling: tuple[float, float, float] | None
 
     def band(
         self, at: np.ndarray, curve: Callable[[np.ndarray], np.ndarray]
@@ -55,7 +53,6 @@ def outlook_of(fit: "scaling.Fit") -> Payload | None:
         "hi": _short(hi),
         "quantile": fit.likelihood.noise.quantile(fit.level),
         "c90": _compute_to_share(fit),
-        "doubling": list(plan.gain(fit, fit.window[1], 2 * fit.window[1])) if fit.status == "ok" else None,
     }
 
 
@@ -64,8 +61,7 @@ def read(stored: Payload | None) -> Outlook | None:
     if not stored:
         return None
     compute, lo, hi = (np.asarray(stored[name], float) for name in ("compute", "lo", "hi"))
-    c90, doubling = (tuple(stored[name]) if stored[name] else None for name in ("c90", "doubling"))
-    return Outlook(compute, lo, hi, stored["quantile"], c90, doubling)
+    return Outlook(compute, lo, hi, stored["quantile"], tuple(stored["c90"]) if stored["c90"] else None)
 
 
 def _compute_to_share(fit: "scaling.Fit") -> list[float | None] | None:

@@ -1,4 +1,4 @@
-"""Summaries made anew from what is stored: newest record, effective evaluations, newest fit."""
+"""Summaries made anew from what is stored: newest record, effective evaluations, newest forecast."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -13,14 +13,15 @@ from webapp.runs.summaries import SPARK_POINTS
 CHUNK = 200  # runs a statement
 
 COLUMNS = """used_hours, used_attempt, used_seq, pass_rate, pass_rate_stderr, pass_rate_attempt, pass_rate_seq,
-    spark, fit_status, level, ceiling, ceiling_lo, ceiling_hi"""
+    spark, fit_status, level, tail, ceiling, ceiling_lo, ceiling_hi"""
 # A row that would say the same is not written, so that the count tells how many runs changed.
 REBUILD = """
 INSERT INTO runs_summary AS known (run_id, {columns})
 SELECT run.id, coalesce(used.hours, line.hours), coalesce(used.attempt, 0), coalesce(used.seq, -1),
     line.value, line.stderr, coalesce(line.attempt, 0), coalesce(line.seq, -1), coalesce(line.spark, '[]'),
-    coalesce(fit.status, ''), fit.level, CASE WHEN fit.status = 'ok' THEN nullif(fit.params -> 'A', 'null')::float8 END,
-    nullif(fit.intervals -> 'A' -> 0, 'null')::float8, nullif(fit.intervals -> 'A' -> 1, 'null')::float8
+    coalesce(fit.forecast ->> 'status', ''), (fit.forecast -> 'level')::float8, (fit.forecast ->> 'ceiling')::float8,
+    CASE WHEN fit.forecast ->> 'status' = 'ok' THEN (fit.forecast ->> 'ceiling')::float8 END,
+    (fit.forecast -> 'interval' ->> 0)::float8, (fit.forecast -> 'interval' ->> 1)::float8
 FROM runs_run AS run
 LEFT JOIN LATERAL (
     SELECT nullif(compute -> 'device_hours', 'null')::float8 AS hours, attempt, seq FROM runs_record
@@ -43,7 +44,7 @@ LEFT JOIN LATERAL (
     ) AS effective
 ) AS line ON true
 LEFT JOIN LATERAL (
-    SELECT status, level, params, intervals FROM curves_fit
+    SELECT forecast FROM curves_fit
     WHERE run_id = run.id AND metric = %(metric)s AND x = %(axis)s AND form = 'sigmoid'
         AND cutoff IS NULL AND window_lo IS NULL AND NOT superseded
     ORDER BY id DESC LIMIT 1

@@ -36,7 +36,7 @@ def _gauges(status: Status) -> Iterator[Metric]:
     yield _gauge("headroom_database_up", "Whether the database answers.", 1)
     yield _gauge("headroom_database_size_bytes", "Size of the database.", status.database_bytes)
     yield _labelled("headroom_runs", "Runs, by state.", "state", _runs())
-    said = "Runs by the status of the newest fit of their whole curve; none: not fitted yet."
+    said = "Runs by the status of their newest forecast; none: nothing forecast yet."
     yield _labelled("headroom_runs_by_fit", said, "status", _runs_by_fit())
     yield from _waiting(status)
     yield from _broker(status)

@@ -158,17 +158,17 @@ class AlarmForm(RuleForm):
 
 
 class FitForm(RuleForm):
-    """A fit says something."""
+    """A forecast says something."""
 
     on, own_fields = "fit", ("event", "value", "certain", "in_a_row")
     event = forms.ChoiceField(
         label="When",
         choices=[
-            ("identified", "the ceiling is identified"),
-            ("ceiling_below", "the ceiling is below"),
-            ("ceiling_above", "the ceiling is above"),
+            ("identified", "the forecast ceiling is known"),
+            ("ceiling_below", "the forecast ceiling is below"),
+            ("ceiling_above", "the forecast ceiling is above"),
             ("left_band", "the actual left the band"),
-            ("stored", "there is a new fit, whatever it says"),
+            ("stored", "there is a new one, whatever it says"),
         ],
     )
     value = _number("Ceiling", "For below and above: a rate such as 0.6.", required=False)

@@ -16,9 +16,8 @@ from webapp.curves import words
 from webapp.curves.bent import newly_identified
 from webapp.curves.models import Fit
 from webapp.curves.ranking.leaderboard import leaderboard
-from webapp.curves.selectors import latest_fits
 from webapp.pages.durations import duration
-from webapp.pages.run_list.rows import Row, rows_of, shared_scale, stored_ceiling
+from webapp.pages.run_list.rows import Row, rows_of, shared_scale
 from webapp.runs.models import Point, Run, State
 from webapp.runs.pace import time_left
 from webapp.runs.queue import waiting_of
@@ -116,10 +115,9 @@ def why(run: Run) -> str:
 
 
 def _bent(project: Project) -> list[Payload]:
-    """Runs whose ceiling became identified, at what compute, with the ceiling as it is now."""
+    """Runs of which Eq. 1 became identified, at what compute, with the forecast ceiling as it is now."""
     began = newly_identified(project, timezone.now() - BENT_SINCE, MOST)
-    newest = latest_fits(fit.run_id for fit in began)
-    ceilings = [stored_ceiling(newest[fit.run_id]) for fit in began]
+    ceilings = [row.ceiling for row in rows_of([fit.run for fit in began])]
     scale = shared_scale(ceilings)
     return [
         {
@@ -153,10 +151,10 @@ def _outcome(row: Row) -> str:
         return "No evaluation was reported."
     rate = words.rate(row.latest, _around(row.latest, row.latest_stderr))
     if row.ceiling is None:
-        why = "no curve could be fitted" if row.spent is not None else "its device-hours are not known"
+        why = "nothing could be forecast" if row.spent is not None else "its device-hours are not known"
         return f"Reached {rate}; {why}."
     if not row.ceiling["identified"]:
-        return f"Reached {rate}; its ceiling is not identified ({row.ceiling['interval_text']})."
+        return f"Reached {rate}; its ceiling is not known yet ({row.ceiling['interval_text']})."
     return f"Reached {rate}; ceiling {row.ceiling['text']}, {row.ceiling['interval_text']}."
 
 

@@ -1,4 +1,4 @@
-"""The list of recipes: newest revision, use, and the ceiling that the newest tried revision reached. Few queries."""
+"""The list of recipes: newest revision, use, and the forecast ceiling of the newest tried revision. Few queries."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ SORTS = {
     "used": "Most used",
     "changed": "Newest change",
     "name": "Name",
-    "ceiling": "Ceiling",
+    "ceiling": "Forecast ceiling",
 }
 
 
@@ -41,7 +41,8 @@ def entries(project: Project, *, q: str = "", sort: str = "usual") -> list[Entry
 
 
 def evidence_by_recipe(project: Project) -> dict[str, Payload]:
-    """Slug -> the ceiling of its newest revision with a fit, on the task with most seeds, and on how many others."""
+    """Slug -> the forecast ceiling of its newest revision with a fit, on the task with most seeds, and on how many
+    others."""
     rows: dict[str, list[Payload]] = {}
     for group in leaderboard(project, published=False):
         for row in group["rows"]:
@@ -55,7 +56,11 @@ def evidence_by_recipe(project: Project) -> dict[str, Payload]:
 def _best(rows: list[Payload]) -> Payload:
     newest = max(row["revision"] for row in rows)
     of_newest = sorted((row for row in rows if row["revision"] == newest), key=lambda row: -row["seeds"])
-    return of_newest[0] | {"others": len(of_newest) - 1, "seeds_text": seeds_words(of_newest[0])}
+    return of_newest[0] | {"others": len(of_newest) - 1, **_shown(of_newest[0])}
+
+
+def _shown(row: Payload) -> Payload:
+    return {"ceiling": row["forecast_ceiling"], "seeds_text": seeds_words(row)}
 
 
 def _usual(entry: Entry) -> tuple:
@@ -71,7 +76,7 @@ def _runs(entry: Entry) -> int:
 
 
 def _ceiling(entry: Entry) -> tuple:
-    """Identified ones by height, then the others."""
+    """Known ones by height, then the others."""
     value = entry.evidence["ceiling"]["value"] if entry.evidence else None
     return value is None, -(value or 0.0), entry.recipe.slug
 
@@ -91,9 +96,7 @@ _ORDERS = {
 def evidence_of(recipe: Recipe) -> list[Payload]:
     """Every revision of one recipe that has a fit, on each task and model, newest revision first, on one scale."""
     rows = [
-        row
-        | {"task": group["task"], "model": group["model"], "scale": tuple(group["scale"])}
-        | {"seeds_text": seeds_words(row)}
+        row | {"task": group["task"], "model": group["model"], "scale": tuple(group["scale"])} | _shown(row)
         for group in leaderboard(recipe.project, published=False)
         for row in group["rows"]
         if row["recipe_slug"] == recipe.slug

@@ -9,7 +9,6 @@ from webapp.alarms.models import Alarm
 from webapp.alarms.rules import Comparison, Level
 from webapp.alarms.selectors import alarms_of
 from webapp.curves import words
-from webapp.curves.axes import AXES
 from webapp.curves.fitting import Question, curve_of
 from webapp.curves.run.planning import stop_advice
 from webapp.policies.kinds import kind_of_alarm
@@ -64,9 +63,9 @@ def budget_finding(run: Run) -> list[Finding]:
 
 
 def advice_finding(run: Run, attempt: Attempt, delta: float) -> list[Finding]:
-    """The planner advises to stop, by a fit that knows some evaluations of this attempt."""
+    """The planner advises to stop, by a forecast that knows some evaluations of this attempt."""
     own = Point.objects.filter(series__run=run, series__metric=PASS_RATE, attempt=attempt.number)
     if own[:EVALUATIONS].count() < EVALUATIONS:
         return []
-    advice = stop_advice(curve_of(run, AXIS), Question(AXIS), AXES[AXIS], delta)
+    advice = stop_advice(run, curve_of(run, AXIS), Question(AXIS), delta)
     return [Finding("advice", advice)] if advice else []

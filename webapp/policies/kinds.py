@@ -42,7 +42,7 @@ KINDS = (
     ),
     Kind(
         "advice", "The planner's advice to stop",
-        "With a probability of 90 % less is left to gain than the amount below, by the fit of the run so far.",
+        "With a probability of 95 % less is left to gain than the amount below, by the forecast of the run so far.",
         (OFF, ADVISE, STOP), OFF, has_alarm=False,
     ),
     Kind(

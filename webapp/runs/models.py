@@ -222,11 +222,13 @@ class Summary(models.Model):
     pass_rate_attempt = models.PositiveIntegerField(default=0)
     pass_rate_seq = models.BigIntegerField(default=-1)
     spark = models.JSONField(default=list)  # pass rates in the order of training, thinned
-    fit_status = models.CharField(
-        max_length=20, blank=True
-    )  # of the newest fit of the whole curve; empty: none yet
+    # The forecast from the newest fit of the whole curve, before it is recalibrated. Its status; empty: none yet.
+    fit_status = models.CharField(max_length=20, blank=True)
     level = models.FloatField(null=True)
-    ceiling = models.FloatField(null=True)  # only where it is identified
+    tail = models.FloatField(
+        null=True
+    )  # the median for compute without bound, also where it is not known yet
+    ceiling = models.FloatField(null=True)  # the same, only where it is known
     ceiling_lo = models.FloatField(null=True)
     ceiling_hi = models.FloatField(null=True)
 

@@ -27,7 +27,7 @@ KEYS: dict[str, tuple[Any, ...]] = {
     "budget": (F("budget_hours"),),
     "used": (F("summary__used_hours"),),
     "pass_rate": (F("summary__pass_rate"),),
-    "ceiling": (F("summary__ceiling"), F("summary__ceiling_lo")),  # those not identified by their bound
+    "ceiling": (F("summary__ceiling"), F("summary__ceiling_lo")),  # those not known by their lower end
     "ceiling.lo": (F("summary__ceiling_lo"),),
 }
 WORDS = frozenset({"state", "name", "id", "recipe", "task", "model", "by", "origin"})  # from a to z at first

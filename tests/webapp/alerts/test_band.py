@@ -9,16 +9,16 @@ import scaling
 from scaling import curve
 from webapp.alerts.band import ALPHA, Known, departures
 from webapp.alerts.events import streaks
-from webapp.curves.estimates import RunFit, of_live
+from webapp.curves.forecasts import forecast_of, read
 
 NOISE = 0.01
 
 
 def fit_of(x, y) -> Known:
     live = scaling.fit(x, y)
-    fit: RunFit | None = of_live(live)
-    assert fit is not None and live.sse is not None
-    return Known(fit, float(x[-1]), float(np.sqrt(live.sse / (live.n - 4))), live.n - 4)
+    forecast = read(forecast_of(live))
+    assert forecast is not None and live.sse is not None
+    return Known(forecast, float(x[-1]), float(np.sqrt(live.sse / (live.n - 4))), live.n - 4)
 
 
 def truth(x):

@@ -118,17 +118,25 @@ def test_an_alarm_fires_by_its_level(user, project, make_run):
 
 
 def fits(run, *said):
-    """Stored fits that said so of the ceiling, one after the other: (status, A, lo, hi)."""
-    for place, (status, a, lo, hi) in enumerate(said):
+    """Stored fits with forecasts that said so of the ceiling, one after the other: (status, ceiling, lo, hi)."""
+    for place, (status, ceiling, lo, hi) in enumerate(said):
+        forecast = {
+            "status": status,
+            "message": "",
+            "level": 0.9,
+            "seen": 1.0,
+            "ceiling": ceiling,
+            "interval": [lo, hi],
+        }
+        forecast |= dict.fromkeys(("compute", "value", "lo", "hi"), [1.0])
         Fit.objects.create(
             run=run, metric="eval/pass_rate", data_digest=f"{Fit.objects.count()}", status=status, n=20 + place,
-            params={"R0": 0.2, "A": a, "B": 1.0, "C_mid": 1.0}, intervals={"A": [lo, hi]}, fitted_lo=0.1,
-            fitted_hi=1.0 + Fit.objects.count(),
+            forecast=forecast, fitted_lo=0.1, fitted_hi=1.0 + Fit.objects.count(),
         )  # fmt: skip
     Run.objects.filter(pk=run.pk).update(version=run.version + Fit.objects.count())
 
 
-OPEN, KNOWN = ("not_identified", 0.7, 0.5, None), ("ok", 0.62, 0.6, 0.64)
+OPEN, KNOWN = ("not_identified", 0.7, 0.5, 0.9), ("ok", 0.62, 0.6, 0.64)
 
 
 def test_a_ceiling_that_becomes_identified_fires_once_a_stretch(user, project, make_run):
@@ -139,7 +147,7 @@ def test_a_ceiling_that_becomes_identified_fires_once_a_stretch(user, project, m
     assert texts() == []
     fits(run, KNOWN)
     check()
-    assert texts() == ["one, seed 0: ceiling identified: 0.620 (0.600 to 0.640), at 3.00 device-hours"]
+    assert texts() == ["one, seed 0: forecast ceiling known: 0.620 (0.600 to 0.640), at 3.00 device-hours"]
     fits(run, KNOWN, KNOWN, OPEN, KNOWN)
     check()
     assert len(texts()) == 1
@@ -188,10 +196,11 @@ def test_each_new_fit_fires_once_whatever_it_says(user, project, make_run):
     fits(run, KNOWN)
     check()
 
+    known = "the forecast ceiling is 0.620 (0.600 to 0.640)"
     assert texts() == [
-        "one, seed 0: a new fit of 20 evaluations: the ceiling is not identified, at 1.00 device-hours",
-        "one, seed 0: a new fit of 21 evaluations: the ceiling is 0.620 (0.600 to 0.640), at 2.00 device-hours",
-        "one, seed 0: a new fit of 20 evaluations: the ceiling is 0.620 (0.600 to 0.640), at 3.00 device-hours",
+        "one, seed 0: a new fit of 20 evaluations: the ceiling is not known yet, at 1.00 device-hours",
+        f"one, seed 0: a new fit of 21 evaluations: {known}, at 2.00 device-hours",
+        f"one, seed 0: a new fit of 20 evaluations: {known}, at 3.00 device-hours",
     ]
     episodes = Firing.objects.order_by("id").values_list("episode", flat=True)
     assert list(episodes) == [f"fit:{fit.pk}" for fit in Fit.objects.order_by("id")]

@@ -175,12 +175,12 @@ def test_the_list_has_use_and_the_ceiling_with_its_interval(ada, make_run):
     assert 'aria-label="ceiling 0.' in page
 
 
-def test_a_ceiling_that_is_not_identified_is_no_point(ada, make_run):
+def test_a_ceiling_that_is_not_known_is_no_point(ada, make_run):
     make_run(8, to=0.5)
 
     for path in ("/recipes", "/recipes/tiny-scalerl"):
         page = ada.get(path).content.decode()
-        assert "not identified; 90 % at least" in page
+        assert "not known yet" in page
         assert 'class="dot"' not in page
 
 

@@ -64,16 +64,16 @@ def test_every_column_has_its_place_in_a_file(ada, many):  # noqa: F811
     assert rows[0]["alarms"] == [] and rows[0]["tags"] == ["t"] and rows[0]["state"] == "succeeded"
 
 
-def test_a_ceiling_that_is_not_identified_has_its_bound_alone(ada, many):  # noqa: F811
+def test_a_ceiling_that_is_not_known_has_its_interval_alone(ada, many):  # noqa: F811
     run = many(1)[0]
     Summary.objects.filter(run=run).update(
-        fit_status="not_identified", ceiling=0.7, ceiling_lo=0.52, ceiling_hi=None
+        fit_status="not_identified", tail=0.7, ceiling=None, ceiling_lo=0.52, ceiling_hi=0.8
     )
 
     (row,) = json.loads(body(ada.get("/runs.json?columns=ceiling")))["runs"]
 
     assert (row["ceiling_identified"], row["ceiling"], row["ceiling_lo"], row["ceiling_hi"]) == (
-        False, None, 0.52, None,
+        False, None, 0.52, 0.8,
     )  # fmt: skip
 
 
@@ -116,7 +116,9 @@ def test_a_thousand_runs_cost_few_queries(ada, many):  # noqa: F811
         rows = table(ada.get("/runs.csv"))
 
     assert len(rows) == 2 * export.BATCH + 3
-    assert len(captured) == len(few) + 2 * 2  # two further batches: runs, and their alarms
+    assert (
+        len(captured) == len(few) + 2 * 3
+    )  # two further batches: runs, their alarms and the record of forecasts
     assert not any("runs_point" in q["sql"] or "runs_record" in q["sql"] for q in captured)
 
 

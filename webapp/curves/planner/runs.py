@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-import scaling
-from scaling import plan, ranking
+from scaling import ranking
 from scaling.draws import chance
 from scaling.ranking import ALONE, Course
 from webapp.curves import words
@@ -90,50 +89,37 @@ def _continue_sentence(rows: Sequence[Payload], keep: int, kept: float) -> str:
 # --- (d) what the next hours buy ------------------------------------------------------------------------------
 
 
-def gains(fits: "Mapping[str, scaling.Fit]", hours: float) -> list[Payload]:
-    """What the next `hours` device-hours are expected to add to each run's pass rate, the most first."""
-    rows = [_gain(run, fit, hours) for run, fit in fits.items()]
+def gains(courses: Mapping[str, Course | None], hours: float) -> list[Payload]:
+    """What the next `hours` device-hours are forecast to add to each run's pass rate, the most first; runs without a
+    forecast that goes so far are left out."""
+    rows = [row for run, course in courses.items() if (row := _gain(run, course, hours)) is not None]
     return sorted(rows, key=lambda row: (-row["gain"], row["run"]))
 
 
-def _gain(run: str, fit: "scaling.Fit", hours: float) -> Payload:
-    at = fit.window[1]
-    value, lo, hi = plan.gain(fit, at, at + hours, level=DEFAULT_LEVEL)
-    less_than_noise = fit.noise_sd is not None and hi < fit.noise_sd
-    identified = fit.status == "ok"
+def _gain(run: str, course: Course | None, hours: float) -> Payload | None:
+    here, there = _end(course, 0.0), _end(course, hours)
+    if course is None or here is None or there is None:
+        return None
+    value, lo, hi = (end - here[0] for end in there)
     decimals = words.decimals_for(lo, hi)
-    verdict = (
-        "less than the noise of one evaluation"
-        if less_than_noise
-        else "worth it"
-        if lo > LEAST_GAIN
-        else "may be nothing"
-    )
     return {
         "run": run,
-        "at": at,
+        "at": course.seen,
         "gain": value,
         "lo": lo,
         "hi": hi,
-        "identified": identified,
-        "text": words.signed(value, decimals) if identified else "not identified",
+        "text": words.signed(value, decimals),
         "interval_text": f"{words.signed(lo, decimals)} to {words.signed(hi, decimals)}",
-        "verdict": verdict if identified or less_than_noise else "its ceiling is not identified",
+        "verdict": "worth it" if lo > LEAST_GAIN else "may be nothing" if hi > LEAST_GAIN else "nothing",
     }
 
 
 def gain_sentence(rows: Sequence[Payload], names: Mapping[str, str], hours: float) -> str:
     """Where the next hours buy the most."""
     if not rows:
-        return "No fitted run of this task and model is training now."
+        return "No run of this task and model is training now whose forecast goes so far."
     first = rows[0]
-    hours_text = f"The next {words.amount(hours)} {HOURS}"
-    if not first["identified"]:
-        return (
-            f"{hours_text} may buy the most in {names[first['run']]}, whose ceiling is not identified: {LEVEL} "
-            f"{first['interval_text']}."
-        )
     return (
-        f"{hours_text} buy the most in {names[first['run']]}: {first['text']} "
+        f"The next {words.amount(hours)} {HOURS} buy the most in {names[first['run']]}: {first['text']} "
         f"({LEVEL} {first['interval_text']})."
     )

@@ -11,8 +11,9 @@ from typing import Any
 
 from scaling.draws import chance
 from scaling.ranking import REAL, Compared, Gap, Place, Standing
-from webapp.curves import words
+from webapp.curves import ahead, words
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL
+from webapp.curves.forecasts import widest_known
 
 Payload = dict[str, Any]
 LEVEL, SURE = words.percent(DEFAULT_LEVEL), words.percent(REAL)
@@ -31,6 +32,7 @@ def told(found: Compared, index: int) -> Payload:
         here is not None
         and sum(one is not None and one.rank == here.rank for one in found.here.standings) > 1
     )
+    shown = _shown(ceiling)
     return {
         "rank": here.rank if here else None,
         "tied": tied,
@@ -38,22 +40,21 @@ def told(found: Compared, index: int) -> Payload:
         "compared_at": found.here.compute,
         **_columns("at_budget", here, alone=len(found.here.in_order()) == 1),
         **_columns("forecast", ceiling, alone=len(found.ceiling.in_order()) == 1),
+        **({"forecast_text": shown["text"]} if ceiling else {}),
         "forecast_rank": ceiling.rank if ceiling else None,
-        "forecast_ceiling": _shown(ceiling),
+        "forecast_ceiling": shown,
         "not_compared": found.why[index],
     } | ({} if here else {"at_budget_span": found.why[index]})
 
 
 def _shown(standing: Standing | None) -> Payload:
-    """A forecast ceiling as whiskers and cells show it."""
+    """A forecast ceiling as whiskers and cells show it; without a point where its interval is too wide to be known."""
     if standing is None:
         text = {"text": "not compared", "interval_text": ""}
         return {"identified": False, "value": None, "lo": None, "hi": None} | text
     ends = (standing.lo, standing.hi)
-    return {
-        "identified": True, "value": standing.value, "lo": standing.lo, "hi": standing.hi,
-        "text": words.rate(standing.value, ends), "interval_text": words.between(ends, DEFAULT_LEVEL),
-    }  # fmt: skip
+    known = ends[1] - ends[0] <= widest_known(DEFAULT_LEVEL)
+    return ahead.ceiling_from("ok" if known else "not_identified", standing.value, ends, DEFAULT_LEVEL)
 
 
 def _columns(name: str, standing: Standing | None, *, alone: bool = False) -> Payload:

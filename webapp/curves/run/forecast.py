@@ -25,16 +25,26 @@ MIN_POINTS_FOR_HINDSIGHT = 5
 def basis_of(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload:
     """What is kept for `answered`: stored forecasts of the question and of half of its compute, and what of the fit
     their sentences mention."""
-    start = fit.params["R0"] if fit is not None and fit.params else None
-    if start is None and curve.start:
-        start = float(np.mean(curve.start))
     return {
         "forecast": forecasts.forecast_of(fit) if fit else None,
         "noise_sd": _noise(fit),
-        "start": start,
+        "start": start_of(fit, curve),
         "half": _half(curve, question) if fit else None,
         "summary": answers.summary(fit, AXES[question.x], question.level),
     }
+
+
+def start_of(fit: "scaling.Fit | None", curve: Curve) -> float | None:
+    """The pass rate before training: the fit's R0, else what was evaluated."""
+    if fit is not None and fit.params:
+        return fit.params["R0"]
+    return float(np.mean(curve.start)) if curve.start else None
+
+
+def forecast_of_run(run: Run, fit: "scaling.Fit | None", question: Question) -> Forecast | None:
+    """The forecast from the points of a fit, recalibrated by the project's other runs; None where there is none."""
+    stored = forecasts.forecast_of(fit) if fit else None
+    return _widened(stored, record_of(run.project_id).widening(question.level, run.pk))
 
 
 def _half(curve: Curve, question: Question) -> Payload | None:

@@ -134,7 +134,7 @@ def _plan(asked: Asked) -> Context:
     }
     end_x = end_of_budget(asked.run, curve)
     return {
-        "plan": plan_answers(curve, question, AXES[question.x], end_x, goal, delta),
+        "plan": plan_answers(asked.run, curve, question, end_x, goal, delta),
         "errors": errors,
         "typed": typed,
         "of_choices": OF,

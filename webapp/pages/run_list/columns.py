@@ -158,9 +158,18 @@ COLUMNS = (
     ),
     Column("used", "Compute", used_cell, "used", "nowrap", "Device-hours used of the budget", True),
     Column(
-        "whisker", "Ceiling, 90 %", whisker_cell, "ceiling", "", "With its interval, on one scale", True, True
+        "whisker",
+        "Forecast ceiling, 90 %",
+        whisker_cell,
+        "ceiling",
+        "",
+        "With its interval, on one scale",
+        True,
+        True,
     ),
-    Column("ceiling", "A", ceiling_cell, "ceiling", "num small", "The ceiling in numbers", True),
+    Column(
+        "ceiling", "In numbers", ceiling_cell, "ceiling", "num small", "The forecast ceiling in numbers", True
+    ),
     Column(
         "age",
         "Age",

@@ -21,7 +21,7 @@ from webapp.pages.run_list.columns import (
     is_setting,
     row_html,
 )
-from webapp.pages.run_list.rows import Row, ceiling_of, rows_of, shared_scale
+from webapp.pages.run_list.rows import Row, rows_of, shared_scale
 from webapp.runs.filtering import Compiled
 from webapp.runs.filtering.config_values import text_of
 from webapp.runs.filtering.fields import STATE_GROUPS, config_path
@@ -179,7 +179,7 @@ class Table:
 
     @cached_property
     def scale(self) -> tuple[float, float]:
-        return shared_scale([ceiling_of(run) for run in self.runs])
+        return shared_scale([row.ceiling for row in self.rows])
 
     @property
     def live(self) -> bool:

@@ -8,9 +8,10 @@ from django.db.models import prefetch_related_objects
 
 from webapp.alarms.models import Alarm
 from webapp.alarms.selectors import active_alarms
-from webapp.curves import answers
+from webapp.curves import ahead
 from webapp.curves.axes import DEFAULT_LEVEL
-from webapp.curves.models import Fit
+from webapp.curves.forecasts import widened_ceiling
+from webapp.curves.record.recalibrating import Record, record_of
 from webapp.pages.run.alarms import is_unjudged, mark_words
 from webapp.runs.models import Run
 from webapp.runs.summaries import spent_hours, summary_of
@@ -28,7 +29,7 @@ class Row:
     latest_stderr: float | None
     used_hours: float | None  # None: nothing reported, or not known
     share: float | None  # of the budget; None without a budget, or where not known
-    ceiling: dict[str, Any] | None  # None: no fit yet
+    ceiling: dict[str, Any] | None  # None: no forecast
     alarms: Sequence[Alarm] = ()  # active ones, the worst first
 
     @property
@@ -48,13 +49,15 @@ class Row:
 
 
 def rows_of(runs: Sequence[Run]) -> list[Row]:
-    """One query for any number of runs, the active alarms, and one for the summaries of those that come without."""
+    """For any number of runs one query for the active alarms, one for the record that their project's forecasts are
+    recalibrated by, and one for the summaries of those that come without."""
     prefetch_related_objects(runs, "summary")
     alarms = active_alarms([run.pk for run in runs])
-    return [_row(run, alarms.get(run.pk, [])) for run in runs]
+    records = {project: record_of(project) for project in {run.project_id for run in runs}}
+    return [_row(run, alarms.get(run.pk, []), records[run.project_id]) for run in runs]
 
 
-def _row(run: Run, alarms: Sequence[Alarm]) -> Row:
+def _row(run: Run, alarms: Sequence[Alarm], record: Record) -> Row:
     summary = summary_of(run)
     spent = spent_hours(run, summary.used_hours)
     return Row(
@@ -64,26 +67,22 @@ def _row(run: Run, alarms: Sequence[Alarm]) -> Row:
         latest_stderr=summary.pass_rate_stderr,
         used_hours=summary.used_hours,
         share=None if spent is None or not run.budget_hours else min(1.0, spent / run.budget_hours),
-        ceiling=ceiling_of(run),
+        ceiling=_ceiling(run, record),
         alarms=alarms,
     )
 
 
-def ceiling_of(run: Run) -> dict[str, Any] | None:
-    """The ceiling of the newest fit as a payload with words; None before the first fit that says anything."""
+def _ceiling(run: Run, record: Record) -> dict[str, Any] | None:
+    """The forecast ceiling as the run's own page has it, with words; None where nothing is forecast."""
     summary = summary_of(run)
-    if summary.fit_status in ("", "failed"):
+    if summary.tail is None or summary.ceiling_lo is None or summary.ceiling_hi is None:
         return None
-    known = summary.ceiling_lo is not None or summary.ceiling_hi is not None
-    interval = (summary.ceiling_lo, summary.ceiling_hi) if known else None
-    return answers.ceiling(summary.fit_status, interval, summary.ceiling, summary.level or DEFAULT_LEVEL)
-
-
-def stored_ceiling(fit: Fit) -> dict[str, Any]:
-    """The ceiling of a stored fit as a payload with words."""
-    interval = tuple(fit.intervals["A"]) if fit.intervals else None
-    value = fit.params["A"] if fit.params else None
-    return answers.ceiling(fit.status, interval, value, fit.level)
+    status, level = summary.fit_status, summary.level or DEFAULT_LEVEL
+    interval = (summary.ceiling_lo, summary.ceiling_hi)
+    factor = record.widening(level, without=run.pk).factor
+    if factor != 1.0:
+        status, interval = widened_ceiling(summary.tail, interval, level, factor)
+    return ahead.ceiling_from(status, summary.tail, interval, level)
 
 
 def shared_scale(ceilings: Sequence[dict[str, Any] | None]) -> tuple[float, float]:

@@ -208,7 +208,7 @@ def _runs_questions(
     hours = questions.number(
         "hours", float(f"{questions.values['budget'] / 10:.2g}"), most=MAX_HOURS, what=ABOVE_ZERO
     )
-    running = {run: fit for run, fit in fits.items() if runs[run].state == State.RUNNING}
+    running = {run: courses.get(run) for run in fits if runs[run].state == State.RUNNING}
     gained = planner_runs.gains(running, hours)
     choice = planner_runs.to_continue(among, int(keep), more)
     names = {run: label_of(runs[run]) for run in runs}

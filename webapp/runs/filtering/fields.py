@@ -126,7 +126,7 @@ FIELDS = (
     Field(
         "ceiling",
         Kind.NUMBER,
-        "Fitted ceiling, of runs where it is identified.",
+        "Forecast ceiling, of runs where it is known.",
         "ceiling >= 0.6",
         ("summary__ceiling",),
         nullable=True,
@@ -134,7 +134,7 @@ FIELDS = (
     Field(
         "ceiling.lo",
         Kind.NUMBER,
-        "Lower end of the ceiling's interval; also the bound of one that is not identified.",
+        "Lower end of the interval of the forecast ceiling, known or not, before it is recalibrated.",
         "ceiling.lo > 0.55",
         ("summary__ceiling_lo",),
         nullable=True,
@@ -142,12 +142,17 @@ FIELDS = (
     Field(
         "ceiling.hi",
         Kind.NUMBER,
-        "Upper end of the ceiling's interval.",
+        "Upper end of the same interval.",
         "ceiling.hi < 0.7",
         ("summary__ceiling_hi",),
         nullable=True,
     ),
-    Field("identified", Kind.FLAG, "Whether the ceiling is identified.", "identified:yes"),
+    Field(
+        "identified",
+        Kind.FLAG,
+        "Whether the forecast ceiling is known.",
+        "identified:yes",
+    ),
     Field(
         "archived",
         Kind.FLAG,

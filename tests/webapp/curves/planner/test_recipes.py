@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import scaling
-from scaling import plan
 from scaling.ranking import Reached
 from scaling.seeds import CORPUS
 from webapp.curves.planner import recipes as planner
@@ -140,18 +139,25 @@ def test_keeping_all_is_no_choice(good):
     assert found["sentence"] == "All of them can go on: there is nothing to choose."
 
 
-def test_gains_are_those_of_the_plan_the_greatest_first():
-    fits = {"done": make_fit(0.6, to=30.0), "young": make_fit(0.6, to=3.0, seed=1)}
+def test_gains_are_those_of_the_forecasts_the_greatest_first():
+    courses = courses_of(done=make_fit(0.6, to=30.0), young=make_fit(0.6, to=3.0, seed=1)) | {"none": None}
 
-    rows = planner_runs.gains(fits, 4.0)
+    rows = planner_runs.gains(courses, 4.0)
 
     assert [row["run"] for row in rows] == ["young", "done"]
-    assert (rows[0]["gain"], rows[0]["lo"], rows[0]["hi"]) == plan.gain(fits["young"], 3.0, 7.0, level=0.9)
-    assert rows[1]["verdict"] == "less than the noise of one evaluation"
+    here, there = (tuple(column[0] for column in courses["young"].at(np.array([at]))) for at in (3.0, 7.0))
+    assert (rows[0]["gain"], rows[0]["lo"], rows[0]["hi"]) == pytest.approx([end - here[0] for end in there])
+    assert rows[0]["verdict"] == "worth it" and rows[1]["verdict"] == "may be nothing"
+
+
+def test_a_run_whose_forecast_ends_before_has_no_gain():
+    courses = courses_of(young=make_fit(0.6, to=3.0))
+
+    assert planner_runs.gains(courses, 1000.0) == []
 
 
 def test_nothing_to_plan_with_is_nothing_said():
     assert planner.at_budget([], 1.0) == ([], [])
     assert planner.budget_chart([], 1.0)["series"] == []
-    assert "No fitted run" in planner_runs.gain_sentence([], {}, 1.0)
+    assert "whose forecast goes so far" in planner_runs.gain_sentence([], {}, 1.0)
     assert planner_runs.to_continue({}, 1, 1.0)["sentence"] == "No run has a forecast to judge yet."

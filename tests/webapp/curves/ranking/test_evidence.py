@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from scaling import plan
 from tests.webapp.crashing import crash_fits_of
 from webapp.curves import estimates, services
 from webapp.curves.fitting import Question, curve_of, fit_curve
@@ -44,7 +43,6 @@ def test_what_is_stored_beside_a_fit_is_what_it_says(make_run):
     assert np.isnan(stored.band(np.array([1e6]), fit.predict)[0]).all()
     goal = fit.params["R0"] + 0.9 * (fit.params["A"] - fit.params["R0"])
     assert stored.c90 == pytest.approx((fit.compute_for(goal), *fit.compute_for_interval(goal)))
-    assert stored.doubling == pytest.approx(plan.gain(fit, 8.0, 16.0))
 
 
 def test_stored_and_new_fits_say_the_same(make_run):
@@ -62,7 +60,7 @@ def test_stored_and_new_fits_say_the_same(make_run):
 def test_an_unbent_curve_promises_nothing(make_run):
     stored = Fit.objects.get(run=fitted(make_run(to=0.4))).outlook
 
-    assert stored["c90"] is None and stored["doubling"] is None
+    assert stored["c90"] is None
 
 
 def test_a_row_is_compared_at_the_budget_asked_for(project, make_run):

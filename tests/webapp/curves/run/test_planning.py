@@ -1,88 +1,112 @@
-"""Compute to a target, stop advice and what more compute adds: words around the numbers of `scaling.plan`."""
+"""Compute to a target, stop advice and what more compute adds: words around the numbers of the forecast."""
 
+import numpy as np
 import pytest
 
-from scaling import plan
 from webapp.curves import answers, words
 from webapp.curves.answers import Goal
 from webapp.curves.axes import AXES
 from webapp.curves.fitting import Question, curve_of, fit_curve
+from webapp.curves.record.recalibrating import Widening
+from webapp.curves.run import forecast
 from webapp.curves.run.figure import run_figure
-from webapp.curves.run.planning import MORE, plan_answers
+from webapp.curves.run.forecast import forecast_of_run
+from webapp.curves.run.planning import MORE, plan_answers, stop_advice
 
 HOURS = AXES["device_hours"]
 
 
 @pytest.fixture
 def asked(make_run):
-    """asked(goal, delta, **run): the answers, the fit and the curve of a new run."""
+    """asked(goal, delta, **run): the answers and the forecast of a new run."""
 
     def ask(goal=answers.DEFAULT_GOAL, delta=0.01, end_x=16.0, **options):
-        curve = curve_of(make_run(**options))
-        return plan_answers(curve, Question(), HOURS, end_x, goal, delta), fit_curve(curve, Question()), curve
+        run = make_run(**options)
+        curve = curve_of(run)
+        said = plan_answers(run, curve, Question(), end_x, goal, delta)
+        return said, forecast_of_run(run, fit_curve(curve, Question()), Question())
 
     return ask
 
 
-def test_the_target_is_that_of_the_plan_with_its_interval(asked):
-    said, fit, _ = asked(Goal(0.55, "rate"))
-    reach = plan.compute_to(fit, 0.55)
-
-    assert f"reached at {words.amount(reach.compute)} h" in said["reach"]
-    assert (
-        f"90 % between {words.amount(reach.interval[0])} and {words.amount(reach.interval[1])}"
-        in said["reach"]
-    )
+def at(found, compute):
+    return [float(column[0]) for column in found.at(np.array([compute]))]
 
 
-def test_a_share_of_the_gain_is_a_pass_rate_of_this_fit(asked):
-    said, fit, _ = asked(Goal(0.5, "gain"))
-    rate = fit.params["R0"] + 0.5 * (fit.params["A"] - fit.params["R0"])
+def test_the_target_is_that_of_the_cell_above_the_chart(make_run):
+    run, goal = make_run(), Goal(0.55, "rate")
+    said = plan_answers(run, curve_of(run), Question(), 16.0, goal)
+    cell = run_figure(run, goal=goal)["target"]
 
-    assert said["reach"].startswith(f"A pass rate of {rate:.3f} (50 % of the gain) was reached at ")
-
-
-def test_a_target_above_the_ceiling_has_no_compute(asked):
-    said, *_ = asked(Goal(0.8, "rate"))
-
-    assert "lies above the ceiling with probability above 0.99" in said["reach"]
+    assert said["reach"] == f"{cell['title']}: {cell['value_text']}; {cell['sentence']}."
+    assert said["reach"].startswith("To reach 0.55: ") and "90 % between" in said["reach"]
 
 
-def test_what_is_not_identified_is_neither_a_date_nor_a_reason_to_stop(asked):
-    said, *_ = asked(Goal(0.5, "rate"), to=0.4)
+def test_a_target_above_the_ceiling_is_never_reached(asked):
+    said, _ = asked(Goal(0.8, "rate"))
 
-    assert "the ceiling is not identified, so nobody can say when" in said["reach"]
-    assert "cannot be said" in said["stop"]
-    assert said["stops"] is False
-    assert {row["gain"] for row in said["more"]} == {"–"}
+    assert said["reach"].startswith("To reach 0.8: never; above the forecast ceiling")
+
+
+def test_a_tail_that_is_not_known_is_no_reason_to_stop(asked):
+    said, found = asked(Goal(0.5, "gain"), to=0.4)
+
+    assert not found.known
+    assert "needs a known ceiling" in said["reach"]
+    assert said["stop"].startswith("Go on: ") and said["stops"] is False
     assert all(" to " in row["gain_interval"] for row in said["more"])
 
 
 @pytest.mark.parametrize(("delta", "stops"), [(0.05, True), (0.0001, False)])
-def test_stopping_is_that_of_the_plan(asked, delta, stops):
-    said, fit, curve = asked(delta=delta)
-    stop = plan.when_to_stop(fit, float(curve.x[-1]), delta, 0.9)
+def test_stopping_is_advised_where_less_is_left_up_to_the_upper_end(asked, delta, stops):
+    said, found = asked(delta=delta)
+    here = at(found, found.seen)[0]
+    lo, hi = (max(0.0, end - here) for end in found.interval)
 
-    assert said["stops"] is stop.stop is stops
-    lo, hi = stop.remaining_interval
-    assert words.rate(stop.remaining, (lo, hi)) in said["stop"]
+    assert said["stops"] is stops is (found.interval[1] - here < delta)
+    assert words.rate(found.ceiling - here, (lo, hi)) in said["stop"]
     assert words.between((lo, hi), 0.9) in said["stop"]
+    assert ("with a probability of 95 %" in said["stop"]) is stops
+
+
+def test_the_advice_of_a_policy_is_the_same_sentence(make_run):
+    run = make_run()
+    curve = curve_of(run)
+
+    assert (
+        stop_advice(run, curve, Question(), 0.05)
+        == plan_answers(run, curve, Question(), 16.0, delta=0.05)["stop"]
+    )
+    assert stop_advice(run, curve, Question(), 0.0001) == ""
+
+
+def test_what_the_record_widens_is_no_longer_a_reason_to_stop(make_run, monkeypatch):
+    run = make_run()
+    curve = curve_of(run)
+    assert stop_advice(run, curve, Question(), 0.05)
+
+    record = type("Wide", (), {"widening": lambda *_: Widening(50.0, 20)})()
+    monkeypatch.setattr(forecast, "record_of", lambda project: record)
+
+    assert stop_advice(run, curve, Question(), 0.05) == ""
 
 
 def test_more_compute_has_a_row_for_each_amount_and_the_budget(asked):
-    said, fit, curve = asked(end_x=20.0)
-    at = float(curve.x[-1])
+    said, found = asked(end_x=20.0)
 
     assert len(said["more"]) == len(MORE) + 1
     row = next(row for row in said["more"] if row["label"] == "1.5 × so far")
-    value, lo, hi = plan.gain(fit, at, 1.5 * at)
+    here = at(found, found.seen)[0]
+    value, lo, hi = at(found, 1.5 * found.seen)
     digits = words.decimals_for(lo, hi)
-    assert row["gain"] == words.signed(value, digits)
-    assert row["gain_interval"] == f"{words.signed(lo, digits)} to {words.signed(hi, digits)}"
+    assert row["gain"] == words.signed(value - here, digits)
+    assert row["gain_interval"] == f"{words.signed(lo - here, digits)} to {words.signed(hi - here, digits)}"
 
 
 def test_too_few_evaluations_are_too_early(make_run):
-    assert plan_answers(curve_of(make_run(n=3)), Question(), HOURS, None)["problem"].startswith("Too early")
+    run = make_run(n=3)
+
+    assert plan_answers(run, curve_of(run), Question(), None)["problem"].startswith("Too early")
 
 
 @pytest.mark.parametrize(

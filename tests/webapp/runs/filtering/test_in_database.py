@@ -82,7 +82,7 @@ def make_runs(project, user):
     )
     change(made["delta"], state=State.SUCCEEDED, archived_at=now)
     Summary.objects.create(run=made["alpha"], pass_rate=0.55, used_hours=8.0, fit_status="ok", level=0.9,
-                           ceiling=0.61, ceiling_lo=0.6, ceiling_hi=0.63)  # fmt: skip
+                           tail=0.61, ceiling=0.61, ceiling_lo=0.6, ceiling_hi=0.63)  # fmt: skip
     Summary.objects.create(run=made["beta"], pass_rate=0.3, used_hours=0.5, fit_status="not_identified", level=0.9,
                            ceiling_lo=0.4)  # fmt: skip
     alarm(made["alpha"], "truncation_rate", active=True)
