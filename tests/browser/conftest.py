@@ -24,6 +24,10 @@ FLAGS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 expect.set_options(timeout=PATIENCE_MS)
+BROWSERS = (
+    "chromium-headless-shell",
+    "chromium",
+)  # the first draws no windows, which saves a quarter of the CPU
 WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 390, "height": 844}
 
@@ -39,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @contextmanager
 def launched() -> Iterator[Browser]:
     """A browser. Meanwhile playwright runs an event loop in this thread, which Django has to be told is all right."""
-    path = shutil.which("chromium")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         if os.environ.get("REQUIRE_BROWSER") == "1":
             pytest.fail("REQUIRE_BROWSER=1, but there is no chromium on the PATH")
