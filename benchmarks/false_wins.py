@@ -22,14 +22,13 @@ import scaling
 from benchmarks.validation import arguments, rate, run_all
 from scaling.cli.words import markdown
 from scaling.compare import compare
+from scaling.course import course_of
 from scaling.curve import Array
 from scaling.extrapolate import share
-from scaling.ranking import Course, compared, variation_of
+from scaling.ranking import compared, variation_of
 from scaling.scores import LATE
 from scaling.seeds import CORPUS, Between
 from training.study.corpus import PASS_RATE, read_corpus
-from webapp.curves.forecasts import forecast_of
-from webapp.curves.forecasts import read as read_forecast
 
 EVALUATIONS, NOISE = 34, 0.008  # of a run of the corpus
 LIFT, LATER, STEEPER = 0.007, 0.06, 0.05  # sd between seeds of A, log C_mid and log B
@@ -86,18 +85,13 @@ class Pair:
 def judge(pair: Pair) -> Call:
     """As pages do it: forecasts from stored fits, seeds from all recipes with several runs, the corpus before them."""
     fits = [[scaling.fit(run.compute, run.reward) for run in runs] for runs in (pair.first, pair.second)]
-    courses = [[course(fit) for fit in own] for own in fits]
-    known = [[course(scaling.fit(run.compute, run.reward)) for run in runs] for runs in pair.others]
+    courses = [[course_of(fit) for fit in own] for own in fits]
+    known = [[course_of(scaling.fit(run.compute, run.reward)) for run in runs] for runs in pair.others]
     between: Between = variation_of([*courses, *known], CORPUS)
     found = compared(courses, between)
     gaps = (found.here.gap(0, 1), found.ceiling.gap(0, 1))
     here, ceiling = (None if gap is None else int(gap.real) * (1 if gap.value > 0 else -1) for gap in gaps)
     return Call(here, ceiling, _papers_rule(*fits))
-
-
-def course(fit: "scaling.Fit") -> Course | None:
-    """The forecast that is stored beside a fit."""
-    return read_forecast(forecast_of(fit))
 
 
 def _papers_rule(first: "Sequence[scaling.Fit]", second: "Sequence[scaling.Fit]") -> int | None:
@@ -276,7 +270,7 @@ def _seeds_table(recipes: dict[Recipe, list[Curve]]) -> str:
         for runs in recipes.values():
             end = cut * min(run.compute[-1] for run in runs)
             seen = [run.until(end) for run in runs]
-            courses.append([course(scaling.fit(run.compute, run.reward)) for run in seen])
+            courses.append([course_of(scaling.fit(run.compute, run.reward)) for run in seen])
         alone = variation_of(courses, Between(1e-6, 1e-3, "nothing"))
         rows.append(
             [f"{100 * cut:g} %", f"{alone.sd:.4f}", f"{alone.dof:.0f}", f"{variation_of(courses).sd:.4f}"]

@@ -21,11 +21,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from scaling.course import Course
 from scaling.curve import Array, Bools
 from scaling.points import InputError, check_fraction
 from scaling.seeds import CORPUS, Between, Estimate, variation
@@ -91,23 +92,6 @@ class Standing:
     chance: float
     rank: int
     runs: int
-
-
-class Course(Protocol):
-    """A run's forecast: `at` computes [m] gives (value, lo, hi), each [m], at `level`. seen: its last compute. ceiling,
-    interval: for compute without bound, None where there is no forecast; message: why not."""
-
-    @property
-    def seen(self) -> float | None: ...
-    @property
-    def level(self) -> float: ...
-    @property
-    def ceiling(self) -> float | None: ...
-    @property
-    def interval(self) -> tuple[float, float] | None: ...
-    @property
-    def message(self) -> str: ...
-    def at(self, compute: Array) -> tuple[Array, Array, Array]: ...
 
 
 @dataclass(frozen=True)
@@ -222,7 +206,7 @@ def _too_early(run: Course, last: float, compute: float) -> str:
 
 
 def _at(run: Course, compute: float) -> Forecast | None:
-    value, lo, hi = (float(column[0]) for column in run.at(np.array([compute])))
+    value, lo, hi = run.value_at(compute)
     return (value, min(lo, value), max(hi, value)) if math.isfinite(value + lo + hi) else None
 
 

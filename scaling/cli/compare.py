@@ -1,16 +1,19 @@
-"""`python -m scaling compare A.csv B.csv`: the paper's rule, who is above at a budget, and where the curves cross."""
+"""`python -m scaling compare A.csv B.csv`: two runs by their forecasts, and by the paper's rule on Eq. 1."""
 
 import argparse
-import math
 from dataclasses import asdict
+from typing import Any
 
 from scaling.cli import picture
-from scaling.cli.options import CommandError, add_fitting, add_output, fit_file, positive, show, window
-from scaling.cli.words import prior_text, run_payload, runs_text
+from scaling.cli.options import add_fitting, add_output, fit_file, positive, show
+from scaling.cli.words import level_text, run_payload, runs_text
 from scaling.compare import compare
-from scaling.draws import chance
+from scaling.course import course_of
 from scaling.models import Fit
-from scaling.versus import Range, crossing, probability_above, span
+from scaling.ranking import Place, compared
+from scaling.seeds import CORPUS
+
+Payload = dict[str, Any]
 
 
 def add(commands) -> None:
@@ -20,15 +23,7 @@ def add(commands) -> None:
     option("a", metavar="A.csv")
     option("b", metavar="B.csv")
     add_fitting(option)
-    option(
-        "--at",
-        type=positive,
-        action="append",
-        default=[],
-        metavar="C",
-        help="who is above here; may be repeated (default: the last compute of either)",
-    )
-    option("--within", type=window, metavar="LO:HI", help="computes in which a crossing is looked for")
+    option("--at", type=positive, metavar="C", help="compare here (default: the last compute of either)")
     add_output(option, plot=True)
     parser.set_defaults(run=run)
 
@@ -36,60 +31,46 @@ def add(commands) -> None:
 def run(args: argparse.Namespace) -> None:
     picture.check(args.plot)
     a, b = fit_file(args.a, args), fit_file(args.b, args)
-    payload = describe(args.a, a, args.b, b, args.at, args.within)
+    payload = describe({args.a: a, args.b: b}, args.at)
     picture.draw(args.plot, lambda plot: plot.compare_figure({args.a: a, args.b: b}))
     show(payload, render, args.json)
 
 
-def describe(
-    name_a: str,
-    a: Fit,
-    name_b: str,
-    b: Fit,
-    at: list[float],
-    within: tuple[float | None, float | None] | None,
-) -> dict:
-    """JSON-ready. `above` and `crossing` are empty where either fit failed; a compute of None is the ceiling."""
-    drawn = a.params is not None and b.params is not None
-    computes = [*(at or [max(a.window[1], b.window[1])]), math.inf]
+def describe(fits: dict[str, Fit], at: float | None) -> Payload:
+    """JSON-ready. here, ceiling: first minus second with its interval, None where they are not compared, and `why`."""
+    courses = [course_of(fit) for fit in fits.values()]
+    first, second = fits.values()
+    found = compared([[one] for one in courses], CORPUS, at, level=first.level)
     return {
-        "a": run_payload(name_a, a),
-        "b": run_payload(name_b, b),
-        "level": a.level,
-        "rule": asdict(compare(a, b)),
-        "above": [
-            {"compute": c if math.isfinite(c) else None, "probability_a": probability_above(a, b, c)}
-            for c in computes
-            if drawn
-        ],
-        "crossing": _crossing(a, b, _range(a, b, within)) if drawn else None,
+        "runs": [run_payload(*one) for one in zip(fits, courses, strict=True)],
+        "level": first.level,
+        "seeds_sd": CORPUS.sd,
+        "here": _difference(found.here),
+        "ceiling": _difference(found.ceiling),
+        "why": found.why,
+        "rule": asdict(compare(first, second)),
     }
 
 
-def render(payload: dict) -> str:
-    a, b = payload["a"], payload["b"]
+def render(payload: Payload) -> str:
+    runs = payload["runs"]
+    lines = runs_text(runs, payload["level"])
+    told = zip(runs, payload["why"], strict=True)
+    lines += [f"{run['file']}: not compared, {why}" for run, why in told if why]
+    lines += [_sentence(payload[place]) for place in ("here", "ceiling") if payload[place]]
+    lines.append(f"Seeds of one recipe are taken to differ by {payload['seeds_sd']:g} (standard deviation).")
     rule = payload["rule"]
-    lines = runs_text([a, b], payload["level"])
-    lines.append(f"rule     {rule['winner']}: {rule['reason']}")
-    for one in payload["above"]:
-        where = "at the ceiling" if one["compute"] is None else f"at {one['compute']:g}"
-        note = prior_text([a, b], one["compute"])
-        lines.append(f"{where}: the first is above with probability {chance(one['probability_a'])}{note}")
-    if payload["crossing"] is not None:
-        found = payload["crossing"]
-        lines.append(found["sentence"] + prior_text([a, b], found["within"][1]))
+    lines.append(f"The paper's rule on A of Eq. 1: {rule['winner']}, {rule['reason']}.")
     return "\n".join(lines)
 
 
-def _crossing(a: Fit, b: Fit, within: Range) -> dict:
-    found = crossing(a, b, within=within)
-    return {**asdict(found), "sentence": found.sentence}
+def _difference(place: Place) -> Payload | None:
+    gap = place.gap(0, 1)
+    return None if gap is None else {"compute": place.compute, **asdict(gap), "real": gap.real}
 
 
-def _range(a: Fit, b: Fit, within: tuple[float | None, float | None] | None) -> Range:
-    default = span(a, b)
-    lo, hi = within or (None, None)
-    chosen = default[0] if lo is None else lo, default[1] if hi is None else hi
-    if not 0 < chosen[0] < chosen[1]:
-        raise CommandError(f"--within {chosen[0]:g}:{chosen[1]:g} is not a range of computes above zero")
-    return chosen
+def _sentence(found: Payload) -> str:
+    where = "At the forecast ceiling" if found["compute"] is None else f"At {found['compute']:g}"
+    ends = f"{level_text(found['level'])} {found['lo']:+.3f} to {found['hi']:+.3f}"
+    better = "the first is better" if found["value"] > 0 else "the second is better"
+    return f"{where}: {better if found['real'] else 'no real difference'}, {found['value']:+.3f} ({ends})."

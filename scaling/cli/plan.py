@@ -1,22 +1,18 @@
 """`python -m scaling plan FILE...`: the compute to a target, what a budget buys, when to stop, the best run."""
 
 import argparse
+import math
 from dataclasses import asdict
+from typing import Any
 
 from scaling import plan
-from scaling.cli.options import (
-    CommandError,
-    add_fitting,
-    add_output,
-    fit_file,
-    fraction,
-    number,
-    positive,
-    show,
-)
-from scaling.cli.words import interval_text, prior_text, run_payload, runs_text
+from scaling.cli.options import CommandError, add_fitting, add_output, fit_file, number, positive, show
+from scaling.cli.words import interval_text, level_text, run_payload, runs_text
+from scaling.course import Course, course_of
 from scaling.draws import chance
-from scaling.models import Fit
+from scaling.ranking import ALONE, compared
+
+Payload = dict[str, Any]
 
 
 def add(commands) -> None:
@@ -25,13 +21,11 @@ def add(commands) -> None:
     option = parser.add_argument
     option("files", metavar="FILE", nargs="+")
     add_fitting(option)
-    option("--target", type=number, metavar="X", help="compute at which this reward is reached")
+    option("--target", type=number, metavar="X", help="compute at which this reward is forecast")
     option(
-        "--budget", type=positive, metavar="C", help="predict here; of several files, which is the best here"
+        "--budget", type=positive, metavar="C", help="forecast here; of several files, which is the best here"
     )
     option("--delta", type=positive, metavar="D", help="is less than this left to gain?")
-    option("--at", type=positive, metavar="C", help="judge --delta here (default: the last compute)")
-    option("--probability", type=fraction, default=0.9, metavar="P", help="how sure to be for --delta (0.9)")
     add_output(option, plot=False)
     parser.set_defaults(run=run)
 
@@ -41,60 +35,90 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError("nothing to plan: give --target, --budget or --delta")
     if len(set(args.files)) < len(args.files):
         raise CommandError("the same file is given twice")
-    fits = {file: fit_file(file, args) for file in args.files}
-    show(describe(fits, args), render, args.json)
+    courses = {file: course_of(fit_file(file, args)) for file in args.files}
+    show(describe(courses, args), render, args.json)
 
 
-def describe(fits: dict[str, Fit], args: argparse.Namespace) -> dict:
-    """JSON-ready: what was asked of each run, None where it was not asked or its fit failed."""
-    several = len(fits) > 1 and args.budget is not None
+def describe(courses: dict[str, Course], args: argparse.Namespace) -> Payload:
+    """JSON-ready: what was asked of each run, None where it was not asked or nothing is forecast."""
+    several = len(courses) > 1 and args.budget is not None
     return {
         "level": args.level,
-        "runs": [{**run_payload(file, one), **_answers(one, args)} for file, one in fits.items()],
-        "choice": asdict(plan.which_to_continue(fits, args.budget, level=args.level)) if several else None,
+        "runs": [{**run_payload(file, one), **_answers(one, args)} for file, one in courses.items()],
+        "choice": _choice(courses, args) if several else None,
     }
 
 
-def render(payload: dict) -> str:
+def render(payload: Payload) -> str:
     lines = runs_text(payload["runs"], payload["level"])
     for run in payload["runs"]:
         start = f"{run['file']}: " if len(payload["runs"]) > 1 else ""
         lines += [f"{start}{run[key]['sentence']}" for key in ("target", "budget", "stop") if run[key]]
-    choice = payload["choice"]
-    for one in choice["candidates"] if choice else ():
-        note = prior_text(payload["runs"], one["budget"]) if one is choice["candidates"][0] else ""
-        lines.append(
-            f"{one['name']}: the best at {one['budget']:g} with probability {chance(one['best'])}{note}"
-        )
-    for name in choice["excluded"] if choice else ():
-        lines.append(f"{name}: takes no part, its fit failed")
+    for one in payload["choice"] or ():
+        said = one["why"] or f"the best at {one['budget']:g} with probability {chance(one['chance'])}"
+        lines.append(f"{one['file']}: {said}")
     return "\n".join(lines)
 
 
-def _answers(fitted: Fit, args: argparse.Namespace) -> dict:
-    answers: dict[str, dict | None] = {"target": None, "budget": None, "stop": None}
-    if fitted.params is None:
-        return answers
-    if args.target is not None:
-        reach = plan.compute_to(fitted, args.target)
-        answers["target"] = {**asdict(reach), "sentence": reach.sentence}
-    if args.budget is not None:
-        answers["budget"] = _budget(fitted, args.budget)
-    if args.delta is not None:
-        at = fitted.window[1] if args.at is None else args.at
-        stop = plan.when_to_stop(fitted, at, args.delta, args.probability)
-        answers["stop"] = {**asdict(stop), "sentence": stop.sentence}
-    return answers
+def _choice(courses: dict[str, Course], args: argparse.Namespace) -> list[Payload]:
+    """The likeliest best first, these runs as they are; then those that cannot be judged there, with why."""
+    found = compared([[one] for one in courses.values()], ALONE, args.budget, level=args.level)
+    rows = []
+    for index, file in enumerate(courses):
+        standing = found.here.standings[index]
+        row = {"file": file, "budget": args.budget, "why": found.why[index]}
+        rows.append(row | (asdict(standing) if standing else {"chance": 0.0}))
+    return sorted(rows, key=lambda row: -row["chance"])
 
 
-def _budget(fitted: Fit, compute: float) -> dict:
-    """Value at the budget, and the gain from the last compute to it (None where the budget lies before it)."""
-    lo, hi = (float(end) for end in fitted.predict_interval(compute))
-    value, so_far = float(fitted.predict(compute)), fitted.window[1]
-    text = f"at {compute:g} {value:.4f}   {interval_text((lo, hi), 4)}"
-    found = {"compute": compute, "value": value, "interval": [lo, hi], "gain": None, "gain_interval": None}
-    if compute > so_far:
-        gained, low, high = plan.gain(fitted, so_far, compute)
-        found |= {"gain": gained, "gain_interval": [low, high]}
-        text += f"; from {so_far:g} a gain of {gained:.4f}   {interval_text((low, high), 4)}"
+def _answers(course: Course, args: argparse.Namespace) -> Payload:
+    known = course.ceiling is not None
+    return {
+        "target": _target(course, args.target) if known and args.target is not None else None,
+        "budget": _budget(course, args.budget) if known and args.budget is not None else None,
+        "stop": _stop(course, args.delta) if known and args.delta is not None else None,
+    }
+
+
+def _target(course: Course, target: float) -> Payload:
+    """Where the target is first reached: 0 at the start, None not within what is forecast."""
+    compute, interval = plan.compute_to(course, target)
+    early, late = ("never" if end is None else f"{end:.4g}" for end in interval)
+    where = "is not reached" if compute is None else f"is reached at {compute:.4g}"
+    if compute is None and course.ceiling is not None and target > course.ceiling:
+        where += ", it lies above the forecast ceiling"
+    sentence = f"{target:g} {where} ({level_text(course.level)} {early} to {late})"
+    return {"target": target, "compute": compute, "interval": list(interval), "sentence": sentence}
+
+
+def _budget(course: Course, compute: float) -> Payload:
+    """What is forecast at the budget, and the gain from the last compute to it (None where the budget lies before it);
+    nothing beyond what is forecast."""
+    found: Payload = {
+        "compute": compute,
+        "value": None,
+        "interval": None,
+        "gain": None,
+        "gain_interval": None,
+    }
+    value, *interval = course.value_at(compute)
+    if math.isnan(value):
+        return {**found, "sentence": f"{compute:g} lies beyond what is forecast"}
+    text = f"at {compute:g} {value:.4f}   {interval_text(interval, 4)}"
+    found |= {"value": value, "interval": interval}
+    if course.seen is not None and compute > course.seen:
+        gain, *ends = plan.gain(course, compute)
+        found |= {"gain": gain, "gain_interval": ends}
+        text += f"; from {course.seen:g} a gain of {gain:.4f}   {interval_text(ends, 4)}"
     return {**found, "sentence": text}
+
+
+def _stop(course: Course, delta: float) -> Payload:
+    value, lo, hi = plan.left(course)
+    may, near = plan.may_stop(course, delta), plan.near_ceiling(course, delta)
+    said = f"{value:.3f} [{lo:.3f}, {hi:.3f}] ({level_text(course.level)}) is left at {course.seen:.4g}"
+    sure = level_text(0.5 + 0.5 * course.level)
+    when = "" if near is None else f"; less than {delta:g} is as likely as not from {near:.4g} on"
+    stop = f"stop: {said}, less than {delta:g} with a probability of {sure}"
+    found = {"stop": may, "delta": delta, "left": value, "interval": [lo, hi], "compute": near}
+    return found | {"sentence": stop if may else f"go on: {said}{when}"}

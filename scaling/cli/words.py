@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from scaling.models import Fit
+from scaling.course import Course
 
 
 def interval_text(interval: Sequence[float | None], digits: int = 5) -> str:
@@ -23,41 +23,26 @@ def level_text(level: float) -> str:
     return f"{100 * level:g} %"
 
 
-def run_payload(file: str, fitted: Fit) -> dict:
-    """A run in a few numbers; the ceiling is None where it is not identified, and its interval open."""
-    known = fitted.status == "ok" and fitted.params is not None
+def run_payload(file: str, course: Course) -> dict:
+    """A run in a few numbers; the forecast ceiling is None where it is not known, its interval None where failed."""
     return {
         "file": file,
-        "status": fitted.status,
-        "message": fitted.message,
-        "n": fitted.n,
-        "so_far": fitted.window[1],
-        "ceiling": fitted.params["A"] if known and fitted.params else None,
-        "interval": list(fitted.interval("A")),
+        "status": course.status,
+        "message": course.message,
+        "so_far": course.seen,
+        "ceiling": course.ceiling if course.known else None,
+        "interval": None if course.interval is None else list(course.interval),
     }
 
 
 def runs_text(runs: Sequence[dict], level: float) -> list[str]:
     """A table of runs: file, ceiling, interval, and the message of each that has no ceiling."""
     width = max(8, *(len(run["file"]) for run in runs))
-    lines = [f"{'':<{width}} {'ceiling':>12}   {level_text(level)} interval"]
+    lines = [f"{'':<{width}} {'ceiling':>12}   {level_text(level)} interval, by forecast"]
     for run in runs:
         value = "not known" if run["ceiling"] is None else f"{run['ceiling']:.6g}"
-        lines.append(f"{run['file']:<{width}} {value:>12}   {interval_text(run['interval'])}")
+        lines.append(f"{run['file']:<{width}} {value:>12}   {interval_text(run['interval'] or (None, None))}")
     return lines + [f"{run['file']}: {run['message']}" for run in runs if run["message"]]
-
-
-def prior_text(runs: Sequence[dict], compute: float | None) -> str:
-    """A warning where a probability at `compute` (None: the ceiling) is the prior's word more than the data's."""
-    beyond = [
-        run["file"]
-        for run in runs
-        if run["status"] == "not_identified" and (compute is None or compute > run["so_far"])
-    ]
-    if not beyond:
-        return ""
-    has = "has" if len(beyond) == 1 else "have"
-    return f" (rests on the prior: {', '.join(beyond)} {has} no identified ceiling)"
 
 
 def markdown(title: str, note: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -68,7 +68,7 @@ def test_columns_order_and_a_saved_view_from_two_tabs(page, new_page, user, fort
     page.watch.expect("409")
     page.goto("/runs?filter=NOT+state:queued")
     page.get_by_role("link", name="Ceiling, 90 %").click()
-    expect(page.locator("th[aria-sort=descending]")).to_contain_text("Ceiling")
+    expect(page.locator("th[aria-sort=descending]")).to_contain_text("ceiling")
     assert names(page)[:3] == ["ScaleRL, first try", "ScaleRL, lower cap", "GRPO baseline"]
 
     page.get_by_role("button", name="Columns").click()

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 import scaling
+from scaling import plan
 from scaling.cli import main
 from scaling.compare import compare
+from scaling.course import course_of
 from scaling.forecast import rolling
-from scaling.plan import compute_to, when_to_stop, which_to_continue
+from scaling.ranking import compared
+from scaling.seeds import CORPUS
 from scaling.simulate import rewards
-from scaling.versus import crossing, probability_above
 
 
 def points(*, a=0.6, b=1.9, c_mid=100.0, last=400.0, seed=0):
@@ -38,6 +40,7 @@ def files(tmp_path) -> dict[str, str]:
     return {
         "fast": write(tmp_path / "fast.csv", *points()),
         "high": write(tmp_path / "high.csv", *points(a=0.7, b=1.5, c_mid=200.0, last=800.0, seed=1)),
+        "better": write(tmp_path / "better.csv", *points(a=0.75, seed=1)),
         "early": write(tmp_path / "early.csv", *points(last=60.0)),
         "flat": write(tmp_path / "flat.csv", range(1, 9), [0.4] * 8),
     }
@@ -66,44 +69,46 @@ def fit_of(file: str):
 # --- compare
 
 
-def test_compare_gives_the_rule_the_odds_and_the_crossing(files, capsys) -> None:
+def test_compare_gives_both_differences_and_the_papers_rule(files, capsys) -> None:
     payload = run_json(capsys, "compare", files["fast"], files["high"], "--at", "100")
 
     fast, high = fit_of(files["fast"]), fit_of(files["high"])
-    assert list(payload) == ["a", "b", "level", "rule", "above", "crossing"]
+    assert list(payload) == ["runs", "level", "seeds_sd", "here", "ceiling", "why", "rule"]
     assert payload["rule"]["winner"] == compare(fast, high).winner == "b"
-    assert payload["above"] == [
-        {"compute": 100.0, "probability_a": probability_above(fast, high, 100.0)},
-        {"compute": None, "probability_a": probability_above(fast, high, float("inf"))},
-    ]
-    assert payload["crossing"]["compute"] == crossing(fast, high).compute
-    assert payload["a"]["ceiling"] == fast.params["A"]
+    found = compared([[course_of(fast)], [course_of(high)]], CORPUS, 100.0)
+    for place, said in ((found.here, payload["here"]), (found.ceiling, payload["ceiling"])):
+        gap = place.gap(0, 1)
+        assert gap is not None
+        assert (said["compute"], said["value"], said["lo"], said["hi"], said["real"]) == (
+            place.compute, gap.value, gap.lo, gap.hi, gap.real,
+        )  # fmt: skip
+    assert payload["here"]["value"] > 0 > payload["ceiling"]["value"]  # the curves cross
+    course = course_of(fast)
+    assert payload["runs"][0]["interval"] == list(course.interval) and payload["runs"][0]["ceiling"] is None
 
 
 def test_compare_reads_as_sentences(files, capsys) -> None:
-    text = run_text(capsys, "compare", files["fast"], files["high"], "--within", ":1000")
+    text = run_text(capsys, "compare", files["fast"], files["better"])
 
-    assert "rule     b: the second has the higher ceiling" in text
-    assert "at 800: the first is above with probability below 0.01" in text
-    assert "the best curves cross at " in text and "between 8 and 1000" in text
-    assert "prior" not in text
-
-
-def test_compare_says_where_the_prior_speaks(files, capsys) -> None:
-    text = run_text(capsys, "compare", files["early"], files["high"], "--at", "30", "--at", "500")
-    note = f"(rests on the prior: {files['early']} has no identified ceiling)"
-    at_30, at_500, at_ceiling = (line for line in text.splitlines() if "the first is above" in line[:60])
-
-    assert "undecided" in text and "not known   at least 0." in text
-    assert note not in at_30 and note in at_500 and note in at_ceiling
+    assert "At 400: the second is better, -0.1" in text
+    assert "At the forecast ceiling: the second is better, -0.1" in text
+    assert "Seeds of one recipe are taken to differ by 0.007" in text
+    assert "The paper's rule on A of Eq. 1: b, the second has the higher ceiling" in text
 
 
-def test_compare_with_a_failed_fit_decides_nothing(files, capsys) -> None:
+def test_compare_says_why_a_run_is_not_compared(files, capsys) -> None:
+    text = run_text(capsys, "compare", files["early"], files["high"])
+
+    assert f"{files['early']}: not compared, seen to less than a quarter of the compute" in text
+    assert "is better" not in text and "not known   0." in text and "undecided" in text
+
+
+def test_compare_with_nothing_forecast_decides_nothing(files, capsys) -> None:
     payload = run_json(capsys, "compare", files["fast"], files["flat"])
 
-    assert payload["above"] == [] and payload["crossing"] is None
-    assert payload["rule"]["winner"] == "undecided" and payload["b"]["status"] == "failed"
-    assert "every reward is the same" in run_text(capsys, "compare", files["fast"], files["flat"])
+    assert payload["here"] is None and payload["ceiling"] is None
+    assert payload["rule"]["winner"] == "undecided" and payload["runs"][1]["status"] == "failed"
+    assert f"{files['flat']}: not compared, " in run_text(capsys, "compare", files["fast"], files["flat"])
 
 
 # --- forecast
@@ -138,11 +143,13 @@ def test_plan_answers_what_was_asked_of_one_run(files, capsys) -> None:
     payload = run_json(capsys, "plan", files["fast"], *asked)
     (run,) = payload["runs"]
 
-    fit = fit_of(files["fast"])
-    assert run["target"]["sentence"] == compute_to(fit, 0.58).sentence
-    assert run["stop"]["sentence"] == when_to_stop(fit, fit.window[1], 0.02).sentence
-    assert run["budget"]["value"] == float(fit.predict(900.0))
-    assert run["budget"]["gain_interval"][0] < run["budget"]["gain"] < run["budget"]["gain_interval"][1]
+    course = course_of(fit_of(files["fast"]))
+    compute, interval = plan.compute_to(course, 0.58)
+    assert (run["target"]["compute"], run["target"]["interval"]) == (compute, list(interval))
+    assert (run["stop"]["left"], *run["stop"]["interval"]) == plan.left(course)
+    assert run["stop"]["stop"] is plan.may_stop(course, 0.02)
+    assert (run["budget"]["value"], *run["budget"]["interval"]) == course.value_at(900.0)
+    assert (run["budget"]["gain"], *run["budget"]["gain_interval"]) == plan.gain(course, 900.0)
     assert payload["choice"] is None
     text = run_text(capsys, "plan", files["fast"], *asked)
     for key in ("target", "budget", "stop"):
@@ -150,35 +157,31 @@ def test_plan_answers_what_was_asked_of_one_run(files, capsys) -> None:
 
 
 def test_plan_leaves_out_what_was_not_asked(files, capsys) -> None:
-    (run,) = run_json(capsys, "plan", files["fast"], "--delta", "0.02", "--at", "5000")["runs"]
+    (run,) = run_json(capsys, "plan", files["fast"], "--delta", "0.5")["runs"]
 
     assert run["target"] is None and run["budget"] is None
-    assert run["stop"]["stop"] is True and run["stop"]["at"] == 5000.0
+    assert run["stop"]["stop"] is True and run["stop"]["sentence"].startswith("stop: ")
 
 
 def test_plan_of_several_runs_says_which_is_likely_the_best(files, capsys) -> None:
     argv = ["plan", files["fast"], files["high"], files["flat"], "--budget", "2000"]
     payload = run_json(capsys, *argv)
 
-    fits = {file: fit_of(file) for file in argv[1:4]}
-    expected = which_to_continue(fits, 2000.0)
-    assert [(c["name"], c["best"]) for c in payload["choice"]["candidates"]] == [
-        (c.name, c.best) for c in expected.candidates
-    ]
+    assert [one["file"] for one in payload["choice"]] == [files["high"], files["fast"], files["flat"]]
     text = run_text(capsys, *argv)
-    assert f"{files['high']}: the best at 2000 with probability above 0.99\n" in text
-    assert f"{files['flat']}: takes no part, its fit failed" in text
+    assert f"{files['high']}: the best at 2000 with probability 0.96\n" in text
+    assert payload["choice"][2]["why"] and f"{files['flat']}: {payload['choice'][2]['why']}" in text
 
 
-def test_a_plan_for_an_unidentified_run_is_open_in_json_and_in_words(files, capsys) -> None:
-    argv = ("plan", files["early"], files["fast"], "--target", "0.7", "--budget", "500", "--delta", "0.02")
-    run = run_json(capsys, *argv)["runs"][0]
+def test_a_plan_for_a_tail_that_is_not_known_is_open_in_json_and_in_words(files, capsys) -> None:
+    argv = ("plan", files["early"], "--target", "0.95", "--budget", "5000", "--delta", "0.02")
+    (run,) = run_json(capsys, *argv)["runs"]
 
-    assert run["ceiling"] is None and run["interval"][1] is None
-    assert run["target"]["interval"][1] is None and run["stop"]["remaining"] is None
+    assert run["ceiling"] is None and run["interval"][1] - run["interval"][0] > 0.1
+    assert run["target"]["interval"][1] is None and run["budget"]["value"] is None
+    assert run["stop"]["stop"] is False
     text = run_text(capsys, *argv)
-    assert "the data do not say what remains" in text
-    assert f"(rests on the prior: {files['early']} has no identified ceiling)" in text
+    assert "to never)" in text and "5000 lies beyond what is forecast" in text and "go on: " in text
 
 
 # --- simulate
@@ -248,7 +251,7 @@ def test_plot_writes_a_page_beside_the_numbers(files, capsys, tmp_path, command)
         (["plan", "{fast}", "--target", "inf"], "'inf' is not a finite number"),
         (["plan", "{fast}", "{bad}", "--budget", "5"], "bad.csv: row 2 (line 3): reward 'x' is not a number"),
         (["compare", "{fast}", "{bad}"], "bad.csv: row 2 (line 3): reward 'x' is not a number"),
-        (["compare", "{fast}", "{high}", "--within", "9:5"], "--within 9:5 is not a range"),
+        (["compare", "{fast}", "{high}", "--at", "0"], "'0' is not above zero"),
         (["forecast", "{bad}"], "bad.csv: row 2 (line 3): reward 'x' is not a number"),
         (["forecast", "{below}"], "below.csv: row 3 (line 4): compute -1 is not above zero"),
         (["forecast", "{fast}", "--fraction", "1"], "'1' is not between 0 and 1"),

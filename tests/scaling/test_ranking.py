@@ -1,8 +1,7 @@
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
+from scaling.course import Course
 from scaling.points import InputError
 from scaling.ranking import (
     ALONE,
@@ -129,33 +128,19 @@ def test_what_is_no_forecast_is_refused(runs: list[Forecast]) -> None:
         mean_of(runs, CORPUS)
 
 
-@dataclass(frozen=True)
-class Flat:
+def flat(value: float, seen: float, half: float = 0.004, *, level: float = 0.9, message: str = "") -> Course:
     """A run that stays where it is; its interval widens with how far it is forecast."""
-
-    value: float
-    seen: float | None
-    half: float = 0.004
-    level: float = 0.9
-    message: str = ""
-
-    @property
-    def ceiling(self) -> float | None:
-        return None if self.message else self.value
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        return None if self.message else (self.value - 5 * self.half, self.value + 5 * self.half)
-
-    def at(self, compute: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        value, last = np.full(len(compute), self.value), self.seen or 1.0
-        reach = self.half * np.maximum(1.0, compute / last)
-        outside = compute < 0.01 * last
-        return tuple(np.where(outside, np.nan, y) for y in (value, value - reach, value + reach))
+    if message:
+        nothing = np.empty(0)
+        return Course("failed", message, level, None, None, nothing, nothing, nothing, nothing, seen)
+    compute = seen * np.geomspace(0.01, 1000.0, 501)
+    middle, reach = np.full(501, value), half * np.maximum(1.0, compute / seen)
+    ends = (value - 5 * half, value + 5 * half)
+    return Course("ok", "", level, value, ends, compute, middle, middle - reach, middle + reach, seen)
 
 
 def test_all_are_compared_at_the_largest_compute_that_any_has_seen() -> None:
-    found = compared([[Flat(0.7, 8.0)], [Flat(0.65, 8.0)], [Flat(0.68, 2.0, 0.01)]], CORPUS)
+    found = compared([[flat(0.7, 8.0)], [flat(0.65, 8.0)], [flat(0.68, 2.0, 0.01)]], CORPUS)
     assert found.here.compute == 8.0 and found.ceiling.compute is None
     assert [one and one.rank for one in found.here.standings] == [1, 2, 1]
     short = found.here.standings[2]
@@ -165,20 +150,20 @@ def test_all_are_compared_at_the_largest_compute_that_any_has_seen() -> None:
 
 
 def test_at_the_ceiling_the_forecasts_own_intervals_count() -> None:
-    found = compared([[Flat(0.7, 8.0)], [Flat(0.665, 8.0)]], CORPUS)
+    found = compared([[flat(0.7, 8.0)], [flat(0.665, 8.0)]], CORPUS)
     assert found.here.gap(0, 1).real and not found.ceiling.gap(0, 1).real  # type: ignore[union-attr]
 
 
 def test_a_recipe_that_has_hardly_begun_is_not_compared() -> None:
-    found = compared([[Flat(0.7, 8.0)], [Flat(0.9, 1.9)]], CORPUS)
+    found = compared([[flat(0.7, 8.0)], [flat(0.9, 1.9)]], CORPUS)
     assert found.here.standings[1] is None and found.here.gap(0, 1) is None
     assert found.why[1] == "seen to less than a quarter of the compute that the furthest has seen (8)"
     assert found.ceiling.standings[1] is None
 
 
 def test_what_has_no_forecast_says_why() -> None:
-    falls = Flat(0.5, 8.0, message="the pass rate falls")
-    found = compared([[Flat(0.7, 8.0)], [None], [falls], [Flat(0.6, 8.0), falls]], CORPUS)
+    falls = flat(0.5, 8.0, message="the pass rate falls")
+    found = compared([[flat(0.7, 8.0)], [None], [falls], [flat(0.6, 8.0), falls]], CORPUS)
     assert [one is None for one in found.here.standings] == [False, True, True, False]
     assert found.why[1:] == [
         "no forecast yet",
@@ -189,12 +174,12 @@ def test_what_has_no_forecast_says_why() -> None:
 
 
 def test_before_its_evaluations_a_recipe_is_not_compared() -> None:
-    found = compared([[Flat(0.7, 8.0)], [Flat(0.6, 2.0)]], CORPUS, 0.02)
+    found = compared([[flat(0.7, 8.0)], [flat(0.6, 2.0)]], CORPUS, 0.02)
     assert found.here.standings[0] is None and found.why[0] == "that compute lies before its evaluations"
 
 
 def test_far_beyond_what_was_seen_nothing_is_compared() -> None:
-    found = compared([[Flat(0.7, 8.0)], [Flat(0.6, 2.0)]], CORPUS, 70.0)
+    found = compared([[flat(0.7, 8.0)], [flat(0.6, 2.0)]], CORPUS, 70.0)
     assert found.here.standings[0] is not None
     assert found.why == ["", "seen to less than a tenth of the compute asked for (70)"]
 
@@ -207,17 +192,17 @@ def test_nothing_to_compare_is_nothing() -> None:
 @pytest.mark.parametrize("compute", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_compute_to_compare_at_is_above_zero(compute: float) -> None:
     with pytest.raises(InputError, match="above zero"):
-        compared([[Flat(0.7, 8.0)]], CORPUS, compute)
+        compared([[flat(0.7, 8.0)]], CORPUS, compute)
 
 
 def test_forecasts_of_other_levels_are_refused() -> None:
     with pytest.raises(InputError, match="levels"):
-        compared([[Flat(0.7, 8.0)], [Flat(0.7, 8.0, level=0.5)]], CORPUS)
+        compared([[flat(0.7, 8.0)], [flat(0.7, 8.0, level=0.5)]], CORPUS)
 
 
 def test_seeds_are_held_against_each_other_where_the_shortest_of_them_ends() -> None:
-    runs = [Flat(0.7, 2.0, 1e-6), Flat(0.74, 8.0, 1e-6)]
+    runs = [flat(0.7, 2.0, 1e-6), flat(0.74, 8.0, 1e-6)]
     assert variation_of([runs, [None]], Between(0.01, 4.0, "x")).sd == pytest.approx(
         np.sqrt((4 * 0.01**2 + 2 * 0.02**2) / 5), rel=1e-3
     )
-    assert variation_of([[Flat(0.7, 2.0)], []]) == CORPUS
+    assert variation_of([[flat(0.7, 2.0)], []]) == CORPUS

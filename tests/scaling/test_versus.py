@@ -6,7 +6,7 @@ import pytest
 import scaling
 from scaling.curve import curve
 from scaling.simulate import rewards
-from scaling.versus import crossing, probability_above
+from scaling.versus import probability_above
 from tests.deep import examples
 
 SLOW_AND_HIGH = {"r0": 0.1, "a": 0.7, "b": 1.5, "c_mid": 200.0}
@@ -75,63 +75,6 @@ def test_probabilities_are_right_as_often_as_they_say() -> None:
     assert abs(np.mean(held) - np.mean(claimed)) < 3 * spread
 
 
-def test_the_crossing_and_its_interval_hold_the_truth() -> None:
-    found = crossing(fitted(SLOW_AND_HIGH), fitted(FAST_AND_LOW, seed=1))
-    lo, hi = found.interval
-
-    assert found.probability > 0.99 and found.a_after > 0.99
-    assert lo < true_crossing() < hi and lo < found.compute < hi and hi / lo < 1.5
-    assert found.within == (16.0, 8000.0)
-    assert found.sentence.startswith(
-        f"the best curves cross at {found.compute:.4g} [{lo:.4g}, {hi:.4g}] (90 %, "
-    )
-
-
-def test_swapping_the_curves_changes_only_who_is_above() -> None:
-    slow, fast = fitted(SLOW_AND_HIGH), fitted(FAST_AND_LOW, seed=1)
-    one, other = crossing(slow, fast), crossing(fast, slow)
-
-    assert one.compute == pytest.approx(other.compute)
-    assert one.interval == pytest.approx(other.interval, rel=0.03)
-    assert one.a_after == pytest.approx(1 - other.a_after, abs=0.02)
-
-
-def test_the_unit_of_compute_only_rescales_it() -> None:
-    slow, fast = fitted(SLOW_AND_HIGH), fitted(FAST_AND_LOW, seed=1)
-    other = [scaling.fit(f.data.compute * 3600.0, f.data.reward) for f in (slow, fast)]
-
-    assert crossing(*other).compute == pytest.approx(3600.0 * crossing(slow, fast).compute, rel=1e-3)
-
-
-def test_curves_that_keep_apart_never_cross() -> None:
-    high, low = fitted({**SLOW_AND_HIGH, "r0": 0.3}), fitted({**SLOW_AND_HIGH, "r0": 0.05, "a": 0.4}, seed=1)
-
-    found = crossing(high, low)
-
-    assert found.compute is None and found.interval == (None, None)
-    assert found.probability < 0.01 and found.a_after > 0.99
-    assert "do not cross between 16 and 8000" in found.sentence
-
-
-def test_a_crossing_beyond_the_range_does_not_count() -> None:
-    slow, fast = fitted(SLOW_AND_HIGH), fitted(FAST_AND_LOW, seed=1)
-    middle = true_crossing()
-
-    found = crossing(slow, fast, within=(middle / 2, middle / 1.5))
-
-    assert found.compute is None and found.probability < 0.05 and found.a_after < 0.01
-
-
-def test_an_unidentified_ceiling_leaves_the_crossing_open() -> None:
-    early, fast = fitted(SLOW_AND_HIGH, last=120.0), fitted(FAST_AND_LOW, seed=1)
-    assert early.status == "not_identified"
-
-    found, late = crossing(early, fast), crossing(fitted(SLOW_AND_HIGH), fast)
-
-    assert 0.1 < found.a_after < 0.95 < late.a_after
-    assert np.ptp(np.log(found.interval)) > 3 * np.ptp(np.log(late.interval))
-
-
 def test_impossible_questions_are_refused() -> None:
     slow, flat = fitted(SLOW_AND_HIGH), scaling.fit(np.arange(1.0, 9.0), np.full(8, 0.4))
 
@@ -139,5 +82,3 @@ def test_impossible_questions_are_refused() -> None:
         probability_above(slow, slow, 0.0)
     with pytest.raises(ValueError, match="nothing to draw from"):
         probability_above(slow, flat, 5.0)
-    with pytest.raises(ValueError, match="range"):
-        crossing(slow, slow, within=(5.0, 5.0))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from webapp.curves.forecasts import Forecast, normal_quantile
+from scaling.course import Course, normal_quantile
 from webapp.curves.models import Fit
 
 ALPHA = 0.05  # of runs that follow their forecasts, at most this share ever fires
@@ -25,7 +25,7 @@ class Known:
     """A forecast that had seen all up to `known_to`, and the noise of one evaluation (standard deviation, `dof` degrees
     of freedom)."""
 
-    forecast: Forecast
+    forecast: Course
     known_to: float
     noise: float
     dof: int
@@ -44,7 +44,7 @@ class Departure:
     known_to: float
 
 
-def known_from(row: Fit, forecast: Forecast | None) -> Known | None:
+def known_from(row: Fit, forecast: Course | None) -> Known | None:
     """A fit's forecast for comparing; None where there is none, or too few points to know the noise around the fit."""
     dof = row.n - PARAMETERS
     if forecast is None or forecast.ceiling is None or row.sse is None or row.fitted_hi is None or dof < 1:

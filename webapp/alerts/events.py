@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
+from scaling.course import Course
 from webapp.alarms import words as alarm_words
 from webapp.alarms.configured import rules_by_name
 from webapp.alarms.models import Alarm
@@ -27,7 +28,6 @@ from webapp.alerts.conditions import (
 )
 from webapp.curves import forecasts, words
 from webapp.curves.axes import DEFAULT_METRIC
-from webapp.curves.forecasts import Forecast
 from webapp.curves.models import Fit
 from webapp.curves.record.recalibrating import record_of
 from webapp.curves.run.history import whole_fits
@@ -81,7 +81,7 @@ class RunData:
         return whole_fits(self.run, DEFAULT_METRIC)
 
     @cached_property
-    def forecasts(self) -> list[Forecast | None]:
+    def forecasts(self) -> list[Course | None]:
         """Of each of `fits`, recalibrated by the other runs of the project."""
         ids = [fit.pk for fit in self.fits]
         stored = dict(Fit.objects.filter(pk__in=ids).values_list("pk", "forecast"))
@@ -211,7 +211,7 @@ def _fit(condition: FitCondition, data: RunData) -> list[Event]:
     return found
 
 
-def _stored(fit: Fit, forecast: Forecast | None) -> Event:
+def _stored(fit: Fit, forecast: Course | None) -> Event:
     said = (
         _said_of_ceiling(FitCondition(event="stored"), fit, forecast)
         if _holds(FitCondition(event="identified"), forecast)
@@ -223,7 +223,7 @@ def _stored(fit: Fit, forecast: Forecast | None) -> Event:
     )
 
 
-def _holds(condition: FitCondition, forecast: Forecast | None) -> bool:
+def _holds(condition: FitCondition, forecast: Course | None) -> bool:
     """Whether one forecast says it. A ceiling that is not known is neither below nor above anything."""
     if forecast is None or not forecast.known or forecast.interval is None or forecast.ceiling is None:
         return False
@@ -235,7 +235,7 @@ def _holds(condition: FitCondition, forecast: Forecast | None) -> bool:
     return (lo if condition.certain else forecast.ceiling) > condition.value
 
 
-def _said_of_ceiling(condition: FitCondition, fit: Fit, forecast: Forecast | None) -> str:
+def _said_of_ceiling(condition: FitCondition, fit: Fit, forecast: Course | None) -> str:
     assert forecast is not None and forecast.interval is not None
     lo, hi = ends = forecast.interval
     ceiling = f"{words.rate(forecast.ceiling, ends)} ({words.rate(lo, ends)} to {words.rate(hi, ends)})"

@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from scaling import plan
+from scaling.course import Course, normal_quantile, widest_known
 from webapp.curves import answers, words
 from webapp.curves.answers import Goal
 from webapp.curves.axes import Axis
 from webapp.curves.fitting import Curve, Question
-from webapp.curves.forecasts import Forecast, first_reaching, normal_quantile, widest_known
 
 Payload = dict[str, Any]
 SETTLE_STEPS = 200  # computes that are tried between the last one seen and the farthest kept
 NO_FORECAST = "no forecast yet"
 
 
-def ceiling(forecast: Forecast | None) -> Payload:
+def ceiling(forecast: Course | None) -> Payload:
     """The forecast ceiling as it may be shown: a value only where its interval is narrow enough to be called known."""
     if forecast is None:
         return ceiling_from(None, None, None, 0.9)
@@ -46,7 +47,7 @@ def ceiling_from(
     }
 
 
-def sentence(forecast: Forecast | None, axis: Axis) -> str:
+def sentence(forecast: Course | None, axis: Axis) -> str:
     """Why there is no ceiling, or that the tail is not known yet and what compute would settle it; "" where known."""
     if forecast is None or forecast.known:
         return ""
@@ -56,7 +57,7 @@ def sentence(forecast: Forecast | None, axis: Axis) -> str:
     return f"The tail is not known yet: {parts}. {settling(forecast, axis)}"
 
 
-def settling(forecast: Forecast, axis: Axis) -> str:
+def settling(forecast: Course, axis: Axis) -> str:
     """From which compute on the tail would be known, as far as the forecast tells."""
     at = settles_at(forecast)
     if at is None:
@@ -66,7 +67,7 @@ def settling(forecast: Forecast, axis: Axis) -> str:
     return f"About {axis.short_text(at)}, {times:.2g} times the compute so far, would settle it."
 
 
-def settles_at(forecast: Forecast) -> float | None:
+def settles_at(forecast: Course) -> float | None:
     """The least compute from which on so little of the ceiling's interval would be open that it is called known; None
     where that is beyond what the forecast keeps.
 
@@ -83,7 +84,7 @@ def settles_at(forecast: Forecast) -> float | None:
     return float(at[enough[0]]) if len(enough) else None
 
 
-def multiples(forecast: Forecast | None, axis: Axis) -> list[Payload]:
+def multiples(forecast: Course | None, axis: Axis) -> list[Payload]:
     """Rows: the forecast at some multiples of the compute seen."""
     return [
         {
@@ -99,11 +100,11 @@ def multiples(forecast: Forecast | None, axis: Axis) -> list[Payload]:
     ]
 
 
-def _rows(forecast: Forecast, at: np.ndarray) -> list[tuple[float, float, float]]:
+def _rows(forecast: Course, at: np.ndarray) -> list[tuple[float, float, float]]:
     return [tuple(map(float, row)) for row in np.stack(forecast.at(at), axis=1)]  # type: ignore[misc]
 
 
-def at_compute(forecast: Forecast | None, at: float | None, *, has_budget: bool) -> Payload:
+def at_compute(forecast: Course | None, at: float | None, *, has_budget: bool) -> Payload:
     """The pass rate that is forecast at the end of the budget."""
     if not has_budget:
         return {"value_text": "–", "sentence": "this run has no budget"}
@@ -124,14 +125,14 @@ class Beyond:
     hi: np.ndarray
 
 
-def for_evaluations(forecast: Forecast, at: np.ndarray, noise_sd: float) -> Beyond:
+def for_evaluations(forecast: Course, at: np.ndarray, noise_sd: float) -> Beyond:
     """Where single evaluations are expected: half widths of the mean and of the noise, added as independent."""
     value, lo, hi = forecast.at(at)
     reach = normal_quantile(forecast.level) * noise_sd
     return Beyond(value, value - np.hypot(value - lo, reach), value + np.hypot(hi - value, reach))
 
 
-def now(forecast: Forecast | None, noise_sd: float, curve: Curve, question: Question) -> Payload:
+def now(forecast: Course | None, noise_sd: float, curve: Curve, question: Question) -> Payload:
     """The newest evaluation, and whether it was expected."""
     said = answers.newest(curve, question)
     if not len(curve.y) or forecast is None:
@@ -146,7 +147,7 @@ def now(forecast: Forecast | None, noise_sd: float, curve: Curve, question: Ques
     return said | {"sentence": band + answers.not_known_since(curve, question)}
 
 
-def after(forecast: Forecast | None, noise_sd: float, curve: Curve, question: Question) -> Payload | None:
+def after(forecast: Course | None, noise_sd: float, curve: Curve, question: Question) -> Payload | None:
     """The evaluations past the cutoff against what was forecast for them; None without such points."""
     later = curve.after(question)
     if forecast is None or not later.any():
@@ -174,7 +175,7 @@ def after(forecast: Forecast | None, noise_sd: float, curve: Curve, question: Qu
     }
 
 
-def target(forecast: Forecast | None, start: float | None, axis: Axis, goal: Goal) -> Payload:
+def target(forecast: Course | None, start: float | None, axis: Axis, goal: Goal) -> Payload:
     """Compute to the goal, a pass rate or a share of the gain from `start` to the forecast ceiling."""
     title = f"To {goal.text}"
     none = {"title": title, "value_text": "–"}
@@ -186,12 +187,9 @@ def target(forecast: Forecast | None, start: float | None, axis: Axis, goal: Goa
             return none | {"sentence": "needs a known ceiling"}
         rate = start + goal.value * (forecast.ceiling - start)
         title = f"To reach {rate:.2f}"
-    early, found, late = (
-        first_reaching(forecast.compute, column, rate)
-        for column in (forecast.hi, forecast.value, forecast.lo)
-    )
+    found, ends = plan.compute_to(forecast, rate)
     of_gain = f"{goal.text}; " if goal.of == "gain" else ""
-    between = answers.compute_between((early, late), forecast.level, axis)
+    between = answers.compute_between(ends, forecast.level, axis)
     if found is None:
         never = rate > forecast.ceiling
         value = "never" if never else f"> {axis.short_text(float(forecast.compute[-1]))}"
@@ -202,7 +200,7 @@ def target(forecast: Forecast | None, start: float | None, axis: Axis, goal: Goa
 
 
 def advice(
-    forecast: Forecast | None, noise_sd: float, curve: Curve, axis: Axis, end_x: float | None, *, ended: bool
+    forecast: Course | None, noise_sd: float, curve: Curve, axis: Axis, end_x: float | None, *, ended: bool
 ) -> str:
     """One sentence on whether more compute is worth it."""
     if forecast is None and curve.unknown:
@@ -213,8 +211,7 @@ def advice(
         return f"No advice: {forecast.message}."
     at = float(forecast.seen or curve.x[-1])
     beyond = end_x if end_x is not None and end_x > 1.02 * at and not ended else 2 * at
-    (here, *_), (there, lo, hi) = _rows(forecast, np.array([at, beyond]))
-    gain, least, most = there - here, lo - here, hi - here
+    gain, least, most = plan.gain(forecast, beyond)
     more = f"the next {axis.short_text(beyond - at)}"
     level = words.percent(forecast.level)
     share = f"{words.signed(gain)} ({level} {words.signed(least)} to {words.signed(most)})"
@@ -223,7 +220,7 @@ def advice(
     return f"{'Worth continuing' if least > 0 else 'Perhaps worth continuing'}: {more} would add {share}."
 
 
-def summary(forecast: Forecast | None) -> str:
+def summary(forecast: Course | None) -> str:
     """ "forecast ceiling 0.610, 90 % between 0.596 and 0.627", for a sentence that is pasted."""
     found = ceiling(forecast)
     if found["lo"] is None:

@@ -11,11 +11,11 @@ import numpy as np
 
 import scaling
 from scaling import curve
+from scaling.course import Course
 from scaling.recipes import Columns, cut_to_rates, log_columns, pool_columns
 from webapp.curves import answers, forecasts, words
 from webapp.curves.axes import DEFAULT_LEVEL
 from webapp.curves.fitting import CRASHED
-from webapp.curves.forecasts import Forecast
 from webapp.curves.models import Fit
 from webapp.curves.outlook import Outlook, read
 
@@ -40,7 +40,7 @@ class RunFit:
     quantile: float
     live: "scaling.Fit | None" = None
     outlook: Outlook | None = None
-    forecast: Forecast | None = None
+    forecast: Course | None = None
 
     @property
     def identified(self) -> bool:

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 import scaling
+from scaling.course import NODES, REACH
 
 Payload = dict[str, Any]
-NODES = 40
-REACH = (0.25, 20.0)  # the band is kept from a quarter of the first compute fitted to twenty times the last
 SHARE_OF_GAIN = 0.9
 
 

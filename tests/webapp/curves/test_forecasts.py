@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import scaling
-from webapp.curves import forecasts, services
+from scaling import course
+from webapp.curves import services
 from webapp.curves.forecasts import read
 from webapp.curves.models import Fit
 from webapp.runs.models import Point
@@ -35,15 +36,14 @@ def test_it_is_what_the_same_points_say(make_run):
     assert hi == pytest.approx(said.hi, abs=2e-3)
 
 
-def test_the_multiples_of_the_compute_seen_are_exact(make_run):
-    fit = fitted(make_run(a=0.6, n=30))
+def test_the_multiples_of_the_compute_seen_are_what_it_says_there(make_run):
+    found = read(fitted(make_run(a=0.6, n=30)).forecast)
+    at = np.array([16.0, 32.0, 80.0])
 
-    multiples = fit.forecast["multiples"]
+    times, compute, *columns = zip(*found.multiples(), strict=True)
 
-    value, lo, hi = read(fit.forecast).at(np.array([one["compute"] for one in multiples.values()]))
-    assert [one["compute"] for one in multiples.values()] == pytest.approx([16.0, 32.0, 80.0])
-    assert [one["value"] for one in multiples.values()] == pytest.approx(value, abs=2e-3)
-    assert [one["interval"] for one in multiples.values()] == pytest.approx(np.stack([lo, hi], 1), abs=2e-3)
+    assert times == (2, 4, 10) and compute == pytest.approx(at)
+    assert np.array(columns) == pytest.approx(np.stack(found.at(at)))
 
 
 def test_outside_of_what_is_kept_nothing_is_said(make_run):
@@ -63,7 +63,7 @@ def test_a_curve_that_falls_says_why_and_no_number(make_run):
 
     stored = fitted(run).forecast
 
-    names = ("ceiling", "interval", "compute", "value", "lo", "hi", "multiples")
+    names = ("ceiling", "interval", "compute", "value", "lo", "hi")
     assert stored["status"] == "failed" and "falls" in stored["message"]
     assert [stored[name] for name in names] == [None] * len(names)
     assert np.isnan(read(stored).at(np.array([1.0]))).all()
@@ -95,14 +95,14 @@ def test_a_refit_of_the_same_points_works_nothing_out(make_run):
     run = make_run(n=30)
     fitted(run)
 
-    with mock.patch.object(forecasts.scaling, "extrapolate", side_effect=AssertionError):
+    with mock.patch.object(course, "extrapolate", side_effect=AssertionError):
         assert not services.refit(run.pk).created
 
 
 def test_a_forecast_that_crashes_does_not_keep_the_fit_from_being_stored(make_run, caplog):
     run = make_run(n=31)
 
-    with mock.patch.object(forecasts.scaling, "extrapolate", side_effect=RuntimeError("no")):
+    with mock.patch.object(course, "extrapolate", side_effect=RuntimeError("no")):
         fit = fitted(run)
 
     assert fit.status == "ok" and fit.forecast is None

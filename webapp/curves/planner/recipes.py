@@ -14,12 +14,13 @@ from scipy.special import ndtr
 
 import scaling
 from scaling import ranking
+from scaling.course import Course, normal_quantile
 from scaling.draws import chance
-from scaling.ranking import AHEAD, BEHIND, Course, Reached
+from scaling.plan import first_reaching
+from scaling.ranking import AHEAD, BEHIND, Reached
 from scaling.seeds import CORPUS, Between
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_LEVEL
-from webapp.curves.forecasts import first_reaching, normal_quantile
 from webapp.curves.ranking import standing
 
 Payload = dict[str, Any]

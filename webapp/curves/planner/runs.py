@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scaling import ranking
+from scaling import plan, ranking
+from scaling.course import Course
 from scaling.draws import chance
-from scaling.ranking import ALONE, Course
+from scaling.ranking import ALONE
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_LEVEL
 from webapp.curves.planner.recipes import HOURS, LEVEL, Payload
@@ -51,7 +52,7 @@ def to_continue(courses: Mapping[str, Course | None], keep: int, more: float) ->
 def _end(course: Course | None, share: float) -> ranking.Forecast | None:
     if course is None or course.seen is None or course.ceiling is None:
         return None
-    value, lo, hi = (float(column[0]) for column in course.at(np.array([course.seen + share])))
+    value, lo, hi = course.value_at(course.seen + share)
     return (value, min(lo, value), max(hi, value)) if np.isfinite(value) else None
 
 
@@ -97,10 +98,11 @@ def gains(courses: Mapping[str, Course | None], hours: float) -> list[Payload]:
 
 
 def _gain(run: str, course: Course | None, hours: float) -> Payload | None:
-    here, there = _end(course, 0.0), _end(course, hours)
-    if course is None or here is None or there is None:
+    if course is None or course.seen is None:
         return None
-    value, lo, hi = (end - here[0] for end in there)
+    value, lo, hi = plan.gain(course, course.seen + hours)
+    if not np.isfinite(value):
+        return None
     decimals = words.decimals_for(lo, hi)
     return {
         "run": run,

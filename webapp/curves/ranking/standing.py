@@ -9,11 +9,11 @@ is the paper's parameter and stands beside.
 from collections.abc import Sequence
 from typing import Any
 
+from scaling.course import widest_known
 from scaling.draws import chance
 from scaling.ranking import REAL, Compared, Gap, Place, Standing
 from webapp.curves import ahead, words
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL
-from webapp.curves.forecasts import widest_known
 
 Payload = dict[str, Any]
 LEVEL, SURE = words.percent(DEFAULT_LEVEL), words.percent(REAL)

@@ -7,12 +7,12 @@ from functools import lru_cache
 from django.core.cache import cache
 
 import scaling
-from scaling.ranking import Course, variation_of
+from scaling.course import Course
+from scaling.ranking import variation_of
 from scaling.seeds import CORPUS, Between
 from webapp.accounts.models import Project
 from webapp.curves import forecasts, remembered
 from webapp.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
-from webapp.curves.forecasts import Forecast
 from webapp.curves.models import Fit
 from webapp.curves.record.recalibrating import NOTHING, Record, record_of
 from webapp.runs.models import Run
@@ -26,7 +26,7 @@ MOST_NOW = 6  # forecasts that a page works out itself, of runs whose refit has 
 
 
 @lru_cache(maxsize=128)
-def forecast_now(fit: "scaling.Fit") -> Forecast | None:
+def forecast_now(fit: "scaling.Fit") -> Course | None:
     """The forecast that its refit will store."""
     return forecasts.read(forecasts.forecast_of(fit))
 
@@ -48,7 +48,7 @@ def units(run_ids: Sequence[str], x: str) -> Units:
     return hours
 
 
-def course(run_id: str, forecast: Forecast | None, unit: Units, record: Record = NOTHING) -> Course | None:
+def course(run_id: str, forecast: Course | None, unit: Units, record: Record = NOTHING) -> Course | None:
     """A run's forecast on the axis of `unit`, recalibrated by the project's record; None where it has none there."""
     each = unit(run_id)
     if forecast is None or each is None:

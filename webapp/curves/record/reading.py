@@ -7,8 +7,8 @@ import numpy as np
 from django.db.models import Count, Q
 
 from scaling import scores
+from scaling.course import widen
 from webapp.accounts.models import Project
-from webapp.curves.forecasts import widen
 from webapp.curves.models import ForecastOrigin, ForecastOutcome
 from webapp.curves.record.keeping import SHARES, overdue
 from webapp.curves.record.methods import LEVELS, METHODS, key

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import scaling
-from scaling import plan
 from scaling.curve import slope_view
 from webapp.curves import words
 from webapp.curves.answers import floored
@@ -145,7 +144,9 @@ def gain(fit: "scaling.Fit", curve: Curve, question: Question, axis: Axis, end_x
 def gain_at(fit: "scaling.Fit", compute: float) -> tuple[float, float, float]:
     """(gain per unit of compute, lo, hi) of the fitted curve at `compute` > 0."""
     start, end = compute / math.sqrt(GAIN_STEP), compute * math.sqrt(GAIN_STEP)
-    value, lo, hi = plan.gain(fit, start, end)
+    before, after = fit.predict([start, end])
+    value, (lo, hi) = float(after - before), fit.change_interval(start, end)
+    lo, hi = min(lo, value), max(hi, value)
     return value / (end - start), lo / (end - start), hi / (end - start)
 
 

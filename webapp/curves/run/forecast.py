@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 import scaling
+from scaling.course import Course
 from scaling.extrapolate import noise
 from scaling.scores import late_mean
 from webapp.curves import ahead, answers, forecasts, words
 from webapp.curves.answers import Goal
 from webapp.curves.axes import AXES, Axis
 from webapp.curves.fitting import Curve, Question, fitted_points, try_fit
-from webapp.curves.forecasts import Forecast
 from webapp.curves.record.recalibrating import Widening, record_of
 from webapp.runs.models import Run
 from webapp.runs.states import ENDED
@@ -41,7 +41,7 @@ def start_of(fit: "scaling.Fit | None", curve: Curve) -> float | None:
     return float(np.mean(curve.start)) if curve.start else None
 
 
-def forecast_of_run(run: Run, fit: "scaling.Fit | None", question: Question) -> Forecast | None:
+def forecast_of_run(run: Run, fit: "scaling.Fit | None", question: Question) -> Course | None:
     """The forecast from the points of a fit, recalibrated by the project's other runs; None where there is none."""
     stored = forecasts.forecast_of(fit) if fit else None
     return _widened(stored, record_of(run.project_id).widening(question.level, run.pk))
@@ -94,7 +94,7 @@ def answered(
     }
 
 
-def _widened(stored: Payload | None, widening: Widening) -> Forecast | None:
+def _widened(stored: Payload | None, widening: Widening) -> Course | None:
     found = forecasts.read(stored)
     return None if found is None else found.widened(widening.factor)
 
@@ -105,7 +105,7 @@ def _newer(curve: Curve, question: Question) -> Payload:
 
 
 def payload(
-    found: Forecast | None, widening: Widening, curve: Curve, axis: Axis, end_x: float | None
+    found: Course | None, widening: Widening, curve: Curve, axis: Axis, end_x: float | None
 ) -> Payload | None:
     """The forecast as the page draws and says it; None where there is none."""
     if found is None:
@@ -125,7 +125,7 @@ def payload(
     }
 
 
-def drawn(found: Forecast, curve: Curve, end_x: float | None) -> Payload | None:
+def drawn(found: Course, curve: Curve, end_x: float | None) -> Payload | None:
     """Solid over what was seen, dashed beyond, and the band over both; None where there is no forecast."""
     if not len(found.compute) or found.seen is None:
         return None

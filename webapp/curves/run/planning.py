@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import numpy as np
-
 import scaling
+from scaling import plan
+from scaling.course import Course
 from webapp.curves import ahead, answers, words
 from webapp.curves.answers import DEFAULT_GOAL, Goal
 from webapp.curves.axes import AXES, Axis
 from webapp.curves.fitting import Curve, Question, try_fit
-from webapp.curves.forecasts import Forecast, first_reaching
 from webapp.curves.run.forecast import forecast_of_run, start_of
 from webapp.runs.models import Run
 
@@ -37,7 +36,7 @@ def plan_answers(
     return {
         "reach": f"{reach['title']}: {reach['value_text']}; {reach['sentence']}.",
         "stop": _stop(found, delta, axis),
-        "stops": may_stop(found, delta),
+        "stops": plan.may_stop(found, delta),
         "more": [_more_row(found, to, label, axis) for to, label in _amounts(found, end_x)],
     }
 
@@ -46,44 +45,25 @@ def stop_advice(run: Run, curve: Curve, question: Question, delta: float) -> str
     """Why to stop, where that is advised; empty where it is not, or nothing is forecast."""
     fit, _ = try_fit(curve, question)
     found = forecast_of_run(run, fit, question)
-    if found is None or not may_stop(found, delta):
+    if found is None or not plan.may_stop(found, delta):
         return ""
     return _stop(found, delta, AXES[question.x])
 
 
-def may_stop(found: Forecast, delta: float) -> bool:
-    """Whether less than `delta` of pass rate is left up to the upper end of the ceiling's interval."""
-    return found.interval is not None and _left(found)[2] < delta
-
-
-def _left(found: Forecast) -> tuple[float, float, float]:
-    """(value, lo, hi) of what is left to gain from the compute seen to the forecast ceiling."""
-    assert found.ceiling is not None and found.interval is not None
-    here = _here(found)
-    return found.ceiling - here, max(0.0, found.interval[0] - here), found.interval[1] - here
-
-
-def _here(found: Forecast) -> float:
-    """The pass rate that is forecast for the compute seen."""
-    assert found.seen is not None
-    return float(found.at(np.array([found.seen]))[0][0])
-
-
-def _stop(found: Forecast, delta: float, axis: Axis) -> str:
-    value, lo, hi = _left(found)
+def _stop(found: Course, delta: float, axis: Axis) -> str:
+    value, lo, hi = plan.left(found)
     said = f"{words.rate(value, (lo, hi))} is left to gain ({words.between((lo, hi), found.level)})"
-    if may_stop(found, delta):
+    if plan.may_stop(found, delta):
         sure = words.percent(0.5 + 0.5 * found.level)
         return f"Stop: {said}, less than {delta:g} with a probability of {sure}."
-    assert found.ceiling is not None
-    at = first_reaching(found.compute, found.value, found.ceiling - delta)
+    at = plan.near_ceiling(found, delta)
     if at is None:
         times = found.compute[-1] / (found.seen or 1.0)
         return f"Go on: {said}. Less than {delta:g} is not left within {times:.0f} times the compute so far."
     return f"Go on: {said}. Less than {delta:g} is as likely as not from {axis.short_text(at)} on."
 
 
-def _amounts(found: Forecast, end_x: float | None) -> list[tuple[float, str]]:
+def _amounts(found: Course, end_x: float | None) -> list[tuple[float, str]]:
     """Some multiples of the compute seen, and the end of the budget, in order."""
     at = found.seen or 0.0
     goals = {at * times: f"{times:g} × so far" for times in MORE}
@@ -92,16 +72,16 @@ def _amounts(found: Forecast, end_x: float | None) -> list[tuple[float, str]]:
     return sorted(goals.items())
 
 
-def _more_row(found: Forecast, to: float, label: str, axis: Axis) -> Payload:
-    value, lo, hi = (float(column[0]) for column in found.at(np.array([to])))
-    here = _here(found)
-    change = lambda rate: words.signed(rate - here, words.decimals_for(lo, hi))
+def _more_row(found: Course, to: float, label: str, axis: Axis) -> Payload:
+    value, lo, hi = found.value_at(to)
+    gain, *ends = plan.gain(found, to)
+    change = lambda rate: words.signed(rate, words.decimals_for(lo, hi))
     return {
         "label": label,
         "to": axis.short_text(to),
         "more": axis.short_text(to - (found.seen or 0.0)),
-        "gain": change(value),
-        "gain_interval": f"{change(lo)} to {change(hi)}",
+        "gain": change(gain),
+        "gain_interval": " to ".join(map(change, ends)),
         "rate": words.rate(value, (lo, hi)),
         "rate_interval": words.span((lo, hi)),
     }

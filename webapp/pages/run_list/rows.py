@@ -6,11 +6,11 @@ from typing import Any
 
 from django.db.models import prefetch_related_objects
 
+from scaling.course import widened_ceiling
 from webapp.alarms.models import Alarm
 from webapp.alarms.selectors import active_alarms
 from webapp.curves import ahead
 from webapp.curves.axes import DEFAULT_LEVEL
-from webapp.curves.forecasts import widened_ceiling
 from webapp.curves.record.recalibrating import Record, record_of
 from webapp.pages.run.alarms import is_unjudged, mark_words
 from webapp.runs.models import Run

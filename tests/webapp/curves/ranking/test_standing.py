@@ -3,27 +3,27 @@
 import numpy as np
 import pytest
 
+from scaling.course import Course
 from scaling.ranking import Compared, compared
 from scaling.seeds import CORPUS, Between
-from webapp.curves.forecasts import Forecast
 from webapp.curves.ranking import standing
 
 KNOWN = Between(0.005, 1e6, "3 recipes with several seeds here")
 
 
-def flat(value: float, seen: float = 8.0, half: float = 0.004, ceiling: float | None = None) -> Forecast:
+def flat(value: float, seen: float = 8.0, half: float = 0.004, ceiling: float | None = None) -> Course:
     """A run that stays where it is."""
     grid = np.geomspace(0.01 * seen, 20.0 * seen, 40)
     y, top = np.full(40, value), value if ceiling is None else ceiling
-    return Forecast("ok", "", 0.9, top, (top - half, top + half), grid, y, y - half, y + half, seen)
+    return Course("ok", "", 0.9, top, (top - half, top + half), grid, y, y - half, y + half, seen)
 
 
-def falling() -> Forecast:
+def falling() -> Course:
     nothing = np.empty(0)
-    return Forecast("failed", "the pass rate falls", 0.9, None, None, nothing, nothing, nothing, nothing, 8.0)
+    return Course("failed", "the pass rate falls", 0.9, None, None, nothing, nothing, nothing, nothing, 8.0)
 
 
-def of(*recipes: list[Forecast | None], between: Between = KNOWN) -> Compared:
+def of(*recipes: list[Course | None], between: Between = KNOWN) -> Compared:
     return compared(list(recipes), between)
 
 

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from scaling import plan
 from scaling.curve import slope_view
 from webapp.curves.axes import AXES
 from webapp.curves.fitting import Question, curve_of, fit_curve
@@ -68,11 +67,14 @@ def test_the_gain_is_the_derivative_of_the_curve_inside_its_interval(fitted):
     assert all((lo or 0.0) <= value <= hi for lo, value, hi in band)
 
 
-def test_the_gain_at_a_compute_is_that_of_the_plan(fitted):
+def test_the_gain_at_a_compute_is_the_slope_of_the_curve_there_with_its_interval(fitted):
     *_, fit = fitted
-    ends = 2.0 / math.sqrt(1.01), 2.0 * math.sqrt(1.01)
+    value, lo, hi = gain_at(fit, 2.0)
 
-    assert gain_at(fit, 2.0) == pytest.approx([v / (ends[1] - ends[0]) for v in plan.gain(fit, *ends)])
+    assert value == pytest.approx(float(fit.predict(2.001) - fit.predict(1.999)) / 0.002, rel=1e-3)
+    assert lo < value < hi
+    before, after = 2.0 / math.sqrt(1.01), 2.0 * math.sqrt(1.01)
+    assert (lo, hi) == pytest.approx([end / (after - before) for end in fit.change_interval(before, after)])
 
 
 @pytest.mark.parametrize("view", ["slope", "gain"])
