@@ -80,6 +80,6 @@ def test_a_comparison_is_shared(page, new_page, make_run, published_curves):
 
     symbols = stranger.evaluate("chart.data.map(t => t.marker?.symbol).filter(Boolean)")
     assert symbols == ["circle", "square"]
-    expect(stranger.get_by_text(re.compile("better, seed 0 leads: "))).to_be_visible()
+    expect(stranger.get_by_text(re.compile("better, seed 0 is better than worse, seed 1"))).to_be_visible()
     look(stranger, "shared-comparison")
     assert Share.objects.get().kind == "comparison"
