@@ -103,6 +103,19 @@ def compute_for(
     return math.exp(log_c) if log_c < _MAX_EXPONENT else math.inf
 
 
+def first_reaching(compute: Array, values: Array, rate: float) -> float | None:
+    """Compute at which `values` [n] first reach the rate, straight in log compute: 0 where they start there or above,
+    None where they do not get there."""
+    above = np.flatnonzero(values >= rate)
+    if not len(above):
+        return None
+    k = int(above[0])
+    if k == 0:
+        return 0.0
+    way = (rate - values[k - 1]) / (values[k] - values[k - 1])
+    return float(compute[k - 1] * (compute[k] / compute[k - 1]) ** way)
+
+
 def slope_view(
     compute: ArrayLike, reward: ArrayLike, *, r0: float, a: float, b: float, c_mid: float
 ) -> tuple[Array, Array]:

@@ -192,7 +192,7 @@ class Fit:
         """Profile interval of `compute_for`: where the band crosses the target. The end is None where it never does."""
         grid = np.geomspace(self.window[0] * 1e-2, self.window[1] * 1e4, 240)
         lo, hi = self.predict_interval(grid, level)
-        return _first_passing(grid, hi, target), _first_passing(grid, lo, target)
+        return curve.first_reaching(grid, hi, target), curve.first_reaching(grid, lo, target)
 
     def _level(self, level: float | None) -> float:
         return self.level if level is None else check_fraction("level", level)
@@ -254,15 +254,3 @@ class Fit:
             None if lo is None else min(lo, params[name]),
             None if hi is None else max(hi, params[name]),
         )
-
-
-def _first_passing(compute: Array, values: Array, target: float) -> float | None:
-    """Compute at which rising `values` first reach `target`, by interpolation in log compute; None if never."""
-    above = np.flatnonzero(values >= target)
-    if not len(above):
-        return None
-    k = int(above[0])
-    if k == 0:
-        return 0.0
-    way = (target - values[k - 1]) / (values[k] - values[k - 1])
-    return float(compute[k - 1] * (compute[k] / compute[k - 1]) ** way)

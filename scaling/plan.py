@@ -1,25 +1,10 @@
 """What more compute buys, by a run's forecast: the compute to a target, and what is left to gain."""
 
-import numpy as np
-
 from scaling.course import Course
-from scaling.curve import Array
+from scaling.curve import first_reaching
 from scaling.intervals import Interval
 
 Value = tuple[float, float, float]  # with its interval
-
-
-def first_reaching(compute: Array, values: Array, rate: float) -> float | None:
-    """Compute at which `values` [n] first reach the rate, straight in log compute: 0 where they start there or above,
-    None where they do not get there."""
-    above = np.flatnonzero(values >= rate)
-    if not len(above):
-        return None
-    k = int(above[0])
-    if k == 0:
-        return 0.0
-    way = (rate - values[k - 1]) / (values[k] - values[k - 1])
-    return float(compute[k - 1] * (compute[k] / compute[k - 1]) ** way)
 
 
 def compute_to(course: Course, rate: float) -> tuple[float | None, Interval]:

@@ -30,10 +30,10 @@ def straight(lo: float = 0.1, hi: float = 0.1) -> Course:
 def test_a_rate_is_reached_straight_between_the_nodes() -> None:
     compute, value = np.array([1.0, 10.0, 100.0]), np.array([0.2, 0.4, 0.6])
 
-    assert plan.first_reaching(compute, value, 0.5) == pytest.approx(10**1.5)
-    assert plan.first_reaching(compute, value, 0.6) == pytest.approx(100.0)
-    assert plan.first_reaching(compute, value, 0.1) == 0.0
-    assert plan.first_reaching(compute, value, 0.7) is None
+    assert curve.first_reaching(compute, value, 0.5) == pytest.approx(10**1.5)
+    assert curve.first_reaching(compute, value, 0.6) == pytest.approx(100.0)
+    assert curve.first_reaching(compute, value, 0.1) == 0.0
+    assert curve.first_reaching(compute, value, 0.7) is None
 
 
 def test_the_compute_to_a_target_has_the_interval_of_the_band() -> None:

@@ -86,7 +86,7 @@ class RunData:
         ids = [fit.pk for fit in self.fits]
         stored = dict(Fit.objects.filter(pk__in=ids).values_list("pk", "forecast"))
         record, found = record_of(self.run.project_id), [forecasts.read(stored.get(pk)) for pk in ids]
-        return [one and one.widened(record.widening(one.level, self.run.pk).factor) for one in found]
+        return [one and record.recalibrated(one, self.run.pk) for one in found]
 
     @cached_property
     def outcomes(self) -> list[Outcome]:

@@ -100,15 +100,11 @@ def multiples(forecast: Course | None, axis: Axis) -> list[Payload]:
     ]
 
 
-def _rows(forecast: Course, at: np.ndarray) -> list[tuple[float, float, float]]:
-    return [tuple(map(float, row)) for row in np.stack(forecast.at(at), axis=1)]  # type: ignore[misc]
-
-
 def at_compute(forecast: Course | None, at: float | None, *, has_budget: bool) -> Payload:
     """The pass rate that is forecast at the end of the budget."""
     if not has_budget:
         return {"value_text": "–", "sentence": "this run has no budget"}
-    said = None if forecast is None or at is None else _rows(forecast, np.array([at]))[0]
+    said = None if forecast is None or at is None else forecast.value_at(at)
     if forecast is None or said is None or math.isnan(said[0]):
         return {"value_text": "–", "sentence": "nothing forecast yet"}
     value, *ends = said

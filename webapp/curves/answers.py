@@ -32,14 +32,6 @@ class Goal:
         """After "to": "reach 0.60", "90 % of the gain"."""
         return f"reach {self.value:.4g}" if self.of == "rate" else f"{100 * self.value:.4g} % of the gain"
 
-    def rate(self, fit: "scaling.Fit") -> float | None:
-        """The pass rate that it means for this fit; None for a share of a gain that is not identified."""
-        if self.of == "rate":
-            return self.value
-        if fit.params is None or fit.status != "ok":
-            return None
-        return fit.params["R0"] + self.value * (fit.params["A"] - fit.params["R0"])
-
 
 DEFAULT_GOAL = Goal()
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from webapp.curves.forecasts import read, short
+from webapp.curves.forecasts import read, stored
 from webapp.curves.models import Fit
 from webapp.curves.record.recalibrating import Record
 
@@ -49,16 +49,8 @@ def forecast_payload(fit: Fit, record: Record) -> dict[str, Any] | None:
     found = read(fit.forecast)
     if found is None:
         return None
-    found = found.widened(record.widening(found.level, fit.run_id).factor)
-    columns = {name: short(getattr(found, name)) or None for name in ("compute", "value", "lo", "hi")}
-    return {
-        "status": found.status,
-        "message": found.message,
-        "level": found.level,
-        "seen": found.seen,
-        "ceiling": found.ceiling,
-        "interval": list(found.interval) if found.interval else None,
-        **columns,
+    found = record.recalibrated(found, fit.run_id)
+    return stored(found) | {
         "multiples": {
             f"{times}": {"compute": c, "value": y, "interval": [lo, hi]}
             for times, c, y, lo, hi in found.multiples()

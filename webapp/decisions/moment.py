@@ -58,7 +58,7 @@ def forecast(row: Fit | None, hours: float | None, widening: Widening) -> Payloa
     if found is None or not hours:
         return None
     found = found.widened(widening.factor)
-    value, lo, hi = (float(column[0]) for column in found.at(np.array([hours])))
+    value, lo, hi = found.value_at(hours)
     if not np.isfinite(value):
         return None
     said = words.between((lo, hi), found.level)

@@ -15,8 +15,8 @@ from scipy.special import ndtr
 import scaling
 from scaling import ranking
 from scaling.course import Course, normal_quantile
+from scaling.curve import first_reaching
 from scaling.draws import chance
-from scaling.plan import first_reaching
 from scaling.ranking import AHEAD, BEHIND, Reached
 from scaling.seeds import CORPUS, Between
 from webapp.curves import words

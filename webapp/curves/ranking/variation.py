@@ -53,7 +53,7 @@ def course(run_id: str, forecast: Course | None, unit: Units, record: Record = N
     each = unit(run_id)
     if forecast is None or each is None:
         return None
-    widened = forecast.widened(record.widening(forecast.level, without=run_id).factor)
+    widened = record.recalibrated(forecast, run_id)
     return widened if each == 1.0 else widened.on_axis(each)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from cachetools import LRUCache
 from django.db import transaction
 
+from scaling.course import Course
 from webapp.accounts.models import Project
 from webapp.curves.models import ForecastOrigin, ForecastOutcome, Recalibration
 from webapp.curves.record.methods import LEVELS, key
@@ -58,6 +59,10 @@ class Record:
             return Widening()
         others = self.n_runs - (without in set(self.runs.tolist()))
         return Widening(factor, others)
+
+    def recalibrated(self, course: Course, run_id: str) -> Course:
+        """A run's forecast as the other runs ask for."""
+        return course.widened(self.widening(course.level, without=run_id).factor)
 
 
 @dataclass(frozen=True)
