@@ -29,7 +29,6 @@ from benchmarks.validation import (
 from scaling.cli.words import markdown
 from scaling.compare import compare
 from scaling.seeds import joint, margin
-from scaling.versus import probability_above
 from scaling.window import propose
 
 LEVEL = 0.9
@@ -39,7 +38,6 @@ UNBENT = (0.25, 0.35, 0.5)
 BENT = (6.0, 8.0)
 BUDGETS = (2.0, 4.0, 8.0)  # whole budgets, of which half is seen
 APART = 0.03
-CHOICE_DRAWS = 1000
 SEEDS = (2, 3, 5)
 SEED_SD_A = 0.008  # the paper's three runs: A at most 0.015 apart
 SEED_SD_LOG_B, SEED_SD_LOG_C_MID = 0.1, 0.15
@@ -115,22 +113,12 @@ def flagged(trial: Trial) -> bool:
     return scaling.fit(*trial.points()).status != "ok"
 
 
-@dataclass(frozen=True)
-class Choice:
-    """verdict: what `compare` says, as right, wrong, tie_ceiling or undecided. likelier: whether the better one is
-    the one whose ceiling is above with a probability over one half."""
-
-    verdict: str
-    likelier: bool
-
-
-def chosen(trial: Trial) -> Choice:
-    """A recipe against one with a ceiling APART higher."""
+def chosen(trial: Trial) -> str:
+    """What `compare` says of a recipe against one with a ceiling APART higher: right, wrong, tie_ceiling, undecided."""
     better = Trial(trial.row, trial.noise, trial.times, (*trial.seed, 1), lift=APART)
     low, high = scaling.fit(*trial.points()), scaling.fit(*better.points())
     verdict = compare(low, high).winner
-    above = probability_above(high, low, math.inf, n=CHOICE_DRAWS)
-    return Choice({"a": "wrong", "b": "right"}.get(verdict, verdict), above > 0.5)
+    return {"a": "wrong", "b": "right"}.get(verdict, verdict)
 
 
 def replicated(trial: Trial, runs: int) -> list[Trial]:
@@ -291,19 +279,17 @@ def forecast_table(curves: int, seed: int, jobs: int) -> str:
 def choice_table(curves: int, seed: int, jobs: int) -> str:
     rows = []
     for j, budget in enumerate(BUDGETS):
-        seen = run_all(chosen, trials(curves, "white", budget / 2, (seed, 4, j)), jobs)
-        verdicts = [choice.verdict for choice in seen]
+        verdicts = run_all(chosen, trials(curves, "white", budget / 2, (seed, 4, j)), jobs)
         decided = [verdict for verdict in verdicts if verdict in ("right", "wrong")]
         shares = [
             rate(verdict == name for verdict in verdicts)
             for name in ("right", "wrong", "tie_ceiling", "undecided")
         ]
         right = rate(verdict == "right" for verdict in decided)
-        rows.append((f"{budget:g}", *shares, right, rate(choice.likelier for choice in seen)))
+        rows.append((f"{budget:g}", *shares, right))
     note = (
         f"Two recipes of one B and C_mid, ceilings {APART} apart, one run each, compared after half of the budget by "
-        + "`scaling.compare.compare` with its margin of 0.02; and by which ceiling is likelier to be the higher one "
-        + f"(`scaling.versus.probability_above`), which always chooses. Noise: {NOISES['white']}."
+        + f"`scaling.compare.compare` with its margin of 0.02. Noise: {NOISES['white']}."
     )
     header = (
         "budget / C_mid",
@@ -312,7 +298,6 @@ def choice_table(curves: int, seed: int, jobs: int) -> str:
         "tie",
         "undecided",
         "right of those decided",
-        "the likelier is right",
     )
     return markdown(f"Which of two recipes {APART} apart is better?", note, header, rows)
 

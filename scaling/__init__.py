@@ -8,12 +8,12 @@ numpy and scipy only. `scaling.fit(compute, reward)` is the way in; `python -m s
 | which data are accepted, which are left out? | points, table (files), window (where to start), outliers (crashes) |
 | which curve fits best? | solve (least squares), fitting (one), many (thousands), paper (the published way) |
 | how noisy are the evaluations? | noise |
-| what do the data allow? | ridge, intervals (profile likelihood), draws (of whole curves), models (`Fit`) |
+| what do the data allow? | ridge, intervals (profile likelihood), models (`Fit`) |
 | do they pin the ceiling at all? | identifiability |
 | is it a sigmoid? | forms |
 | what do several runs of one recipe say? | seeds |
 | which recipe is better? | ranking (by forecasts, with seeds) |
-| what does Eq. 1 alone say of it? | compare (the paper's rule), versus (at any compute), recipes (mean curves) |
+| what does Eq. 1 alone say of it? | compare (the paper's rule), recipes (mean curves) |
 | what will a run do at more compute? | extrapolate, course (kept for comparisons and plans) |
 | and at a model size, batch or length that no run had? | axis |
 | was the prediction right? | forecast, calibration (of finished runs), corpus (files of them) |

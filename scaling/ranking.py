@@ -271,6 +271,13 @@ def gap(a: Mean, b: Mean, between: Between, *, level: float = REAL) -> Gap:
     return Gap(value, value - float(lo), value + float(hi), level)
 
 
+def chance(probability: float) -> str:
+    """A share of draws in words: two digits, and never a certainty that no number of draws can show."""
+    if probability < 0.01:
+        return "below 0.01"
+    return "above 0.99" if probability > 0.99 else f"{probability:.2f}"
+
+
 def standings(means: Sequence[Mean], between: Between, *, level: float = 0.9) -> list[Standing]:
     """Each recipe among all, in the order given; intervals at `level`."""
     if not means:

@@ -9,8 +9,7 @@ from scaling import plan
 from scaling.cli.options import CommandError, add_fitting, add_output, fit_file, number, positive, show
 from scaling.cli.words import interval_text, level_text, run_payload, runs_text
 from scaling.course import Course, course_of
-from scaling.draws import chance
-from scaling.ranking import ALONE, compared
+from scaling.ranking import ALONE, chance, compared
 
 Payload = dict[str, Any]
 

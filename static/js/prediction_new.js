@@ -1,5 +1,5 @@
 // The form that freezes a fit: the claim is drawn as it is typed. Numbers that the person typed are kept; until then they
-// are the fit's own and follow the target. The server says all of it (templates/predictions/_preview.html).
+// are the forecast's own and follow the target. The server says all of it (templates/predictions/_preview.html).
 import { draw } from "./prediction_chart.js";
 
 const form = document.getElementById("claim-form");
@@ -18,7 +18,7 @@ form.addEventListener("input", ({ target }) => {
   document.getElementById(`${target.id}_error`)?.remove(); // was of what stood there
 });
 
-// An answer that was asked for before the person typed would put the fit's own numbers over theirs.
+// An answer that was asked for before the person typed would put the forecast's own numbers over theirs.
 let askedAsOwn = "";
 form.addEventListener("htmx:configRequest", ({ detail }) => { askedAsOwn = detail.parameters.own; });
 document.addEventListener("htmx:oobBeforeSwap", (event) => {

@@ -8,6 +8,7 @@ from scaling.ranking import (
     REAL,
     Forecast,
     N,
+    chance,
     compared,
     gap,
     mean_of,
@@ -206,3 +207,9 @@ def test_seeds_are_held_against_each_other_where_the_shortest_of_them_ends() -> 
         np.sqrt((4 * 0.01**2 + 2 * 0.02**2) / 5), rel=1e-3
     )
     assert variation_of([[flat(0.7, 2.0)], []]) == CORPUS
+
+
+def test_no_share_of_draws_is_called_certain() -> None:
+    shares = (0.0, 0.004, 0.012, 0.5, 0.985, 0.996, 1.0)
+    said = ["below 0.01", "below 0.01", "0.01", "0.50", "0.98", "above 0.99", "above 0.99"]
+    assert [chance(p) for p in shares] == said

@@ -26,7 +26,7 @@ class QuestionBody(Body):
 
 
 class PredictionBody(Body):
-    """A claim. What is left null, the fit says: value, lo and hi together, or the probability of `passes`."""
+    """A claim. What is left null, the forecast says: value, lo and hi together, or the probability of `passes`."""
 
     run: str = Field(description="Id of the run whose curve is frozen.")
     question: QuestionBody | None = Field(None, description="null: the whole curve, on device-hours.")

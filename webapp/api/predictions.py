@@ -111,7 +111,7 @@ def get_calibration(request: HttpRequest, query: Query[CalibrationQuery]) -> Pay
 
 @router.get("/forecasters", auth=READ, response=dict[str, Any], summary="People by their score, where wanted")
 def get_forecasters(request: HttpRequest) -> Payload:
-    """Mean interval score over that of the frozen fits for the same outcomes; empty unless the project ranks people."""
+    """Mean interval score over that of the frozen forecasts on the same outcomes; empty unless people are ranked."""
     project = project_of(request)
     return {
         "ranks": project.ranks_forecasters,

@@ -16,6 +16,7 @@ from scaling.course import Course, course_of
 log = logging.getLogger(__name__)
 Payload = dict[str, Any]
 DIGITS = 7
+DRAWN_POINTS = 180
 
 
 def forecast_of(fit: "scaling.Fit") -> Payload | None:
@@ -59,6 +60,24 @@ def read(stored: Payload | None) -> Course | None:
         stored["status"], stored["message"], stored["level"], stored["ceiling"], interval,
         compute, value, lo, hi, stored["seen"],
     )  # fmt: skip
+
+
+def drawn(course: Course | None, first: float, last: float) -> Payload | None:
+    """For a chart: solid from `first` over what was seen, dashed to `last`, and the band over both, as far as the
+    forecast is kept; None where there is none."""
+    if course is None or not len(course.compute) or course.seen is None:
+        return None
+    first, last = max(first, float(course.compute[0])), min(last, float(course.compute[-1]))
+    solid = np.geomspace(first, course.seen, 2 * DRAWN_POINTS // 3)
+    dashed = np.geomspace(course.seen, last, DRAWN_POINTS // 3)
+    grid = np.concatenate([solid, dashed[1:]])
+    value, lo, hi = course.at(grid)
+    split = len(solid)
+    return {
+        "solid": {"x": solid.tolist(), "y": value[:split].tolist()},
+        "dashed": {"x": dashed.tolist(), "y": value[split - 1 :].tolist()},
+        "band": {"x": grid.tolist(), "lo": lo.tolist(), "hi": hi.tolist()},
+    }
 
 
 def short(values: np.ndarray) -> list[float]:

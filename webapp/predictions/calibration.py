@@ -146,7 +146,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Forecaster:
-    """A place in the ranking. score: mean interval score over that of the frozen fits' own intervals for the same
+    """A place in the ranking. score: mean interval score over that of the frozen forecasts' own intervals for the same
     outcomes, with its interval [lo, hi]; below 1 is better than the fit alone. rank: shared by ties; None: too few."""
 
     author: str
@@ -193,7 +193,7 @@ def record_of(project: Project, about: Q) -> Record:
 
 
 def forecasters(project: Project) -> list[Forecaster]:
-    """People by how much their intervals gained on the frozen fits' own; empty unless the project ranks people.
+    """People by how much their intervals gained on the frozen forecasts' own; empty unless the project ranks people.
 
     Ranked from MIN_RANKED scored intervals on, whose fit gave an interval itself. Who cannot be told apart from the
     best of a rank shares it: that one's score lies inside the interval of theirs. Who withdrew how often stands beside.

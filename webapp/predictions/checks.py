@@ -9,7 +9,7 @@ import scaling
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.curves.fitting import Question
 from webapp.errors import Conflict, InvalidInput
-from webapp.predictions.frozen import NOT_IDENTIFIED, Proposal
+from webapp.predictions.frozen import NOT_KNOWN, Proposal
 from webapp.predictions.models import Prediction
 from webapp.runs.models import Run
 from webapp.runs.selectors import is_pass_rate
@@ -78,7 +78,7 @@ def claim_from(
     hi: Any,
     probability: Any,
 ) -> Claim:
-    """The statement with what the person gave; None means that the fit shall say. Raises InvalidInput (statement,
+    """The statement with what the person gave; None means that the forecast shall say. Raises InvalidInput (statement,
     target, level, value, lo, hi, probability)."""
     if statement not in Statement.values:
         raise InvalidInput("statement", f"statement must be one of {', '.join(Statement.values)}.")
@@ -133,7 +133,7 @@ def _probability(probability: Any) -> float | None:
 
 
 def complete(claim: Claim, own: Proposal) -> Claim:
-    """The claim with what the fit says where the person said nothing. Raises InvalidInput (value, probability)."""
+    """The claim with what the forecast says where the person said nothing. Raises InvalidInput (value, probability)."""
     if claim.statement == Statement.PASSES:
         if claim.probability is not None:
             return claim
@@ -143,14 +143,14 @@ def complete(claim: Claim, own: Proposal) -> Claim:
     if claim.value is not None:
         return claim
     if own.value is None or own.lo is None or own.hi is None:
-        raise InvalidInput("value", f"value is required. {own.problem or NOT_IDENTIFIED}".strip())
+        raise InvalidInput("value", f"value is required. {own.problem or NOT_KNOWN}".strip())
     return replace(claim, value=own.value, lo=own.lo, hi=own.hi)
 
 
 def unrounded(claim: Claim, own: Proposal) -> Claim:
-    """A claim with the fit's own numbers as a page showed them, without them: `complete` puts the exact ones in their
-    place. Raises Conflict (value, probability) where they are those of another target, statement or level, or of a fit
-    without the newest points."""
+    """A claim with the forecast's own numbers as a page showed them, without them: `complete` puts the exact ones in
+    their place. Raises Conflict (value, probability) where they are those of another target, statement or level, or of
+    a forecast without the newest points."""
     names, tolerance = (("probability",), 0.01) if claim.statement == Statement.PASSES else (RATES, 0.001)
     for shown, says in ((getattr(claim, name), getattr(own, name)) for name in names):
         if shown is None:
@@ -162,11 +162,11 @@ def unrounded(claim: Claim, own: Proposal) -> Claim:
 
 def _other_than(own: Proposal) -> str:
     if own.probability is not None:
-        says = f"by now the fit says {own.probability:.3g}"
+        says = f"by now the forecast says {own.probability:.3g}"
     elif own.value is not None and own.lo is not None and own.hi is not None:
-        says = f"by now the fit says {own.value:.4g} ({own.lo:.4g} to {own.hi:.4g})"
+        says = f"by now the forecast says {own.value:.4g} ({own.lo:.4g} to {own.hi:.4g})"
     else:
-        says = "by now the fit says nothing"
+        says = "by now the forecast says nothing"
     return f"{says} of what is claimed. Use that, or freeze what stands here as your own."
 
 

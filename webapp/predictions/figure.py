@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from webapp.curves import answers, words
+from webapp.curves.ahead import for_evaluations
 from webapp.curves.axes import AXES, Axis
 from webapp.curves.fitting import Curve
 from webapp.predictions.claims import Claim, Statement, claim_of, outcome_words
-from webapp.predictions.frozen_curve import Frozen, Known, known_of, nullable
+from webapp.predictions.frozen_curve import Frozen, known_of, nullable
 from webapp.predictions.models import Outcome, Prediction
 
 Payload = dict[str, Any]
@@ -42,7 +43,7 @@ def prediction_figure(
     axis, frozen, claim = AXES[prediction.x], Frozen(prediction.frozen), claim_of(prediction)
     known = known_of(prediction, curve)
     last = reach(claim.target, curve)
-    residuals = residuals_of(prediction, curve, frozen, known)
+    residuals = residuals_of(prediction, curve, frozen)
     rival = Frozen(prediction.rival_frozen) if prediction.rival_frozen else None
     return {
         "x": axis_payload(axis),
@@ -115,51 +116,37 @@ def outcome_payload(outcome: Outcome) -> Payload:
     }
 
 
-def residuals_of(prediction: Prediction, curve: Curve, frozen: Frozen, known: Known) -> Payload | None:
-    """Every point of the window and after it minus the frozen curve, with the band around zero.
-
-    The band is that of a single evaluation where the points of the fit are still there to tell their scatter
-    (`of` "evaluation"), else the frozen one of the curve (`of` "curve"). None without a curve.
-    """
+def residuals_of(prediction: Prediction, curve: Curve, frozen: Frozen) -> Payload | None:
+    """Every point of the window and after it minus the frozen curve, with the band of a single evaluation around zero;
+    as far as the curve was kept. None without a curve."""
     lo = prediction.window_lo
     shown = curve.only(curve.x >= lo) if lo is not None else curve
-    if not frozen.params or not len(shown.x):
+    if frozen.forecast is None or not len(shown.x):
         return None
-    predicted = frozen.values(shown.x)
-    if known.fit is not None and known.fit.params:
-        low, high = (np.asarray(end) for end in known.fit.predict_interval(shown.x, kind="new"))
-    else:
-        low, high = frozen.band(shown.x)
+    said = for_evaluations(frozen.forecast, shown.x, prediction.frozen.get("noise_sd") or 0.0)
     return {
         "x": shown.x.tolist(),
-        "y": (shown.y - predicted).tolist(),
-        "lo": nullable(low - predicted),
-        "hi": nullable(high - predicted),
+        "y": nullable(shown.y - said.value),
+        "lo": nullable(said.lo - said.value),
+        "hi": nullable(said.hi - said.value),
         "role": roles(shown.x, lo, prediction.cutoff, prediction.known_until).tolist(),
-        "of": "evaluation" if known.fit is not None and known.fit.params else "curve",
     }
 
 
 def after_sentence(residuals: Payload | None, level: float) -> str:
     """How what came since compares with what was frozen."""
     if residuals is None:
-        return "The frozen fit has no curve to compare with."
+        return "Nothing was forecast to compare with."
     came = [i for i, role in enumerate(residuals["role"]) if role == "after"]
     if not came:
         return "Nothing has come since it was frozen."
-    errors = [residuals["y"][i] for i in came]
-    judged = [i for i in came if residuals["lo"][i] is not None]
+    judged = [i for i in came if residuals["y"][i] is not None]
+    said = f"{words.count(len(came), 'evaluation')} since it was frozen"
+    if not judged:
+        return f"{said}, beyond all that was forecast."
     inside = sum(residuals["lo"][i] <= residuals["y"][i] <= residuals["hi"][i] for i in judged)
-    band = (
-        "band"
-        if residuals["of"] == "evaluation"
-        else "band of the curve, which single evaluations leave more often"
-    )
-    mean = words.signed(sum(errors) / len(errors))
-    return (
-        f"{words.count(len(came), 'evaluation')} since it was frozen, {inside} inside the {words.percent(level)} "
-        f"{band}; mean error {mean}."
-    )
+    mean = words.signed(sum(residuals["y"][i] for i in judged) / len(judged))
+    return f"{said}, {inside} inside the {words.percent(level)} band; mean error {mean}."
 
 
 def parameter_rows(prediction: Prediction) -> list[dict[str, str]]:

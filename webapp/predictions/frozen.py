@@ -1,28 +1,30 @@
-"""What a claim rests on: the fit as it is copied into the prediction, and what that fit itself says at the target."""
+"""What a claim rests on: fit and forecast as they are copied into the prediction, and what the forecast says there."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import scaling
-from scaling import versus
-from webapp.curves import answers
+from scaling import ranking
+from scaling.course import Course
+from scaling.seeds import Between
+from webapp.curves import ahead, answers, forecasts
 from webapp.curves.fitting import Curve, Question
-from webapp.curves.outlook import outlook_of
 from webapp.predictions.models import Prediction
 
 Statement = Prediction.Statement
 Payload = dict[str, Any]
-NOT_IDENTIFIED = (
-    "The ceiling is not identified by these points: give a value and an interval of your own, with reasons."
+NOT_KNOWN = (
+    "The forecast does not know the ceiling yet: give a value and an interval of your own, with reasons."
 )
-MOST_PROBABLE = 0.999  # draws of the curves tell probabilities to about 0.01: none of them means never
+MOST_PROBABLE = 0.999  # draws tell probabilities to about 0.01: none of them means never
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """What the fit says of a statement, to begin with. None where it says nothing; `problem` tells why.
+    """What the forecast says of a statement, to begin with. None where it says nothing; `problem` tells why.
 
     horizon: target / newest stored evaluation.
     """
@@ -35,9 +37,21 @@ class Proposal:
     problem: str = ""
 
 
-def frozen_of(fit: "scaling.Fit", question: Question, own: Proposal, known: Payload) -> Payload:
-    """The fit as JSON: form, method, level, status, message, params, intervals, outlook, n, fitted_lo, fitted_hi, sse,
-    r2, noise_sd, autocorrelation, left_out, question; `own`: what it said of the statement; and what was known then."""
+@dataclass(frozen=True)
+class Rival:
+    """Whose curve is passed: its fit and its forecast, and how far the seeds of this task's recipes differ."""
+
+    fit: "scaling.Fit | None"
+    forecast: Course | None
+    between: Between
+
+
+def frozen_of(
+    fit: "scaling.Fit", forecast: Course | None, question: Question, own: Proposal, known: Payload
+) -> Payload:
+    """As JSON: the fit's form, method, level, status, message, params, intervals, n, fitted_lo, fitted_hi, sse, r2,
+    noise_sd, autocorrelation, left_out; its `forecast`, recalibrated as it was shown; question; `own`: what it said of
+    the statement; and what was known then."""
     return {
         "form": fit.form,
         "method": fit.method,
@@ -46,7 +60,7 @@ def frozen_of(fit: "scaling.Fit", question: Question, own: Proposal, known: Payl
         "message": fit.message,
         "params": fit.params,
         "intervals": answers.shown_intervals(fit),
-        "outlook": outlook_of(fit),
+        "forecast": forecasts.stored(forecast) if forecast else None,
         "n": fit.n,
         "fitted_lo": fit.window[0],
         "fitted_hi": fit.window[1],
@@ -68,47 +82,49 @@ def frozen_of(fit: "scaling.Fit", question: Question, own: Proposal, known: Payl
 
 
 def says(
-    fit: "scaling.Fit | None",
+    forecast: Course | None,
     statement: str,
     target: float,
-    level: float,
-    rival: "scaling.Fit | None" = None,
+    noise_sd: float = 0.0,
+    rival: Rival | None = None,
     horizon: float | None = None,
 ) -> Proposal:
-    """What a fit says of the statement at `target`.
+    """What a run's forecast says of the statement at `target`, at its own level.
 
-    A pass rate: the curve there, with the interval for one new evaluation (the curve's own and the noise of one
-    evaluation), cut to [0, 1]. A ceiling: A with its profile interval, only where it is identified. PASSES: the
-    probability that this curve lies above the rival's there (`scaling.versus`).
+    A pass rate: the forecast there, with the interval for one evaluation (its own and the noise of one), cut to [0, 1].
+    A ceiling: the forecast one, only where it is known. PASSES: the probability that this recipe lies above the rival
+    there, by form, noise and seed (`scaling.ranking`).
     """
-    if fit is None or fit.params is None:
-        reason = fit.message if fit is not None else "too few evaluations"
-        return Proposal(horizon=horizon, problem=f"There is no curve to rest on: {reason}.")
+    if forecast is None or forecast.ceiling is None or forecast.interval is None:
+        reason = f": {forecast.message}" if forecast is not None and forecast.message else ""
+        return Proposal(horizon=horizon, problem=f"There is no forecast to rest on{reason}.")
     if statement == Statement.CEILING:
-        return _ceiling(fit, level, horizon)
+        if not forecast.known:
+            return Proposal(horizon=horizon, problem=NOT_KNOWN)
+        return Proposal(forecast.ceiling, *forecast.interval, horizon=horizon)
     if statement == Statement.PASSES:
-        return _passes(fit, rival, target, horizon)
-    value = float(np.squeeze(fit.predict(np.array([target]))))
-    lo, hi = (float(np.squeeze(end)) for end in fit.predict_interval(np.array([target]), level, kind="new"))
+        return _passes(forecast, rival, target, horizon)
+    there = ahead.for_evaluations(forecast, np.array([target]), noise_sd)
+    value, lo, hi = (float(one[0]) for one in (there.value, there.lo, there.hi))
+    if math.isnan(value):
+        times = f"{forecast.compute[-1] / (forecast.seen or math.nan):.0f}"
+        problem = f"Nothing is forecast beyond {times} times the compute seen: give numbers of your own."
+        return Proposal(horizon=horizon, problem=problem)
     return Proposal(value, max(0.0, lo), min(1.0, hi), horizon=horizon)
 
 
-def _ceiling(fit: "scaling.Fit", level: float, horizon: float | None) -> Proposal:
-    assert fit.params is not None
-    lo, hi = fit.interval("A", level)
-    if fit.status != "ok" or lo is None or hi is None:
-        return Proposal(horizon=horizon, problem=NOT_IDENTIFIED)
-    return Proposal(fit.params["A"], max(0.0, lo), min(1.0, hi), horizon=horizon)
-
-
-def _passes(
-    fit: "scaling.Fit", rival: "scaling.Fit | None", target: float, horizon: float | None
-) -> Proposal:
-    if rival is None or rival.params is None:
-        problem = "The rival has no curve to compare with; give your own probability."
+def _passes(forecast: Course, rival: Rival | None, target: float, horizon: float | None) -> Proposal:
+    if rival is None or rival.forecast is None:
+        problem = "The rival has no forecast to compare with; give your own probability."
         return Proposal(horizon=horizon, problem=problem)
-    chance = versus.probability_above(fit, rival, target)
-    bounded = min(max(chance, 1.0 - MOST_PROBABLE), MOST_PROBABLE)
+    found = ranking.compared([[forecast], [rival.forecast]], rival.between, target)
+    here = found.here.standings[0]
+    if here is None or found.here.standings[1] is None:
+        why = f"the run is {found.why[0]}" if found.why[0] else f"the rival is {found.why[1]}"
+        return Proposal(
+            horizon=horizon, problem=f"They cannot be compared there: {why}. Give your own probability."
+        )
+    bounded = min(max(here.chance, 1.0 - MOST_PROBABLE), MOST_PROBABLE)
     return Proposal(probability=bounded, horizon=horizon)
 
 

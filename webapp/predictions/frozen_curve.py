@@ -1,4 +1,4 @@
-"""The frozen fit of a prediction as a curve with its band: from what was copied then, and nothing newer."""
+"""The frozen forecast of a prediction as a curve with its band: from what was copied then, and nothing newer."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,67 +7,43 @@ from typing import Any
 import numpy as np
 
 import scaling
+from scaling.course import Course
 from scaling.curve import curve as curve_at
+from webapp.curves import forecasts
 from webapp.curves.fitting import Curve, Question, try_fit
-from webapp.curves.outlook import Outlook, read
 from webapp.predictions.models import Prediction
 
 Payload = dict[str, Any]
-BAND_POINTS = 90
 
 
 @dataclass(frozen=True)
 class Frozen:
-    """A fit as copied into a prediction: {"form", "params", "intervals", "outlook", "fitted_lo", "fitted_hi", ...}."""
+    """A fit as copied into a prediction: {"params", "forecast", "noise_sd", "fitted_lo", "fitted_hi", ...}. Claims from
+    before forecasts were frozen have the curve and band of Eq. 1 in its place."""
 
     copied: Payload
 
-    @property
-    def params(self) -> dict[str, float] | None:
-        return self.copied.get("params")
-
-    @property
-    def window(self) -> tuple[float, float]:
-        return self.copied["fitted_lo"], self.copied["fitted_hi"]
-
     @cached_property
-    def outlook(self) -> Outlook | None:
-        return read(self.copied.get("outlook"))
-
-    def values(self, at: np.ndarray) -> np.ndarray:
-        """Pass rates of the frozen curve at computes [n]; NaN without parameters."""
-        if not self.params:
-            return np.full(len(at), np.nan)
-        p = self.params
-        found = curve_at(at, r0=p["R0"], a=p["A"], b=p["B"], c_mid=p["C_mid"], form=self.copied["form"])
-        return np.asarray(found)
-
-    def band(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The frozen interval of the curve at computes [n]; NaN where it was not kept."""
-        if self.outlook is None or not self.params:
-            nothing = np.full(len(at), np.nan)
-            return nothing, nothing
-        return self.outlook.band(at, self.values)
+    def forecast(self) -> Course | None:
+        copied = self.copied
+        return forecasts.read(copied["forecast"]) if "forecast" in copied else _of_eq_1(copied)
 
     def drawn(self, last: float) -> Payload:
         """Solid over the fitted window, dashed to `last`, and the band over both; None for each without a curve."""
-        if not self.params:
+        if (shown := forecasts.drawn(self.forecast, self.copied["fitted_lo"], last)) is None:
             return {"window": None, "solid": None, "dashed": None, "band": None}
-        lo, hi = self.window
-        solid = np.geomspace(lo, hi, BAND_POINTS)
-        dashed = np.geomspace(hi, max(last, 1.02 * hi), BAND_POINTS // 2)
-        grid = np.concatenate([solid, dashed[1:]])
-        band_lo, band_hi = self.band(grid)
-        return {
-            "window": [lo, hi],
-            "solid": _line(solid, self.values(solid)),
-            "dashed": _line(dashed, self.values(dashed)),
-            "band": {"x": grid.tolist(), "lo": nullable(band_lo), "hi": nullable(band_hi)},
-        }
+        return {"window": [self.copied["fitted_lo"], self.copied["fitted_hi"]], **shown}
 
 
-def _line(x: np.ndarray, y: np.ndarray) -> Payload:
-    return {"x": x.tolist(), "y": nullable(y)}
+def _of_eq_1(copied: Payload) -> Course | None:
+    """The curve of a fit with its band, at the computes at which the band was kept."""
+    kept, p = copied.get("outlook"), copied.get("params")
+    if not kept or not p:
+        return None
+    at, lo, hi = (np.asarray(kept[name], float) for name in ("compute", "lo", "hi"))
+    value = curve_at(at, r0=p["R0"], a=p["A"], b=p["B"], c_mid=p["C_mid"], form=copied["form"])
+    level, status = float(copied.get("level", 0.9)), copied["status"]
+    return Course(status, "", level, None, None, at, np.asarray(value), lo, hi, copied["fitted_hi"])
 
 
 def nullable(values: np.ndarray) -> list[float | None]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from scaling import scores
+from webapp.curves import forecasts
 from webapp.curves.fitting import Question, curve_from, try_fit
 from webapp.predictions.models import Prediction
 from webapp.runs.models import Run
@@ -114,7 +115,7 @@ def read_at_target(points: Sequence[CurvePoint], prediction: Prediction) -> Read
 
 
 def _se(point: CurvePoint, prediction: Prediction) -> float | None:
-    """As reported; else the scatter around the frozen fit."""
+    """As reported; else the scatter around the frozen curve."""
     noise = prediction.frozen.get("noise_sd")
     return point.stderr if point.stderr is not None else noise
 
@@ -135,16 +136,14 @@ def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
         window_lo=prediction.window_lo, cutoff=stop, robust=prediction.frozen["question"]["robust"],
     )  # fmt: skip
     fit, problem = try_fit(curve_from([_row(point, prediction) for point in known]), question)
-    if fit is None or fit.params is None:
-        raise NotYet(f"No curve can be fitted up to the target: {problem or fit and fit.message}")
-    lo, hi = fit.interval("A")
-    if fit.status != "ok" or lo is None or hi is None:
-        raise NotYet(f"The evaluations up to {stop:.4g} do not identify its ceiling.")
-    value = fit.params["A"]
-    how = _how(
-        prediction, "fit", known, f"ceiling {value:.4f} by a fit of {fit.n} evaluations up to {stop:.4g}"
-    )
-    return _scored(prediction, value, lo, hi, how | {"params": fit.params, "fit_digest": fit.digest})
+    came = forecasts.read(forecasts.forecast_of(fit)) if fit else None
+    if fit is None or came is None or came.ceiling is None or came.interval is None:
+        raise NotYet(f"Nothing can be forecast up to the target: {came.message if came else problem}")
+    if not came.known:
+        raise NotYet(f"The evaluations up to {stop:.4g} do not tell its ceiling.")
+    words = f"ceiling {came.ceiling:.4f} by the forecast from {fit.n} evaluations up to {stop:.4g}"
+    how = _how(prediction, "forecast", known, words) | {"fit_digest": fit.digest}
+    return _scored(prediction, came.ceiling, *came.interval, how)
 
 
 def _row(point: CurvePoint, prediction: Prediction) -> tuple:
@@ -197,7 +196,7 @@ def _scored(
 
 
 def own_score(prediction: Prediction, value: float) -> float | None:
-    """Interval score of what the frozen fit itself said: the baseline of its author."""
+    """Interval score of what the frozen forecast itself said: the baseline of its author."""
     own = prediction.frozen["own"]
     if own["lo"] is None or own["hi"] is None:
         return None

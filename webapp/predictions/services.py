@@ -10,10 +10,14 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 import scaling
+from scaling.course import Course
 from webapp.accounts.models import User
 from webapp.accounts.permissions import Permission, grants, require
 from webapp.audit.services import record
+from webapp.curves import forecasts
 from webapp.curves.fitting import Curve, Question, curve_of, fit_curve, try_fit
+from webapp.curves.ranking.variation import seeds_of_tasks
+from webapp.curves.run.forecast import forecast_of_run, noise_of
 from webapp.curves.services import outcome_of, store_fit
 from webapp.errors import Conflict, Forbidden, InvalidInput
 from webapp.predictions.checks import (
@@ -28,7 +32,7 @@ from webapp.predictions.checks import (
     unrounded,
 )
 from webapp.predictions.comments import comment, edit_comment, resolve_comment
-from webapp.predictions.frozen import Proposal, frozen_of, says, target_hours
+from webapp.predictions.frozen import Proposal, Rival, frozen_of, says, target_hours
 from webapp.predictions.known import Known, known_of, passed_already, same_recipe, unplaced_words
 from webapp.predictions.locks import locked, refuse_closed
 from webapp.predictions.models import Prediction, Review
@@ -52,9 +56,10 @@ class _Found:
 
     curve: Curve
     fit: "scaling.Fit"
+    forecast: Course | None
     known: Known
     own: Proposal
-    rival_fit: "scaling.Fit | None"
+    rival: Rival | None
 
 
 def proposal(
@@ -65,7 +70,7 @@ def proposal(
     rival: Run | None = None,
     level: float = 0.9,
 ) -> Proposal:
-    """What the fit of this question says at the target, to begin a claim with; `problem` where it says nothing.
+    """What the forecast of this question says at the target, to begin a claim with; `problem` where it says nothing.
 
     Raises InvalidInput for a question, statement or target that cannot be used.
     """
@@ -78,8 +83,10 @@ def proposal(
     fit, problem = try_fit(curve_of(run, asked.x, asked.metric), asked)
     if fit is None:
         return Proposal(horizon=horizon, problem=problem)
-    other = _rival_fit(rival, asked) if rival is not None else None
-    return says(fit, statement, claim.target, claim.level, other, horizon)
+    other = _rival(rival, asked)
+    return says(
+        forecast_of_run(run, fit, asked), claim.statement, claim.target, noise_of(fit), other, horizon
+    )
 
 
 @dataclass(frozen=True)
@@ -115,12 +122,12 @@ def freeze_once(
 ) -> Frozen:
     """Store a claim that never changes, made before the data: the target lies beyond all that is stored of the run.
 
-    What the person leaves out (value, lo and hi; or the probability) is what the fit says. `is_proposed`: the numbers
-    are what a page showed as the fit's own; it is refused where the fit says something else of this target by now.
-    With `key` a repeated request is the same prediction. Raises Forbidden, InvalidInput (statement, target, level,
-    value, lo, hi, probability, rival, reasons, replaces, key, x, metric, form, window_lo, cutoff), and Conflict
-    (target: the run has been there; value, probability: not what the fit says; replaces: it cannot be replaced; key:
-    used for another claim). On an error nothing is stored.
+    What the person leaves out (value, lo and hi; or the probability) is what the forecast says. `is_proposed`: the
+    numbers are what a page showed as the forecast's own; it is refused where that says something else of this target
+    by now. With `key` a repeated request is the same prediction. Raises Forbidden, InvalidInput (statement, target,
+    level, value, lo, hi, probability, rival, reasons, replaces, key, x, metric, form, window_lo, cutoff), and Conflict
+    (target: the run has been there; value, probability: not what the forecast says; replaces: it cannot be replaced;
+    key: used for another claim). On an error nothing is stored.
     """
     require(user, run.project, Permission.CONTRIBUTE)
     asked = question_from(question, level_from(level))
@@ -194,9 +201,10 @@ def _found(run: Run, question: Question, claim: Claim, rival: Run | None) -> _Fo
         raise InvalidInput("target", f"target must be at most {FARTHEST:g} times the newest evaluation.")
     curve = curve_of(run, question.x, question.metric)
     fit = _fit_or_refuse(curve, question)
-    other = _rival_fit(rival, question) if rival is not None else None
-    own = says(fit, claim.statement, claim.target, claim.level, other, claim.target / known.evaluated)
-    return _Found(curve, fit, known, own, other)
+    forecast, other = forecast_of_run(run, fit, question), _rival(rival, question)
+    horizon = claim.target / known.evaluated
+    own = says(forecast, claim.statement, claim.target, noise_of(fit), other, horizon)
+    return _Found(curve, fit, forecast, known, own, other)
 
 
 def _fit_or_refuse(curve: Curve, question: Question) -> "scaling.Fit":
@@ -209,10 +217,14 @@ def _fit_or_refuse(curve: Curve, question: Question) -> "scaling.Fit":
     return fit
 
 
-def _rival_fit(rival: Run, question: Question) -> "scaling.Fit | None":
+def _rival(rival: Run | None, question: Question) -> Rival | None:
     """The rival's curve with all that is stored of it, in the same form."""
+    if rival is None:
+        return None
     whole = Question(x=question.x, metric=question.metric, form=question.form, level=question.level)
-    return try_fit(curve_of(rival, question.x, question.metric), whole)[0]
+    fit, _ = try_fit(curve_of(rival, question.x, question.metric), whole)
+    seeds = seeds_of_tasks(rival.project, question.x)[rival.task]
+    return Rival(fit, forecast_of_run(rival, fit, whole), seeds)
 
 
 def _frozen_columns(run: Run, question: Question, claim: Claim, found: _Found) -> dict[str, Any]:
@@ -221,10 +233,9 @@ def _frozen_columns(run: Run, question: Question, claim: Claim, found: _Found) -
         "trained_until": found.known.trained,
         "seen": [pk for pk in passed_already(run, question.x, claim.target) if pk != run.pk],
     }
-    other = found.rival_fit
     return {
         "fit": store_fit(run, found.curve, question).fit,
-        "frozen": frozen_of(found.fit, question, found.own, known),
+        "frozen": frozen_of(found.fit, found.forecast, question, found.own, known),
         "metric": question.metric,
         "x": question.x,
         "window_lo": question.window_lo,
@@ -232,8 +243,16 @@ def _frozen_columns(run: Run, question: Question, claim: Claim, found: _Found) -
         "known_until": found.known.evaluated,
         "data_digest": found.fit.digest,
         "target_hours": target_hours(found.curve, question.x, claim.target),
-        "rival_frozen": outcome_of(other) | {"form": other.form, "digest": other.digest} if other else None,
+        "rival_frozen": _rival_frozen(found.rival),
     }
+
+
+def _rival_frozen(rival: Rival | None) -> dict[str, Any] | None:
+    if rival is None or rival.fit is None:
+        return None
+    forecast = forecasts.stored(rival.forecast) if rival.forecast else None
+    named = {"form": rival.fit.form, "digest": rival.fit.digest, "level": rival.fit.level}
+    return outcome_of(rival.fit) | named | {"forecast": forecast}
 
 
 def _statement_columns(claim: Claim) -> dict[str, Any]:

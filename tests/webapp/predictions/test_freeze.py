@@ -4,6 +4,9 @@ import math
 
 import pytest
 
+from scaling import ranking
+from scaling.course import course_of
+from scaling.seeds import CORPUS
 from tests.members import member
 from tests.webapp.predictions.conftest import add_points, rate
 from webapp.accounts.models import Project, Role
@@ -25,12 +28,18 @@ QUESTION = {
 }
 
 
+def forecast_from(run, level=0.9, **window):
+    """The same forecast, made here from the points; nothing recalibrates it in a project without a record."""
+    return course_of(fit_curve(curve_of(run), Question(level=level, **window)))
+
+
 def test_the_fit_is_copied_with_its_window_cutoff_and_digest(freeze, run):
     made = freeze(question=QUESTION | {"window_lo": 0.2})
     fit = fit_curve(curve_of(run), Question(window_lo=0.2))
 
     assert made.frozen["params"] == fit.params
     assert made.frozen["status"] == "ok"
+    assert made.frozen["forecast"]["ceiling"] == forecast_from(run, window_lo=0.2).ceiling
     assert made.data_digest == fit.digest == made.fit.data_digest
     assert made.window_lo == 0.2
     assert made.cutoff == made.known_until == pytest.approx(8.0)
@@ -39,13 +48,24 @@ def test_the_fit_is_copied_with_its_window_cutoff_and_digest(freeze, run):
     assert Event.objects.get(verb="prediction.frozen").object_id == made.pk
 
 
-def test_without_numbers_it_claims_what_the_fit_says(freeze, run):
+def test_without_numbers_it_claims_what_the_forecast_says_with_the_noise_of_one_evaluation(freeze, run):
     made = freeze()
-    fit = fit_curve(curve_of(run), Question())
-    lo, hi = fit.predict_interval([16.0], kind="new")
+    value, lo, hi = forecast_from(run).value_at(16.0)
+    noise = 1.6449 * fit_curve(curve_of(run), Question()).noise_sd
 
-    assert made.value == pytest.approx(float(fit.predict([16.0])[0]))
-    assert (made.lo, made.hi) == (pytest.approx(float(lo[0])), pytest.approx(float(hi[0])))
+    assert made.value == pytest.approx(value)
+    assert made.lo == pytest.approx(value - math.hypot(value - lo, noise), abs=1e-5)
+    assert made.hi == pytest.approx(value + math.hypot(hi - value, noise), abs=1e-5)
+    assert made.lo < rate(16.0) < made.hi
+
+
+def test_a_target_beyond_all_that_is_forecast_needs_numbers_of_ones_own(freeze):
+    with pytest.raises(InvalidInput, match="Nothing is forecast beyond 20 times") as refused:
+        freeze(target=200.0)
+    made = freeze(target=200.0, value=0.6, lo=0.5, hi=0.7)
+
+    assert refused.value.field == "value"
+    assert made.frozen["own"]["value"] is None
 
 
 def test_a_fit_may_leave_out_known_points_and_the_claim_says_so(freeze):
@@ -62,33 +82,53 @@ def test_ones_own_numbers_are_kept(freeze):
     assert made.frozen["own"]["value"] != 0.61
 
 
-def test_a_ceiling_is_the_fits_where_it_is_identified(freeze, run):
+def test_a_ceiling_is_the_forecast_one_where_it_is_known(freeze, run):
     made = freeze(statement="ceiling")
-    fit = fit_curve(curve_of(run), Question())
+    said = forecast_from(run)
 
-    assert made.value == pytest.approx(fit.params["A"])
-    assert (made.lo, made.hi) == (pytest.approx(fit.interval("A")[0]), pytest.approx(fit.interval("A")[1]))
+    assert said.known
+    assert (made.value, (made.lo, made.hi)) == (said.ceiling, said.interval)
 
 
-def test_a_ceiling_that_is_not_identified_needs_an_interval_of_ones_own(freeze, make_run):
+def test_a_ceiling_that_is_not_known_needs_an_interval_of_ones_own(freeze, make_run):
     early = make_run(to=0.9, n=12, seed=3)
     with pytest.raises(InvalidInput) as refused:
         freeze(run=early, statement="ceiling", target=10.0)
     made = freeze(run=early, statement="ceiling", target=10.0, value=0.6, lo=0.5, hi=0.7)
 
     assert refused.value.field == "value"
-    assert "not identified" in refused.value.message
-    assert made.frozen["status"] == "not_identified"
+    assert "does not know the ceiling" in refused.value.message
+    assert made.frozen["forecast"]["status"] == "not_identified"
     assert made.frozen["own"]["value"] is None
 
 
-def test_passing_a_rival_has_the_probability_of_the_curves(freeze, make_run, other_revision):
+def test_passing_a_rival_has_the_chance_that_comparisons_say(freeze, run, make_run, other_revision):
     worse = make_run(a=0.5, seed=1, revision=other_revision)
     made = freeze(statement="passes", rival=worse)
+    said = ranking.compared([[forecast_from(run)], [forecast_from(worse)]], CORPUS, 16.0)
 
+    assert made.probability == pytest.approx(min(said.here.standings[0].chance, 0.999), abs=1e-4)
     assert made.probability > 0.95
     assert made.value is made.lo is made.hi is None
     assert made.rival_frozen["params"]["A"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_one_seed_of_a_rival_that_is_hardly_worse_proves_nothing(freeze, make_run, other_revision):
+    """Seeds differ by about 0.01: one run 0.005 ahead is no sign of a better recipe, however exact both curves are."""
+    near = make_run(a=0.595, seed=1, noise=0.0005, revision=other_revision)
+    exact = make_run(a=0.6, seed=2, noise=0.0005)
+
+    assert 0.5 < freeze(run=exact, statement="passes", rival=near).probability < 0.8
+
+
+def test_a_rival_that_has_hardly_begun_gives_no_probability(freeze, make_run, other_revision):
+    young = make_run(to=0.5, n=12, seed=1, revision=other_revision)
+    with pytest.raises(
+        InvalidInput, match="cannot be compared there: the rival is seen to less than"
+    ) as refused:
+        freeze(statement="passes", rival=young)
+
+    assert refused.value.field == "probability"
 
 
 def test_a_shown_probability_is_held_to_that_of_the_curves(freeze, make_run, other_revision):
@@ -96,14 +136,14 @@ def test_a_shown_probability_is_held_to_that_of_the_curves(freeze, make_run, oth
     exact = freeze(statement="passes", rival=worse).probability
 
     made = freeze(statement="passes", rival=worse, probability=float(f"{exact:.3g}"), is_proposed=True)
-    with pytest.raises(Conflict, match="by now the fit says") as refused:
+    with pytest.raises(Conflict, match="by now the forecast says") as refused:
         freeze(statement="passes", rival=worse, probability=exact / 2, is_proposed=True)
 
     assert made.probability == exact
     assert refused.value.field == "probability"
 
 
-def test_a_shown_ceiling_that_is_not_identified_any_more_is_refused(freeze, make_run):
+def test_a_shown_ceiling_that_is_not_known_any_more_is_refused(freeze, make_run):
     early = make_run(to=0.9, n=12, seed=3)
     shown = {"value": 0.6, "lo": 0.5, "hi": 0.7}
 
@@ -293,7 +333,7 @@ def test_the_proposal_prefills_what_freezing_would_store(freeze, run):
 def test_the_proposal_says_why_there_is_none(make_run):
     early = make_run(to=0.9, n=12, seed=3)
 
-    assert "not identified" in services.proposal(early, QUESTION, "ceiling", 10.0).problem
+    assert "does not know the ceiling" in services.proposal(early, QUESTION, "ceiling", 10.0).problem
     assert "No fit yet" in services.proposal(early, QUESTION | {"cutoff": 0.11}, "pass_rate", 10.0).problem
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from django.utils import timezone
 
+from scaling.course import course_of
 from tests.webapp.predictions.conftest import add_points, rate
 from webapp.alerts.models import Notice
 from webapp.curves.fitting import Question, curve_of, fit_curve
@@ -134,7 +135,7 @@ def test_withdrawn_and_replaced_claims_are_not_scored(freeze, run, author):
     assert [outcome.prediction_id for outcome in score_run(run.pk)] == [last.pk]
 
 
-def test_a_ceiling_is_judged_by_a_fit_up_to_the_target(freeze, run):
+def test_a_ceiling_is_judged_by_the_forecast_up_to_the_target(freeze, run):
     made = freeze(statement="ceiling")
     hours = np.geomspace(9.0, 24.0, 10)
     add_points(run, hours, rate(hours) + 0.002 * np.random.default_rng(7).standard_normal(10))
@@ -142,9 +143,12 @@ def test_a_ceiling_is_judged_by_a_fit_up_to_the_target(freeze, run):
     stop = float(hours[hours >= 16.0][0])
     fit = fit_curve(curve_of(run), Question(cutoff=stop))
 
-    assert outcome.actual == pytest.approx(fit.params["A"])
-    assert (outcome.actual_lo, outcome.actual_hi) == pytest.approx(fit.interval("A"))
-    assert outcome.inside == (made.lo <= fit.params["A"] <= made.hi)
+    came = course_of(fit)
+
+    assert came.known
+    assert outcome.actual == pytest.approx(came.ceiling)
+    assert (outcome.actual_lo, outcome.actual_hi) == pytest.approx(came.interval)
+    assert outcome.inside == (made.lo <= came.ceiling <= made.hi)
     assert outcome.how["fit_digest"] == fit.digest
     assert not has_changed(outcome)
 
@@ -157,7 +161,7 @@ def test_a_ceiling_that_stays_unknown_leaves_the_claim_open(freeze, make_run, pr
 
     assert score_run(early.pk) == []
     (pending,) = Pending.objects.all()
-    assert "do not identify its ceiling" in pending.reason
+    assert "do not tell its ceiling" in pending.reason
     assert status_of(prediction_by_id(project, made.pk)).life == "open"
 
 

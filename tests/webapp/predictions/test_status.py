@@ -40,7 +40,7 @@ def test_a_sister_that_was_there_before_does_not_open_it(freeze, make_run, run):
 def test_a_tracked_run_without_budget_may_get_anywhere(freeze, make_run):
     tracked = make_run(seed=1, revision=None, budget_hours=None)
     make_run(seed=2, revision=None, budget_hours=None)
-    made = freeze(run=tracked, target=1000.0)
+    made = freeze(run=tracked, target=1000.0, value=0.6, lo=0.5, hi=0.7)
     assert life(made) == "open"
     Run.objects.filter(pk=tracked.pk).update(state=State.SUCCEEDED)
     assert life(made) == "projection"

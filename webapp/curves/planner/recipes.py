@@ -16,8 +16,7 @@ import scaling
 from scaling import ranking
 from scaling.course import Course, normal_quantile
 from scaling.curve import first_reaching
-from scaling.draws import chance
-from scaling.ranking import AHEAD, BEHIND, Reached
+from scaling.ranking import AHEAD, BEHIND, Reached, chance
 from scaling.seeds import CORPUS, Between
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_LEVEL

@@ -6,8 +6,7 @@ import numpy as np
 
 from scaling import plan, ranking
 from scaling.course import Course
-from scaling.draws import chance
-from scaling.ranking import ALONE
+from scaling.ranking import ALONE, chance
 from webapp.curves import words
 from webapp.curves.axes import DEFAULT_LEVEL
 from webapp.curves.planner.recipes import HOURS, LEVEL, Payload

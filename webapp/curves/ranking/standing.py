@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scaling.course import widest_known
-from scaling.draws import chance
-from scaling.ranking import REAL, Compared, Gap, Place, Standing
+from scaling.ranking import REAL, Compared, Gap, Place, Standing, chance
 from webapp.curves import ahead, words
 from webapp.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL
 

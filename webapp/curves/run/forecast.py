@@ -17,7 +17,6 @@ from webapp.runs.models import Run
 from webapp.runs.states import ENDED
 
 Payload = dict[str, Any]
-DRAWN_POINTS = 180
 DRAWN_TO = 2.0  # times the compute known, without a budget
 MIN_POINTS_FOR_HINDSIGHT = 5
 
@@ -27,7 +26,7 @@ def basis_of(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Pay
     their sentences mention."""
     return {
         "forecast": forecasts.forecast_of(fit) if fit else None,
-        "noise_sd": _noise(fit),
+        "noise_sd": noise_of(fit),
         "start": start_of(fit, curve),
         "half": _half(curve, question) if fit else None,
         "summary": answers.summary(fit, AXES[question.x], question.level),
@@ -61,10 +60,10 @@ def _half(curve: Curve, question: Question) -> Payload | None:
     fit, _ = try_fit(curve, early)
     if fit is None or not curve.after(early).any():
         return None
-    return {"cutoff": half, "forecast": forecasts.forecast_of(fit), "noise_sd": _noise(fit)}
+    return {"cutoff": half, "forecast": forecasts.forecast_of(fit), "noise_sd": noise_of(fit)}
 
 
-def _noise(fit: "scaling.Fit | None") -> float:
+def noise_of(fit: "scaling.Fit | None") -> float:
     """Of one evaluation: the fit's, else by the scatter of its points."""
     if fit is None or fit.data is None:
         return 0.0
@@ -127,21 +126,11 @@ def payload(
 
 def drawn(found: Course, curve: Curve, end_x: float | None) -> Payload | None:
     """Solid over what was seen, dashed beyond, and the band over both; None where there is no forecast."""
-    if not len(found.compute) or found.seen is None:
+    if found.seen is None:
         return None
     far = end_x or DRAWN_TO * found.seen
-    last = min(max(far, 1.25 * float(curve.x[-1]), 1.25 * found.seen), float(found.compute[-1]))
-    first = max(float(curve.x[0]), float(found.compute[0]))
-    solid = np.geomspace(first, found.seen, 2 * DRAWN_POINTS // 3)
-    dashed = np.geomspace(found.seen, last, DRAWN_POINTS // 3)
-    grid = np.concatenate([solid, dashed[1:]])
-    value, lo, hi = found.at(grid)
-    split = len(solid)
-    return {
-        "solid": {"x": solid.tolist(), "y": value[:split].tolist()},
-        "dashed": {"x": dashed.tolist(), "y": value[split - 1 :].tolist()},
-        "band": {"x": grid.tolist(), "lo": lo.tolist(), "hi": hi.tolist()},
-    }
+    last = max(far, 1.25 * float(curve.x[-1]), 1.25 * found.seen)
+    return forecasts.drawn(found, float(curve.x[0]), last)
 
 
 def hindsight(

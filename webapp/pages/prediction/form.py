@@ -1,4 +1,4 @@
-"""The form that freezes a fit: what was asked, what is typed, what the fit itself proposes. The services decide what
+"""The form that freezes a fit: what was asked, what is typed, what the forecast proposes. The services decide what
 is right and wrong."""
 
 from collections.abc import Sequence
@@ -197,7 +197,7 @@ class Draft:
         )  # fmt: skip
 
     def with_proposal(self, proposal: Any) -> "Draft":
-        """The fit's own numbers, where the person has not typed others."""
+        """The forecast's own numbers, where the person has not typed others."""
         if self.is_own:
             return self
         return replace(

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 import scaling
+from scaling.course import Course
 from webapp.accounts.models import Project, Role, User
+from webapp.curves import forecasts
 from webapp.curves.axes import AXES
 from webapp.curves.fitting import Curve, Question
-from webapp.curves.run.figure import end_of_budget, fit_payload
+from webapp.curves.run.forecast import end_of_budget
 from webapp.errors import InvalidInput
 from webapp.pages.prediction.form import FIELD_OF, Asked, Draft, beside
 from webapp.predictions.checks import FARTHEST, claim_from
@@ -29,17 +31,17 @@ def question_for(asked: Asked, level: float) -> Question:
 
 
 def preview_figure(
-    fit: "scaling.Fit | None", curve: Curve, question: Question, claim: Claim | None
+    fit: "scaling.Fit | None", forecast: Course | None, curve: Curve, question: Question, claim: Claim | None
 ) -> Payload:
-    """As the figure of a prediction, from a fit that is not frozen yet."""
+    """As the figure of a prediction, from a forecast that is not frozen yet."""
     cutoff = question.cutoff if question.cutoff is not None else _last(curve)
     end = reach(claim.target if claim else cutoff, curve)
-    drawn = fit_payload(fit, question, curve, end) if fit else None
+    drawn = forecasts.drawn(forecast, fit.window[0], end) if fit else None
     return {
         "x": axis_payload(AXES[question.x]),
         "points": points_of(curve, question.window_lo, cutoff, _last(curve)),
         "start": {"y": float(np.mean(curve.start)), "se": curve.start_se} if curve.start else None,
-        "fit": {name: drawn.get(name) for name in ("window", "solid", "dashed", "band")} if drawn else None,
+        "fit": {"window": list(fit.window), **drawn} if fit and drawn else None,
         "level": question.level,
         "rival": None,
         "known_until": _last(curve),

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from webapp.accounts.models import User
 from webapp.curves.answers import UNITS
 from webapp.curves.fitting import Curve, curve_of, try_fit
+from webapp.curves.run.forecast import forecast_of_run
 from webapp.errors import NotFound, ServiceError
 from webapp.pages.access import get_run, signed_in
 from webapp.pages.prediction import form as forms
@@ -143,7 +144,7 @@ def _show(
 @never_cache
 @require_GET
 def proposal(request: HttpRequest) -> HttpResponse:
-    """What the fit says of what is typed so far, as regions: the drawing, and the numbers that are the fit's own."""
+    """What the forecast says of what is typed so far, as regions: the drawing, and the numbers that are its own."""
     try:
         subject = subject_of(request, request.GET)
     except BadQuestion as error:
@@ -166,11 +167,11 @@ def proposal(request: HttpRequest) -> HttpResponse:
 
 
 def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
-    """The draft with the fit's own numbers, its drawing, and what stands against it."""
+    """The draft with the forecast's own numbers, its drawing, and what stands against it."""
     asked, problems = subject.asked, dict(draft.problems)
     question = preview.question_for(asked, draft.level)
     fit, why = try_fit(subject.curve, question)
-    own = None
+    forecast, own = forecast_of_run(subject.run, fit, question), None
     if draft.target is not None and not problems.get("target"):
         try:
             own = services.proposal(
@@ -199,7 +200,7 @@ def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
         "own": own,
         "no_fit": why,
         "problems": problems,
-        "preview": preview.preview_figure(fit, subject.curve, question, claim),
+        "preview": preview.preview_figure(fit, forecast, subject.curve, question, claim),
         "passes": draft.statement == Statement.PASSES,
         "target_problem": problems.get("target", ""),
     }

@@ -25,7 +25,7 @@ def grace(user, project):
 
 @pytest.fixture
 def claim(user, half_run):
-    """The fit's own pass rate at 16 device-hours."""
+    """The forecast's own pass rate at 16 device-hours."""
     return make_prediction(user, half_run)
 
 

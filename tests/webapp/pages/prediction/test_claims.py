@@ -29,7 +29,7 @@ def test_how_far_is_measured_from_what_was_known(user, half_run):
     claim = make_prediction(user, half_run, question={"cutoff": 4.0})
 
     assert claims.made_from(claim) == "from 8.00 device-hours, 2 times as far"
-    far = make_prediction(user, half_run, target=2000.0)
+    far = make_prediction(user, half_run, target=2000.0, value=0.6, lo=0.5, hi=0.7)
     assert claims.made_from(far) == "from 8.00 device-hours, 250 times as far"
 
 

@@ -6,9 +6,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import scaling
+from scaling.course import course_of
 from tests.webapp.pages.addresses import make_prediction
 from tests.webapp.pages.data import record
+from webapp.curves.ahead import for_evaluations
 from webapp.curves.fitting import curve_of
+from webapp.curves.services import outcome_of
 from webapp.predictions import selectors
 from webapp.predictions.figure import (
     after_sentence,
@@ -32,14 +35,18 @@ def own_fit(run, cutoff=None, level=0.9):
     return scaling.fit(curve.x[inside], curve.y[inside], level=level, r0_observed=curve.start)
 
 
-def test_the_frozen_curve_and_its_band_are_those_of_the_fit(claim, half_run):
-    drawn, fit = figure_of(claim)["fit"], own_fit(half_run)
+def own_forecast(run):
+    return course_of(own_fit(run))
+
+
+def test_the_frozen_curve_and_its_band_are_those_of_the_forecast(claim, half_run):
+    drawn, said = figure_of(claim)["fit"], own_forecast(half_run)
 
     x = np.array(drawn["dashed"]["x"])
-    assert np.allclose(drawn["dashed"]["y"], fit.predict(x), atol=1e-9)
-    lo, hi = fit.predict_interval(np.array(drawn["band"]["x"]))
-    assert np.allclose(drawn["band"]["lo"], lo, atol=2e-4)  # the band is kept at 40 computes
-    assert np.allclose(drawn["band"]["hi"], hi, atol=2e-4)
+    assert np.allclose(drawn["dashed"]["y"], said.at(x)[0], atol=1e-6)
+    _, lo, hi = said.at(np.array(drawn["band"]["x"]))
+    assert np.allclose(drawn["band"]["lo"], lo, atol=1e-6)
+    assert np.allclose(drawn["band"]["hi"], hi, atol=1e-6)
     assert drawn["window"] == [pytest.approx(8 / 30), 8.0]
     assert x[-1] >= claim.target
 
@@ -47,11 +54,10 @@ def test_the_frozen_curve_and_its_band_are_those_of_the_fit(claim, half_run):
 def test_the_mark_is_the_claim_at_its_target(claim, half_run):
     mark = figure_of(claim)["claim"]
 
-    fit = own_fit(half_run)
-    lo, hi = fit.predict_interval(np.array([16.0]), kind="new")
+    said = for_evaluations(own_forecast(half_run), np.array([16.0]), own_fit(half_run).noise_sd)
     assert mark["x"] == 16.0
-    assert mark["value"] == pytest.approx(float(fit.predict(np.array([16.0]))[0]))
-    assert (mark["lo"], mark["hi"]) == (pytest.approx(float(lo[0])), pytest.approx(float(hi[0])))
+    assert mark["value"] == pytest.approx(said.value[0])
+    assert (mark["lo"], mark["hi"]) == (pytest.approx(said.lo[0]), pytest.approx(said.hi[0]))
 
 
 def test_what_came_since_is_told_from_what_was_known(claim, half_run, go_on):
@@ -77,15 +83,15 @@ def test_known_but_not_fitted_is_no_actual(user, half_run):
 
 
 def test_residuals_are_points_minus_the_frozen_curve_with_the_band_of_one_evaluation(claim, half_run, go_on):
-    fit = own_fit(half_run)
+    said, noise_sd = own_forecast(half_run), own_fit(half_run).noise_sd
     go_on(half_run)
     residuals = figure_of(claim)["residuals"]
 
     curve = curve_of(half_run)
-    lo, _ = fit.predict_interval(curve.x, kind="new")
-    assert np.allclose(residuals["y"], curve.y - fit.predict(curve.x), atol=1e-9)
-    assert np.allclose(residuals["lo"], lo - fit.predict(curve.x), atol=1e-9)
-    assert residuals["of"] == "evaluation"
+    there = for_evaluations(said, curve.x, noise_sd)
+    assert np.allclose(residuals["y"], curve.y - there.value, atol=1e-6)
+    assert np.allclose(residuals["lo"], there.lo - there.value, atol=1e-6)
+    assert np.allclose(residuals["hi"], there.hi - there.value, atol=1e-6)
 
 
 def test_points_that_were_superseded_since_are_said_and_the_curve_stays(claim, half_run):
@@ -103,7 +109,6 @@ def test_points_that_were_superseded_since_are_said_and_the_curve_stays(claim, h
 
     assert "superseded" in after["changed"]
     assert after["fit"] == before["fit"]
-    assert after["residuals"]["of"] == "curve"
     found = selectors.prediction_by_id(claim.project, claim.pk)
     assert not known_of(found, curve_of(half_run)).intact
 
@@ -115,7 +120,7 @@ def test_a_rival_is_drawn_from_its_own_frozen_curve(user, half_run, make_run):
     found = figure_of(claim)
 
     x = np.array(found["rival"]["solid"]["x"])
-    assert np.allclose(found["rival"]["solid"]["y"], own_fit(rival).predict(x), atol=1e-9)
+    assert np.allclose(found["rival"]["solid"]["y"], own_forecast(rival).at(x)[0], atol=1e-6)
     assert found["claim"]["value"] is None
     assert found["rival"]["label"] == str(rival.revision)
 
@@ -154,17 +159,30 @@ def test_every_point_has_one_role(x, lo, more, rest):
         assert role == expected
 
 
-def test_a_frozen_fit_without_parameters_draws_nothing():
-    frozen = Frozen({"form": "sigmoid", "params": None, "outlook": None, "fitted_lo": 1.0, "fitted_hi": 2.0})
+def test_a_frozen_fit_without_a_forecast_draws_nothing():
+    assert Frozen({"forecast": None, "fitted_lo": 1.0, "fitted_hi": 2.0}).drawn(4.0)["solid"] is None
+    assert Frozen({"params": None, "outlook": None, "fitted_lo": 1.0}).drawn(4.0)["solid"] is None
 
-    assert frozen.drawn(4.0)["solid"] is None
-    assert np.isnan(frozen.band(np.array([1.0]))[0]).all()
+
+def test_a_claim_from_before_forecasts_were_frozen_keeps_the_curve_of_its_fit(half_run):
+    fit = own_fit(half_run)
+    frozen = Frozen(outcome_of(fit) | {"form": fit.form, "level": 0.9})
+    del frozen.copied["forecast"]
+
+    drawn = frozen.drawn(16.0)
+
+    x = np.array(drawn["dashed"]["x"])
+    assert x[-1] == pytest.approx(16.0)
+    assert np.allclose(drawn["dashed"]["y"], fit.predict(x), atol=2e-3)  # drawn between 40 computes
+    lo, hi = fit.predict_interval(np.array(drawn["band"]["x"]))
+    assert np.allclose(drawn["band"]["lo"], lo, atol=2e-3)
+    assert np.allclose(drawn["band"]["hi"], hi, atol=2e-3)
 
 
 def test_the_sentence_counts_what_lies_inside():
     residuals = {
         "x": [1, 2, 3], "y": [0.0, 0.01, 0.05], "lo": [-0.02] * 3, "hi": [0.02] * 3,
-        "role": ["fitted", "after", "after"], "of": "evaluation",
+        "role": ["fitted", "after", "after"],
     }  # fmt: skip
 
     assert after_sentence(residuals, 0.9) == (

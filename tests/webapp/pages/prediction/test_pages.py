@@ -88,8 +88,8 @@ def test_the_fits_own_numbers_are_frozen_as_the_fit_says_them_not_as_they_were_r
     assert (claim.value, claim.lo, claim.hi) == (own.value, own.lo, own.hi)
 
 
-@pytest.mark.parametrize("change", [{"target": "200"}, {"statement": "ceiling"}, {"level": "0.5"}])
-def test_numbers_of_the_fit_for_another_question_are_not_frozen_as_its_own(ada, form, half_run, change):
+@pytest.mark.parametrize("change", [{"target": "100"}, {"statement": "ceiling"}, {"level": "0.5"}])
+def test_numbers_of_the_forecast_for_another_question_are_not_frozen_as_its_own(ada, form, half_run, change):
     """Who changes the target and presses at once sends the numbers of the target before: they can't be mended later."""
     own = services.proposal(half_run, {"x": "device_hours"}, "pass_rate", 16.0)
     stale = {"value": f"{own.value:.4g}", "lo_claim": f"{own.lo:.4g}", "hi_claim": f"{own.hi:.4g}", "own": ""}
@@ -97,11 +97,11 @@ def test_numbers_of_the_fit_for_another_question_are_not_frozen_as_its_own(ada, 
     answer = ada.post("/predictions/new", form | stale | change)
 
     assert answer.status_code == 422
-    assert "By now the fit says 0." in error_of(answer, "value")
+    assert "By now the forecast says 0." in error_of(answer, "value")
     assert not Prediction.objects.exists()
     page = answer.content.decode()
     assert f'name="value" value="{own.value:.4g}"' in page
-    assert 'name="own" value="1"' in page and "Use those of the fit" in page
+    assert 'name="own" value="1"' in page and "Use those of the forecast" in page
     again = ada.post("/predictions/new", form | stale | change | {"own": "1"})
     assert again.status_code == 302
 
@@ -118,7 +118,7 @@ def test_the_preview_follows_the_target_until_the_numbers_are_ones_own(ada, form
     assert f'name="value" value="{own.value:.4g}"' in followed
     assert "50 % between" in followed
     assert 'id="claim-values"' not in kept  # nothing is swapped under the hands
-    assert "Use those of the fit" in kept
+    assert "Use those of the forecast" in kept
     assert 'name="probability"' in other  # another statement has other fields
 
 
