@@ -29,6 +29,7 @@ from scipy.special import ndtri, stdtrit
 from scaling.course import Course
 from scaling.curve import Array, Bools
 from scaling.points import InputError, check_fraction
+from scaling.recipes import Columns
 from scaling.seeds import CORPUS, Between, Estimate, variation
 
 REAL = 0.95  # level of the interval of a difference that is called real
@@ -179,6 +180,26 @@ def compared(
     )
 
 
+def over(recipe: Sequence[Course | None], between: Between, compute: Array, *, level: float = 0.9) -> Columns:
+    """One recipe's value with its interval at computes [m], seeds included, by the runs that `compared` takes; NaN
+    where none of them is forecast."""
+    told = [run for run in recipe if _has_forecast(run)]
+    last = max((run.seen or 0.0 for run in told), default=0.0)
+    part = [run for run in told if not _too_early(run, last, 0.0)]
+    runs, found = np.zeros(len(compute), int), np.full((3, len(compute)), math.nan)
+    if part:
+        each = np.array([run.at(compute) for run in part])  # [runs, 3, m]
+        known = np.isfinite(each).all(axis=1)
+        runs = known.sum(axis=0)
+        there = np.flatnonzero(runs)
+        of = [each[known[:, m], :, m] for m in there]
+        means = [mean_of([_within(*run) for run in here], between, level=part[0].level) for here in of]
+        if means:
+            found[:, there] = _intervals(means, between, level)
+    value, lo, hi = found
+    return Columns(value, lo, hi, runs, level)
+
+
 def variation_of(recipes: Sequence[Sequence[Course | None]], prior: Between = CORPUS) -> Between:
     """How far seeds differ: of each recipe its runs at the compute that the shortest of them has seen."""
     found = []
@@ -207,7 +228,11 @@ def _too_early(run: Course, last: float, compute: float) -> str:
 
 def _at(run: Course, compute: float) -> Forecast | None:
     value, lo, hi = run.value_at(compute)
-    return (value, min(lo, value), max(hi, value)) if math.isfinite(value + lo + hi) else None
+    return _within(value, lo, hi) if math.isfinite(value + lo + hi) else None
+
+
+def _within(value: float, lo: float, hi: float) -> Forecast:
+    return value, min(lo, value), max(hi, value)
 
 
 def _place(

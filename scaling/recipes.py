@@ -5,7 +5,6 @@ project) and without the interval of the variation between seeds, which takes mo
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
 from scaling.curve import Array, Bools
-from scaling.models import Fit
-from scaling.points import InputError, check_fraction
+from scaling.points import check_fraction
 
 _BISECTIONS = 100
 
@@ -67,30 +65,6 @@ def pool_columns(
     nothing = ~usable.any(axis=0) & ~one
     value, lower, upper = (np.where(nothing, np.nan, column) for column in (value, lower, upper))
     return Columns(value, lower, upper, runs, level)
-
-
-def mean_curve(fits: Sequence[Fit], compute: ArrayLike, *, level: float = 0.9) -> Columns:
-    """The mean curve of one recipe's runs at compute [m] (> 0), with the interval of that mean.
-
-    At each compute the runs' curves are pooled with their own intervals there; failed fits are left out. For pass
-    rates the band is cut to [0, 1]. Raises InputError where no fit has a curve.
-    """
-    usable = [fit for fit in fits if fit.params is not None and fit.likelihood is not None]
-    if not usable:
-        raise InputError("no runs to pool")
-    at = np.atleast_1d(np.asarray(compute, dtype=float))
-    bands = [fit.predict_interval(at, level) for fit in usable]
-    quantiles = [fit.likelihood.noise.quantile(level) for fit in usable if fit.likelihood is not None]
-    pooled = pool_columns(
-        [fit.predict(at) for fit in usable],
-        [band[0] for band in bands],
-        [band[1] for band in bands],
-        quantile=quantiles,
-        level=level,
-    )
-    if any(fit.options.get("bounded") is False for fit in usable):
-        return pooled
-    return cut_to_rates(pooled)
 
 
 def cut_to_rates(columns: Columns) -> Columns:

@@ -12,6 +12,7 @@ from scaling.ranking import (
     compared,
     gap,
     mean_of,
+    over,
     seeds_of,
     standings,
     variation_of,
@@ -213,3 +214,25 @@ def test_no_share_of_draws_is_called_certain() -> None:
     shares = (0.0, 0.004, 0.012, 0.5, 0.985, 0.996, 1.0)
     said = ["below 0.01", "below 0.01", "0.01", "0.50", "0.98", "above 0.99", "above 0.99"]
     assert [chance(p) for p in shares] == said
+
+
+def test_a_recipe_over_compute_is_what_comparisons_say_at_each() -> None:
+    runs = [flat(0.7, 8.0), flat(0.72, 8.0), None]
+    at = np.array([1.0, 5.0, 20.0, 1e9])
+
+    found = over(runs, KNOWN, at)
+
+    for m in (0, 1, 2):
+        told = compared([runs], KNOWN, float(at[m])).here.interval(0)
+        assert (found.value[m], found.lo[m], found.hi[m]) == pytest.approx(told)
+    assert found.runs.tolist() == [2, 2, 2, 0]
+    assert np.isnan([found.value[3], found.lo[3], found.hi[3]]).all()
+    assert np.isnan(over([None], KNOWN, at).value).all()
+
+
+def test_a_run_that_was_stopped_early_takes_no_part_in_its_recipes_curve() -> None:
+    at = np.array([5.0])
+    with_early = over([flat(0.7, 8.0), flat(0.5, 1.0)], KNOWN, at)
+
+    assert with_early.value[0] == over([flat(0.7, 8.0)], KNOWN, at).value[0]
+    assert with_early.runs.tolist() == [1]

@@ -130,14 +130,12 @@ def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]
         return None, CRASHED
 
 
-def crash_note(names: Sequence[str]) -> str:
-    """That these are missing from what is shown, and why; empty where none is."""
+def crash_note(names: Sequence[str], why: str = "Left out") -> str:
+    """What these are missing from, and why; empty where none is."""
     if not names:
         return ""
     whose = "Its fit" if len(names) == 1 else "Their fits"
-    return (
-        f"Left out: {words.few(names)}. {whose} crashed, which is a fault of this server that it has logged."
-    )
+    return f"{why}: {words.few(names)}. {whose} crashed, which is a fault of this server that it has logged."
 
 
 def or_problem(make: Callable[[], dict[str, Any]], question: Question) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def scene_of(drawing: Drawing, *, legend: bool = True) -> Scene:
         words.append(
             Words(
                 (20.0, TOP + 4 + LEGEND_ROW * place),
-                _short(f"{key.label}: ceiling {key.detail}", 110),
+                _short(f"{key.label}: {key.detail}", 110),
                 "ink-2",
             )
         )

@@ -238,10 +238,10 @@ def _more(table: Sequence[Payload]) -> str:
 
 
 def _key(row: Payload, index: int) -> Key:
-    ceiling = row["ceiling"]
-    return Key(
-        row["label"], f"{ceiling['text']}, {ceiling['interval_text']}", index, row["kind"] == "published"
-    )
+    published = row["kind"] == "published"
+    name, ceiling = ("", row["ceiling"]) if published else ("forecast ", row["forecast_ceiling"])
+    ends = f", {ceiling['interval_text']}" if ceiling["interval_text"] else ""
+    return Key(row["label"], f"{name}ceiling {ceiling['text']}{ends}", index, published)
 
 
 def _comparison_lines(series: Payload, index: int) -> list[Line]:

@@ -7,7 +7,6 @@ import pytest
 
 import scaling
 from scaling import curve, seeds
-from scaling.recipes import mean_curve
 from webapp.curves import estimates, services
 from webapp.curves.bulk import curves_of, thinned_curves
 from webapp.curves.comparison import odds
@@ -56,15 +55,19 @@ def test_a_recipe_has_the_parameters_of_the_joint_estimate(make_run):
     assert row["said"] == joint.message
 
 
-def test_a_recipe_is_drawn_as_its_mean_with_its_band(make_run):
+def test_a_recipe_is_drawn_as_it_is_compared(make_run):
+    """At any budget the drawn curve and its band are the numbers of the table."""
     runs = chosen(*(make_run(seed=seed) for seed in (1, 2)))
 
     (series,) = comparison(runs, [], by="recipe")["series"]
 
-    expected = mean_curve(fits_of(runs), series["fit"]["x"])
-    assert series["fit"]["y"] == pytest.approx(expected.value, rel=1e-4)
-    assert series["fit"]["lo"] == pytest.approx(expected.lo, rel=1e-4)
-    assert series["fit"]["hi"] == pytest.approx(expected.hi, rel=1e-4)
+    (entry,) = entries_of(runs, [], by="recipe")
+    drawn = series["fit"]
+    assert drawn["solid_until"] == entry.reach[1] < drawn["x"][-1]
+    for at in (0, 40, 79):
+        (row,) = odds.at_budget([entry], drawn["x"][at], "device_hours")["rows"]
+        told = [row[name] for name in ("value", "lo", "hi")]
+        assert [drawn[name][at] for name in ("y", "lo", "hi")] == pytest.approx(told, rel=1e-4)
     assert len(series["points"]["x"]) == 80
     assert series["points"]["runs"] == ["seed 1", "seed 2"]
 

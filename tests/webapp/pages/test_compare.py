@@ -262,8 +262,10 @@ def test_a_fit_that_crashes_is_said_and_the_others_are_compared(ada, make_run, m
 
     page = page_of(ada, run=[bad.pk, good.pk])
 
-    assert "Left out: bad, seed 0. Its fit crashed" in page
-    assert [bool(s["fit"]) for s in comparison_in(page)["series"]] == [False, True]
+    assert "Without parameters of Eq. 1: bad, seed 0. Its fit crashed" in page
+    assert [bool(s["fit"]) for s in comparison_in(page)["series"]] == [True, True]  # by stored forecasts
+    shares = comparison_in(page_of(ada, run=[bad.pk, good.pk], view="share"))["series"]
+    assert [bool(s["fit"]) for s in shares] == [False, True]
 
 
 def test_where_every_fit_crashes_none_is_called_too_early(ada, make_run, monkeypatch):

@@ -71,7 +71,7 @@ def test_a_comparison_keeps_order_colours_and_words(make_run):  # noqa: F811
     assert drawing.sentences == tuple(payload["sentences"])
     assert drawing.lines[0].x[-1] <= payload["series"][0]["fit"]["solid_until"]
     assert all(
-        row["ceiling"]["interval_text"] in key.detail
+        key.detail == "forecast ceiling {text}, {interval_text}".format(**row["forecast_ceiling"])
         for row, key in zip(payload["table"], drawing.legend, strict=True)
     )
 

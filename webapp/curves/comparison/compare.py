@@ -139,12 +139,12 @@ def _notes(
     """What the chart does not show, or shows in another way."""
     found = []
     if many:
-        found.append(_sampled_note(entries, x))
+        found.append(_sampled_note(entries, view, x))
     if mixed(entries):
         alone = [entry.label for entry in entries if entry.kind == RUN]
         found.append(
-            f"{words.count(len(alone), 'curve is', 'curves are')} of a single run (thin, dash-dotted): "
-            "its band knows of the noise of its evaluations only, that of a recipe also of how its seeds differ."
+            f"{words.count(len(alone), 'curve is', 'curves are')} of a single run (thin, dash-dotted) and rests on one "
+            "seed, that of a recipe on several."
         )
     left_out = sum(one["left_out"] for one in series)
     if left_out:
@@ -160,11 +160,11 @@ def _notes(
     return found
 
 
-def _sampled_note(entries: Sequence[Entry], x: str) -> str:
+def _sampled_note(entries: Sequence[Entry], view: str, x: str) -> str:
     thinned = [one for entry in entries for one in entry.thinned if one is not None]
     shown, total = sum(len(one.x) for one in thinned), sum(one.total for one in thinned)
-    fits = "Curves are the stored fits, drawn without their bands"
-    if x != DEFAULT_AXIS:
+    fits = f"Curves are the stored {'forecasts' if view == 'rate' else 'fits'}, drawn without their bands"
+    if view != "rate" and x != DEFAULT_AXIS:
         fits = (
             f"Fits are stored by {AXES[DEFAULT_AXIS].label.lower()} only, so no curves are drawn on this axis"
         )

@@ -18,16 +18,16 @@ PUBLISHED_SPAN = (0.05, 20.0)  # published curves are drawn between these multip
 Y_LABELS = {"rate": "Pass rate", "share": "Share of the gain", "slope": "log₁₀ F(R)"}
 
 
-def series(entry: Entry, view: str, *, many: bool = False, until: float | None = None) -> Payload:
-    """One entry: points and fit, each None where the view cannot show it.
+def series(entry: Entry, view: str, *, many: bool = False) -> Payload:
+    """One entry: points and curve (`fit`), each None where the view cannot show it. The curve of pass rates is the
+    forecast, that of shares and slopes Eq. 1, by whose A they are measured.
 
-    left_out: points that have no place in the slope view, being at or outside R0 and the ceiling. until: curves reach
-    at least so far.
+    left_out: points that have no place in the slope view, being at or outside R0 and the ceiling.
     """
     if entry.reference is not None:
         return _head(entry) | {"points": None, "fit": _published(entry.reference, view), "left_out": 0}
     points, left_out = _points(entry, view)
-    fit = _fit(entry, view, many, until)
+    fit = _forecast(entry, many) if view == "rate" else _fit(entry, view, many)
     return _head(entry) | {"points": points, "fit": fit, "left_out": left_out}
 
 
@@ -72,20 +72,28 @@ def _points(entry: Entry, view: str) -> tuple[Payload | None, int]:
     return points, int((~keep).sum())
 
 
-def _fit(entry: Entry, view: str, many: bool, until: float | None) -> Payload | None:
-    window = entry.window
-    law = _law(entry) if view != "rate" else None
-    if window is None or (view != "rate" and law is None):
+def _forecast(entry: Entry, many: bool) -> Payload | None:
+    if entry.reach is None:
+        return None
+    first, seen = entry.reach
+    grid = np.geomspace(first, AHEAD * seen, MANY_GRID_POINTS if many else GRID_POINTS)
+    said = entry.forecast_at(grid)
+    there = np.isfinite(said.value)
+    x, y, lo, hi = (short(column[there]) for column in (grid, said.value, said.lo, said.hi))
+    band = {"lo": None, "hi": None} if many else {"lo": lo, "hi": hi}
+    return {"x": x, "y": y, "solid_until": seen} | band if x else None
+
+
+def _fit(entry: Entry, view: str, many: bool) -> Payload | None:
+    window, law = entry.window, _law(entry)
+    if window is None or law is None:
         return None
     lo, hi = window
-    grid = np.geomspace(lo, max(AHEAD * hi, until or 0.0), MANY_GRID_POINTS if many else GRID_POINTS)
+    grid = np.geomspace(lo, AHEAD * hi, MANY_GRID_POINTS if many else GRID_POINTS)
     if view == "slope":
-        assert law is not None
         line = law["B"] * np.log10(grid)  # F = C**B
         return {"x": short(grid), "y": short(line), "lo": None, "hi": None, "solid_until": hi}
-    edges = _edges(entry, grid, many)
-    if law is not None:
-        edges = [transformed(view, grid, edge, law) for edge in edges]
+    edges = [transformed(view, grid, edge, law) for edge in _edges(entry, grid, many)]
     known = len(edges) == 3 and bool(np.isfinite(edges[1:]).all())
     return {
         "x": short(grid),

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scaling import seeds
+from scaling import ranking, seeds
 from scaling.ranking import Course
 from scaling.recipes import Columns
 from scaling.seeds import CORPUS, Between
@@ -99,8 +99,12 @@ class Entry:
         return (min(lo for lo, _ in windows), max(hi for _, hi in windows)) if windows else None
 
     def at(self, compute: np.ndarray) -> Columns:
-        """Its curve at computes with the interval of the (mean) curve; NaN without one."""
+        """Its curve of Eq. 1 at computes with the interval of the (mean) curve; NaN without one."""
         return estimates.curve_at(self.fits, compute)
+
+    def forecast_at(self, compute: np.ndarray) -> Columns:
+        """What it is forecast to reach at computes, seeds in the interval; NaN where nothing is forecast."""
+        return ranking.over(self.courses, self.between, compute, level=self.level)
 
     @property
     def reach(self) -> tuple[float, float] | None:

@@ -29,7 +29,7 @@ def notes(entries: Sequence[Entry], x: str) -> list[str]:
         )
     if nothing:
         found.append(f"No evaluation on this axis yet: {words.few(nothing)}.")
-    if note := crash_note(_crashed(entries)):
+    if note := crash_note(_crashed(entries), "Without parameters of Eq. 1"):
         found.append(note)
     return found
 
