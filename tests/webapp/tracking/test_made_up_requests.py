@@ -31,7 +31,9 @@ def of_mlflow(token: str) -> list[tuple[str, str, dict]]:
     client.log(run, {"loss": 1.0, "eval/pass_rate": 0.5})
     own = client.ok("experiments/create", name="grpo")
     client.ok("experiments/set-experiment-tag", experiment_id="0", key="a", value="b")
-    made = client.ok("logged-models", experiment_id="0", name="m", source_run_id=run, tags=[{"key": "a", "value": "b"}])
+    made = client.ok(
+        "logged-models", experiment_id="0", name="m", source_run_id=run, tags=[{"key": "a", "value": "b"}]
+    )
     model = f"logged-models/{made['model']['info']['model_id']}"
     experiment, metric = {"experiment_id": "0"}, {"key": "loss", "value": 0.5, "step": 1, "timestamp": T0}
     search = {
