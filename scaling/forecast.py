@@ -41,17 +41,6 @@ def score(fitted: Fit, compute: ArrayLike, reward: ArrayLike, *, level: float | 
     return Forecast(len(c), inside, float(error.mean()), rmse, inside / len(c), level)
 
 
-def hold_out(compute: ArrayLike, reward: ArrayLike, cutoff: float, **options) -> tuple[Fit, Forecast]:
-    """Fit the points up to `cutoff` (within `window`, if given), score the ones after it.
-
-    `options` are those of `scaling.fit`; the paper's protocol is a cutoff at half of the compute.
-    """
-    lo, hi = options.pop("window", None) or (None, None)
-    fitted = fit(compute, reward, window=(lo, cutoff if hi is None else min(hi, cutoff)), **options)
-    c, r = np.asarray(compute, dtype=float), np.asarray(reward, dtype=float)
-    return fitted, score(fitted, c[c > cutoff], r[c > cutoff])
-
-
 @dataclass(frozen=True)
 class Cutoff:
     """The forecast of the last evaluation from the points up to `cutoff`, `fraction` of the last compute.

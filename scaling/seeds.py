@@ -219,13 +219,6 @@ def variation(recipes: Sequence[Sequence[Estimate]], prior: Between = CORPUS) ->
     return Between(math.sqrt(_bisect(above, 0.0, most)), dof, f"{count} here and {prior.source}")
 
 
-def between_of(pooled: Pooled, source: str) -> Between:
-    """The variation between the seeds of another recipe, to be used where there is one seed. ValueError for one run."""
-    if pooled.sd is None:
-        raise ValueError("one run does not show a variation between seeds")
-    return Between(pooled.sd, pooled.runs - 1.0, source)
-
-
 def estimate_of(value: float, lo: float | None, hi: float | None, *, quantile: float) -> Estimate:
     """Standard error from an interval of +-`quantile` standard errors, the mean of its sides; one side if one is open.
 

@@ -48,9 +48,6 @@ class Problem:
     def with_cap(self, cap: float) -> "Problem":
         return replace(self, cap=cap)
 
-    def with_a(self, a: float) -> "Problem":
-        return replace(self, a=a)
-
 
 @dataclass(frozen=True)
 class Moments:

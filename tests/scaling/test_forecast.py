@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import scaling
-from scaling.forecast import hold_out, rolling, score, sentence
+from scaling.forecast import rolling, score, sentence
 from scaling.simulate import rewards
 
 TRUTH = {"r0": 0.1, "a": 0.6, "b": 1.9, "c_mid": 100.0}
@@ -11,6 +11,13 @@ TRUTH = {"r0": 0.1, "a": 0.6, "b": 1.9, "c_mid": 100.0}
 def simulated(seed: int = 0, sd: float = 0.005):
     compute = np.linspace(10.0, 800.0, 80)
     return compute, rewards(compute, **TRUTH, sd=sd, rng=np.random.default_rng(seed))
+
+
+def hold_out(compute, reward, cutoff):
+    """The fit of the points up to the cutoff, and its score by those after it."""
+    later = compute > cutoff
+    fitted = scaling.fit(compute, reward, window=(None, cutoff))
+    return fitted, score(fitted, compute[later], reward[later])
 
 
 def test_later_points_of_the_same_curve_fall_inside_the_band() -> None:

@@ -9,7 +9,6 @@ import scaling
 from scaling.seeds import (
     Between,
     Estimate,
-    between_of,
     estimate_of,
     joint,
     margin,
@@ -259,16 +258,6 @@ def test_the_margin_of_one_seed_needs_a_variation_from_elsewhere() -> None:
     assert "not measured on this recipe" in told.text and "2510.13786" in told.text
     known = Between(0.01, 1e9, "a study of ten seeds")
     assert margin(alone, elsewhere=known).value < told.value
-
-
-def test_the_variation_of_another_recipe_can_be_taken_over() -> None:
-    other = pool([Estimate(v, 0.002) for v in (0.50, 0.51, 0.52, 0.50)])
-
-    between = between_of(other, "four runs of the baseline")
-
-    assert between == Between(other.sd, 3.0, "four runs of the baseline")
-    with pytest.raises(ValueError, match="one run"):
-        between_of(pool([Estimate(0.6, 0.004)]), "nothing")
 
 
 def test_the_variation_of_exact_estimates_is_the_posterior_of_its_prior() -> None:

@@ -1,6 +1,6 @@
 """Reading recipes and revisions."""
 
-from django.db.models import Count, Max, OuterRef, Prefetch, Q, QuerySet, Subquery
+from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery
 
 from webapp.accounts.models import Project
 from webapp.errors import NotFound
@@ -42,12 +42,6 @@ def find_revision(project: Project, slug: str, number: int | None) -> Revision |
     if number is not None:
         revisions = revisions.filter(number=number)
     return revisions.order_by("-number").first()
-
-
-def with_revisions(recipes: QuerySet[Recipe]) -> QuerySet[Recipe]:
-    """The same recipes with their revisions fetched, newest first, without the configurations."""
-    light = Revision.objects.defer("config").order_by("-number")
-    return recipes.prefetch_related(Prefetch("revisions", queryset=light))
 
 
 def revisions_with_runs(project: Project, text: str = "") -> QuerySet[Revision]:

@@ -12,7 +12,6 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import (
     BooleanField,
-    Count,
     Exists,
     ExpressionWrapper,
     F,
@@ -22,9 +21,7 @@ from django.db.models import (
     Q,
     QuerySet,
     Subquery,
-    Window,
 )  # fmt: skip
-from django.db.models.functions import Mod, RowNumber
 
 from training.checkpoint_store import URL as STORE_URL
 from webapp.accounts.models import Project
@@ -283,20 +280,3 @@ def span_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, t
         first, _ = spans.get(point.series.run_id, (point, point))
         spans[point.series.run_id] = first, point
     return spans
-
-
-def sparklines(run_ids: Iterable[str], metric: str = PASS_RATE, points: int = 40) -> dict[str, list[float]]:
-    """Run -> some 40 evenly picked values of a series in the order of training, for many runs in one query."""
-    here = effective(Point.objects.filter(series__run__in=list(run_ids), series__metric=metric))
-    order = [F("attempt").asc(), F("seq").asc()]
-    ranked = here.annotate(
-        place=Window(RowNumber(), partition_by=F("series"), order_by=order),
-        total=Window(Count("pk"), partition_by=F("series")),
-    )
-    stride = (F("total") + points - 1) / points  # whole-number division
-    picked = ranked.annotate(offset=Mod(F("place") - 1, stride)).filter(Q(offset=0) | Q(place=F("total")))
-    lines: dict[str, list[float]] = {}
-    rows = picked.order_by("series_id", "attempt", "seq").values_list("series__run_id", "value")
-    for run_id, value in rows:
-        lines.setdefault(run_id, []).append(value)
-    return lines

@@ -70,7 +70,7 @@ def test_the_list_does_not_say_that_nothing_was_used(ada, elsewhere, make_run):
     silent, queued = (page[page.index(f">{name}") :].split("</tr>")[0] for name in ("silent", "in the queue"))
     assert "not known" in silent and "0 <span" not in silent
     assert '<span class="small">0 <span class="muted">of 16.0</span>' in queued
-    assert "needs device-hours" in silent and "no fit yet" in queued
+    assert "needs device-hours" in silent and "no forecast yet" in queued
 
 
 def test_the_overview_does_not_either(ada, elsewhere):
@@ -279,7 +279,7 @@ def test_a_fit_that_failed_is_no_fit_anywhere(client, ada, user, project, shared
     page = ada.get("/runs").content.decode()
 
     row = page[page.index(">one compute") :].split("</tr>")[0]
-    assert row.count("no fit yet") == 1 and "whisker" not in row
+    assert row.count("no forecast yet") == 1 and "whisker" not in row
     drawing, link, _ = shared(client, "run", run=run.pk)
     assert drawing.is_unfitted and "</svg>evaluations</span>" in link and "extrapolation" not in link
     assert 'class="legend grow unfitted"' in ada.get(f"/runs/{run.pk}").content.decode()

@@ -30,7 +30,6 @@ def test_points_past_the_resumed_checkpoint_are_superseded(tracked, report):
 
     expected = [(1, 0), (1, 1), (1, 2), (1, 3), (2, 4), (2, 5)]
     assert steps(selectors.effective_points(tracked)) == expected
-    assert selectors.sparklines([tracked.pk])[tracked.pk] == [0.1] * 4 + [0.2] * 2
 
 
 def test_a_later_resume_supersedes_the_attempts_before_it(tracked, report):
@@ -67,21 +66,14 @@ def test_newest_values_in_one_query(tracked, make_record, django_assert_num_quer
     assert {name: (p.value, p.step) for name, p in latest.items()} == {"a": (3.0, 3), "b": (-3.0, 3)}
 
 
-def test_sparklines_and_newest_of_many_runs_in_one_query_each(
-    project, user, report, django_assert_num_queries
-):
+def test_the_newest_of_many_runs_in_one_query(project, user, report, django_assert_num_queries):
     runs = [track_run(user=user, project=project, name=f"r{i}") for i in range(3)]
     report(runs[0], [i / 100 for i in range(100)])
     report(runs[1], [0.5])
 
     with django_assert_num_queries(1):
-        lines = selectors.sparklines([run.pk for run in runs], points=10)
-    with django_assert_num_queries(1):
         newest = selectors.latest_of_runs([run.pk for run in runs])
 
-    assert lines[runs[0].pk] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99]
-    assert lines[runs[1].pk] == [0.5]
-    assert runs[2].pk not in lines
     assert {pk: p.value for pk, p in newest.items()} == {runs[0].pk: 0.99, runs[1].pk: 0.5}
 
 

@@ -11,6 +11,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from webapp.curves import words
+from webapp.curves.ahead import NO_FORECAST
 from webapp.pages import marks
 from webapp.pages.run_list.rows import Row
 from webapp.pages.templatetags.headroom import age, pill, rate, span
@@ -22,7 +23,7 @@ MAX_SETTINGS = 6  # columns of settings at a time
 MAX_SHOWN = 60  # characters of a setting
 MAX_KEY = 120  # characters of a setting's path
 NOTHING = SafeString('<span class="faint">–</span>')
-NO_FIT_YET = SafeString('<span class="small muted">no fit yet</span>')
+NO_FORECAST_YET = SafeString(f'<span class="small muted">{NO_FORECAST}</span>')
 NO_HOURS = SafeString('<span class="small muted">needs device-hours</span>')
 NOT_KNOWN = SafeString('<span class="small muted">not known</span>')
 
@@ -116,7 +117,7 @@ def used_cell(row: Row, scale: Scale) -> SafeString | str:
 
 def whisker_cell(row: Row, scale: Scale) -> SafeString:
     if row.ceiling is None:
-        return NO_FIT_YET if row.spent is not None else NO_HOURS
+        return NO_FORECAST_YET if row.spent is not None else NO_HOURS
     return marks.whisker(row.ceiling, scale)
 
 
