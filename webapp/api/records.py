@@ -15,7 +15,7 @@ from webapp.bodies import check_items
 from webapp.errors import MOST_NAMED, InvalidInput, found_in
 from webapp.runs.ingest import MAX_RECORDS
 
-MAX_VALUES = 200_000  # metrics of a batch, together
+MAX_VALUES = 100_000  # metrics of a batch, together: some 2 s in the store
 
 
 def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
