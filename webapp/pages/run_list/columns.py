@@ -23,7 +23,7 @@ MAX_SETTINGS = 6  # columns of settings at a time
 MAX_SHOWN = 60  # characters of a setting
 MAX_KEY = 120  # characters of a setting's path
 NOTHING = SafeString('<span class="faint">–</span>')
-NO_FORECAST_YET = SafeString(f'<span class="small muted">{NO_FORECAST}</span>')
+NO_FORECAST_YET = format_html('<span class="small muted">{}</span>', NO_FORECAST)
 NO_HOURS = SafeString('<span class="small muted">needs device-hours</span>')
 NOT_KNOWN = SafeString('<span class="small muted">not known</span>')
 
