@@ -62,7 +62,8 @@ def ray_environment() -> dict[str, str]:
 
 
 def ray_folder(home: Path) -> Path:
-    """Where Ray keeps its session: outside `home`, since its sockets' paths may have 107 characters at most."""
+    """Where Ray keeps its session: outside `home`, since its sockets' paths may have 107 characters at most. Ray opens
+    the folder it is given to everybody, so it gets one inside of this, which is for its owner alone."""
     digest = hashlib.sha256(str(home).encode()).hexdigest()[:8]
     return Path(tempfile.gettempdir()) / f"headroom-ray-{os.getuid()}-{digest}"
 
@@ -83,7 +84,7 @@ def ray_command(folder: Path, ports: RayPorts) -> list[str]:
         "metrics-export-port": ports.metrics,
         "num-cpus": max(MIN_CPUS, len(os.sched_getaffinity(0))),
         "object-store-memory": OBJECT_STORE_BYTES,
-        "temp-dir": folder,
+        "temp-dir": folder / "r",
         "include-dashboard": "true",
     }
     return [

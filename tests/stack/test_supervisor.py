@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from stack.environment import ROOT
 from stack.ports import free_port
+from stack.ray import ray_folder
 from tests.running_stack import RunningStack, alive, stack_environment
 from tests.waiting import wait_until
 
@@ -61,6 +63,15 @@ def test_whole_stack_answers_for_every_part(stack: RunningStack) -> None:
     wait_until(lambda: health(stack).get("status") == "ok", 30, "healthz")
 
     assert health(stack) == WELL
+
+
+@pytest.mark.stack
+def test_ray_keeps_its_session_from_others(stack: RunningStack) -> None:
+    """Ray opens the folder that it is given to everybody."""
+    folder = ray_folder(stack.home)
+
+    assert (folder / "r" / "session_latest").exists()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.stack

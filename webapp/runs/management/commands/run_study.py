@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from stack.environment import ROOT, home
+from stack.environment import ROOT, home, keep_private
 from stack.home_lock import AlreadyRunning, lock_home
 from training.study import plan
 from training.study.book import Book
@@ -60,6 +60,7 @@ class Command(BaseCommand):
         self, written: Written, runs: list[PlannedRun], book: Book, folder: Path, options: dict[str, Any]
     ) -> None:
         set_nice(options["nice"])
+        keep_private(folder)
         path = folder / "studies" / written.path.stem
         path.mkdir(parents=True, exist_ok=True)
         lock = lock_home(path, self._say, patience=GRACE_SECONDS + 30)
