@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from webapp.curves import answers, words
-from webapp.curves.ahead import for_evaluations
+from webapp.curves.ahead import ceiling, for_evaluations
 from webapp.curves.axes import AXES, Axis
 from webapp.curves.fitting import Curve
 from webapp.predictions.claims import Claim, Statement, claim_of, outcome_words
@@ -150,18 +150,26 @@ def after_sentence(residuals: Payload | None, level: float) -> str:
 
 
 def parameter_rows(prediction: Prediction) -> list[dict[str, str]]:
-    """The frozen parameters with their intervals, in words."""
-    frozen = prediction.frozen
+    """The frozen forecast ceiling and the parameters of Eq. 1 with their intervals, in words."""
+    frozen, forecast = prediction.frozen, Frozen(prediction.frozen).forecast
     params, intervals = frozen.get("params") or {}, frozen.get("intervals") or {}
-    return [
+    rows = [
         _parameter(name, meaning, params[name], tuple(intervals.get(name) or (None, None)), frozen)
         for name, meaning in PARAMETERS.items()
         if name in params
     ]
+    if forecast is None or forecast.interval is None:
+        return rows
+    value, interval = ceiling(forecast)["text"], words.span(forecast.interval)
+    meaning = "for compute without bound"
+    return [
+        {"name": "Forecast ceiling", "sub": "", "meaning": meaning, "value": value, "interval": interval},
+        *rows,
+    ]
 
 
 PARAMETERS = {
-    "A": "ceiling",
+    "A": "ceiling of Eq. 1",
     "B": "steepness",
     "C_mid": "compute at half of the gain",
     "R0": "pass rate at the start",

@@ -9,7 +9,8 @@ import scaling
 from scaling.course import course_of
 from tests.webapp.pages.addresses import make_prediction
 from tests.webapp.pages.data import record
-from webapp.curves.ahead import for_evaluations
+from webapp.curves import words
+from webapp.curves.ahead import ceiling, for_evaluations
 from webapp.curves.fitting import curve_of
 from webapp.curves.services import outcome_of
 from webapp.predictions import selectors
@@ -134,6 +135,15 @@ def test_a_ceiling_that_is_not_identified_is_never_a_number(user, make_run):
     assert claim.frozen["status"] == "not_identified"
     assert rows["A"]["value"] == "–"
     assert "at least" in rows["A"]["interval"] or "not identified" in rows["A"]["interval"]
+
+
+def test_the_forecast_ceiling_leads_the_parameters(claim, half_run):
+    first, *others = parameter_rows(claim)
+
+    said = own_forecast(half_run)
+    assert (first["name"], first["value"]) == ("Forecast ceiling", ceiling(said)["text"])
+    assert first["interval"] == words.span(said.interval)
+    assert [row["name"] for row in others] == ["A", "B", "C", "R"]
 
 
 def test_parameters_stand_with_their_intervals(claim, half_run):
