@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+import torch
 
 from tests.training.conftest import LocalTrainer, MemoryReporter
 from tests.training.test_rollouts import check_length_control
@@ -84,7 +85,6 @@ def vllm(toy_model: Path) -> Iterator[Engine]:
 
 def errors(trainer: LocalTrainer, prompt: list[int], completion: Completion) -> np.ndarray:
     """Log-probability here - there of a completion's tokens."""
-    import torch
 
     tokens = torch.tensor([prompt + completion.tokens])
     logp, _, _ = trainer.trainer._networks(tokens, torch.ones_like(tokens[:, 1:], dtype=torch.bool))
@@ -109,7 +109,6 @@ def test_log_probabilities_are_the_trainers(vllm: Engine) -> None:
 
 def shifted(recipe: Recipe, folder: Path) -> LocalTrainer:
     """A trainer whose policy differs in every matrix from the model in the folder."""
-    import torch
 
     trainer, noise = LocalTrainer(recipe, folder), torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -173,6 +172,7 @@ def test_weights_change_in_flight_and_no_request_is_lost(vllm: Engine, kv_on_upd
     assert max(difference(old, prompt, completion) for completion in after) > 0.1
 
 
+@pytest.mark.skipif(not torch.cpu._is_avx512_supported(), reason="vLLM packs layers by AVX-512 only")
 def test_later_weights_of_a_small_model_go_past_the_reload_of_vllm(vllm: Engine) -> None:
     """And are as right as those that went through it: alternately, so that no layer can have kept its old ones."""
     prompt = Codec(vllm.folder).encode("37+58=<think>")
