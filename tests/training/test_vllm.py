@@ -85,7 +85,6 @@ def vllm(toy_model: Path) -> Iterator[Engine]:
 
 def errors(trainer: LocalTrainer, prompt: list[int], completion: Completion) -> np.ndarray:
     """Log-probability here - there of a completion's tokens."""
-
     tokens = torch.tensor([prompt + completion.tokens])
     logp, _, _ = trainer.trainer._networks(tokens, torch.ones_like(tokens[:, 1:], dtype=torch.bool))
     return logp[0, len(prompt) - 1 :].detach().numpy() - np.array(completion.logp)
@@ -109,7 +108,6 @@ def test_log_probabilities_are_the_trainers(vllm: Engine) -> None:
 
 def shifted(recipe: Recipe, folder: Path) -> LocalTrainer:
     """A trainer whose policy differs in every matrix from the model in the folder."""
-
     trainer, noise = LocalTrainer(recipe, folder), torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in trainer.trainer._networks.policy.named_parameters():

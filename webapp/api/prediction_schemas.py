@@ -118,7 +118,7 @@ class ForecasterOut(Schema):
 
     author: str
     n: int
-    score: float | None = Field(description="Below 1 is better than the fit alone.")
+    score: float | None = Field(description="Below 1 is better than the forecast alone.")
     lo: float | None
     hi: float | None
     rank: int | None = Field(description="Shared by ties; null: too few.")

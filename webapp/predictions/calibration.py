@@ -147,7 +147,7 @@ class Record:
 @dataclass(frozen=True)
 class Forecaster:
     """A place in the ranking. score: mean interval score over that of the frozen forecasts' own intervals for the same
-    outcomes, with its interval [lo, hi]; below 1 is better than the fit alone. rank: shared by ties; None: too few."""
+    outcomes, with its interval [lo, hi]; below 1 is better than that alone. rank: shared by ties; None: too few."""
 
     author: str
     n: int
