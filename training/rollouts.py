@@ -42,6 +42,11 @@ class Completion:
     versions: list[int]  # of the weights that made each token
     interrupted: bool = False  # `Generator.interrupt` ended it early: more would have come
 
+    @classmethod
+    def unstarted(cls) -> "Completion":
+        """Of a request that was interrupted before its first token."""
+        return cls([], [], False, [], interrupted=True)
+
 
 class Generator(Protocol):
     """An engine, here or behind a Ray actor."""
@@ -49,8 +54,9 @@ class Generator(Protocol):
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """All requests, in order."""
 
-    async def update_weights(self, weights: "Weights", version: int) -> None:
-        """New weights for running and later requests; returns when they are in force. Raises TransferError."""
+    async def update_weights(self, weights: "Weights", version: int) -> int | None:
+        """New weights for running and later requests; returns when they are in force: their version, where that is
+        not the one that was asked for. Raises TransferError."""
 
     async def interrupt(self) -> None:
         """End all running calls of `generate` now, with what they have."""

@@ -46,6 +46,10 @@ class GeneratorActor:
         """Never returns: whoever waits for it learns of this process's end."""
         await asyncio.Event().wait()
 
+    async def working(self) -> None:
+        """Never returns: whoever waits for it, once it has loaded, learns of the end of its child processes."""
+        await self._engine.until_dead()
+
     async def load(
         self, recipe: dict[str, Any], model_folder: str, threads: int, gpus: list[str]
     ) -> list[int]:

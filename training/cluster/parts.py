@@ -27,13 +27,15 @@ CAUSES = (  # in what Ray says of a death -> in our words; the first that occurs
 
 @dataclass
 class Part:
-    """An engine or a rank behind its actor. `is_single`: whoever asks it knows whose errors it gets."""
+    """An engine or a rank behind its actor. `is_single`: whoever asks it knows whose errors it gets. `gone`: what is
+    raised once it has died."""
 
     name: str
     actor: Any
     is_single: bool = True
     process: int = 0
     host: str = ""
+    gone: type[PartGone] = PartGone
 
     def __str__(self) -> str:
         return f"{self.name} (process {self.process} on {self.host})" if self.process else self.name
@@ -49,7 +51,7 @@ class Part:
         except RayTaskError as error:
             raise self._own_error(error) from None
         except RayError as error:
-            raise PartGone(f"{self} {why_gone(error)}") from None
+            raise self.gone(f"{self} {why_gone(error)}") from None
 
     async def call(self, method: str, *args: Any) -> Any:
         """`submit` and its `result`."""
@@ -130,6 +132,11 @@ class RemoteGenerator:
 
     def __init__(self, part: Part) -> None:
         self._part = part
+
+    @property
+    def name(self) -> str:
+        """Of the part."""
+        return str(self._part)
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """See training.rollouts.Generator."""

@@ -12,7 +12,6 @@ from training.engines.rows import Job, Rows
 from training.engines.sampling import choose
 from training.engines.slot_cache import SlotCache
 from training.models import eos_token_ids
-from training.rollouts import Completion
 from training.schema import Recipe
 from training.trainer.network import DTYPES, head_logits, load_network
 
@@ -159,11 +158,6 @@ class Decoder:
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self._device)
-
-
-def unstarted() -> Completion:
-    """Of a request that was interrupted before its first token."""
-    return Completion([], [], False, [], interrupted=True)
 
 
 def _check_attention(config: Any, columns: int) -> None:

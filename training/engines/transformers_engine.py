@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from training.broadcast import Plan, Receiver
-from training.engines.decoder import Decoder, unstarted
+from training.engines.decoder import Decoder
 from training.engines.devices import device_of
 from training.engines.rows import Call, Job
 from training.rollouts import Completion, Request
@@ -114,7 +114,11 @@ class TransformersEngine:
         """End all running calls of `generate` now, with what they have."""
         self._decoder.interrupt()
         while self._waiting:
-            self._waiting.popleft().answer(unstarted())
+            self._waiting.popleft().answer(Completion.unstarted())
+
+    async def until_dead(self) -> None:
+        """Never returns: it has no process but this one."""
+        await asyncio.Event().wait()
 
     async def processes(self) -> list[int]:
         """It has none but this one."""

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from training.broadcast import Plan
 from training.engines.devices import device_of
 from training.engines.shared_files import as_files
-from training.errors import Infrastructure
+from training.errors import EngineLost
 from training.models import eos_token_ids
 from training.rollouts import Completion, Request
 from training.schema import Recipe
@@ -35,7 +35,7 @@ LOOK_SECONDS = 1.0  # whether the engine's processes are alive
 T = TypeVar("T")
 
 
-class EngineDied(RuntimeError, Infrastructure):
+class EngineDied(RuntimeError, EngineLost):
     """The engine's processes are gone, or do not answer; the message says which."""
 
 
@@ -197,6 +197,12 @@ class VllmEngine:
                 await asyncio.sleep(0.001)
 
         await self._alive(abort(), "requests to be interrupted", UPDATE_TIMEOUT_SECONDS)
+
+    async def until_dead(self) -> None:
+        """Never returns. Raises EngineDied when its processes have died, whether or not it owes anything."""
+        while not self._engine.errored:
+            await asyncio.sleep(LOOK_SECONDS)
+        raise EngineDied(f"{self._words} has died")
 
     async def processes(self) -> list[int]:
         """Process ids of the engine's workers."""

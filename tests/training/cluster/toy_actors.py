@@ -49,6 +49,9 @@ class ToyGenerator(GeneratorActor):
         self._engine, self._gpus = ToyEngine(), gpus
         return []
 
+    async def working(self) -> None:
+        await self.alive()
+
     async def lent_gpus(self) -> list[str]:
         return self._gpus
 

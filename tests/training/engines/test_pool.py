@@ -13,8 +13,12 @@ from training.rollouts import Completion, Request
 class Echo:
     """Answers each request with its own tokens once the gate is open; counts what it is asked."""
 
-    def __init__(self, gate: asyncio.Event | None = None, error: Exception | None = None) -> None:
+    def __init__(
+        self, gate: asyncio.Event | None = None, error: Exception | None = None, name: str = ""
+    ) -> None:
         self.gate, self.error = gate, error
+        if name:
+            self.name = name
         self.requests: list[Request] = []
         self.versions: list[int] = []
         self.was_interrupted = self.was_cancelled = False
@@ -140,7 +144,7 @@ CALLS = {
 def test_an_engines_error_ends_the_call_and_names_it(call: str) -> None:
     async def work() -> None:
         waiting = Echo(asyncio.Event())
-        pool = EnginePool([waiting, Echo(error=OSError("no memory"))], ["left", "right"])
+        pool = EnginePool([waiting, Echo(error=OSError("no memory"), name="right")])
         with pytest.raises(EngineError, match=r"^right failed \(.+\): no memory"):
             await CALLS[call](pool)
         assert waiting.was_cancelled and pool.owed_tokens == [0, 0]
