@@ -13,8 +13,8 @@ import torch
 
 from tests.training.conftest import LocalTrainer, MemoryReporter
 from tests.training.test_rollouts import check_length_control
-from training.addresses import free_address
-from training.broadcast import Sender, plan
+from training.addresses import Group, free_address
+from training.broadcast import Meeting, Sender, plan
 from training.codec import Codec
 from training.driver.controller import Controller
 from training.engines.vllm_engine import EngineDied
@@ -225,19 +225,15 @@ def test_weights_by_broadcast(vllm: Engine) -> None:
     prompt = Codec(vllm.folder).encode("1+2=")
 
     async def work() -> list[Completion]:
-        joining = asyncio.gather(
-            vllm.engine.join_broadcast(address, 1, 3, plan(named.items())),
-            other.join_broadcast(address, 2, 3, plan(named.items())),
-        )
-        sender = await asyncio.to_thread(Sender, address, 3, timeout=30.0)
-        await joining
+        meeting, group = Meeting(address, listens=True, timeout=30.0), Group(1, 3)
         running = asyncio.ensure_future(vllm.engine.generate([Request(prompt, 40)] * 16, 1.0))
-        sent, *_ = await asyncio.gather(
-            asyncio.to_thread(sender.send, named.items(), 10_000),
-            vllm.engine.receive_weights(40),
-            other.receive_weights(40),
-        )
+        for rank, engine in enumerate((vllm.engine, other), start=1):
+            await engine.join_broadcast(address, plan(named.items()))
+            await engine.receive_weights(group, rank)
+        sender = await asyncio.to_thread(Sender, meeting, group)
+        sent = await asyncio.to_thread(sender.send, named.items(), 10_000)
         assert sent == trainer.weights().checksum
+        await asyncio.gather(vllm.engine.use_weights(40), other.use_weights(40))
         assert len(await running) == 16
         return [(await engine.generate([Request(prompt, 12)], 1.0))[0] for engine in (vllm.engine, other)]
 

@@ -23,7 +23,8 @@ import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from training.cluster.actors import WATCH, GeneratorActor, TrainerActor, Whereabouts
+from training.cluster.actors import HELP, WATCH, GeneratorActor, TrainerActor, Whereabouts
+from training.cluster.broadcasts import Broadcasts, BroadcastWeights
 from training.cluster.head import Pulse, watch_head
 from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, first_error_or_all
 from training.cluster.placement import (
@@ -118,6 +119,7 @@ class Cluster:
         self._engines: list[Part] = []
         self._ranks: list[Part] = []
         self._lent: list[list[str]] = []  # GPUs of ranks that each engine uses
+        self._broadcast_plan: tuple[str, Any] | None = None  # where, and what
         self._watches: list[asyncio.Task] = []
         self._head_watch: asyncio.Task | None = None
         self._is_lost = False  # Ray itself
@@ -199,15 +201,15 @@ class Cluster:
         gpus = await self._find_out_where()
         self._watches = [asyncio.create_task(self._watch(part)) for part in self._engines + self._ranks]
         await self._load(gpus if resources.shared else {})
-        broadcasts = self._recipe.engine.weight_transfer == "collective"
-        if broadcasts:
-            await self._open_broadcast()
-        trainer = RemoteTrainer(self._ranks, broadcasts)
+        trainer = RemoteTrainer(self._ranks)
         pool = self._pool = EnginePool(
             [RemoteGenerator(part) for part in self._engines],
-            replace=None if broadcasts else self._replace,
+            replace=self._replace,
             on_failure=self._has_gone,
         )
+        if self._recipe.broadcasts_weights:
+            await self._open_broadcast()
+            trainer.broadcast = partial(BroadcastWeights, self._broadcasts(trainer, pool))
         for part, engine in zip(self._engines, pool.engines, strict=True):
             self._watch_engine(part, engine)
         return pool, trainer
@@ -215,13 +217,14 @@ class Cluster:
     def _engine(self, number: int) -> Part:
         seat = make_plan(self._recipe.resources).engines[number]
         actor = self._make(self._generator_class, seat, max_concurrency=1000)
-        return Part(f"generator {number}", actor, gone=EngineGone)
+        death = asyncio.get_running_loop().create_future()
+        return Part(f"generator {number}", actor, gone=EngineGone, death=death)
 
     def _make(self, cls: type, seat: Seat, **options: Any) -> Any:
         group: Any = self._group
         strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=seat.bundle)
         as_actor: Any = ray.remote  # its type does not know concurrency_groups
-        actor = as_actor(concurrency_groups={WATCH: 1})(cls)
+        actor = as_actor(concurrency_groups={WATCH: 1, HELP: 1})(cls)
         return actor.options(
             num_cpus=seat.cpus, num_gpus=seat.gpus, scheduling_strategy=strategy, **options
         ).remote()
@@ -280,20 +283,21 @@ class Cluster:
         return given
 
     async def _open_broadcast(self) -> None:
-        """Rank 0 of the group is the first trainer rank; engine workers follow."""
-        resources = self._recipe.resources
+        """Rank 0 of every group is the first trainer rank; engine workers follow."""
         plans = await self._all("gather weights", self._ranks, self._loading_timeout, "plan_broadcast")
-        address, plan = plans[0]
-        workers = max(1, resources.gpus_per_generator)
-        size = 1 + workers * len(self._engines)
-        device = "cuda" if resources.trainer_gpus else "cpu"
-        joins = [self._ranks[0].call("open_broadcast", address, size, device)]
-        joins += [
-            engine.call("join_broadcast", address, 1 + number * workers, size, plan)
-            for number, engine in enumerate(self._engines)
-        ]
-        parts = [self._ranks[0], *self._engines]
-        await self._gather("join the weight broadcast", parts, joins, self._loading_timeout)
+        address, _ = self._broadcast_plan = plans[0]
+        device = "cuda" if self._recipe.resources.trainer_gpus else "cpu"
+        await self._ranks[0].call("open_broadcast", address, device)
+        joins = [engine.call("join_broadcast", *self._broadcast_plan) for engine in self._engines]
+        await self._gather("join the weight broadcast", self._engines, joins, self._loading_timeout)
+
+    def _broadcasts(self, trainer: RemoteTrainer, pool: EnginePool) -> Broadcasts:
+        return Broadcasts(
+            self._ranks,
+            lambda: [engine.part for engine in pool.engines if isinstance(engine, RemoteGenerator)],
+            version=lambda: trainer.version,
+            workers=max(1, self._recipe.resources.gpus_per_generator),
+        )
 
     async def _all(self, what: str, parts: Sequence[Part], timeout: float, method: str) -> list[Any]:
         return await self._gather(what, parts, [part.call(method) for part in parts], timeout)
@@ -340,6 +344,7 @@ class Cluster:
 
         async def watch() -> None:
             problem = await _end_of(part, "working")
+            part.death.set_result(None)
             assert self._pool is not None
             self._pool.lose(engine, problem)
 
@@ -358,6 +363,8 @@ class Cluster:
         part.process, part.host, part.is_single = where.process, where.host, old.is_single
         async with asyncio.timeout(self._loading_timeout):
             children = await self._load_engine(number)
+        if self._broadcast_plan:
+            await part.call("join_broadcast", *self._broadcast_plan)
         self.processes += [where.process, *children]
         self.has_replaced()
         engine = RemoteGenerator(part)

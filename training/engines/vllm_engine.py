@@ -19,14 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from training.addresses import Group
 from training.broadcast import Plan
 from training.engines.devices import device_of
-from training.engines.shared_files import as_files
+from training.engines.shared_files import as_files, in_files
 from training.errors import EngineLost
 from training.models import eos_token_ids
 from training.rollouts import Completion, Request
 from training.schema import Recipe
-from training.transfer import TransferError, Weights
+from training.transfer import TransferError, Weights, checksum
 
 EXTENSION = "training.engines.vllm_worker.WeightsInFlight"
 UPDATE_TIMEOUT_SECONDS = 300.0
@@ -120,40 +121,45 @@ class VllmEngine:
         return (request.seed + request.position * 0x9E3779B97F4A7C15) % 2**63
 
     async def update_weights(self, weights: Weights, version: int) -> None:
-        """Load new weights into the running engine between two of its steps; no request is lost.
+        """Load new weights into the running engine between two of its steps; no request is lost. Their checksum is
+        taken before that, from the memory that the workers read.
 
         Raises TransferError, and then the old ones stay in force; EngineDied.
         """
         with as_files(weights.buckets) as files:
-            expected = str(weights.checksum)
+            if await asyncio.to_thread(lambda: checksum(in_files(files))) != weights.checksum:
+                raise TransferError(
+                    f"weights of version {version} did not arrive in {self._words} as they were sent"
+                )
 
             async def load() -> float:
-                answers = await self._call("load_buckets", files, expected)
-                if any(found != expected for found, _ in answers):
-                    raise TransferError(
-                        f"weights of version {version} did not arrive in {self._words} as they were sent"
-                    )
-                return max(seconds for _, seconds in answers)
+                return max(await self._call("load_buckets", files))
 
             await self._alive(self._between_steps(load, version), "new weights", UPDATE_TIMEOUT_SECONDS)
 
-    async def join_broadcast(self, address: str, first_rank: int, size: int, plan: Plan) -> None:
-        """The workers become ranks `first_rank` and up of the trainer's broadcast group. Returns when all joined."""
-        call = self._call("join_broadcast", address, first_rank, size, plan)
+    async def join_broadcast(self, address: str, plan: Plan) -> None:
+        """Have the workers get ready for the trainer's broadcasts."""
+        call = self._call("join_broadcast", address, plan)
         await self._alive(call, "the weight broadcast to begin", UPDATE_TIMEOUT_SECONDS)
 
-    async def receive_weights(self, version: int) -> None:
-        """`update_weights` from the broadcast, while the trainer sends. Raises TransferError: the weights are then
-        of no use; EngineDied."""
+    async def receive_weights(self, group: Group, first_rank: int) -> None:
+        """Have the workers receive the next broadcast, as this and the following ranks, while the engine goes on.
+        Returns when they have begun."""
+        call = self._call("receive_weights", group.number, group.size, first_rank)
+        await self._alive(call, "a broadcast to begin", UPDATE_TIMEOUT_SECONDS)
 
-        async def receive() -> float:
-            answers = await self._call("receive_weights")
+    async def use_weights(self, version: int) -> None:
+        """`update_weights` with what was received. Raises TransferError, and then the old ones stay in force;
+        EngineDied."""
+
+        async def use() -> float:
+            answers = await self._call("use_weights")
             complaints = [complaint for complaint, _ in answers if complaint]
             if complaints:
                 raise TransferError(f"weights of version {version}: {'; '.join(complaints)}")
             return max(seconds for _, seconds in answers)
 
-        await self._alive(self._between_steps(receive, version), "broadcast weights", UPDATE_TIMEOUT_SECONDS)
+        await self._alive(self._between_steps(use, version), "broadcast weights", UPDATE_TIMEOUT_SECONDS)
 
     async def _between_steps(self, load: Callable[[], Coroutine[Any, Any, float]], version: int) -> None:
         """`load` gives its own seconds. Where it fails, the label stays what it was."""

@@ -86,6 +86,13 @@ class Recipe(Section):
         """Whether advantages come from a value head."""
         return (self.advantage.estimator or ("gae" if self.loss.type == "ppo" else "group")) == "gae"
 
+    @property
+    def broadcasts_weights(self) -> bool:
+        """Whether new weights go to the engines by broadcast: by default where both sides have GPUs of their own."""
+        resources, transfer = self.resources, self.engine.weight_transfer
+        are_apart = bool(resources.generator_gpus and resources.trainer_gpus and not resources.shared)
+        return are_apart if transfer == "auto" else transfer == "collective"
+
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "Recipe":
         for is_wrong, reason in self._contradictions():

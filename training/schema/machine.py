@@ -68,9 +68,10 @@ class Engine(Section):
         default=False,
         description="transformers: torch.compile the attention to the cache, which takes seconds at the start.",
     )
-    weight_transfer: Literal["object_store", "collective"] = Field(
-        default="object_store",
-        description="How new weights travel: through the nodes' shared memory, or by broadcast between processes.",
+    weight_transfer: Literal["auto", "object_store", "collective"] = Field(
+        default="auto",
+        description="How new weights travel: through the nodes' shared memory, or by broadcast between processes "
+        "(collective). auto: by broadcast where generator and trainer have GPUs of their own.",
     )
 
 

@@ -97,18 +97,23 @@ def test_two_engines_and_two_ranks_train_as_one_of_each(
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    ("program", "engine"),
+    ("program", "engine", "transfer"),
     [
-        ("tests.training.cluster.toy_command", "transformers"),
-        pytest.param("training", "transformers", marks=pytest.mark.deep),
-        pytest.param("training", "vllm", marks=[pytest.mark.deep, pytest.mark.vllm]),
+        ("tests.training.cluster.toy_command", "transformers", "object_store"),
+        pytest.param("training", "transformers", "object_store", marks=pytest.mark.deep),
+        pytest.param("training", "transformers", "collective", marks=pytest.mark.deep),
+        pytest.param("training", "vllm", "collective", marks=[pytest.mark.deep, pytest.mark.vllm]),
     ],
 )
 def test_run_goes_on_without_an_engine_that_is_killed(
-    tmp_path: Path, toy_model: Path, program: str, engine: str
+    tmp_path: Path, toy_model: Path, program: str, engine: str, transfer: str
 ) -> None:
     """Of two; the last process of a vLLM engine is the one that generates."""
-    two = ("resources.generators=2", "resources.generator_cpus=2")
+    two = (
+        "resources.generators=2",
+        "resources.generator_cpus=2",
+        f"engine.weight_transfer={transfer}",
+    )
     words = command(tmp_path, toy_model, *two, steps=100_000, program=program, engine=engine)
     log = tmp_path / "log"
     with log.open("w") as file:
