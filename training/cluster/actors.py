@@ -63,6 +63,7 @@ class GeneratorActor:
         from training.engines import make_engine
 
         self._engine = make_engine(recipe, model_folder, threads)
+        await self._engine.check_head()
         return await self._engine.processes()
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:

@@ -125,6 +125,9 @@ class TransformersEngine:
         """Never returns: it has no process but this one."""
         await asyncio.Event().wait()
 
+    async def check_head(self) -> None:
+        """Its head is this package's own."""
+
     async def processes(self) -> list[int]:
         """It has none but this one."""
         return []

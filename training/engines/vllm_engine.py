@@ -59,6 +59,7 @@ class VllmEngine:
 
     def __init__(self, recipe: Recipe, folder: Path, threads: int) -> None:
         self.kv_on_update = recipe.engine.kv_on_update
+        self._precision = recipe.precision
         self._version = 0
         self._ids = itertools.count()
         self._open: set[str] = set()  # ids of requests on their way
@@ -209,6 +210,17 @@ class VllmEngine:
         while not self._engine.errored:
             await asyncio.sleep(LOOK_SECONDS)
         raise EngineDied(f"{self._words} has died")
+
+    async def check_head(self) -> None:
+        """ValueError where the head is less precise than the recipe says: vLLM only warns of that, and is told to be
+        quiet here."""
+        wanted, body = self._precision.head_generator, self._precision.generator
+        found = await self._alive(self._call("head_dtype"), "the head's precision", UPDATE_TIMEOUT_SECONDS)
+        if wanted == "float32" and any(dtype not in ("", wanted) for dtype in found):
+            raise ValueError(
+                "precision.head_generator is float32, and the installed vLLM computes this model's logits in "
+                f"{found[0]} here; set precision.head_generator={body}, or engine.type=transformers"
+            )
 
     async def processes(self) -> list[int]:
         """Process ids of the engine's workers."""

@@ -95,6 +95,21 @@ class WeightsInFlight:
         with set_current_vllm_config(self.vllm_config):
             self.model_runner.reload_weights(weights_iterator=iter(named))
 
+    def head_dtype(self) -> str:
+        """In which the head computes, by its numbers: that of the logits, or the model's where all lie on its grid.
+        "" in a worker that has no logits."""
+        from vllm.config import set_current_vllm_config
+
+        model, config = self.model_runner.get_model(), self.vllm_config.model_config
+        noise = torch.Generator().manual_seed(0)
+        hidden = torch.randn(4, config.get_hidden_size(), generator=noise).to(self.device, config.dtype)
+        with torch.inference_mode(), set_current_vllm_config(self.vllm_config):
+            logits = model.compute_logits(hidden)
+        if logits is None:
+            return ""
+        is_finer = bool((logits != logits.to(config.dtype).to(logits.dtype)).any())
+        return str(logits.dtype if is_finer else config.dtype).removeprefix("torch.")
+
     def loads_in_place(self) -> bool:
         """Whether the next weights of the same kind go past vLLM's own reload."""
         return self._small is not None

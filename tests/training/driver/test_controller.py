@@ -178,6 +178,8 @@ def test_synchronous_training_is_on_policy(toy_recipe: Recipe, tmp_path: Path) -
     setup.run()
 
     assert max(setup.reporter.series("train/ratio_max").values()) == pytest.approx(1, abs=1e-3)
+    fresh = setup.reporter.series("train/mismatch_fresh_logp_max")
+    assert list(fresh) == [1, 2, 3] and 0 < max(fresh.values()) < 1e-3
     assert min(setup.reporter.series("train/ratio_min").values()) == pytest.approx(1, abs=1e-3)
 
 
