@@ -30,6 +30,9 @@ class Request:
     max_tokens: int
     seed: int | None = None  # of its samples; None: whatever the engine draws
     position: int = 0  # tokens of the response that are in `tokens` already: where an interrupted one goes on
+    begun: int | None = (
+        None  # version of the weights that made the first of these: whose cache may still be there
+    )
 
 
 @dataclass(frozen=True)
@@ -248,7 +251,8 @@ class Rollouts:
             if len(sample.response) < end:
                 seed = seed_of(self._recipe.seed, draft.key, index, "first" if is_first else "second")
                 made = len(sample.response)
-                yield sample, Request(sample.tokens, end - made, seed, position=made)
+                begun = sample.versions[0] if made else None
+                yield sample, Request(sample.tokens, end - made, seed, position=made, begun=begun)
 
     def _first_limit(self, draft: Draft, index: int) -> int:
         """Response tokens before the interruption (a random length, section 2), else all there is room for."""

@@ -66,6 +66,10 @@ class GeneratorActor:
         await self._engine.check_head()
         return await self._engine.processes()
 
+    async def kv_tokens(self) -> int:
+        """Tokens that the engine's KV cache holds."""
+        return self._engine.kv_tokens
+
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """See training.rollouts.Generator."""
         return await self._engine.generate(requests, temperature)

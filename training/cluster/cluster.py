@@ -262,6 +262,12 @@ class Cluster:
         log.info("loading %s (%s)", ", ".join(part.name for part in parts), self._recipe.engine.type)
         loaded = await self._gather("load", parts, [work for _, work in loads], self._loading_timeout)
         self.processes += [child for children in loaded[: len(self._engines)] for child in children]
+        tokens = min(await self._all("say their memory", self._engines, self._loading_timeout, "kv_tokens"))
+        length = self._recipe.rollout.max_sequence_tokens
+        log.info(
+            "the KV cache of each engine holds %d tokens: %.1f sequences of %d (engine.max_sequences %d)",
+            *(tokens, tokens / length, length, self._recipe.engine.max_sequences),
+        )
 
     async def _load_engine(self, number: int) -> list[int]:
         """Ids of its child processes."""

@@ -2,6 +2,9 @@
 
     generate ─► split into prefix groups ─► each to the engine that owes the fewest tokens ─► answers in order
 
+A request that goes on with an interrupted response goes to the engine that made it, where the balance allows: its cache
+may hold what there is.
+
 An engine that is lost (`training.errors.EngineLost`) leaves its seat. What it owed goes to the others, from the tokens
 that the requests bring; without another engine it waits. `replace` makes a new engine, which gets the newest weights
 before it gets a request. A seat whose engines are lost again and again without having answered ends the pool.
@@ -24,6 +27,8 @@ log = logging.getLogger("training")
 GENERATE_TIMEOUT_SECONDS = 3600.0
 UPDATE_TIMEOUT_SECONDS = 600.0
 MOST_LOST_IN_A_ROW = 3  # engines of one seat, none of which has completed a request
+_KNOWN_BY_TOKENS = 64  # of a response: it and the prompt tell which one it is
+_MOST_KNOWN = 65_536  # responses whose engines are remembered
 _ALLOWED_IMBALANCE = 1.05  # of an engine's load, so that a group of equal prompts may stay together
 
 
@@ -60,6 +65,9 @@ class EnginePool:
         self._owed = [0] * len(engines)  # tokens that each engine may still have to make
         self._in_a_row = [0] * len(engines)  # lost without an answer
         self._replacing: set[asyncio.Task[None]] = set()
+        self._made_by: dict[
+            int, Generator
+        ] = {}  # responses that may be gone on with -> their engine, oldest first
         self._newest: tuple[Weights, int] | None = None
         self._interrupts = 0
         self._changed = asyncio.Event()
@@ -92,7 +100,7 @@ class EnginePool:
         if self._interrupts != interrupts:
             return [Completion.unstarted() for _ in requests]
         seats = self._filled()
-        shares = spread(requests, [self._owed[seat] for seat in seats])
+        shares = spread(requests, [self._owed[seat] for seat in seats], self._makers(requests, seats))
         given = [(seat, share) for seat, share in zip(seats, shares, strict=True) if share]
         parts = await _all(
             [
@@ -123,11 +131,29 @@ class EnginePool:
         if completions is None:
             return await self._complete(requests, temperature, interrupts)
         self._in_a_row[seat] = 0
+        if len(self._seats) > 1:
+            self._remember(seat, requests, completions)
         if len(completions) != len(requests):
             raise EngineError(
                 f"{self._name(seat)} gave {len(completions)} completions for {len(requests)} requests"
             )
         return completions
+
+    def _makers(self, requests: Sequence[Request], seats: Sequence[int]) -> list[int | None]:
+        """For each request the place among `seats` of the engine that made the beginning of its response."""
+        places = {id(self._seats[seat]): place for place, seat in enumerate(seats)}
+        made_by = (self._made_by.get(known) if (known := _known_by(r)) else None for r in requests)
+        return [places.get(id(engine)) for engine in made_by]
+
+    def _remember(self, seat: int, requests: list[Request], completions: list[Completion]) -> None:
+        """Who made the responses that are not finished."""
+        engine = self._seats[seat]
+        for request, completion in zip(requests, completions, strict=False):
+            known = None if completion.finished else _known_by(request, completion.tokens)
+            if known is not None and engine is not None:
+                self._made_by[known] = engine
+        while len(self._made_by) > _MOST_KNOWN:
+            del self._made_by[next(iter(self._made_by))]
 
     async def update_weights(self, weights: "Weights", version: int) -> None:
         """To all engines at the same time; returns when all that are there, at least one, have them in force. One that
@@ -246,24 +272,45 @@ class EnginePool:
         return getattr(self._seats[seat], "name", f"generator {seat} of {len(self._seats)}")
 
 
-def spread(requests: Sequence[Request], owed: Sequence[int]) -> list[list[int]]:
+def spread(
+    requests: Sequence[Request], owed: Sequence[int], makers: Sequence[int | None] | None = None
+) -> list[list[int]]:
     """Indices of the requests that each engine gets, given the tokens that it owes already.
 
-    Neighbours with equal prompts stay together where no engine gets more than its fair share by that; others go one
-    by one to the engine that owes the fewest tokens.
+    makers: the engine that has made the beginning of each request's response, if any. That engine gets it, and
+    neighbours with equal prompts stay together, where no engine gets more than its fair share by that; others go one by
+    one to the engine that owes the fewest tokens.
     """
     load, shares = list(owed), [[] for _ in owed]  # type: list[int], list[list[int]]
     total = sum(load) + sum(request.max_tokens for request in requests)
     fair = _ALLOWED_IMBALANCE * max(total / len(load), *load, 0)
-    for _, indices in groupby(range(len(requests)), key=lambda index: requests[index].tokens):
+    known = makers or [None] * len(requests)
+
+    def give(engine: int, indices: list[int]) -> None:
+        load[engine] += sum(requests[index].max_tokens for index in indices)
+        shares[engine].extend(indices)
+
+    others = []
+    for index, maker in enumerate(known):
+        if maker is not None and load[maker] + requests[index].max_tokens <= fair:
+            give(maker, [index])
+        else:
+            others.append(index)
+    for _, indices in groupby(others, key=lambda index: requests[index].tokens):
         group = list(indices)
         size = sum(requests[index].max_tokens for index in group)
         parts = [group] if min(load) + size <= fair else [[index] for index in group]
         for part in parts:
-            engine = min(range(len(load)), key=load.__getitem__)
-            load[engine] += sum(requests[index].max_tokens for index in part)
-            shares[engine].extend(part)
+            give(min(range(len(load)), key=load.__getitem__), part)
     return [sorted(share) for share in shares]
+
+
+def _known_by(request: Request, made: Sequence[int] = ()) -> int | None:
+    """What tells the response of a request, with what it has `made` since, from others; None where it is short."""
+    if request.position + len(made) < _KNOWN_BY_TOKENS:
+        return None
+    end = len(request.tokens) - request.position + _KNOWN_BY_TOKENS
+    return hash((*request.tokens[:end], *made[: max(0, end - len(request.tokens))]))
 
 
 async def _all(calls: list[Any]) -> list[Any]:

@@ -125,6 +125,11 @@ class TransformersEngine:
         """Never returns: it has no process but this one."""
         await asyncio.Event().wait()
 
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that the KV cache holds."""
+        return self._decoder.kv_tokens
+
     async def check_head(self) -> None:
         """Its head is this package's own."""
 

@@ -19,12 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+
 from training.addresses import Group
 from training.broadcast import Plan
 from training.engines.devices import device_of
+from training.engines.kv_room import kv_room, refuse_too_small
 from training.engines.shared_files import as_files, in_files
+from training.engines.slot_cache import SlotCache
 from training.errors import EngineLost
-from training.models import eos_token_ids
+from training.models import eos_token_ids, parameter_count
 from training.rollouts import Completion, Request
 from training.schema import Recipe
 from training.transfer import TransferError, Weights, checksum
@@ -34,6 +38,18 @@ UPDATE_TIMEOUT_SECONDS = 300.0
 GENERATE_TIMEOUT_SECONDS = 3600.0
 LOOK_SECONDS = 1.0  # whether the engine's processes are alive
 T = TypeVar("T")
+
+
+@dataclass
+class Prefilled:
+    """Tokens of requests' beginnings until now, and how many of them were in the cache."""
+
+    tokens: int = 0
+    cached: int = 0
+
+    def add(self, tokens: int, cached: int) -> None:
+        """One request."""
+        self.tokens, self.cached = self.tokens + tokens, self.cached + cached
 
 
 class EngineDied(RuntimeError, EngineLost):
@@ -52,7 +68,7 @@ class VllmEngine:
     """One AsyncLLM. On CPU the engine core is the only child process; it dies with this one.
 
     kv_on_update: what happens to the KV cache of running requests when new weights come; may be changed at any time.
-    update_seconds: of the newest update.
+    update_seconds: of the newest update. prefilled: what did not have to be computed again.
     """
 
     update_seconds: UpdateSeconds | None = None
@@ -60,6 +76,7 @@ class VllmEngine:
     def __init__(self, recipe: Recipe, folder: Path, threads: int) -> None:
         self.kv_on_update = recipe.engine.kv_on_update
         self._precision = recipe.precision
+        self.prefilled = Prefilled()
         self._version = 0
         self._ids = itertools.count()
         self._open: set[str] = set()  # ids of requests on their way
@@ -71,6 +88,7 @@ class VllmEngine:
         self._resuming: asyncio.Future[Any] | None = None
         self._stop_ids = eos_token_ids(folder)
         _set_environment(threads, on_gpu=not self._takes_turns)
+        _check_room(recipe, folder)
         from vllm.v1.engine.async_llm import AsyncLLM
 
         self._engine: Any = AsyncLLM.from_engine_args(_engine_args(recipe, folder))
@@ -105,14 +123,16 @@ class VllmEngine:
     async def _sample(self, name: str, request: Request, n: int, temperature: float) -> list[Completion]:
         oldest, final = self._version, None
         prompt: Any = {"prompt_token_ids": request.tokens}
-        if self._is_salted:  # a prefix is shared only with requests that began with the same weights
-            prompt["cache_salt"] = str(oldest)
+        if self._is_salted:  # a prefix is shared only with requests that began with the same weights; what an
+            # interrupted one has made counts as begun then, as if it had gone on with the cache that it had
+            prompt["cache_salt"] = str(oldest if request.begun is None else request.begun)
         sampling = _sampling(request, self._seed_of(request), n, temperature, self._stop_ids)
         async for output in self._engine.generate(prompt, sampling, request_id=name):
             final = output
         self._open.discard(name)
         if final is None:
             raise EngineDied(f"{self._words} ended a request without an answer")
+        self.prefilled.add(len(request.tokens), final.num_cached_tokens or 0)
         return [_completion(output, oldest, self._version) for output in final.outputs]
 
     def _seed_of(self, request: Request) -> int | None:
@@ -210,6 +230,11 @@ class VllmEngine:
         while not self._engine.errored:
             await asyncio.sleep(LOOK_SECONDS)
         raise EngineDied(f"{self._words} has died")
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that the KV cache holds, as vLLM counts them."""
+        return self._engine.vllm_config.cache_config.kv_cache_size_tokens or 0
 
     async def check_head(self) -> None:
         """ValueError where the head is less precise than the recipe says: vLLM only warns of that, and is told to be
@@ -314,13 +339,13 @@ def _engine_args(recipe: Recipe, folder: Path) -> Any:
         max_model_len=recipe.rollout.max_sequence_tokens,
         max_num_seqs=recipe.engine.max_sequences,
         max_num_batched_tokens=max(recipe.rollout.max_sequence_tokens, recipe.engine.max_sequences, 2048),
-        kv_cache_memory_bytes=recipe.engine.kv_cache_mib << 20,
+        kv_cache_memory_bytes=recipe.kv_cache_bytes,
+        gpu_memory_utilization=recipe.engine.gpu_memory_utilization,
         tensor_parallel_size=max(1, recipe.resources.gpus_per_generator),
         worker_extension_cls=EXTENSION,
         enable_prefix_caching=recipe.engine.prefix_caching,  # each request's salt is the version of its weights
-        block_size=32
-        if recipe.engine.prefix_caching
-        else None,  # what is shared; vLLM's 128 on CPU is coarse
+        # What is shared is whole blocks; vLLM's 128 on CPU is coarse.
+        block_size=32 if recipe.engine.prefix_caching and not recipe.resources.generator_gpus else None,
         logprobs_mode="processed_logprobs",  # of the distribution that was sampled from
         seed=recipe.seed,
         enforce_eager=recipe.resources.generator_gpus == 0,
@@ -329,6 +354,20 @@ def _engine_args(recipe: Recipe, folder: Path) -> Any:
         skip_tokenizer_init=True,
         disable_log_stats=True,
     )
+
+
+def _check_room(recipe: Recipe, folder: Path) -> None:
+    """ValueError where the KV cache would not hold one sequence: vLLM says so where nobody looks."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)  # nosec B615
+    if not hasattr(config, "num_attention_heads"):  # a model of another kind: vLLM knows
+        return
+    devices = max(1, recipe.resources.gpus_per_generator)
+    dtype = getattr(torch, recipe.precision.generator)
+    weights = (parameter_count(folder) or 0) * dtype.itemsize // devices
+    token_bytes = -(-SlotCache.row_bytes(config, 1, dtype) // devices)
+    refuse_too_small(kv_room(recipe, device_of(recipe), weights), recipe, token_bytes)
 
 
 def _set_environment(threads: int, on_gpu: bool) -> None:

@@ -56,6 +56,9 @@ class ToyGenerator(GeneratorActor):
         self._engine, self._gpus = ToyEngine(), gpus
         return []
 
+    async def kv_tokens(self) -> int:
+        return 1000
+
     async def working(self) -> None:
         await self.alive()
 

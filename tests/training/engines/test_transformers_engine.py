@@ -354,7 +354,10 @@ def test_a_cache_without_room_for_one_sequence_is_refused(tmp_path: Path) -> Non
     large = Qwen2Config(**SHAPE | {"num_hidden_layers": 2, "head_dim": 4096}, num_key_value_heads=4)
     Qwen2ForCausalLM(large).save_pretrained(tmp_path)
 
-    with pytest.raises(ValueError, match=r"engine.kv_cache_mib \(1\) does not hold one sequence"):
+    with pytest.raises(
+        ValueError,
+        match=r"engine.kv_cache_mib \(1\) does not hold one sequence of \d+ tokens: it holds \d+ of \d+ bytes",
+    ):
         engine(tmp_path, engine__kv_cache_mib=1)
 
 
