@@ -26,7 +26,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from training.cluster.actors import HELP, WATCH, GeneratorActor, TrainerActor, Whereabouts
 from training.cluster.broadcasts import Broadcasts, BroadcastWeights
 from training.cluster.head import Pulse, watch_head
-from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, first_error_or_all
+from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, end_of, first_error_or_all, in_time
 from training.cluster.placement import (
     ClusterError,
     EngineGone,
@@ -337,7 +337,7 @@ class Cluster:
     async def _watch(self, part: Part) -> None:
         """`alive` returns only with the part's end: also where nobody waits for it at the moment. The end of an engine
         that serves is looked at by `_watch_engine`."""
-        problem = await _end_of(part, "alive")
+        problem = await end_of(part, "alive")
         if self._pool is None or part in self._ranks:
             self._has_gone(problem)
 
@@ -349,7 +349,7 @@ class Cluster:
         """Tell the pool of an engine's end."""
 
         async def watch() -> None:
-            problem = await _end_of(part, "working")
+            problem = await end_of(part, "working")
             part.death.set_result(None)
             assert self._pool is not None
             self._pool.lose(engine, problem)
@@ -364,11 +364,9 @@ class Cluster:
             partial(ray.kill, old.actor), SHUTDOWN_TIMEOUT_SECONDS
         )  # its processes may have died alone
         part = self._engines[number] = self._engine(number)
-        async with asyncio.timeout(START_TIMEOUT_SECONDS):
-            where = await part.call("whereabouts")
+        where = await in_time(part, "start", part.call("whereabouts"), START_TIMEOUT_SECONDS)
         part.process, part.host, part.is_single = where.process, where.host, old.is_single
-        async with asyncio.timeout(self._loading_timeout):
-            children = await self._load_engine(number)
+        children = await in_time(part, "load", self._load_engine(number), self._loading_timeout)
         if self._broadcast_plan:
             await part.call("join_broadcast", *self._broadcast_plan)
         self.processes += [where.process, *children]
@@ -377,15 +375,6 @@ class Cluster:
         self._watch_engine(part, engine)
         log.info("%s has loaded after %.0f s", part, time.monotonic() - began)
         return engine
-
-
-async def _end_of(part: Part, method: str) -> Exception:
-    """What a call that never returns ends with."""
-    try:
-        await part.call(method)
-    except Exception as error:
-        return error
-    return part.gone(f"{part} has ended")
 
 
 def _may_come_of_a_death(task: asyncio.Future) -> bool:

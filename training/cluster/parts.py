@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError, RayTaskError
@@ -12,6 +12,9 @@ from training.cluster.placement import ClusterError, PartGone
 from training.errors import last_line, telling_line
 from training.rollouts import Completion, Request
 from training.trainer.batching import Batch
+from training.waiting import WaitTimeout, within
+
+T = TypeVar("T")
 
 CAUSES = (  # in what Ray says of a death -> in our words; the first that occurs counts
     ("running low on memory", "its node ran out of memory, and Ray ended it"),
@@ -86,6 +89,23 @@ async def first_error_or_all(results: Sequence[Awaitable[Any]]) -> list[Any]:
     finally:
         for task in tasks:
             task.cancel()
+
+
+async def in_time(part: Part, what: str, work: Awaitable[T], seconds: float) -> T:
+    """What the part does; where it is late, it counts as gone."""
+    try:
+        return await within(work, what=f"{part} to {what}", timeout=seconds)
+    except WaitTimeout as error:
+        raise part.gone(str(error)) from None
+
+
+async def end_of(part: Part, method: str) -> Exception:
+    """What a call that never returns ends with."""
+    try:
+        await part.call(method)
+    except Exception as error:
+        return error
+    return part.gone(f"{part} has ended")
 
 
 class SentWeights(Protocol):
