@@ -139,7 +139,8 @@ class Bench:
             pipe.send((address, planned))
         for pipe in self._pipes:
             pipe.recv()
-        self._sender, self._meeting, self._version = None, meeting, 0
+        self._sender: Sender | None = None
+        self._meeting, self._version = meeting, 0
 
     def one(self, *, stands_still: bool) -> list[tuple[float, float, float]]:
         """(pause, swap, steps against the usual) of each engine; seconds."""
