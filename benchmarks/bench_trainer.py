@@ -170,6 +170,7 @@ def random_batch(rng: np.random.Generator, setting: Setting, lengths: np.ndarray
         mask=(columns >= setting.prompt) & (columns < lengths[:, None]),
         rewards=rng.choice([-1.0, 1.0], shape[0]).astype(np.float32),
         prompt_index=np.arange(shape[0]) // GROUP,
+        fresh=np.zeros((shape[0], shape[1] - 1), bool),
     )
 
 

@@ -1,11 +1,20 @@
-"""Where other processes of a run can reach this one."""
+"""Where other processes of a run can reach this one, and which of them make a group."""
 
 import fcntl
 import socket
 import struct
+from dataclasses import dataclass
 
 SIOCGIFADDR = 0x8915  # netdevice(7): the IPv4 address of an interface
 ELSEWHERE = "192.0.2.1"  # reserved for documentation: nothing is sent there
+
+
+@dataclass(frozen=True)
+class Group:
+    """Processes that broadcast to each other: `size` of them, the sender among them. No two groups have one number."""
+
+    number: int
+    size: int
 
 
 def free_address(host: str | None = None) -> str:

@@ -1,6 +1,7 @@
 """One line of an error, for a log, a page or another error's message; and whether the same again may go through."""
 
 import errno
+from collections.abc import Iterator
 
 EXIT_TEMPORARY = 75  # EX_TEMPFAIL of sysexits.h: what the run ran on failed, not its recipe
 MOST_CAUSES = 20
@@ -11,21 +12,35 @@ class Infrastructure(Exception):  # noqa: N818 - a mark beside the error's own c
     """What a run runs on has failed: a machine, a process of the run, the cluster, a disk. It may go on elsewhere."""
 
 
+class EngineLost(Infrastructure):
+    """A generator engine's processes are gone: another engine can take its place."""
+
+
+def is_engine_lost(error: BaseException) -> bool:
+    """Whether the error, or one that it comes of, says so."""
+    return any(isinstance(cause, EngineLost) for cause in _causes(error))
+
+
 def is_infrastructure(error: BaseException) -> bool:
     """Whether the error, or one that it comes of, is such a failure: a run may go on from its newest checkpoint."""
     from headroom import JournalBusy  # here: it brings httpx, and most who import this module need it not
 
+    # A busy journal: the driver of the attempt before still works.
+    return any(
+        isinstance(cause, Infrastructure | JournalBusy)
+        or (isinstance(cause, OSError) and cause.errno in DISK)
+        for cause in _causes(error)
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what it comes of, and so on."""
     seen: BaseException | None = error
     for _ in range(MOST_CAUSES):
         if seen is None:
-            return False
-        # A busy journal: the driver of the attempt before still works.
-        if isinstance(seen, Infrastructure | JournalBusy) or (
-            isinstance(seen, OSError) and seen.errno in DISK
-        ):
-            return True
+            return
+        yield seen
         seen = seen.__cause__
-    return False
 
 
 def last_line(error: BaseException) -> str:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,7 @@ async def _run(
         with tracing.span("start engines and trainers"):
             generator, trainer = await actors.start()
         _write_driver_file(run_dir, address, actors, model_folder)
+        actors.has_replaced = partial(_write_driver_file, run_dir, address, actors, model_folder)
         controller = Controller(
             recipe,
             task=task,
@@ -135,6 +137,7 @@ async def _run(
             model=identity,
             switch=switch,
             uploads=uploads,
+            num_lost_engines=lambda: actors.num_lost_engines,
         )
         outcome = await actors.guard(controller.run())
         if recipe.checkpoint.save_model and outcome.state == "succeeded":

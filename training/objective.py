@@ -13,6 +13,11 @@ from torch import Tensor
 from training.losses import aggregate, kl_penalty, policy_loss, value_loss
 from training.schema import Recipe
 
+_FRESH_SHARE, _FRESH_GAP = (
+    "fresh_share",
+    "fresh_gap",
+)  # means over all tokens, of which `with_fresh_gap` makes one
+
 
 @dataclass(frozen=True)
 class Targets:
@@ -20,7 +25,7 @@ class Targets:
 
     mask, behaviour_logp: [N, L - 1]; prompt_index, weights: [N]; advantages: [N] or [N, L - 1]. The others are
     [N, L - 1], or None where the recipe does without: old_logp and old_values of this trainer before the step,
-    reference_logp of the model that the run started from, returns of GAE.
+    reference_logp of the model that the run started from, returns of GAE. fresh: tokens that the weights of now chose.
     """
 
     mask: Tensor
@@ -32,6 +37,7 @@ class Targets:
     reference_logp: Tensor | None = None
     old_values: Tensor | None = None
     returns: Tensor | None = None
+    fresh: Tensor | None = None
 
     def of(self, rows: Any, width: int, device: str) -> "Targets":
         """The part of these rows, [rows, width] where there are columns."""
@@ -73,6 +79,11 @@ def objective(recipe: Recipe, said: Prediction, targets: Targets) -> tuple[Tenso
     )
     total, metrics = output.loss, dict(output.metrics)
     metrics["entropy"] = _mean(said.entropy, mask)
+    if targets.fresh is not None:
+        gap = (said.logp.detach() - targets.behaviour_logp).abs() * targets.fresh
+        metrics[_FRESH_SHARE] = _mean(targets.fresh, mask)
+        metrics[_FRESH_GAP] = _mean(gap, mask)
+        metrics["mismatch_fresh_logp_max"] = gap.max().item() if gap.numel() else 0.0
     if loss.entropy_coef:
         total = total - loss.entropy_coef * aggregate(said.entropy, mask, targets.weights)
     if targets.reference_logp is not None:
@@ -87,6 +98,16 @@ def objective(recipe: Recipe, said: Prediction, targets: Targets) -> tuple[Tenso
         total = total + recipe.critic.value_coef * aggregate(errors, mask, targets.weights)
         metrics["value_loss"] = _mean(errors, mask)
     return total, metrics
+
+
+def with_fresh_gap(metrics: dict[str, float]) -> dict[str, float]:
+    """Metrics of a whole batch, with the mean and the largest |log-probability here - generator's| of its fresh tokens;
+    without both where it has none."""
+    share, gap = metrics.pop(_FRESH_SHARE, 0.0), metrics.pop(_FRESH_GAP, 0.0)
+    if share:
+        return metrics | {"mismatch_fresh_logp_mean": gap / share}
+    metrics.pop("mismatch_fresh_logp_max", None)
+    return metrics
 
 
 def _mean(token_values: Tensor, mask: Tensor) -> float:

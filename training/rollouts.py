@@ -30,6 +30,9 @@ class Request:
     max_tokens: int
     seed: int | None = None  # of its samples; None: whatever the engine draws
     position: int = 0  # tokens of the response that are in `tokens` already: where an interrupted one goes on
+    begun: int | None = (
+        None  # version of the weights that made the first of these: whose cache may still be there
+    )
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,11 @@ class Completion:
     versions: list[int]  # of the weights that made each token
     interrupted: bool = False  # `Generator.interrupt` ended it early: more would have come
 
+    @classmethod
+    def unstarted(cls) -> "Completion":
+        """Of a request that was interrupted before its first token."""
+        return cls([], [], False, [], interrupted=True)
+
 
 class Generator(Protocol):
     """An engine, here or behind a Ray actor."""
@@ -49,8 +57,9 @@ class Generator(Protocol):
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """All requests, in order."""
 
-    async def update_weights(self, weights: "Weights", version: int) -> None:
-        """New weights for running and later requests; returns when they are in force. Raises TransferError."""
+    async def update_weights(self, weights: "Weights", version: int) -> int | None:
+        """New weights for running and later requests; returns when they are in force: their version, where that is
+        not the one that was asked for. Raises TransferError."""
 
     async def interrupt(self) -> None:
         """End all running calls of `generate` now, with what they have."""
@@ -242,7 +251,8 @@ class Rollouts:
             if len(sample.response) < end:
                 seed = seed_of(self._recipe.seed, draft.key, index, "first" if is_first else "second")
                 made = len(sample.response)
-                yield sample, Request(sample.tokens, end - made, seed, position=made)
+                begun = sample.versions[0] if made else None
+                yield sample, Request(sample.tokens, end - made, seed, position=made, begun=begun)
 
     def _first_limit(self, draft: Draft, index: int) -> int:
         """Response tokens before the interruption (a random length, section 2), else all there is room for."""

@@ -136,6 +136,11 @@ class Checksum:
         seed = int.from_bytes(f"{name}{tuple(tensor.shape)}".encode()[-32:], "little") % (1 << 61)
         self.value = (self.value + own * (2 * seed + 1) + seed) % (1 << 64)
 
+    def add_all(self, named: Iterable[tuple[str, Tensor]]) -> None:
+        """Count all pairs."""
+        for name, tensor in named:
+            self.add(name, tensor)
+
 
 def _weighted(words: Tensor) -> Tensor:
     """Sum of the words, each times its factor; modulo 2**64. At most `_CHUNK_WORDS` words."""
@@ -150,8 +155,7 @@ def _factors(device: torch.device) -> Tensor:
 def checksum(named: Iterable[tuple[str, Tensor]]) -> int:
     """Of all pairs, in any order."""
     total = Checksum()
-    for name, tensor in named:
-        total.add(name, tensor)
+    total.add_all(named)
     return total.value
 
 

@@ -68,6 +68,7 @@ def generate(model: Path, engine: str, head: str) -> Said:
     async def work() -> tuple[list[Completion], list[Completion]]:
         made = make_engine(recipe_with(model, engine, head, head).model_dump(mode="json"), str(model))
         try:
+            await made.check_head()
             long = await made.generate([Request(prompt, 20) for prompt in prompts], 1.0)
             return long, await made.generate([Request(prompts[0], 1)] * 1024, 1.0)
         finally:
@@ -125,3 +126,27 @@ def test_mismatch_is_smaller_with_fp32_on_both_than_on_one_than_on_none(
 
     assert both < min(on_one) and both < 0.9 * none
     assert sum(on_one) / 2 < 1.05 * none  # one of the two alone lies within the samples' noise of none
+
+
+@pytest.mark.deep
+@pytest.mark.vllm
+def test_a_head_that_vllm_runs_in_bfloat16_is_refused_where_float32_was_asked_for(
+    bfloat16_model: Path,
+) -> None:
+    from training.engines import make_engine
+
+    environment = dict(os.environ)
+
+    async def work() -> None:
+        recipe = recipe_with(bfloat16_model, "vllm", "bfloat16", "bfloat16")
+        made = make_engine(recipe.model_dump(mode="json"), str(bfloat16_model))
+        try:
+            made._precision = recipe.precision.model_copy(update={"head_generator": "float32"})
+            with pytest.raises(ValueError, match="precision.head_generator is float32.* in bfloat16 here"):
+                await made.check_head()
+        finally:
+            made.shutdown()
+
+    asyncio.run(work())
+    os.environ.clear()
+    os.environ.update(environment)

@@ -13,8 +13,8 @@ import torch
 
 from tests.training.conftest import LocalTrainer, MemoryReporter
 from tests.training.test_rollouts import check_length_control
-from training.addresses import free_address
-from training.broadcast import Sender, plan
+from training.addresses import Group, free_address
+from training.broadcast import Meeting, Sender, plan
 from training.codec import Codec
 from training.driver.controller import Controller
 from training.engines.vllm_engine import EngineDied
@@ -201,6 +201,30 @@ def test_a_cached_prefix_never_outlives_its_weights(vllm: Engine) -> None:
             )
 
 
+@pytest.mark.parametrize(("kv_on_update", "cached"), [("keep", 64), ("rebuild", 0)])
+def test_what_was_made_before_a_forced_end_is_not_computed_again(
+    vllm: Engine, kv_on_update: str, cached: int
+) -> None:
+    """Also where weights have changed meanwhile, unless the cache is to be of the newest weights."""
+    old, new = LocalTrainer(vllm.recipe, vllm.folder), shifted(vllm.recipe, vllm.folder)
+    vllm.engine.kv_on_update = kv_on_update
+    version = 24 if kv_on_update == "keep" else 26
+    vllm.run(vllm.engine.update_weights(old.weights(), version))
+    request = Request(Codec(vllm.folder).encode("3+4=" * 11), 24)  # 44 and 24 tokens: two full blocks of 32
+    while len((completion := vllm.run(vllm.engine.generate([request], 1.0))[0]).tokens) < 24:
+        pass
+    vllm.run(vllm.engine.update_weights(new.weights(), version + 1))
+    before = vllm.engine.prefilled.cached
+    so_far = request.tokens + completion.tokens
+
+    def go_on(begun: int | None) -> int:
+        vllm.run(vllm.engine.generate([Request(so_far + [4, 5], 2, position=26, begun=begun)], 1.0))
+        return vllm.engine.prefilled.cached - before
+
+    assert go_on(None) == 0  # as one that begins now
+    assert go_on(completion.versions[0]) == cached
+
+
 def test_damaged_weights_are_refused_and_the_old_ones_stay(vllm: Engine) -> None:
     trainer = LocalTrainer(vllm.recipe, vllm.folder)
     vllm.run(vllm.engine.update_weights(trainer.weights(), 30))
@@ -225,19 +249,15 @@ def test_weights_by_broadcast(vllm: Engine) -> None:
     prompt = Codec(vllm.folder).encode("1+2=")
 
     async def work() -> list[Completion]:
-        joining = asyncio.gather(
-            vllm.engine.join_broadcast(address, 1, 3, plan(named.items())),
-            other.join_broadcast(address, 2, 3, plan(named.items())),
-        )
-        sender = await asyncio.to_thread(Sender, address, 3, timeout=30.0)
-        await joining
+        meeting, group = Meeting(address, listens=True, timeout=30.0), Group(1, 3)
         running = asyncio.ensure_future(vllm.engine.generate([Request(prompt, 40)] * 16, 1.0))
-        sent, *_ = await asyncio.gather(
-            asyncio.to_thread(sender.send, named.items(), 10_000),
-            vllm.engine.receive_weights(40),
-            other.receive_weights(40),
-        )
+        for rank, engine in enumerate((vllm.engine, other), start=1):
+            await engine.join_broadcast(address, plan(named.items()))
+            await engine.receive_weights(group, rank)
+        sender = await asyncio.to_thread(Sender, meeting, group)
+        sent = await asyncio.to_thread(sender.send, named.items(), 10_000)
         assert sent == trainer.weights().checksum
+        await asyncio.gather(vllm.engine.use_weights(40), other.use_weights(40))
         assert len(await running) == 16
         return [(await engine.generate([Request(prompt, 12)], 1.0))[0] for engine in (vllm.engine, other)]
 

@@ -13,9 +13,13 @@ from typing import Any
 
 import ray
 
+from training.addresses import Group
 from training.rollouts import Completion, Request
 
-WATCH = "watch"  # Ray's name for the threads that answer `alive` beside the one that works
+WATCH, HELP = (
+    "watch",
+    "help",
+)  # Ray's names for threads beside the one that works: for `alive`, and to end its waits
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,10 @@ class GeneratorActor:
         """Never returns: whoever waits for it learns of this process's end."""
         await asyncio.Event().wait()
 
+    async def working(self) -> None:
+        """Never returns: whoever waits for it, once it has loaded, learns of the end of its child processes."""
+        await self._engine.until_dead()
+
     async def load(
         self, recipe: dict[str, Any], model_folder: str, threads: int, gpus: list[str]
     ) -> list[int]:
@@ -55,7 +63,12 @@ class GeneratorActor:
         from training.engines import make_engine
 
         self._engine = make_engine(recipe, model_folder, threads)
+        await self._engine.check_head()
         return await self._engine.processes()
+
+    async def kv_tokens(self) -> int:
+        """Tokens that the engine's KV cache holds."""
+        return self._engine.kv_tokens
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """See training.rollouts.Generator."""
@@ -69,13 +82,17 @@ class GeneratorActor:
         """See training.rollouts.Generator."""
         await self._engine.interrupt()
 
-    async def join_broadcast(self, address: str, first_rank: int, size: int, plan: Any) -> None:
-        """Have the engine's workers join the group in which weights are broadcast, as `first_rank` and following."""
-        await self._engine.join_broadcast(address, first_rank, size, plan)
+    async def join_broadcast(self, address: str, plan: Any) -> None:
+        """Have the engine's workers get ready for the trainer's broadcasts."""
+        await self._engine.join_broadcast(address, plan)
 
-    async def receive_weights(self, version: int) -> None:
-        """Take part in the next broadcast."""
-        await self._engine.receive_weights(version)
+    async def receive_weights(self, group: Group, first_rank: int) -> None:
+        """Have the workers receive the next broadcast as `first_rank` and following. Returns when they have begun."""
+        await self._engine.receive_weights(group, first_rank)
+
+    async def use_weights(self, version: int) -> None:
+        """Put what was received into force."""
+        await self._engine.use_weights(version)
 
     async def shutdown(self) -> None:
         """End the engine's processes."""
@@ -87,7 +104,10 @@ class TrainerActor:
     """A trainer rank. Calls are executed one after the other, in order, but for `alive`."""
 
     _trainer: Any = None
+    _meeting: Any = None
     _sender: Any = None
+    _sending_to: Group | None = None
+    _sending_device = "cpu"
 
     def whereabouts(self) -> Whereabouts:
         """Of this actor."""
@@ -131,20 +151,34 @@ class TrainerActor:
 
         return free_address(ray.util.get_node_ip_address()), plan(self._trainer.named_weights())
 
-    def open_broadcast(self, address: str, size: int, device: str) -> None:
-        """Rank 0 alone: wait for all engine workers to join at `address`."""
-        from training.broadcast import Sender
+    def open_broadcast(self, address: str, device: str) -> None:
+        """Rank 0 alone: listen at `address` for engine workers."""
+        from training.broadcast import Meeting
 
-        self._sender = Sender(address, size, device)
+        self._meeting, self._sending_device = Meeting(address, listens=True), device
 
-    def broadcast(self) -> None:
+    def broadcast(self, group: Group) -> None:
         """On all ranks: rank 0 sends what it gathers from all."""
         named = self._trainer.named_weights()
-        if self._sender is not None:
-            self._sender.send(named)
-        else:
-            for _ in named:
+        try:
+            if self._meeting is not None:
+                self._sender_of(group).send(named)
+        finally:
+            for _ in named:  # the others gather to the end, whatever has become of rank 0's group
                 pass
+
+    def _sender_of(self, group: Group) -> Any:
+        from training.broadcast import Sender
+
+        if self._sender is None or group != self._sending_to:
+            self._sender = Sender(self._meeting, group, self._sending_device)
+            self._sending_to = group
+        return self._sender
+
+    @ray.method(concurrency_group=HELP)
+    def give_up_broadcast(self, group: Group, why: str) -> None:
+        """Rank 0 alone: end a broadcast under way, of which somebody has died."""
+        self._meeting.give_up(group.number, why)
 
     def export(self, checkpoint: str, base_model: str, out: str, dtype: str) -> None:
         """Write a checkpoint's model in Hugging Face format; see training.export."""

@@ -1,7 +1,8 @@
 """A run's actors on Ray, from placement to removal.
 
     connect ─► Cluster.start:  place  ─► make actors ─► load all of them at once ─► open the weight broadcast
-               Cluster.guard:  work of the driver, ended by the first part that dies, or Ray itself, whoever waits
+               Cluster.guard:  work of the driver, ended by the first rank that dies, or Ray itself, whoever waits;
+                               an engine that dies is replaced
                Cluster.stop:   engines end their processes, actors are killed, the place is given back
 
 `placement` says which devices, `actors` is what runs there, `parts` are the driver's handles on it.
@@ -12,7 +13,9 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,19 +23,21 @@ import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from training.cluster.actors import WATCH, GeneratorActor, TrainerActor, Whereabouts
+from training.cluster.actors import HELP, WATCH, GeneratorActor, TrainerActor, Whereabouts
+from training.cluster.broadcasts import Broadcasts, BroadcastWeights
 from training.cluster.head import Pulse, watch_head
-from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, first_error_or_all
+from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, end_of, first_error_or_all, in_time
 from training.cluster.placement import (
     ClusterError,
-    PartGone,
+    EngineGone,
     Patience,
     Seat,
     local_cores,
     make_plan,
     wait_for_place,
 )
-from training.errors import last_line
+from training.engines.pool import EnginePool
+from training.errors import last_line, telling_line
 from training.rollouts import Generator
 from training.schema import Recipe, Resources
 from training.waiting import Switchboard, WaitTimeout, in_thread
@@ -113,11 +118,20 @@ class Cluster:
         self._group: PlacementGroup | None = None
         self._engines: list[Part] = []
         self._ranks: list[Part] = []
+        self._lent: list[list[str]] = []  # GPUs of ranks that each engine uses
+        self._broadcast_plan: tuple[str, Any] | None = None  # where, and what
         self._watches: list[asyncio.Task] = []
         self._head_watch: asyncio.Task | None = None
         self._is_lost = False  # Ray itself
         self._gone: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self._pool: EnginePool | None = None
         self.processes: list[int] = []
+        self.has_replaced: Callable[[], None] = lambda: None  # is called when `processes` has changed
+
+    @property
+    def num_lost_engines(self) -> int:
+        """Engines that died and gave way to others."""
+        return self._pool.num_lost if self._pool else 0
 
     async def start(self) -> tuple[Generator, RemoteTrainer]:
         """Place and load everything. Raises ClusterError, WaitTimeout naming what has not loaded, Stopped."""
@@ -151,6 +165,8 @@ class Cluster:
         """
         for watch in filter(None, [self._head_watch, *self._watches]):
             watch.cancel()
+        if self._pool:
+            self._pool.close()
         if self.processes and patiently:
             ends = [asyncio.ensure_future(engine.call("shutdown")) for engine in self._engines]
             done, late = await asyncio.wait(ends, timeout=SHUTDOWN_TIMEOUT_SECONDS)
@@ -179,25 +195,36 @@ class Cluster:
         await wait_for_place(
             self._group, resources, self._switch, may_grow=self._may_grow, patience=self._patience
         )
-        self._engines = [
-            Part(f"generator {number}", self._make(self._generator_class, seat, max_concurrency=1000))
-            for number, seat in enumerate(plan.engines)
-        ]
+        self._engines = [self._engine(number) for number in range(len(plan.engines))]
         ranks = [self._make(self._trainer_class, seat) for seat in plan.ranks]
         self._ranks = [Part(f"trainer rank {number}", actor) for number, actor in enumerate(ranks)]
         gpus = await self._find_out_where()
         self._watches = [asyncio.create_task(self._watch(part)) for part in self._engines + self._ranks]
         await self._load(gpus if resources.shared else {})
-        broadcasts = self._recipe.engine.weight_transfer == "collective"
-        if broadcasts:
+        trainer = RemoteTrainer(self._ranks)
+        pool = self._pool = EnginePool(
+            [RemoteGenerator(part) for part in self._engines],
+            replace=self._replace,
+            on_failure=self._has_gone,
+        )
+        if self._recipe.broadcasts_weights:
             await self._open_broadcast()
-        return _pool(self._engines), RemoteTrainer(self._ranks, broadcasts)
+            trainer.broadcast = partial(BroadcastWeights, self._broadcasts(trainer, pool))
+        for part, engine in zip(self._engines, pool.engines, strict=True):
+            self._watch_engine(part, engine)
+        return pool, trainer
+
+    def _engine(self, number: int) -> Part:
+        seat = make_plan(self._recipe.resources).engines[number]
+        actor = self._make(self._generator_class, seat, max_concurrency=1000)
+        death = asyncio.get_running_loop().create_future()
+        return Part(f"generator {number}", actor, gone=EngineGone, death=death)
 
     def _make(self, cls: type, seat: Seat, **options: Any) -> Any:
         group: Any = self._group
         strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=seat.bundle)
         as_actor: Any = ray.remote  # its type does not know concurrency_groups
-        actor = as_actor(concurrency_groups={WATCH: 1})(cls)
+        actor = as_actor(concurrency_groups={WATCH: 1, HELP: 1})(cls)
         return actor.options(
             num_cpus=seat.cpus, num_gpus=seat.gpus, scheduling_strategy=strategy, **options
         ).remote()
@@ -225,19 +252,32 @@ class Cluster:
         resources = self._recipe.resources
         count = len(self._ranks)
         address = await self._ranks[0].call("free_address") if count > 1 else ""
-        common = (self._recipe.model_dump(mode="json"), str(self._model_folder))
-        loads = [
-            (engine, engine.call("load", *common, resources.cpus_per_generator, gpus))
-            for engine, gpus in zip(self._engines, self._gpus_of_engines(lent_gpus), strict=True)
-        ]
+        self._lent = self._gpus_of_engines(lent_gpus)
+        loads = [(engine, self._load_engine(number)) for number, engine in enumerate(self._engines)]
         loads += [
-            (rank, rank.call("load", *common, resources.cpus_per_trainer, index, count, address))
+            (rank, rank.call("load", *self._source, resources.cpus_per_trainer, index, count, address))
             for index, rank in enumerate(self._ranks)
         ]
         parts = [part for part, _ in loads]
         log.info("loading %s (%s)", ", ".join(part.name for part in parts), self._recipe.engine.type)
         loaded = await self._gather("load", parts, [work for _, work in loads], self._loading_timeout)
         self.processes += [child for children in loaded[: len(self._engines)] for child in children]
+        tokens = min(await self._all("say their memory", self._engines, self._loading_timeout, "kv_tokens"))
+        length = self._recipe.rollout.max_sequence_tokens
+        log.info(
+            "the KV cache of each engine holds %d tokens: %.1f sequences of %d (engine.max_sequences %d)",
+            *(tokens, tokens / length, length, self._recipe.engine.max_sequences),
+        )
+
+    async def _load_engine(self, number: int) -> list[int]:
+        """Ids of its child processes."""
+        threads = self._recipe.resources.cpus_per_generator
+        return await self._engines[number].call("load", *self._source, threads, self._lent[number])
+
+    @property
+    def _source(self) -> tuple[dict[str, Any], str]:
+        """What every part loads."""
+        return self._recipe.model_dump(mode="json"), str(self._model_folder)
 
     def _gpus_of_engines(self, lent: dict[int, list[str]]) -> list[list[str]]:
         """What each engine may use of the GPUs that ranks of its bundle hold; empty: those that Ray gives it."""
@@ -249,20 +289,21 @@ class Cluster:
         return given
 
     async def _open_broadcast(self) -> None:
-        """Rank 0 of the group is the first trainer rank; engine workers follow."""
-        resources = self._recipe.resources
+        """Rank 0 of every group is the first trainer rank; engine workers follow."""
         plans = await self._all("gather weights", self._ranks, self._loading_timeout, "plan_broadcast")
-        address, plan = plans[0]
-        workers = max(1, resources.gpus_per_generator)
-        size = 1 + workers * len(self._engines)
-        device = "cuda" if resources.trainer_gpus else "cpu"
-        joins = [self._ranks[0].call("open_broadcast", address, size, device)]
-        joins += [
-            engine.call("join_broadcast", address, 1 + number * workers, size, plan)
-            for number, engine in enumerate(self._engines)
-        ]
-        parts = [self._ranks[0], *self._engines]
-        await self._gather("join the weight broadcast", parts, joins, self._loading_timeout)
+        address, _ = self._broadcast_plan = plans[0]
+        device = "cuda" if self._recipe.resources.trainer_gpus else "cpu"
+        await self._ranks[0].call("open_broadcast", address, device)
+        joins = [engine.call("join_broadcast", *self._broadcast_plan) for engine in self._engines]
+        await self._gather("join the weight broadcast", self._engines, joins, self._loading_timeout)
+
+    def _broadcasts(self, trainer: RemoteTrainer, pool: EnginePool) -> Broadcasts:
+        return Broadcasts(
+            self._ranks,
+            lambda: [engine.part for engine in pool.engines if isinstance(engine, RemoteGenerator)],
+            version=lambda: trainer.version,
+            workers=max(1, self._recipe.resources.gpus_per_generator),
+        )
 
     async def _all(self, what: str, parts: Sequence[Part], timeout: float, method: str) -> list[Any]:
         return await self._gather(what, parts, [part.call(method) for part in parts], timeout)
@@ -291,18 +332,49 @@ class Cluster:
             is_local=is_local, is_stopping=lambda: self._switch.is_stopping, pulse=self._pulse
         )
         self._is_lost = True
+        self._has_gone(problem)
+
+    async def _watch(self, part: Part) -> None:
+        """`alive` returns only with the part's end: also where nobody waits for it at the moment. The end of an engine
+        that serves is looked at by `_watch_engine`."""
+        problem = await end_of(part, "alive")
+        if self._pool is None or part in self._ranks:
+            self._has_gone(problem)
+
+    def _has_gone(self, problem: Exception) -> None:
         if not self._gone.done():
             self._gone.set_result(problem)
 
-    async def _watch(self, part: Part) -> None:
-        """`alive` returns only with the part's end: also where nobody waits for it at the moment."""
-        try:
-            await part.call("alive")
-            problem: Exception = PartGone(f"{part} has ended")
-        except Exception as error:
-            problem = error
-        if not self._gone.done():
-            self._gone.set_result(problem)
+    def _watch_engine(self, part: Part, engine: Generator) -> None:
+        """Tell the pool of an engine's end."""
+
+        async def watch() -> None:
+            problem = await end_of(part, "working")
+            part.death.set_result(None)
+            assert self._pool is not None
+            self._pool.lose(engine, problem)
+
+        self._watches.append(asyncio.create_task(watch()))
+
+    async def _replace(self, number: int, reason: Exception) -> Generator:
+        """Another engine in the place of one that died, loaded, without new weights. Raises what prevents it."""
+        log.warning("%s; another one takes its place", telling_line(reason))
+        began, old = time.monotonic(), self._engines[number]
+        await in_thread(
+            partial(ray.kill, old.actor), SHUTDOWN_TIMEOUT_SECONDS
+        )  # its processes may have died alone
+        part = self._engines[number] = self._engine(number)
+        where = await in_time(part, "start", part.call("whereabouts"), START_TIMEOUT_SECONDS)
+        part.process, part.host, part.is_single = where.process, where.host, old.is_single
+        children = await in_time(part, "load", self._load_engine(number), self._loading_timeout)
+        if self._broadcast_plan:
+            await part.call("join_broadcast", *self._broadcast_plan)
+        self.processes += [where.process, *children]
+        self.has_replaced()
+        engine = RemoteGenerator(part)
+        self._watch_engine(part, engine)
+        log.info("%s has loaded after %.0f s", part, time.monotonic() - began)
+        return engine
 
 
 def _may_come_of_a_death(task: asyncio.Future) -> bool:
@@ -320,11 +392,3 @@ def _place(found: tuple[Part, Whereabouts]) -> tuple[str, list[tuple[int, str]]]
 def _gpu_number(name: str) -> tuple[int, str]:
     """Numbers in their order, then the names of devices that have none."""
     return (int(name), "") if name.isdigit() else (sys.maxsize, name)
-
-
-def _pool(engines: list[Part]) -> Generator:
-    if len(engines) == 1:
-        return RemoteGenerator(engines[0])
-    from training.engines.pool import EnginePool
-
-    return EnginePool([RemoteGenerator(part) for part in engines], [str(part) for part in engines])

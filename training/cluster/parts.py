@@ -1,9 +1,9 @@
 """The driver's handles on actors. Their errors are one readable line that names the part."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError, RayTaskError
@@ -12,6 +12,9 @@ from training.cluster.placement import ClusterError, PartGone
 from training.errors import last_line, telling_line
 from training.rollouts import Completion, Request
 from training.trainer.batching import Batch
+from training.waiting import WaitTimeout, within
+
+T = TypeVar("T")
 
 CAUSES = (  # in what Ray says of a death -> in our words; the first that occurs counts
     ("running low on memory", "its node ran out of memory, and Ray ended it"),
@@ -25,15 +28,18 @@ CAUSES = (  # in what Ray says of a death -> in our words; the first that occurs
 )
 
 
-@dataclass
+@dataclass(eq=False)
 class Part:
-    """An engine or a rank behind its actor. `is_single`: whoever asks it knows whose errors it gets."""
+    """An engine or a rank behind its actor. `is_single`: whoever asks it knows whose errors it gets. `gone`: what is
+    raised once it has died. `death`: of an engine; is done once its end is known."""
 
     name: str
     actor: Any
     is_single: bool = True
     process: int = 0
     host: str = ""
+    gone: type[PartGone] = PartGone
+    death: Any = None
 
     def __str__(self) -> str:
         return f"{self.name} (process {self.process} on {self.host})" if self.process else self.name
@@ -49,7 +55,7 @@ class Part:
         except RayTaskError as error:
             raise self._own_error(error) from None
         except RayError as error:
-            raise PartGone(f"{self} {why_gone(error)}") from None
+            raise self.gone(f"{self} {why_gone(error)}") from None
 
     async def call(self, method: str, *args: Any) -> Any:
         """`submit` and its `result`."""
@@ -85,11 +91,28 @@ async def first_error_or_all(results: Sequence[Awaitable[Any]]) -> list[Any]:
             task.cancel()
 
 
+async def in_time(part: Part, what: str, work: Awaitable[T], seconds: float) -> T:
+    """What the part does; where it is late, it counts as gone."""
+    try:
+        return await within(work, what=f"{part} to {what}", timeout=seconds)
+    except WaitTimeout as error:
+        raise part.gone(str(error)) from None
+
+
+async def end_of(part: Part, method: str) -> Exception:
+    """What a call that never returns ends with."""
+    try:
+        await part.call(method)
+    except Exception as error:
+        return error
+    return part.gone(f"{part} has ended")
+
+
 class SentWeights(Protocol):
     """What `RemoteTrainer.weights` gives: weights on their way to the engines."""
 
-    async def deliver(self, engine: Part, version: int) -> None:
-        """Have one engine take them; returns when they are in force there."""
+    async def deliver(self, engine: Part, version: int) -> int | None:
+        """Have one engine take them; returns when they are in force there: their version, where that is another."""
 
 
 @dataclass(frozen=True)
@@ -109,39 +132,28 @@ class StoredWeights:
         )
 
 
-@dataclass(frozen=True)
-class BroadcastWeights:
-    """On their way from rank 0 to all engine workers, as soon as these receive."""
-
-    sending: list[tuple[Part, Any]]  # of all ranks
-
-    async def deliver(self, engine: Part, version: int) -> None:
-        """See SentWeights."""
-        await first_error_or_all(
-            [
-                engine.call("receive_weights", version),
-                *(part.result(reference) for part, reference in self.sending),
-            ]
-        )
-
-
 class RemoteGenerator:
     """An engine behind an actor: a training.rollouts.Generator."""
 
     def __init__(self, part: Part) -> None:
-        self._part = part
+        self.part = part
+
+    @property
+    def name(self) -> str:
+        """Of the part."""
+        return str(self.part)
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """See training.rollouts.Generator."""
-        return await self._part.call("generate", requests, temperature)
+        return await self.part.call("generate", requests, temperature)
 
-    async def update_weights(self, weights: Any, version: int) -> None:
+    async def update_weights(self, weights: Any, version: int) -> int | None:
         """`weights` is what RemoteTrainer.weights gave."""
-        await weights.deliver(self._part, version)
+        return await weights.deliver(self.part, version)
 
     async def interrupt(self) -> None:
         """See training.rollouts.Generator."""
-        await self._part.call("interrupt")
+        await self.part.call("interrupt")
 
 
 @dataclass
@@ -149,13 +161,16 @@ class RemoteTrainer:
     """All ranks behind their actors. Each gets the same calls in the same order; rank 0's answer counts.
 
     All methods but `weights` are awaitable; the ranks are called at once, not when the answer is awaited.
+    `version`: updates made after the calls so far. `broadcast`: begins to send the weights in that way.
     """
 
     ranks: list[Part]
-    broadcasts: bool = field(default=False)
+    broadcast: Callable[[], SentWeights] | None = None
+    version: int = 0
 
     def train_step(self, batch: Batch) -> Awaitable[Any]:
         """See training.trainer.trainer.Trainer."""
+        self.version += 1
         return self._on_all("train_step", self._shared(batch))
 
     def logp(self, batch: Batch) -> Awaitable[Any]:
@@ -164,8 +179,8 @@ class RemoteTrainer:
 
     def weights(self) -> SentWeights:
         """The weights after the calls made so far, for `update_weights` of every engine."""
-        if self.broadcasts:
-            return BroadcastWeights([(part, part.submit("broadcast")) for part in self.ranks])
+        if self.broadcast is not None:
+            return self.broadcast()
         first, *others = [(part, part.submit("call", "weights")) for part in self.ranks]
         return StoredWeights(first[1], others)
 
@@ -173,9 +188,10 @@ class RemoteTrainer:
         """See training.trainer.trainer.Trainer."""
         return self._on_all("save", path)
 
-    def load(self, path: str) -> Awaitable[int]:
+    async def load(self, path: str) -> int:
         """See training.trainer.trainer.Trainer."""
-        return self._on_all("load", path)
+        self.version = await self._on_all("load", path)
+        return self.version
 
     async def export(self, checkpoint: str, base_model: str, out: str, dtype: str) -> None:
         """Rank 0 writes a checkpoint's model in Hugging Face format; see training.export."""

@@ -16,7 +16,7 @@ from typing import Any
 import ray
 from ray.util.placement_group import PlacementGroup
 
-from training.errors import Infrastructure
+from training.errors import EngineLost, Infrastructure
 from training.schema import Resources
 from training.waiting import Switchboard, in_thread
 
@@ -33,6 +33,10 @@ class ClusterError(RuntimeError):
 
 class PartGone(ClusterError, Infrastructure):
     """A part of the run died, or the cluster is lost."""
+
+
+class EngineGone(PartGone, EngineLost):
+    """A generator died."""
 
 
 @dataclass(frozen=True)

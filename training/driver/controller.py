@@ -46,7 +46,7 @@ those of which nothing is known are made again: no prompt is lost and none is re
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -109,8 +109,10 @@ class Controller:
         verification: Verification | None = None,
         uploads: Uploads | None = None,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
+        num_lost_engines: Callable[[], int] = lambda: 0,
     ) -> None:
         """model: what checkpoints note of it (`model_identity`). uploads: what copies checkpoints to a store.
+        num_lost_engines: that have died until now, and were replaced.
 
         Raises CheckpointError where `resume` is damaged or of another recipe, ValueError where the task's prompts
         cannot be used.
@@ -136,7 +138,7 @@ class Controller:
             switch=self._switch,
             timeouts=timeouts,
         )
-        step_metrics = StepMetrics(tokens=start.usage.tokens)
+        step_metrics = StepMetrics(tokens=start.usage.tokens, num_lost_engines=num_lost_engines)
         self._generation = Generation(
             recipe,
             rollouts=self._rollouts,

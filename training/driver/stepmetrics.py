@@ -16,8 +16,14 @@ from training.trainer.batching import StepResult
 class StepMetrics:
     """Watches the clock between updates, which stands still during an evaluation."""
 
-    def __init__(self, *, tokens: float = 0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self,
+        *,
+        tokens: float = 0,
+        clock: Callable[[], float] = time.monotonic,
+        num_lost_engines: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._clock, self._num_lost_engines = clock, num_lost_engines
         self._tokens = float(tokens)
         self._paused_at: float | None = None
         self._away = 0.0  # seconds in evaluations
@@ -82,6 +88,7 @@ class StepMetrics:
             "perf/generator_idle": min(1.0, self._generator_idle / seconds),
             "perf/trainer_idle": min(1.0, self._trainer_idle / seconds),
             "perf/step_seconds": seconds,
+            "perf/lost_engines": float(self._num_lost_engines()),
         }
         metrics |= staleness_metrics(batch, version)
         for part, own in by_part(groups).items():

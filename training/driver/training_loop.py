@@ -122,7 +122,7 @@ class TrainingLoop:
         self._generation.times.tell(ticket.number for ticket, _ in batch)
         with tracing.span("train"), blame("the trainer"):
             result = await self._switch.result(
-                self._trainer.train_step(make_batch(groups)),
+                self._trainer.train_step(make_batch(groups, version)),
                 what=f"the trainer to make step {version + 1}",
                 timeout=self._timeouts.training,
                 stoppable=False,

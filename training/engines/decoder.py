@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from training.engines.attention import use_slots
+from training.engines.kv_room import kv_room, refuse_too_small
 from training.engines.rows import Job, Rows
 from training.engines.sampling import choose
 from training.engines.slot_cache import SlotCache
 from training.models import eos_token_ids
-from training.rollouts import Completion
 from training.schema import Recipe
 from training.trainer.network import DTYPES, head_logits, load_network
 
@@ -35,15 +35,9 @@ class Decoder:
         config, columns = self.model.config, recipe.rollout.max_sequence_tokens
         _check_attention(config, columns)
         use_slots(self.model, is_compiled=recipe.engine.compile, device=device)
-        slots = min(
-            recipe.engine.max_sequences,
-            (recipe.engine.kv_cache_mib << 20) // SlotCache.row_bytes(config, columns, dtype),
-        )
-        if not slots:
-            raise ValueError(
-                f"engine.kv_cache_mib ({recipe.engine.kv_cache_mib}) does not hold one sequence of "
-                f"{columns} tokens"
-            )
+        room = kv_room(recipe, device)
+        slots = min(recipe.engine.max_sequences, room.bytes // SlotCache.row_bytes(config, columns, dtype))
+        refuse_too_small(room, recipe, SlotCache.row_bytes(config, 1, dtype))
         self._cache = SlotCache(config, slots, columns, dtype, device)
         self._rows = Rows(slots, columns, recipe.seed)
 
@@ -54,6 +48,11 @@ class Decoder:
     def max_sequence_tokens(self) -> int:
         """Prompt and response together."""
         return self._rows.columns
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that the cache holds."""
+        return self._rows.slots * self._rows.columns
 
     def num_joining(self, num_waiting: int) -> int:
         """How many waiting requests should join before the next step."""
@@ -159,11 +158,6 @@ class Decoder:
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self._device)
-
-
-def unstarted() -> Completion:
-    """Of a request that was interrupted before its first token."""
-    return Completion([], [], False, [], interrupted=True)
 
 
 def _check_attention(config: Any, columns: int) -> None:

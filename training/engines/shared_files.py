@@ -3,12 +3,14 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from training.transfer import Bucket
+from torch import Tensor
+
+from training.transfer import Bucket, Slot, map_file, tensors_in
 
 SHARED_MEMORY = Path("/dev/shm")  # nosec B108  # the kernel's folder of shared memory
 
@@ -29,6 +31,12 @@ def as_files(
             slots = [[slot.name, slot.dtype, list(slot.shape), slot.offset] for slot in bucket.slots]
             files.append((path, slots))
         yield files
+
+
+def in_files(files: Iterable[tuple[str, list[list[Any]]]]) -> Iterator[tuple[str, Tensor]]:
+    """The (name, tensor) pairs of what `as_files` gave, mapped into memory and not copied."""
+    for path, slots in files:
+        yield from tensors_in(map_file(path), [Slot(name, kind, tuple(n), at) for name, kind, n, at in slots])
 
 
 def _has_room(folder: Path, buckets: list[Bucket]) -> bool:

@@ -7,9 +7,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from training.broadcast import Plan, Receiver
-from training.engines.decoder import Decoder, unstarted
+from training.addresses import Group
+from training.broadcast import Plan
+from training.engines.decoder import Decoder
 from training.engines.devices import device_of
+from training.engines.intake import Intake
 from training.engines.rows import Call, Job
 from training.rollouts import Completion, Request
 from training.schema import Recipe
@@ -30,8 +32,7 @@ class TransformersEngine:
         self._waiting: deque[Job] = deque()
         self._decoding: asyncio.Task | None = None
         self._version = 0
-        self._receiver: Receiver | None = None
-        self._plan: Plan = []
+        self._intake: Intake | None = None
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """All requests, in order. ValueError where one cannot fit into the context."""
@@ -98,23 +99,39 @@ class TransformersEngine:
         if self.kv_on_update == "rebuild" and len(self._decoder):
             self._decoder.rebuild()
 
-    async def join_broadcast(self, address: str, first_rank: int, size: int, plan: Plan) -> None:
-        """Become rank `first_rank` of the trainer's broadcast group. Returns when all have joined."""
-        self._plan = plan
-        self._receiver = await asyncio.to_thread(Receiver, address, first_rank, size, self._device)
+    async def join_broadcast(self, address: str, plan: Plan) -> None:
+        """Get ready for the trainer's broadcasts."""
+        self._intake = await asyncio.to_thread(Intake, address, plan, self._device)
 
-    async def receive_weights(self, version: int) -> None:
-        """`update_weights` from the broadcast; generation goes on while they arrive. Raises TransferError."""
-        if self._receiver is None:
+    async def receive_weights(self, group: Group, first_rank: int) -> None:
+        """Have the next broadcast arrive, as this rank of the group, while generation goes on."""
+        if self._intake is None:
             raise TransferError("the engine has not joined a weight broadcast")
-        new = await asyncio.to_thread(lambda receiver: dict(receiver.receive(self._plan)), self._receiver)
-        self._load(new, version)
+        self._intake.begin(group, first_rank)
+
+    async def use_weights(self, version: int) -> None:
+        """`update_weights` with what has arrived. Raises TransferError, and then the old ones stay in force."""
+        if self._intake is None:
+            raise TransferError("the engine has not joined a weight broadcast")
+        self._load(dict(await asyncio.to_thread(self._intake.take)), version)
 
     async def interrupt(self) -> None:
         """End all running calls of `generate` now, with what they have."""
         self._decoder.interrupt()
         while self._waiting:
-            self._waiting.popleft().answer(unstarted())
+            self._waiting.popleft().answer(Completion.unstarted())
+
+    async def until_dead(self) -> None:
+        """Never returns: it has no process but this one."""
+        await asyncio.Event().wait()
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that the KV cache holds."""
+        return self._decoder.kv_tokens
+
+    async def check_head(self) -> None:
+        """Its head is this package's own."""
 
     async def processes(self) -> list[int]:
         """It has none but this one."""

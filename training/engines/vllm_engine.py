@@ -19,14 +19,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+
+from training.addresses import Group
 from training.broadcast import Plan
 from training.engines.devices import device_of
-from training.engines.shared_files import as_files
-from training.errors import Infrastructure
-from training.models import eos_token_ids
+from training.engines.kv_room import kv_room, refuse_too_small
+from training.engines.shared_files import as_files, in_files
+from training.engines.slot_cache import SlotCache
+from training.errors import EngineLost
+from training.models import eos_token_ids, parameter_count
 from training.rollouts import Completion, Request
 from training.schema import Recipe
-from training.transfer import TransferError, Weights
+from training.transfer import TransferError, Weights, checksum
 
 EXTENSION = "training.engines.vllm_worker.WeightsInFlight"
 UPDATE_TIMEOUT_SECONDS = 300.0
@@ -35,7 +40,19 @@ LOOK_SECONDS = 1.0  # whether the engine's processes are alive
 T = TypeVar("T")
 
 
-class EngineDied(RuntimeError, Infrastructure):
+@dataclass
+class Prefilled:
+    """Tokens of requests' beginnings until now, and how many of them were in the cache."""
+
+    tokens: int = 0
+    cached: int = 0
+
+    def add(self, tokens: int, cached: int) -> None:
+        """One request."""
+        self.tokens, self.cached = self.tokens + tokens, self.cached + cached
+
+
+class EngineDied(RuntimeError, EngineLost):
     """The engine's processes are gone, or do not answer; the message says which."""
 
 
@@ -51,13 +68,15 @@ class VllmEngine:
     """One AsyncLLM. On CPU the engine core is the only child process; it dies with this one.
 
     kv_on_update: what happens to the KV cache of running requests when new weights come; may be changed at any time.
-    update_seconds: of the newest update.
+    update_seconds: of the newest update. prefilled: what did not have to be computed again.
     """
 
     update_seconds: UpdateSeconds | None = None
 
     def __init__(self, recipe: Recipe, folder: Path, threads: int) -> None:
         self.kv_on_update = recipe.engine.kv_on_update
+        self._precision = recipe.precision
+        self.prefilled = Prefilled()
         self._version = 0
         self._ids = itertools.count()
         self._open: set[str] = set()  # ids of requests on their way
@@ -69,6 +88,7 @@ class VllmEngine:
         self._resuming: asyncio.Future[Any] | None = None
         self._stop_ids = eos_token_ids(folder)
         _set_environment(threads, on_gpu=not self._takes_turns)
+        _check_room(recipe, folder)
         from vllm.v1.engine.async_llm import AsyncLLM
 
         self._engine: Any = AsyncLLM.from_engine_args(_engine_args(recipe, folder))
@@ -103,14 +123,16 @@ class VllmEngine:
     async def _sample(self, name: str, request: Request, n: int, temperature: float) -> list[Completion]:
         oldest, final = self._version, None
         prompt: Any = {"prompt_token_ids": request.tokens}
-        if self._is_salted:  # a prefix is shared only with requests that began with the same weights
-            prompt["cache_salt"] = str(oldest)
+        if self._is_salted:  # a prefix is shared only with requests that began with the same weights; what an
+            # interrupted one has made counts as begun then, as if it had gone on with the cache that it had
+            prompt["cache_salt"] = str(oldest if request.begun is None else request.begun)
         sampling = _sampling(request, self._seed_of(request), n, temperature, self._stop_ids)
         async for output in self._engine.generate(prompt, sampling, request_id=name):
             final = output
         self._open.discard(name)
         if final is None:
             raise EngineDied(f"{self._words} ended a request without an answer")
+        self.prefilled.add(len(request.tokens), final.num_cached_tokens or 0)
         return [_completion(output, oldest, self._version) for output in final.outputs]
 
     def _seed_of(self, request: Request) -> int | None:
@@ -120,40 +142,45 @@ class VllmEngine:
         return (request.seed + request.position * 0x9E3779B97F4A7C15) % 2**63
 
     async def update_weights(self, weights: Weights, version: int) -> None:
-        """Load new weights into the running engine between two of its steps; no request is lost.
+        """Load new weights into the running engine between two of its steps; no request is lost. Their checksum is
+        taken before that, from the memory that the workers read.
 
         Raises TransferError, and then the old ones stay in force; EngineDied.
         """
         with as_files(weights.buckets) as files:
-            expected = str(weights.checksum)
+            if await asyncio.to_thread(lambda: checksum(in_files(files))) != weights.checksum:
+                raise TransferError(
+                    f"weights of version {version} did not arrive in {self._words} as they were sent"
+                )
 
             async def load() -> float:
-                answers = await self._call("load_buckets", files, expected)
-                if any(found != expected for found, _ in answers):
-                    raise TransferError(
-                        f"weights of version {version} did not arrive in {self._words} as they were sent"
-                    )
-                return max(seconds for _, seconds in answers)
+                return max(await self._call("load_buckets", files))
 
             await self._alive(self._between_steps(load, version), "new weights", UPDATE_TIMEOUT_SECONDS)
 
-    async def join_broadcast(self, address: str, first_rank: int, size: int, plan: Plan) -> None:
-        """The workers become ranks `first_rank` and up of the trainer's broadcast group. Returns when all joined."""
-        call = self._call("join_broadcast", address, first_rank, size, plan)
+    async def join_broadcast(self, address: str, plan: Plan) -> None:
+        """Have the workers get ready for the trainer's broadcasts."""
+        call = self._call("join_broadcast", address, plan)
         await self._alive(call, "the weight broadcast to begin", UPDATE_TIMEOUT_SECONDS)
 
-    async def receive_weights(self, version: int) -> None:
-        """`update_weights` from the broadcast, while the trainer sends. Raises TransferError: the weights are then
-        of no use; EngineDied."""
+    async def receive_weights(self, group: Group, first_rank: int) -> None:
+        """Have the workers receive the next broadcast, as this and the following ranks, while the engine goes on.
+        Returns when they have begun."""
+        call = self._call("receive_weights", group.number, group.size, first_rank)
+        await self._alive(call, "a broadcast to begin", UPDATE_TIMEOUT_SECONDS)
 
-        async def receive() -> float:
-            answers = await self._call("receive_weights")
+    async def use_weights(self, version: int) -> None:
+        """`update_weights` with what was received. Raises TransferError, and then the old ones stay in force;
+        EngineDied."""
+
+        async def use() -> float:
+            answers = await self._call("use_weights")
             complaints = [complaint for complaint, _ in answers if complaint]
             if complaints:
                 raise TransferError(f"weights of version {version}: {'; '.join(complaints)}")
             return max(seconds for _, seconds in answers)
 
-        await self._alive(self._between_steps(receive, version), "broadcast weights", UPDATE_TIMEOUT_SECONDS)
+        await self._alive(self._between_steps(use, version), "broadcast weights", UPDATE_TIMEOUT_SECONDS)
 
     async def _between_steps(self, load: Callable[[], Coroutine[Any, Any, float]], version: int) -> None:
         """`load` gives its own seconds. Where it fails, the label stays what it was."""
@@ -197,6 +224,28 @@ class VllmEngine:
                 await asyncio.sleep(0.001)
 
         await self._alive(abort(), "requests to be interrupted", UPDATE_TIMEOUT_SECONDS)
+
+    async def until_dead(self) -> None:
+        """Never returns. Raises EngineDied when its processes have died, whether or not it owes anything."""
+        while not self._engine.errored:
+            await asyncio.sleep(LOOK_SECONDS)
+        raise EngineDied(f"{self._words} has died")
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that the KV cache holds, as vLLM counts them."""
+        return self._engine.vllm_config.cache_config.kv_cache_size_tokens or 0
+
+    async def check_head(self) -> None:
+        """ValueError where the head is less precise than the recipe says: vLLM only warns of that, and is told to be
+        quiet here."""
+        wanted, body = self._precision.head_generator, self._precision.generator
+        found = await self._alive(self._call("head_dtype"), "the head's precision", UPDATE_TIMEOUT_SECONDS)
+        if wanted == "float32" and any(dtype not in ("", wanted) for dtype in found):
+            raise ValueError(
+                "precision.head_generator is float32, and the installed vLLM computes this model's logits in "
+                f"{found[0]} here; set precision.head_generator={body}, or engine.type=transformers"
+            )
 
     async def processes(self) -> list[int]:
         """Process ids of the engine's workers."""
@@ -290,13 +339,13 @@ def _engine_args(recipe: Recipe, folder: Path) -> Any:
         max_model_len=recipe.rollout.max_sequence_tokens,
         max_num_seqs=recipe.engine.max_sequences,
         max_num_batched_tokens=max(recipe.rollout.max_sequence_tokens, recipe.engine.max_sequences, 2048),
-        kv_cache_memory_bytes=recipe.engine.kv_cache_mib << 20,
+        kv_cache_memory_bytes=recipe.kv_cache_bytes,
+        gpu_memory_utilization=recipe.engine.gpu_memory_utilization,
         tensor_parallel_size=max(1, recipe.resources.gpus_per_generator),
         worker_extension_cls=EXTENSION,
         enable_prefix_caching=recipe.engine.prefix_caching,  # each request's salt is the version of its weights
-        block_size=32
-        if recipe.engine.prefix_caching
-        else None,  # what is shared; vLLM's 128 on CPU is coarse
+        # What is shared is whole blocks; vLLM's 128 on CPU is coarse.
+        block_size=32 if recipe.engine.prefix_caching and not recipe.resources.generator_gpus else None,
         logprobs_mode="processed_logprobs",  # of the distribution that was sampled from
         seed=recipe.seed,
         enforce_eager=recipe.resources.generator_gpus == 0,
@@ -305,6 +354,20 @@ def _engine_args(recipe: Recipe, folder: Path) -> Any:
         skip_tokenizer_init=True,
         disable_log_stats=True,
     )
+
+
+def _check_room(recipe: Recipe, folder: Path) -> None:
+    """ValueError where the KV cache would not hold one sequence: vLLM says so where nobody looks."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)  # nosec B615
+    if not hasattr(config, "num_attention_heads"):  # a model of another kind: vLLM knows
+        return
+    devices = max(1, recipe.resources.gpus_per_generator)
+    dtype = getattr(torch, recipe.precision.generator)
+    weights = (parameter_count(folder) or 0) * dtype.itemsize // devices
+    token_bytes = -(-SlotCache.row_bytes(config, 1, dtype) // devices)
+    refuse_too_small(kv_room(recipe, device_of(recipe), weights), recipe, token_bytes)
 
 
 def _set_environment(threads: int, on_gpu: bool) -> None:

@@ -6,11 +6,15 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from training.broadcast import Plan, Receiver
+from training.addresses import Group
+from training.broadcast import Plan
+from training.engines.intake import Intake
+from training.engines.shared_files import in_files
 from training.engines.vllm_reload import Signature, SmallModel, signature
-from training.transfer import Slot, TransferError, checksum, map_file, tensors_in
+from training.transfer import TransferError
 
 _LOOK_SECONDS = 1.0
 
@@ -41,28 +45,15 @@ class WeightsInFlight:
     vllm_config: Any
     device: Any
     rank: int
-    _receiver: Receiver
-    _plan: Plan
+    _intake: Intake
     _complete: Signature | None = None  # of weights that vLLM's own reload has found complete
     _small: SmallModel | None = None
 
-    def load_buckets(self, buckets: list[tuple[str, list[list[Any]]]], expected: str) -> tuple[str, float]:
-        """Load buckets that lie in files, (path, slots) each, between two steps of the engine.
-
-        Returns their checksum in decimal, and seconds. Where it is not `expected`, nothing is loaded.
-        """
+    def load_buckets(self, files: list[tuple[str, list[list[Any]]]]) -> float:
+        """Load buckets that lie in files, as `shared_files.as_files` gave them, between two steps. Returns seconds."""
         began = time.perf_counter()
-        named = [
-            pair
-            for path, slots in buckets
-            for pair in tensors_in(
-                map_file(path), [Slot(name, kind, tuple(n), at) for name, kind, n, at in slots]
-            )
-        ]
-        found = str(checksum(named))
-        if found == expected:
-            self._load(named)
-        return found, time.perf_counter() - began
+        self._load(list(in_files(files)))
+        return time.perf_counter() - began
 
     def _load(self, named: list[tuple[str, Tensor]]) -> None:
         """In place where that is possible, which the first load of a kind finds out."""
@@ -76,25 +67,26 @@ class WeightsInFlight:
         self._reload(named)
         self._complete, self._small = kind, SmallModel.of(self.model_runner.get_model())
 
-    def join_broadcast(self, address: str, first_rank: int, size: int, plan: Plan) -> None:
-        """Become a rank of the trainer's broadcast group."""
-        self._plan = plan
-        self._receiver = Receiver(address, first_rank + self.rank, size, str(self.device))
+    def join_broadcast(self, address: str, plan: Plan) -> None:
+        """Get ready for the trainer's broadcasts."""
+        self._intake = Intake(address, plan, str(self.device))
 
-    def receive_weights(self) -> tuple[str, float]:
-        """Load one broadcast as it comes, a bucket in memory at a time. Returns what is wrong with it, if anything (the
-        weights are then of no use), and seconds."""
-        complaints: list[str] = []
+    def receive_weights(self, number: int, size: int, first_rank: int) -> None:
+        """Have the next broadcast arrive while the engine goes on; the group has this number and size."""
+        self._intake.begin(Group(number, size), first_rank + self.rank)
+
+    def use_weights(self) -> tuple[str, float]:
+        """Load what has arrived, between two steps. Returns what is wrong with it, if anything, and then nothing has
+        been loaded; and the seconds of the load."""
+        try:
+            named = self._intake.take()
+        except TransferError as error:
+            return str(error), 0.0
         began = time.perf_counter()
-
-        def tensors() -> Iterable[tuple[str, Tensor]]:
-            try:
-                yield from self._receiver.receive(self._plan)
-            except TransferError as error:  # vLLM's loading must come to its end, or no later one can begin
-                complaints.append(str(error))
-
-        self._reload(tensors())
-        return "; ".join(complaints), time.perf_counter() - began
+        self._load(named)
+        if self.device.type == "cuda":  # the memory of what arrived is free for the next weights now
+            torch.cuda.synchronize(self.device)
+        return "", time.perf_counter() - began
 
     def _reload(self, named: Iterable[tuple[str, Tensor]]) -> None:
         """`reload_weights` rather than `load_weights`: on CPU the layers hold packed copies, to be made anew."""
@@ -102,6 +94,21 @@ class WeightsInFlight:
 
         with set_current_vllm_config(self.vllm_config):
             self.model_runner.reload_weights(weights_iterator=iter(named))
+
+    def head_dtype(self) -> str:
+        """In which the head computes, by its numbers: that of the logits, or the model's where all lie on its grid.
+        "" in a worker that has no logits."""
+        from vllm.config import set_current_vllm_config
+
+        model, config = self.model_runner.get_model(), self.vllm_config.model_config
+        noise = torch.Generator().manual_seed(0)
+        hidden = torch.randn(4, config.get_hidden_size(), generator=noise).to(self.device, config.dtype)
+        with torch.inference_mode(), set_current_vllm_config(self.vllm_config):
+            logits = model.compute_logits(hidden)
+        if logits is None:
+            return ""
+        is_finer = bool((logits != logits.to(config.dtype).to(logits.dtype)).any())
+        return str(logits.dtype if is_finer else config.dtype).removeprefix("torch.")
 
     def loads_in_place(self) -> bool:
         """Whether the next weights of the same kind go past vLLM's own reload."""

@@ -47,6 +47,9 @@ __all__ = [
 ]
 
 
+KV_CACHE_MIB = 4096  # where nothing else says how much
+
+
 class Recipe(Section):
     """A complete RL configuration. `model_dump(mode="json")` is what a revision stores."""
 
@@ -85,6 +88,21 @@ class Recipe(Section):
     def uses_critic(self) -> bool:
         """Whether advantages come from a value head."""
         return (self.advantage.estimator or ("gae" if self.loss.type == "ppo" else "group")) == "gae"
+
+    @property
+    def kv_cache_bytes(self) -> int | None:
+        """Of each engine on each of its devices; None: what engine.gpu_memory_utilization leaves of its GPU."""
+        asked, resources = self.engine.kv_cache_mib, self.resources
+        if asked is None and resources.generator_gpus and not resources.shared:
+            return None
+        return (asked or KV_CACHE_MIB) << 20
+
+    @property
+    def broadcasts_weights(self) -> bool:
+        """Whether new weights go to the engines by broadcast: by default where both sides have GPUs of their own."""
+        resources, transfer = self.resources, self.engine.weight_transfer
+        are_apart = bool(resources.generator_gpus and resources.trainer_gpus and not resources.shared)
+        return are_apart if transfer == "auto" else transfer == "collective"
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "Recipe":

@@ -54,23 +54,34 @@ class Engine(Section):
         "docs/benchmarks.md; the run says which it took and why.",
     )
     max_sequences: Positive = Field(default=256, description="Sequences decoded at the same time.")
-    kv_cache_mib: Positive = Field(default=4096, description="Memory of each engine's KV cache, MiB.")
+    kv_cache_mib: Positive | None = Field(
+        default=None,
+        description="Memory of each engine's KV cache on each of its devices, MiB; open: what gpu_memory_utilization "
+        "leaves on GPUs of its own, else 4096.",
+    )
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=0.95)] = Field(
+        default=0.85,
+        description="Share of a GPU's memory that an engine may use for weights, activations and KV cache, where "
+        "kv_cache_mib is open. The rest holds new weights on their way.",
+    )
     kv_on_update: Literal["keep", "rebuild"] = Field(
         default="keep",
         description="When new weights arrive, running requests keep the KV cache they have (PipelineRL), "
         "or have it computed anew.",
     )
     prefix_caching: bool = Field(
-        default=False,
-        description="vllm: requests with the same beginning and weights of the same version share its KV cache.",
+        default=True,
+        description="vllm: requests with the same beginning and weights of the same version share its KV cache, and "
+        "what was made before a forced end of thinking is not computed again.",
     )
     compile: bool = Field(
         default=False,
         description="transformers: torch.compile the attention to the cache, which takes seconds at the start.",
     )
-    weight_transfer: Literal["object_store", "collective"] = Field(
-        default="object_store",
-        description="How new weights travel: through the nodes' shared memory, or by broadcast between processes.",
+    weight_transfer: Literal["auto", "object_store", "collective"] = Field(
+        default="auto",
+        description="How new weights travel: through the nodes' shared memory, or by broadcast between processes "
+        "(collective). auto: by broadcast where generator and trainer have GPUs of their own.",
     )
 
 

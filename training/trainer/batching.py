@@ -19,6 +19,7 @@ class Batch:
     mask: np.ndarray  # [N, L - 1] bool, True where the policy chose the token
     rewards: np.ndarray  # [N] float32
     prompt_index: np.ndarray  # [N] int64
+    fresh: np.ndarray  # [N, L - 1] bool, True where the weights that the batch is trained on chose the token
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -38,16 +39,20 @@ class StepResult:
     forward_work: Work = Work()  # sequences that went forward alone
 
 
-def make_batch(groups: Sequence[Group]) -> Batch:
-    """One batch of all samples of the groups; the position of a group is its prompt index."""
+def make_batch(groups: Sequence[Group], version: int | None = None) -> Batch:
+    """One batch of all samples of the groups; the position of a group is its prompt index. version: of the weights that
+    it is trained on."""
     samples = [(index, sample) for index, group in enumerate(groups) for sample in group.samples]
     width = max(len(sample.tokens) for _, sample in samples)
     shape = (len(samples), width)
     tokens = np.zeros(shape, np.int64)
     logp = np.zeros(shape, np.float32)
-    mask = np.zeros(shape, bool)
+    mask, fresh = np.zeros(shape, bool), np.zeros(shape, bool)
     for row, (_, sample) in enumerate(samples):
         _fill(sample, tokens[row], logp[row], mask[row])
+        if version in sample.versions:
+            start = len(sample.prompt)
+            fresh[row, start : len(sample.tokens)] = np.equal(sample.versions, version) & sample.chosen
     return Batch(
         tokens=tokens,
         lengths=np.array([len(sample.tokens) for _, sample in samples], np.int64),
@@ -55,6 +60,7 @@ def make_batch(groups: Sequence[Group]) -> Batch:
         mask=mask[:, 1:],
         rewards=np.array([sample.reward for _, sample in samples], np.float32),
         prompt_index=np.array([index for index, _ in samples], np.int64),
+        fresh=fresh[:, 1:],
     )
 
 

@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from training.schema import Recipe
+from training.trainer.held import as_held
 
 if TYPE_CHECKING:
     from training.trainer.critic import Critic
@@ -35,6 +36,7 @@ class Networks(torch.nn.Module):
         self.critic = critic
         self._body_dtype = DTYPES[recipe.precision.trainer]
         self._head_dtype = DTYPES[recipe.precision.head_trainer]
+        self._held_dtype = DTYPES[recipe.precision.generator]
         self._temperature = recipe.rollout.temperature
         self._has_entropy_bonus = recipe.loss.entropy_coef > 0
         self._chunk_tokens = recipe.trainer.head_chunk_tokens
@@ -48,7 +50,7 @@ class Networks(torch.nn.Module):
         hidden = hidden_states(self.policy.get_decoder(), tokens, self._body_dtype)
         positions = wanted.flatten().nonzero().squeeze(-1)
         logp, entropy = head_logp(
-            self.policy.get_output_embeddings().weight,
+            as_held(self.policy.get_output_embeddings().weight, self._held_dtype),
             hidden.flatten(0, 1).index_select(0, positions),
             tokens[:, 1:].flatten().index_select(0, positions),
             dtype=self._head_dtype,

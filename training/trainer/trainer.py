@@ -6,7 +6,7 @@ targets, denominators, metrics and weights are those of the batch, on every rank
 
 import random
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from training.advantages import RunningMoments, gae, group_advantages, has_variance, normalize_tokens
 from training.flops import Work
 from training.losses import aggregation_weights
-from training.objective import Prediction, Targets, objective
+from training.objective import Prediction, Targets, objective, with_fresh_gap
 from training.recipe import parse_recipe
 from training.trainer import cpu_kernels, layers
 from training.trainer.batching import Batch, StepResult
@@ -116,6 +116,7 @@ class Trainer:
         for _ in range(epochs):
             metrics |= self._accumulate(teaching, targets)
             metrics |= self._update()
+            targets = replace(targets, fresh=None)  # the weights are no longer those that chose them
         trained, work = int(teaching.mask.sum()), Work.of(teaching.lengths)
         return StepResult(metrics, epochs * trained, work * epochs, work * num_forward)
 
@@ -144,6 +145,7 @@ class Trainer:
             weights=aggregation_weights(self._recipe.loss.aggregation, mask=mask, prompt_index=prompt_index),
             advantages=advantages,
             returns=returns,
+            fresh=torch.from_numpy(batch.fresh),
             **before,
         )
         return targets, num_forward
@@ -178,7 +180,7 @@ class Trainer:
             loss, metrics = objective(self._recipe, said, own)
             self._scaler.scale(loss).backward()
             meter.add(loss.item(), metrics, int(own.mask.sum()))
-        return Meter.together(gather(meter)).result()
+        return with_fresh_gap(Meter.together(gather(meter)).result())
 
     def _update(self) -> dict[str, float]:
         """Learning rate, clip, step. The gradient norm is the one before the clip."""

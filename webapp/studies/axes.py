@@ -288,11 +288,9 @@ def _length(base: Recipe, text: str) -> Overrides:
     found: Overrides = {
         "rollout.max_thinking_tokens": thinking,
         "trainer.micro_batch_tokens": max(base.trainer.micro_batch_tokens, total),
-        "engine.kv_cache_mib": max(
-            base.engine.kv_cache_mib,
-            math.ceil(base.engine.kv_cache_mib * total / rollout.max_sequence_tokens),
-        ),
     }
+    if (memory := base.engine.kv_cache_mib) is not None:
+        found["engine.kv_cache_mib"] = max(memory, math.ceil(memory * total / rollout.max_sequence_tokens))
     if length.mode == "interruption":
         found |= {
             "length.interrupt_low": scaled(length.interrupt_low),

@@ -21,6 +21,13 @@ class HashGeneratorActor(GeneratorActor):
         await asyncio.sleep(0.05)
         return await super().generate(requests, temperature)
 
+    async def kv_tokens(self) -> int:
+        return 1000
+
+    async def working(self) -> None:
+        """It has no processes."""
+        await self.alive()
+
     async def shutdown(self) -> None:
         """It has no processes."""
 

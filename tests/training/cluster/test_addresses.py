@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import ray
 
-from training.cluster.actors import WATCH, TrainerActor
+from training.addresses import Group
+from training.cluster.actors import HELP, WATCH, TrainerActor
 
 pytestmark = [pytest.mark.deep, pytest.mark.ray, pytest.mark.timeout(300)]
 
@@ -30,18 +31,18 @@ class SendingActor(TrainerActor):
     def send(self, address: str) -> int:
         import torch
 
-        from training.broadcast import Sender
+        from training.broadcast import Meeting, Sender
 
         named = [("weight", torch.arange(6.0).reshape(2, 3)), ("bias", torch.ones(3, dtype=torch.bfloat16))]
-        return Sender(address, 2).send(named)
+        return Sender(Meeting(address, listens=True), Group(1, 2)).send(named)
 
 
 @ray.remote(num_cpus=1)
 def receive(address: str) -> dict[str, list[float]]:
-    from training.broadcast import Receiver
+    from training.broadcast import Meeting, Receiver
 
     plan = [("weight", "float32", (2, 3)), ("bias", "bfloat16", (3,))]
-    receiver = Receiver(address, 1, 2)
+    receiver = Receiver(Meeting(address), Group(1, 2), 1)
     return {name: tensor.float().flatten().tolist() for name, tensor in receiver.receive(plan)}
 
 
@@ -61,7 +62,7 @@ def two_addresses() -> Iterator[None]:
 
 
 def test_the_trainer_is_met_where_its_own_node_is(two_addresses: None) -> None:
-    as_actor: Any = ray.remote(concurrency_groups={WATCH: 1})
+    as_actor: Any = ray.remote(concurrency_groups={WATCH: 1, HELP: 1})
     made = as_actor(SendingActor)
     trainer = made.options(num_cpus=1, resources={"second": 1}).remote()
     address = ray.get(trainer.free_address.remote(), timeout=120)

@@ -115,19 +115,60 @@ def test_engines_and_ranks_lie_on_both_nodes_and_answer_as_one() -> None:
     on_cluster(work)
 
 
+async def answers_of(generator: Any) -> list[tuple[int, int]]:
+    """(token, version) of each of two engines."""
+    found = await generator.generate([Request([1], 2), Request([2], 2)], 1.0)
+    return sorted((answer.tokens[0], answer.versions[0]) for answer in found)
+
+
 @pytest.mark.usefixtures("two_nodes")
 def test_weights_are_broadcast_to_all_engines_by_all_ranks() -> None:
     async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
         await generator.update_weights(trainer.weights(), 7)
+        await generator.update_weights(trainer.weights(), 8)
 
-        answers = await generator.generate([Request([1], 2), Request([2], 2)], 1.0)
-        assert sorted((answer.tokens, answer.versions) for answer in answers) == [([1], [7]), ([2], [7])]
+        assert await answers_of(generator) == [(131, 8), (132, 8)]  # both in the first group of three
         seen = [(await part.call("call", "train_step", "a"))[2] for part in trainer.ranks]
-        assert seen == [["planned", "sent", "a"]] * 2
+        assert seen == [["planned", "sent to 2", "sent to 2", "a"]] * 2
 
         await trainer.train_step("no broadcast")
         with pytest.raises(RuntimeError, match=r"trainer rank 1 \(.*\): nobody listens$"):
-            await asyncio.wait_for(generator.update_weights(trainer.weights(), 13), 20)
+            async with asyncio.timeout(20):
+                await generator.update_weights(trainer.weights(), 13)
+
+    on_cluster(work, SPREAD, {"engine.weight_transfer": "collective"})
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_an_engine_that_dies_in_a_broadcast_leaves_its_group_and_the_next_one_enters_it() -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        async def until_replaced(count: int) -> None:
+            while len(generator.engines) < 2 or cluster.num_lost_engines < count:
+                await asyncio.sleep(0.02)
+
+        os.kill(cluster._engines[0].process, signal.SIGKILL)
+        async with asyncio.timeout(60):
+            await until_replaced(1)
+            for step in "ab":
+                await trainer.train_step(step)
+            await generator.update_weights(trainer.weights(), 2)
+            assert await answers_of(generator) == [(131, 2), (132, 2)]
+
+            os.kill(cluster._engines[0].process, signal.SIGKILL)
+            await until_replaced(2)  # the new one alone was sent to
+            assert await answers_of(generator) == [(132, 2), (221, 2)]
+
+            await trainer.train_step("c")
+            await generator.update_weights(trainer.weights(), 3)  # generator 1 dies of it
+            await until_replaced(3)
+
+            assert await answers_of(generator) == [(421, 3), (521, 3)]
+            await generator.update_weights(trainer.weights(), 4)
+            assert await answers_of(generator) == [(631, 4), (632, 4)]
+        assert cluster.num_lost_engines == 3
+        assert (await trainer.train_step("d"))[2][1:] == [
+            *"ab", "sent to 2", "sent to 1", "c", "sent to 2", "sent to 1", "sent to 1", "sent to 2", "d",
+        ]  # fmt: skip
 
     on_cluster(work, SPREAD, {"engine.weight_transfer": "collective"})
 
@@ -191,16 +232,41 @@ def test_death_of_a_rank_in_a_call() -> None:
 
 
 @pytest.mark.usefixtures("two_nodes")
-@pytest.mark.parametrize("who", ["generator 1", "trainer rank 1"])
-def test_death_that_nobody_awaits_ends_the_work(who: str) -> None:
+def test_death_that_nobody_awaits_ends_the_work() -> None:
     async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
-        parts = {part.name: part for part in cluster._engines + trainer.ranks}
-        os.kill(parts[who].process, signal.SIGKILL)
+        process = trainer.ranks[1].process
+        os.kill(process, signal.SIGKILL)
 
-        with pytest.raises(
-            ClusterError, match=rf"^{who} \(process {parts[who].process} on .+\) died: killed"
-        ):
+        with pytest.raises(ClusterError, match=rf"^trainer rank 1 \(process {process} on .+\) died: killed"):
             await asyncio.wait_for(cluster.guard(asyncio.Event().wait()), 20)
+
+    on_cluster(work)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_a_dead_engine_is_replaced_by_one_with_the_newest_weights(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "training")
+
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        await trainer.train_step("a")
+        await generator.update_weights(trainer.weights(), 7)
+        old = cluster._engines[1].process
+        running = asyncio.ensure_future(generator.generate([Request([1], 50), Request([2], 50)], 1.0))
+
+        os.kill(old, signal.SIGKILL)
+
+        async with asyncio.timeout(60):
+            answers = await cluster.guard(running)
+            while len(generator.engines) < 2 or not cluster.num_lost_engines:
+                await asyncio.sleep(0.05)  # the one that is left may have answered both
+        assert [(answer.tokens, answer.versions) for answer in answers] == [([1], [7])] * 2
+        answers = await generator.generate([Request([1], 50), Request([2], 50)], 1.0)
+        assert [(answer.tokens, answer.versions) for answer in answers] == [([1], [7])] * 2
+        new = cluster._engines[1].process
+        assert new != old and cluster.processes[-1] == new and cluster.num_lost_engines == 1
+        assert (
+            f"generator 1 (process {old} on " in caplog.text and "another one takes its place" in caplog.text
+        )
 
     on_cluster(work)
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.waiting import wait_until
-from training.errors import EXIT_TEMPORARY
 
 pytestmark = pytest.mark.ray
 
@@ -24,12 +23,17 @@ TWO_OF_EACH = [
 
 
 def command(
-    run_dir: Path, model: Path, *settings: str, steps: int = 3, program: str = "training"
+    run_dir: Path,
+    model: Path,
+    *settings: str,
+    steps: int = 3,
+    program: str = "training",
+    engine: str = "transformers",
 ) -> list[str]:
     """Of a synchronous run."""
     words = [
         *[sys.executable, "-m", program, "run", "tiny/scalerl", "--run-dir", str(run_dir)],
-        *["--engine", "transformers", "--depth", "0", "--steps", str(steps), "--set", f"model={model}"],
+        *["--engine", engine, "--depth", "0", "--steps", str(steps), "--set", f"model={model}"],
     ]
     values = ["rollout.prompts_per_step=4", "rollout.generations_per_prompt=16", "filter.zero_variance=keep"]
     values += [
@@ -92,23 +96,54 @@ def test_two_engines_and_two_ranks_train_as_one_of_each(
 
 
 @pytest.mark.timeout(240)
-def test_one_of_several_that_is_killed_ends_the_run_by_its_name(tmp_path: Path, toy_model: Path) -> None:
-    """One of each that is killed: test_kill.py."""
-    number, name = 1, "generator 1"
-    toys = "tests.training.cluster.toy_command"
-    two = ("resources.generators=2", "resources.generator_cpus=2")
-    words = command(tmp_path, toy_model, *two, steps=100_000, program=toys)
-    run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    wait_until(
-        lambda: series(records(tmp_path), "train/loss") or run.poll() is not None, 120, "the first step"
+@pytest.mark.parametrize(
+    ("program", "engine", "transfer"),
+    [
+        ("tests.training.cluster.toy_command", "transformers", "object_store"),
+        pytest.param("training", "transformers", "object_store", marks=pytest.mark.deep),
+        pytest.param("training", "transformers", "collective", marks=pytest.mark.deep),
+        pytest.param("training", "vllm", "collective", marks=[pytest.mark.deep, pytest.mark.vllm]),
+    ],
+)
+def test_run_goes_on_without_an_engine_that_is_killed(
+    tmp_path: Path, toy_model: Path, program: str, engine: str, transfer: str
+) -> None:
+    """Of two; the last process of a vLLM engine is the one that generates."""
+    two = (
+        "resources.generators=2",
+        "resources.generator_cpus=2",
+        f"engine.weight_transfer={transfer}",
     )
-    processes = json.loads((tmp_path / "driver.json").read_text())["processes"]
+    words = command(tmp_path, toy_model, *two, steps=100_000, program=program, engine=engine)
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        run = subprocess.Popen(words, stdout=file, stderr=subprocess.STDOUT)
+    lost = lambda: series(records(tmp_path), "perf/lost_engines")  # noqa: E731
+    try:
+        wait_until(lambda: lost() or run.poll() is not None, 120, "the first step")
+        processes = processes_of(tmp_path)
+        victim = processes[1] if engine == "transformers" else processes[-1]
 
-    os.kill(processes[number], signal.SIGKILL)
+        os.kill(victim, signal.SIGKILL)
 
-    _, errors = run.communicate(timeout=60)
-    assert run.returncode == EXIT_TEMPORARY
-    last = errors.strip().splitlines()[-1]
-    assert last.startswith(f"error: {name} (process {processes[number]} on ") and "died: killed" in last
-    for process in processes:
+        wait_until(
+            lambda: (
+                (lost()[-1] == 1 and len(processes_of(tmp_path)) > len(processes)) or run.poll() is not None
+            ),
+            120,
+            "a step that tells of it, and another engine",
+        )
+        run.terminate()
+        assert run.wait(timeout=60) == 0, log.read_text()
+    finally:
+        run.kill()
+    assert "another one takes its place" in log.read_text() and "has loaded after" in log.read_text()
+    found = records(tmp_path)
+    trained = [record["step"] for record in found if "train/reward" in record["metrics"]]
+    assert trained == list(range(1, len(trained) + 1)) and max(series(found, "train/staleness_max")) == 0
+    for process in processes_of(tmp_path):
         wait_until(lambda process=process: not Path(f"/proc/{process}").exists(), 20)
+
+
+def processes_of(run_dir: Path) -> list[int]:
+    return json.loads((run_dir / "driver.json").read_text())["processes"]

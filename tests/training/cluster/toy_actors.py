@@ -6,7 +6,10 @@ import signal
 import threading
 from typing import Any
 
-from training.cluster.actors import GeneratorActor, TrainerActor
+import ray
+
+from training.addresses import Group
+from training.cluster.actors import HELP, GeneratorActor, TrainerActor
 from training.rollouts import Completion, Request
 
 
@@ -24,15 +27,19 @@ class ToyEngine:
     async def update_weights(self, weights: int, version: int) -> None:
         self.weights, self.version = weights, version
 
-    async def join_broadcast(self, address: str, first_rank: int, size: int, plan: list[str]) -> None:
-        assert (address, size, plan) == ("here:2", 3, ["weights"])
-        self.weights = first_rank
+    async def join_broadcast(self, address: str, plan: list[str]) -> None:
+        assert (address, plan) == ("here:2", ["weights"])
 
-    async def receive_weights(self, version: int) -> None:
-        """Version 13 never comes."""
-        if version == 13:
-            await asyncio.Event().wait()
-        self.version = version
+    async def receive_weights(self, group: Group, first_rank: int) -> None:
+        """Rank 3 dies of its third group."""
+        self.received = (group.number, group.size, first_rank)
+        if (group.number, first_rank) == (3, 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async def use_weights(self, version: int) -> None:
+        """A token is the group's number, its size and the rank in it."""
+        number, size, rank = self.received
+        self.weights, self.version = 100 * number + 10 * size + rank, version
 
     async def interrupt(self) -> None:
         raise LookupError("nothing to interrupt\nat all")
@@ -48,6 +55,12 @@ class ToyGenerator(GeneratorActor):
         assert threads == 1
         self._engine, self._gpus = ToyEngine(), gpus
         return []
+
+    async def kv_tokens(self) -> int:
+        return 1000
+
+    async def working(self) -> None:
+        await self.alive()
 
     async def lent_gpus(self) -> list[str]:
         return self._gpus
@@ -92,14 +105,23 @@ class ToyTrainer(TrainerActor):
         self._trainer.seen.append("planned")
         return "here:2", ["weights"]
 
-    def open_broadcast(self, address: str, size: int, device: str) -> None:
-        assert (self._trainer.index, address, size, device) == (0, "here:2", 3, "cpu")
+    def open_broadcast(self, address: str, device: str) -> None:
+        assert (self._trainer.index, address, device) == (0, "here:2", "cpu")
+        self._is_over = threading.Event()
 
-    def broadcast(self) -> None:
-        """Goes wrong on the last rank after a bad batch."""
+    def broadcast(self, group: Group) -> None:
+        """Goes wrong on the last rank after a bad batch; the first one waits in a group whose engine dies."""
         if self._trainer.index == 1 and "no broadcast" in self._trainer.seen:
             raise ConnectionError("nobody listens")
-        self._trainer.seen.append("sent")
+        self._trainer.seen.append(f"sent to {group.size - 1}")
+        if self._trainer.index == 0 and group == Group(3, 3):
+            self._is_over.wait()
+            raise ConnectionError("given up")
+
+    @ray.method(concurrency_group=HELP)
+    def give_up_broadcast(self, group: Group, why: str) -> None:
+        assert group == Group(3, 3) and why.startswith("generator 1 (process") and why.endswith(" died")
+        self._is_over.set()
 
 
 class StuckTrainer(ToyTrainer):

@@ -1,6 +1,7 @@
 """The driver with the transformers engine and the trainer in this process: real training, no Ray."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class Setup:
         reporter: MemoryReporter | None = None,
         verification: Verification | None = None,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
+        num_lost_engines: Callable[[], int] = lambda: 0,
     ) -> None:
         folder = Path(recipe.model)
         self.reporter = reporter or MemoryReporter()
@@ -51,6 +53,7 @@ class Setup:
             resume=resume,
             verification=verification,
             timeouts=timeouts,
+            num_lost_engines=num_lost_engines,
         )
 
     def run(self) -> Outcome:
@@ -175,6 +178,8 @@ def test_synchronous_training_is_on_policy(toy_recipe: Recipe, tmp_path: Path) -
     setup.run()
 
     assert max(setup.reporter.series("train/ratio_max").values()) == pytest.approx(1, abs=1e-3)
+    fresh = setup.reporter.series("train/mismatch_fresh_logp_max")
+    assert list(fresh) == [1, 2, 3] and 0 < max(fresh.values()) < 1e-3
     assert min(setup.reporter.series("train/ratio_min").values()) == pytest.approx(1, abs=1e-3)
 
 

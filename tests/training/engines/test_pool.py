@@ -13,8 +13,12 @@ from training.rollouts import Completion, Request
 class Echo:
     """Answers each request with its own tokens once the gate is open; counts what it is asked."""
 
-    def __init__(self, gate: asyncio.Event | None = None, error: Exception | None = None) -> None:
+    def __init__(
+        self, gate: asyncio.Event | None = None, error: Exception | None = None, name: str = ""
+    ) -> None:
         self.gate, self.error = gate, error
+        if name:
+            self.name = name
         self.requests: list[Request] = []
         self.versions: list[int] = []
         self.was_interrupted = self.was_cancelled = False
@@ -90,6 +94,46 @@ def test_groups_stay_together_where_the_balance_allows() -> None:
     assert [len(share) for share in spread(requests[:4], [0, 0, 0, 0])] == [1] * 4  # one group alone does not
 
 
+class Long(Echo):
+    """Makes as many tokens as it may, each the place in the response, and is never finished by itself."""
+
+    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
+        self.requests += requests
+        return [
+            Completion([tokens % 7 + r.tokens[0] for tokens in range(r.max_tokens)], [], False, [])
+            for r in requests
+        ]
+
+
+def test_what_goes_on_goes_to_the_engine_that_made_it_and_new_ones_elsewhere() -> None:
+    async def work() -> None:
+        engines = [Long(), Long(), Long()]
+        pool = EnginePool(engines)
+        requests = [Request([number * 10, 1], 80 + number) for number in range(9)]
+        made = await pool.generate(requests, 1.0)
+        before = {r.tokens[0]: place for place, engine in enumerate(engines) for r in engine.requests}
+        rest = [
+            Request(r.tokens + c.tokens + [3, 3], 20, position=len(c.tokens) + 2)
+            for r, c in zip(requests, made, strict=True)
+        ]
+        for engine in engines:
+            engine.requests.clear()
+
+        await pool.generate(rest[::-1], 1.0)
+
+        after = {r.tokens[0]: place for place, engine in enumerate(engines) for r in engine.requests}
+        assert after == before and set(before.values()) == {0, 1, 2}
+
+    asyncio.run(work())
+
+
+def test_balance_comes_before_the_engine_that_made_it() -> None:
+    requests = [Request([5] * 100, 10, position=90)] * 4
+
+    assert [len(share) for share in spread(requests, [0, 0], [0] * 4)] == [2, 2]
+    assert [len(share) for share in spread(requests, [0, 30], [1] * 4)] == [4, 0]
+
+
 def test_a_busy_engine_gets_less() -> None:
     async def work() -> list[Echo]:
         gate = asyncio.Event()
@@ -140,7 +184,7 @@ CALLS = {
 def test_an_engines_error_ends_the_call_and_names_it(call: str) -> None:
     async def work() -> None:
         waiting = Echo(asyncio.Event())
-        pool = EnginePool([waiting, Echo(error=OSError("no memory"))], ["left", "right"])
+        pool = EnginePool([waiting, Echo(error=OSError("no memory"), name="right")])
         with pytest.raises(EngineError, match=r"^right failed \(.+\): no memory"):
             await CALLS[call](pool)
         assert waiting.was_cancelled and pool.owed_tokens == [0, 0]

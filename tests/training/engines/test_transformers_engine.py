@@ -10,8 +10,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from training.addresses import free_address
-from training.broadcast import Sender, plan
+from training.addresses import Group, free_address
+from training.broadcast import Meeting, Sender, plan
 from training.engines.transformers_engine import TransformersEngine
 from training.pretrain import EOS, VOCABULARY, make_tokenizer
 from training.recipe import apply_overrides, load_recipe
@@ -261,13 +261,14 @@ def test_weights_by_broadcast_arrive_while_requests_run(folders: dict[str, Path]
     request = Request([5, 6], 30, seed=1)
 
     async def work() -> Completion:
-        joining = asyncio.create_task(made.join_broadcast(address, 1, 2, plan(named)))
-        sender = await asyncio.to_thread(Sender, address, 2, timeout=20.0)
-        await joining
+        meeting, group = Meeting(address, listens=True, timeout=20.0), Group(1, 2)
+        await made.join_broadcast(address, plan(named))
         running = asyncio.create_task(made.generate([request] * 8, 1.0))
-        receiving = asyncio.create_task(made.receive_weights(5))
+        await made.receive_weights(group, 1)
+        sender = await asyncio.to_thread(Sender, meeting, group)
         assert await asyncio.to_thread(sender.send, named, 1000) == weights.checksum
-        await receiving
+        assert made._version == 0  # what has arrived waits
+        await made.use_weights(5)
         await running
         return (await made.generate([request], 1.0))[0]
 
@@ -277,8 +278,10 @@ def test_weights_by_broadcast_arrive_while_requests_run(folders: dict[str, Path]
 
 
 def test_receiving_without_having_joined_is_an_error(folders: dict[str, Path]) -> None:
-    with pytest.raises(TransferError, match="has not joined"):
-        run(engine(folders["qwen2"]).receive_weights(1))
+    made = engine(folders["qwen2"])
+    for work in (made.receive_weights(Group(1, 2), 1), made.use_weights(1)):
+        with pytest.raises(TransferError, match="has not joined"):
+            run(work)
 
 
 def test_weights_of_another_model_are_refused(folders: dict[str, Path]) -> None:
@@ -351,7 +354,10 @@ def test_a_cache_without_room_for_one_sequence_is_refused(tmp_path: Path) -> Non
     large = Qwen2Config(**SHAPE | {"num_hidden_layers": 2, "head_dim": 4096}, num_key_value_heads=4)
     Qwen2ForCausalLM(large).save_pretrained(tmp_path)
 
-    with pytest.raises(ValueError, match=r"engine.kv_cache_mib \(1\) does not hold one sequence"):
+    with pytest.raises(
+        ValueError,
+        match=r"engine.kv_cache_mib \(1\) does not hold one sequence of \d+ tokens: it holds \d+ of \d+ bytes",
+    ):
         engine(tmp_path, engine__kv_cache_mib=1)
 
 

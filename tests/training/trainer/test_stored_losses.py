@@ -16,9 +16,10 @@ RECIPES = ["tiny/scalerl", "tiny/grpo-value", "tiny/qwen25-dapo", "tiny/minimax"
 
 def losses(name: str, model: Path) -> list[dict[str, float]]:
     """Of five updates on different batches, with a learning rate that makes each matter for the next."""
+    settings = {"optimizer.lr": 0.01, "optimizer.warmup_steps": 2, "precision.generator": "float32"}
     recipe = apply_overrides(
-        cut_down(load_recipe(name), model), {"optimizer.lr": 0.01, "optimizer.warmup_steps": 2}
-    )
+        cut_down(load_recipe(name), model), settings
+    )  # as stored: the head is not rounded
     trainer = Trainer(recipe.model_dump(mode="json"), str(model))
     results = [trainer.train_step(a_batch(seed)) for seed in range(5)]
     return [{key: result.metrics[key] for key in ("loss", "grad_norm", "entropy")} for result in results]

@@ -42,6 +42,7 @@ LABELS = {
     "optimizer.eps": "Epsilon",
     "optimizer.max_grad_norm": "Gradient norm clip",
     "engine.kv_cache_mib": "KV cache",
+    "engine.gpu_memory_utilization": "Share of a GPU's memory",
     "engine.kv_on_update": "KV cache when weights arrive",
     "resources.generator_gpus": "Generator GPUs",
     "resources.trainer_gpus": "Trainer GPUs",

@@ -71,7 +71,7 @@ def test_every_setting_of_the_schema_has_a_field_with_help_in_the_schemas_order(
         ("resources.generators", "whole", "1 or more", "", True),
         ("optimizer.betas", "yaml", "", "", False),
         ("task.options", "yaml", "", "", False),
-        ("engine.kv_cache_mib", "whole", "1 or more", "MiB", False),
+        ("engine.kv_cache_mib", "whole", "1 or more", "MiB", True),
         ("rollout.max_thinking_tokens", "whole", "1 or more", "tokens", False),
     ],
 )
