@@ -11,7 +11,7 @@ help:
 	@echo "make test    all tests (ARGS='tests/scaling -q' passes options on)"
 	@echo "make test-deep  the long forms: property tests, made-up requests, kill matrix (an hour)"
 	@echo "make chaos   kill every part at three moments of a run (ARGS='--part driver --moment mid' for one cell)"
-	@echo "make check   lint, format, types, import arrows, bandit"
+	@echo "make check   lint, format, types, imports, bandit"
 	@echo "make docs    build the site of the docs into site/, links checked"
 	@echo "make audit   known vulnerabilities of the pinned dependencies (asks PyPI)"
 	@echo "make bench   benchmarks with their baselines"
@@ -60,9 +60,8 @@ types:
 security:
 	$(VENV_PYTHON) -m bandit -q -c pyproject.toml -r webapp worker headroom observability stack training scaling
 
-# It reads code: no database, no Django.
 arrows:
-	$(VENV_PYTHON) -m pytest -q -p no:cacheprovider -p no:django --noconftest tests/test_import_arrows.py
+	.venv/bin/lint-imports --no-cache
 
 # The variable silences an advertisement of the theme.
 docs: setup

@@ -51,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_ours(url: str, folder: Path, settings: dict[str, Any]) -> Ran:
-    from webapp.accounts.models import User
-    from webapp.accounts.services import create_token, default_project
-    from webapp.runs.models import Record
+    from webapp.identity.accounts.models import User
+    from webapp.identity.accounts.services import create_token, default_project
+    from webapp.record.runs.models import Record
 
     user = User.objects.get(username=USER)
     token = create_token(user=user, project=default_project(), scope="write")

@@ -99,7 +99,7 @@ def one_launch(browser: httpx.Client, jobs: JobsServer, seed: int) -> Launch:
 @contextmanager
 def signed_in(url: str) -> Iterator[httpx.Client]:
     """A browser's session on the launch form."""
-    from webapp.accounts.services import default_project
+    from webapp.identity.accounts.services import default_project
 
     cookies = {"sessionid": session_key(default_project().slug)}
     with httpx.Client(

@@ -67,8 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def measure() -> None:
     from django.db import connection
 
-    from webapp.imports.example import bring_example
-    from webapp.runs.models import Point, Run
+    from webapp.interfaces.imports.example import bring_example
+    from webapp.record.runs.models import Point, Run
 
     def megabytes() -> float:
         with connection.cursor() as cursor:

@@ -86,15 +86,15 @@ def make_batch(first: int, size: int) -> list[dict[str, Any]]:
 
 
 def make_run(name: str):
-    from webapp.accounts.services import default_project
-    from webapp.runs.launch import track_run
+    from webapp.identity.accounts.services import default_project
+    from webapp.record.runs.launch import track_run
 
     return track_run(user=None, project=default_project(), name=name)
 
 
 def service_writer() -> Callable[[list[dict[str, Any]]], object]:
     from training.records import Record
-    from webapp.runs.ingest import store_records
+    from webapp.record.runs.ingest import store_records
 
     run = make_run("service")
     return lambda batch: store_records(run, [Record.model_validate(row) for row in batch])
@@ -103,10 +103,10 @@ def service_writer() -> Callable[[list[dict[str, Any]]], object]:
 def api_writer() -> Callable[[list[dict[str, Any]]], object]:
     from django.test import Client
 
-    from webapp.accounts.services import create_token
+    from webapp.record.runs.tokens import create_job_token
 
     run = make_run("api")
-    token = create_token(user=None, project=run.project, scope="write", run=run)
+    token = create_job_token(run)
     client = Client(headers={"host": "localhost", "Authorization": f"Bearer {token}"})
 
     def write(batch: list[dict[str, Any]]) -> None:
@@ -120,7 +120,7 @@ def api_writer() -> Callable[[list[dict[str, Any]]], object]:
 def baseline_writer() -> Callable[[list[dict[str, Any]]], object]:
     from django.db import transaction
 
-    from webapp.runs.models import Point, Record, Series
+    from webapp.record.runs.models import Point, Record, Series
 
     run = make_run("baseline")
     series = {name: Series.objects.create(run=run, metric=name) for name in make_batch(0, 1)[0]["metrics"]}

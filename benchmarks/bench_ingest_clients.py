@@ -127,9 +127,9 @@ def steps(batch: int, records: int = IN_REQUEST // METRICS) -> range:
 
 
 def ours(writers: int, batches: int) -> list[list[Request]]:
-    from webapp.accounts.models import User
-    from webapp.accounts.services import create_token, default_project
-    from webapp.runs.launch import track_run
+    from webapp.identity.accounts.models import User
+    from webapp.identity.accounts.services import create_token, default_project
+    from webapp.record.runs.launch import track_run
 
     user = User.objects.get(username=USER)
     project = default_project()
@@ -158,8 +158,8 @@ def ours(writers: int, batches: int) -> list[list[Request]]:
 
 
 def ours_as_mlflow(url: str, writers: int, batches: int) -> list[list[Request]]:
-    from webapp.accounts.models import User
-    from webapp.accounts.services import create_token, default_project
+    from webapp.identity.accounts.models import User
+    from webapp.identity.accounts.services import create_token, default_project
 
     token = create_token(user=User.objects.get(username=USER), project=default_project(), scope="write")
     return of_mlflow(url, {"Authorization": f"Bearer {token}"}, "0", writers, batches)

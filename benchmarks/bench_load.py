@@ -74,9 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def writers_runs(count: int) -> list[tuple[str, str]]:
     """(run, token) of runs that the writers report."""
-    from webapp.accounts.models import Project, User
-    from webapp.accounts.services import create_token
-    from webapp.runs.launch import track_run
+    from webapp.identity.accounts.models import Project, User
+    from webapp.identity.accounts.services import create_token
+    from webapp.record.runs.launch import track_run
 
     project, user = Project.objects.get(slug=PROJECT), User.objects.get(username="bench")
     runs = [track_run(user=user, project=project, name=f"load {i}", task="load") for i in range(count)]
@@ -86,7 +86,7 @@ def writers_runs(count: int) -> list[tuple[str, str]]:
 
 def some_runs() -> list[str]:
     """Runs that people look at."""
-    from webapp.runs.models import Run
+    from webapp.record.runs.models import Run
 
     return list(
         Run.objects.filter(project__slug=PROJECT, state="succeeded").values_list("pk", flat=True)[:100]
@@ -195,7 +195,7 @@ def record(step: int) -> dict[str, Any]:
 
 def not_stored(targets: list[tuple[str, str]], seen: Seen) -> int:
     """Records that were answered well and are not in the database."""
-    from webapp.runs.models import Record
+    from webapp.record.runs.models import Record
 
     stored = Record.objects.filter(run__in=[pk for pk, _ in targets]).count()
     sent = len(seen.times.get("record", ())) - sum(seen.errors.values())

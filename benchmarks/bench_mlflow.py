@@ -163,8 +163,8 @@ def copy_runs(cursor: Any, experiment: str, curves_only: bool) -> None:
 
 def make_token() -> str:
     """A token for our REST API."""
-    from webapp.accounts.models import Project, User
-    from webapp.accounts.services import create_token
+    from webapp.identity.accounts.models import Project, User
+    from webapp.identity.accounts.services import create_token
 
     project = Project.objects.get(slug=PROJECT)
     return create_token(user=User.objects.get(username=USER), project=project, scope="read")
@@ -218,7 +218,7 @@ def stop_group(process: "subprocess.Popen[bytes]") -> None:
 
 def questions(experiment: str) -> list[Question]:
     """What is asked of both."""
-    from webapp.runs.models import Run
+    from webapp.record.runs.models import Run
 
     finished = Run.objects.filter(project__slug=PROJECT, state="succeeded", task=TASK)
     ids = list(finished.order_by("-created_at", "id").values_list("pk", flat=True)[:MANY])

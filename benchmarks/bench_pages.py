@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def questions(live: "Live", repeats: int) -> list[Question]:
     """What is asked, in the order of the table."""
-    from webapp.runs.models import Run
+    from webapp.record.runs.models import Run
 
     runs = Run.objects.filter(project__slug=PROJECT)
     done = list(
@@ -108,16 +108,16 @@ def longest_run() -> str:
 
 def forget(run_ids: Sequence[str]) -> None:
     """As before the first refit by this version of the code."""
-    from webapp.curves.models import KeptFigure
+    from webapp.science.curves.models import KeptFigure
 
     KeptFigure.objects.filter(run__in=run_ids).delete()
 
 
 def keep(run_ids: Sequence[str]) -> None:
     """As refits leave it."""
-    from webapp.curves.fitting import curve_of
-    from webapp.curves.run.figure import keep_figure
-    from webapp.runs.models import Run
+    from webapp.record.runs.models import Run
+    from webapp.science.curves.fitting import curve_of
+    from webapp.science.curves.run.figure import keep_figure
 
     for run in Run.objects.filter(pk__in=run_ids, kept_figure=None):
         keep_figure(run, curve_of(run))
@@ -127,8 +127,8 @@ class Live:
     """A run that goes on reporting while its page is open; gone afterwards."""
 
     def __init__(self) -> None:
-        from webapp.accounts.models import Project
-        from webapp.runs.launch import track_run
+        from webapp.identity.accounts.models import Project
+        from webapp.record.runs.launch import track_run
 
         project = Project.objects.get(slug=PROJECT)
         self.run = track_run(user=None, project=project, name="live", task="math", model="dense-8b")
@@ -139,7 +139,7 @@ class Live:
     def report(self) -> None:
         """One more evaluation, through the service that the API uses."""
         from training.records import Record
-        from webapp.runs.ingest import store_records
+        from webapp.record.runs.ingest import store_records
 
         hours = 0.2 * self.step
         rate = (
@@ -170,13 +170,13 @@ class Live:
         """One more evaluation that no worker came for."""
         from django.utils import timezone
 
-        from webapp.curves.run.kept import LATE
+        from webapp.science.curves.run.kept import LATE
 
         self.report()
         type(self.run).objects.filter(pk=self.run.pk).update(refit_wanted_at=timezone.now() - 2 * LATE)
 
     def _refit(self) -> None:
-        from webapp.curves.services import refit
+        from webapp.science.curves.services import refit
 
         refit(self.run.pk)
 

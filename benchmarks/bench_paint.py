@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def pages() -> dict[str, str]:
     """Name -> path of each page."""
-    from webapp.runs.models import Run
+    from webapp.record.runs.models import Run
 
     done = Run.objects.filter(project__slug=PROJECT, state="succeeded").order_by("-created_at", "id")
     ids = list(done.values_list("pk", flat=True)[:COMPARED])

@@ -68,7 +68,7 @@ def settle() -> None:
     """As it is a minute after the newest run came."""
     from django.db import connection
 
-    from webapp.alerts import firing
+    from webapp.reporting.alerts import firing
 
     while firing.check_changed():
         pass
@@ -103,8 +103,8 @@ def fill(size: int) -> list[str]:
     """Bring the store to `size` running runs; the ids of their jobs."""
     from django.utils import timezone
 
-    from webapp.accounts.services import default_project
-    from webapp.runs.models import Attempt, Dispatch, Run, State
+    from webapp.identity.accounts.services import default_project
+    from webapp.record.runs.models import Attempt, Dispatch, Run, State
 
     now, project = timezone.now(), default_project()
     lacking = size - Run.objects.count()

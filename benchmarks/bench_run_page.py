@@ -44,7 +44,7 @@ def measure(points: int, repeats: int) -> None:
     from django.core.management import call_command
     from django.test import Client
 
-    from webapp.curves import fitting
+    from webapp.science.curves import fitting
 
     call_command("migrate", verbosity=0)
     user, run, empty = make_runs(points)
@@ -87,9 +87,9 @@ def make_runs(points: int):
     from django.contrib.auth import get_user_model
     from django.utils import timezone
 
-    from webapp.accounts.models import Role
-    from webapp.accounts.services import create_project, set_role
-    from webapp.runs.models import Point, Run, Series, State
+    from webapp.identity.accounts.models import Role
+    from webapp.identity.accounts.services import create_project, set_role
+    from webapp.record.runs.models import Point, Run, Series, State
 
     user = get_user_model().objects.create_user("bench", password="not-used-anywhere")
     project = create_project(slug="bench", name="Bench")

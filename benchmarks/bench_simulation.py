@@ -113,15 +113,15 @@ def simulate(folder: Path, web: int, options: argparse.Namespace) -> Played:
 
 
 def token() -> str:
-    from webapp.accounts.models import User
-    from webapp.accounts.services import create_token, default_project
+    from webapp.identity.accounts.models import User
+    from webapp.identity.accounts.services import create_token, default_project
 
     return create_token(user=User.objects.get(username=USER), project=default_project(), scope="write")
 
 
 def stored(task: str) -> tuple[int, int]:
     """Records and points of the runs of the task that are in the database."""
-    from webapp.runs.models import Point, Record
+    from webapp.record.runs.models import Point, Record
 
     return (
         Record.objects.filter(run__task=task).count(),

@@ -85,7 +85,7 @@ def measure(home: Path | None) -> Figures:
 
 def _store(run: Any, batch: list[dict[str, Any]]) -> None:
     from training.records import Record
-    from webapp.runs.ingest import store_records
+    from webapp.record.runs.ingest import store_records
 
     store_records(run, [Record.model_validate(row) for row in batch])
 
@@ -93,7 +93,7 @@ def _store(run: Any, batch: list[dict[str, Any]]) -> None:
 def _ingest_rate() -> float:
     """Values a second of one process that stores for 32 runs in turn."""
     from training.records import Record
-    from webapp.runs.ingest import store_records
+    from webapp.record.runs.ingest import store_records
 
     runs = [make_run(f"writer {i}") for i in range(WRITERS)]
     batches = [[Record.model_validate(row) for row in make_batch(i * BATCH, BATCH)] for i in range(ROUNDS)]
@@ -107,7 +107,7 @@ def _ingest_rate() -> float:
 def _series_ms(run_ids: list[str]) -> float:
     from django.test import Client
 
-    from webapp.accounts.services import create_token, default_project
+    from webapp.identity.accounts.services import create_token, default_project
 
     token = create_token(user=None, project=default_project(), scope="read")
     client = Client(headers={"host": "localhost", "Authorization": f"Bearer {token}"})

@@ -62,9 +62,9 @@ def _prepare() -> None:
     from django.contrib.auth import get_user_model
     from django.core.management import call_command
 
-    from webapp.accounts.models import Role
-    from webapp.accounts.services import default_project, set_role
-    from webapp.assets.collect import collect_assets
+    from webapp.identity.accounts.models import Role
+    from webapp.identity.accounts.services import default_project, set_role
+    from webapp.interfaces.assets.collect import collect_assets
 
     call_command("migrate", verbosity=0)
     collect_assets()
@@ -76,12 +76,13 @@ def _make_data(runs: int, points: int) -> None:
     from django.contrib.auth import get_user_model
     from django.core.management import call_command
 
-    from webapp.accounts.models import Project, Role
-    from webapp.accounts.services import set_role
-    from webapp.runs.models import Run
+    from benchmarks.made.command import Command as MakeData
+    from webapp.identity.accounts.models import Project, Role
+    from webapp.identity.accounts.services import set_role
+    from webapp.record.runs.models import Run
 
     if not Run.objects.filter(project__slug=PROJECT).exists():
-        call_command("make_data", runs=runs, points=points, project=PROJECT)
+        call_command(MakeData(), runs=runs, points=points, project=PROJECT)
     user = get_user_model().objects.get(username=USER)
     set_role(Project.objects.get(slug=PROJECT), user, Role.ADMIN)
 
@@ -103,7 +104,7 @@ def sizes() -> dict[str, int]:
     """Rows and bytes of what was made; of a large table the rows as PostgreSQL last estimated them."""
     from django.db import connection
 
-    from webapp.runs.models import Run
+    from webapp.record.runs.models import Run
 
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes tests/webapp/imports/samples with the real tools (wandb, mlflow, tensorboard), which live in .venv-importers, an
+# Writes tests/webapp/interfaces/imports/samples with the real tools (wandb, mlflow, tensorboard), which live in .venv-importers, an
 # environment of its own, made once. PYTHON=/path/to/python3.x chooses its interpreter (3.11 or newer). Arguments go to
 # make_samples.py.
 set -euo pipefail
@@ -18,4 +18,4 @@ if ! is_made "$stamp"; then
 fi
 
 export WANDB_MODE=offline MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=true
-exec "$VENV/bin/python" tests/webapp/imports/make_samples.py "$@"
+exec "$VENV/bin/python" tests/webapp/interfaces/imports/make_samples.py "$@"

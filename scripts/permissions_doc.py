@@ -13,9 +13,9 @@ from doc_tables import main, table  # noqa: E402
 
 django.setup()
 
-from webapp.accounts.models import Role  # noqa: E402
-from webapp.accounts.permissions import GRANTS, Permission  # noqa: E402
-from webapp.pages.permissions import NEEDS  # noqa: E402
+from webapp.identity.accounts.models import Role  # noqa: E402
+from webapp.identity.accounts.permissions import GRANTS, Permission  # noqa: E402
+from webapp.interfaces.pages.permissions import NEEDS  # noqa: E402
 
 WHAT = {
     Permission.VIEW: "read everything of the project, keep filters as views of one's own",

@@ -4,10 +4,10 @@ import pytest
 from django.core.cache import caches
 
 from tests.members import member
-from tests.webapp.pages.data import curve_records
-from webapp.accounts.services import create_project, create_token
-from webapp.curves.services import refit
-from webapp.runs import ingest, launch
+from tests.webapp.interfaces.pages.data import curve_records
+from webapp.identity.accounts.services import create_project, create_token
+from webapp.record.runs import ingest, launch
+from webapp.science.curves.services import refit
 
 
 @pytest.fixture

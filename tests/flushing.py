@@ -46,17 +46,17 @@ def really_commits(item: pytest.Item) -> bool:
 
 def publish_curves() -> None:
     """The published curves, as their migration stores them."""
-    from webapp.curves.models import ReferenceFit
+    from webapp.science.curves.models import ReferenceFit
 
     if not ReferenceFit.objects.exists():
-        import_module("webapp.curves.migrations.0002_published_curves").add(apps, None)
+        import_module("webapp.science.curves.migrations.0002_published_curves").add(apps, None)
 
 
 def fill() -> None:
     """What the database of the tests begins with, as an installation has it: the default project with the shipped
     recipes, and the published curves.
     """
-    from webapp.accounts.services import default_project
+    from webapp.identity.accounts.services import default_project
 
     default_project()
     publish_curves()

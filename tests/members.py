@@ -2,8 +2,8 @@
 
 from django.contrib.auth import get_user_model
 
-from webapp.accounts.models import Role
-from webapp.accounts.services import default_project, set_role
+from webapp.identity.accounts.models import Role
+from webapp.identity.accounts.services import default_project, set_role
 
 
 def member(name="ada", *, project=None, role=Role.ADMIN, **account):

@@ -6,8 +6,8 @@ from django.db import connection
 
 from tests.flushing import KEPT, empty_tables
 from tests.members import member
-from webapp.audit.services import record_each
-from webapp.recipes.models import Revision
+from webapp.identity.audit.services import record_each
+from webapp.record.recipes.models import Revision
 
 
 @pytest.mark.django_db(transaction=True)

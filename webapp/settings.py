@@ -9,8 +9,8 @@ import plotly
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 
 from stack import environment, variables
-from webapp.mail import mail_settings
-from webapp.openid_settings import openid_settings
+from webapp.base.mail import mail_settings
+from webapp.identity.signin.openid_settings import openid_settings
 
 variables.check(os.environ)  # before anything reads them
 # A start makes a million objects that stay. Looked through as often as by default, they take a fifth of its time.
@@ -34,34 +34,35 @@ INSTALLED_APPS = [
     "axes",
     "csp",
     "django_htmx",
-    "webapp.accounts",
-    "webapp.audit",
-    "webapp.secrets",
-    "webapp.recipes",
-    "webapp.runs",
-    "webapp.tracking",
-    "webapp.logs",
-    "webapp.health",
-    "webapp.curves",
-    "webapp.alarms",
-    "webapp.alerts",
-    "webapp.policies",
-    "webapp.retention",
-    "webapp.predictions",
-    "webapp.decisions",
-    "webapp.reports",
-    "webapp.shares",
-    "webapp.studies",
-    "webapp.savedviews",
-    "webapp.imports",
-    "webapp.signin",
-    "webapp.observing",
-    "webapp.pages",
+    "webapp.identity.accounts",
+    "webapp.identity.audit",
+    "webapp.identity.secrets",
+    "webapp.record.recipes",
+    "webapp.record.runs",
+    "webapp.interfaces.tracking",
+    "webapp.record.logs",
+    "webapp.record.health",
+    "webapp.science.curves",
+    "webapp.reporting.alarms",
+    "webapp.reporting.alerts",
+    "webapp.reporting.policies",
+    "webapp.record.retention",
+    "webapp.science.predictions",
+    "webapp.science.decisions",
+    "webapp.reporting.reports",
+    "webapp.reporting.shares",
+    "webapp.science.studies",
+    "webapp.record.savedviews",
+    "webapp.interfaces.imports",
+    "webapp.identity.signin",
+    "webapp.operation",
+    "webapp.operation.observing",
+    "webapp.interfaces.pages",
 ]
 MIDDLEWARE = [
-    "webapp.observing.middleware.Observed",
+    "webapp.operation.observing.middleware.Observed",
     "django.middleware.security.SecurityMiddleware",
-    "webapp.audit.middleware.AddressOfRequest",
+    "webapp.identity.audit.middleware.AddressOfRequest",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -71,10 +72,10 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "webapp.pages.middleware.SignedOut",
-    "webapp.signin.middleware.SignedInRules",
-    "webapp.pages.doors.Doors",
-    "webapp.pages.limits.Limits",
+    "webapp.interfaces.pages.middleware.SignedOut",
+    "webapp.identity.signin.middleware.SignedInRules",
+    "webapp.interfaces.pages.doors.Doors",
+    "webapp.interfaces.pages.limits.Limits",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "webapp.urls"
@@ -89,9 +90,9 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "webapp.pages.context.navigation",
+                "webapp.interfaces.pages.context.navigation",
             ],
-            "builtins": ["webapp.pages.templatetags.headroom"],
+            "builtins": ["webapp.interfaces.pages.templatetags.headroom"],
         },
     }
 ]
@@ -115,14 +116,14 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-AXES_HANDLER = "webapp.signin.limits.Limits"
-AXES_CLIENT_IP_CALLABLE = "webapp.audit.addresses.client_address"
+AXES_HANDLER = "webapp.identity.signin.limits.Limits"
+AXES_CLIENT_IP_CALLABLE = "webapp.identity.audit.addresses.client_address"
 AXES_FAILURE_LIMIT = 10  # of a person from an address
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who keeps trying cannot keep somebody out for ever
 SIGN_IN_FAILURES_PER_USER = 50  # from all addresses
 SIGN_IN_FAILURES_PER_ADDRESS = 100  # of all people
 AXES_COOLOFF_TIME = 0.25  # hours
-AXES_LOCKOUT_CALLABLE = "webapp.pages.views.account.locked_out"
+AXES_LOCKOUT_CALLABLE = "webapp.interfaces.pages.views.account.locked_out"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "overview"
@@ -142,14 +143,14 @@ STATICFILES_DIRS = [
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "webapp.assets.storage.HashedFiles"},
+    "staticfiles": {"BACKEND": "webapp.interfaces.assets.storage.HashedFiles"},
 }
 WHITENOISE_USE_FINDERS = True  # as long as nothing is collected
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 CELERY_BROKER_URL = _services.redis_url
 RAY_ADDRESS = _services.ray_address
-# Where requests are counted (`webapp.limits`): in Redis, together; without one each process for itself.
+# Where requests are counted (`webapp.base.limits`): in Redis, together; without one each process for itself.
 _OF_A_PROCESS = {
     "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
     "OPTIONS": {"MAX_ENTRIES": 20_000},
@@ -171,10 +172,10 @@ HEADROOM_URL = _services.web_url
 ALLOW_PRIVATE_HOSTS = [
     h.strip().lower() for h in os.environ.get("HEADROOM_ALLOW_PRIVATE_HOSTS", "").split(",") if h.strip()
 ]
-DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024  # batches of what is logged: `webapp.bodies`
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024  # batches of what is logged: `webapp.base.bodies`
 # Files of imports (docs/importing.md): at most so many bytes at once; how many days those of imports that did not
 # finish are kept; how many imports are read at the same time.
-FILE_UPLOAD_HANDLERS = ["webapp.imports.uploads.Bounded"]
+FILE_UPLOAD_HANDLERS = ["webapp.interfaces.imports.uploads.Bounded"]
 IMPORT_MAX_BYTES = int(float(os.environ.get("HEADROOM_IMPORT_MAX_BYTES") or 1024**3))
 IMPORT_KEEP_DAYS = float(os.environ.get("HEADROOM_IMPORT_KEEP_DAYS") or 14)
 # Of what the example project is made, once; "none": there is none.
@@ -193,7 +194,7 @@ MODEL_ROOTS = [root.strip() for root in os.environ.get("HEADROOM_MODEL_ROOTS", "
 
 # docs/runs.md: retries after a failure of the infrastructure, unless the run says another number.
 RETRIES = int(os.environ.get("HEADROOM_RETRIES") or 3)
-# Batches of records that trainers together are asked to keep to, in a second (`webapp.runs.gathering`).
+# Batches of records that trainers together are asked to keep to, in a second (`webapp.record.runs.gathering`).
 BATCHES_PER_SECOND = float(os.environ.get("HEADROOM_BATCHES_PER_SECOND") or 50)
 # A tracked run of which nothing was heard for so long is lost until it speaks again.
 TRACKED_LOST_MINUTES = float(os.environ.get("HEADROOM_TRACKED_LOST_MINUTES") or 60)

@@ -2,13 +2,15 @@
 
 from django.urls import include, path
 
-from webapp.api.api import urls as api_urls
-from webapp.observing.exposition import metrics
+from webapp.interfaces.api.api import urls as api_urls
+from webapp.operation.observing.exposition import metrics
 
 urlpatterns = [
-    path("", include("webapp.pages.urls")),  # first: the API answers everything under api/ that is no page
+    path(
+        "", include("webapp.interfaces.pages.urls")
+    ),  # first: the API answers everything under api/ that is no page
     path("metrics", metrics, name="metrics"),
-    path("api/2.0/mlflow/", include("webapp.mlflow.urls")),
-    path("", include("webapp.trackio.urls")),
+    path("api/2.0/mlflow/", include("webapp.interfaces.mlflow.urls")),
+    path("", include("webapp.interfaces.trackio.urls")),
     *api_urls(),
 ]

@@ -1,7 +1,7 @@
 """Judging runs by the alarms' rules, at most once in two seconds for each run."""
 
-from webapp.alarms import services
-from webapp.runs.models import Run
+from webapp.record.runs.models import Run
+from webapp.reporting.alarms import services
 from worker.policies import act
 from worker.turns import claim_turn
 

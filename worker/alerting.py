@@ -1,9 +1,9 @@
 """Alerts: looking at runs that changed, and sending what fired."""
 
-from webapp import nudge
-from webapp.alerts import delivery, firing, outbox
-from webapp.alerts.defaults import ensure_for_everybody
-from webapp.alerts.models import Delivery
+from webapp.base import nudge
+from webapp.reporting.alerts import delivery, firing, outbox
+from webapp.reporting.alerts.defaults import ensure_for_everybody
+from webapp.reporting.alerts.models import Delivery
 from worker import names
 
 

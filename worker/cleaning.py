@@ -2,8 +2,8 @@
 
 from django.db import connection
 
-from webapp.imports import services as imports
-from webapp.retention import services
+from webapp.interfaces.imports import services as imports
+from webapp.record.retention import services
 from worker.turns import claim_turn
 
 ADVISORY_LOCK = 0x48434C4E  # "HCLN"

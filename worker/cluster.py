@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from webapp.health import services
-from webapp.runs import places
-from webapp.runs.models import Dispatch, State
+from webapp.record.health import services
+from webapp.record.runs import places
+from webapp.record.runs.models import Dispatch, State
 from worker.ray_jobs import RayRefused, RayUnreachable, connect
 
 

@@ -13,10 +13,10 @@ from django.conf import settings
 from observability import tracing
 from observability.context import bound
 from stack import environment
-from webapp.observing import metrics, origin
-from webapp.runs import launch, lifecycle
-from webapp.runs.launch import JobSpec
-from webapp.runs.models import Dispatch
+from webapp.base import metrics, origin
+from webapp.record.runs import launch, lifecycle
+from webapp.record.runs.launch import JobSpec
+from webapp.record.runs.models import Dispatch
 from worker.cluster import know_cluster
 from worker.ray_jobs import RayJobs, RayRefused, RayUnreachable, connect
 

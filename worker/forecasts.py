@@ -2,7 +2,7 @@
 
 import logging
 
-from webapp.curves.record import keeping
+from webapp.science.curves.record import keeping
 from worker.turns import claim_turn
 
 log = logging.getLogger(__name__)

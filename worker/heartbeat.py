@@ -10,8 +10,8 @@ from datetime import datetime
 from django.db import connection
 from django.utils import timezone
 
-from webapp.health import services
-from webapp.health.code import code_version
+from webapp.base.code import code_version
+from webapp.record.health import services
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 10.0

@@ -1,7 +1,7 @@
 """Imports that wait, of people and of the example project: a turn is wished for them again where a hint was lost."""
 
-from webapp import nudge
-from webapp.imports import claims, example
+from webapp.base import nudge
+from webapp.interfaces.imports import claims, example
 from worker import names
 
 

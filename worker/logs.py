@@ -1,6 +1,6 @@
 """Keeping what jobs print, a little after they print it."""
 
-from webapp.logs import services
+from webapp.record.logs import services
 
 
 def keep_logs() -> int:

@@ -14,7 +14,8 @@ from celery.signals import (
 )
 
 from observability import context, tracing
-from webapp.observing import metrics, origin, serving
+from webapp.base import metrics, origin
+from webapp.operation.observing import serving
 from worker import names
 
 HEADER = "request_id"

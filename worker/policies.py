@@ -2,7 +2,7 @@
 
 import logging
 
-from webapp.policies import services
+from webapp.reporting.policies import services
 from worker.turns import claim_turn
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 import logging
 
-from webapp.predictions import scoring
+from webapp.science.predictions import scoring
 from worker.turns import claim_turn
 
 log = logging.getLogger(__name__)

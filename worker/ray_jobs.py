@@ -11,7 +11,7 @@ import httpx
 
 from stack import environment
 from stack.outside import ray_token
-from webapp.runs.observation import JobStatus
+from webapp.record.runs.observation import JobStatus
 
 TIMEOUT = httpx.Timeout(20.0, connect=3.0)
 LOG_TAIL_BYTES = 64 * 1024

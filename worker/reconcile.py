@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 
 from django.utils import timezone
 
-from webapp.advisory_locks import only_one
-from webapp.health.services import forget_old_workers, note_round
-from webapp.runs import observation, places, retrying
-from webapp.runs.models import Run
-from webapp.runs.observation import JobStatus
-from webapp.secrets.services import purge_retired
+from webapp.base.advisory_locks import only_one
+from webapp.record.health.services import forget_old_workers, note_round
+from webapp.record.runs import observation, places, retrying
+from webapp.record.runs.models import Run
+from webapp.record.runs.observation import JobStatus
+from webapp.record.runs.retired_secrets import purge_retired
 from worker.alarms import judge_or_wait
 from worker.alerting import deliver_wanted, fire_wanted
 from worker.cleaning import watch_disk_now

@@ -1,7 +1,7 @@
 """Refits, at most one a second for each run: the first wish is served at once, later ones share the next refit."""
 
-from webapp.curves import services
-from webapp.runs.models import Run
+from webapp.record.runs.models import Run
+from webapp.science.curves import services
 from worker.forecasts import keep_after_refit
 from worker.policies import act
 from worker.predictions import score_after_refit

@@ -1,8 +1,8 @@
 """Celery tasks. Thin on purpose: each names one function that does the work and may be repeated."""
 
-from webapp.alerts.delivery import deliver_due
-from webapp.imports.example import bring_example
-from webapp.imports.reading import take_turn
+from webapp.interfaces.imports.example import bring_example
+from webapp.interfaces.imports.reading import take_turn
+from webapp.reporting.alerts.delivery import deliver_due
 from worker import names
 from worker.alarms import judge_or_wait
 from worker.app import app

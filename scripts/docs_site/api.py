@@ -15,8 +15,8 @@ NOTE = (
 
 def page() -> str:
     """Markdown. Django must have been set up."""
-    from webapp.api.api import api
-    from webapp.pages.api_docs import groups_of, shapes_of
+    from webapp.interfaces.api.api import api
+    from webapp.interfaces.pages.api_docs import groups_of, shapes_of
 
     document = api.get_openapi_schema(path_prefix="/api/v1/")
     parts = ["# REST API\n", text(document["info"]["description"]) + "\n", NOTE]

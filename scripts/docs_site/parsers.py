@@ -17,7 +17,7 @@ def program(name: str) -> Parser:
 
 def command_names() -> list[str]:
     """The commands of `manage.py` that this repository adds, by name."""
-    found = (path.stem for path in ROOT.glob("webapp/*/management/commands/*.py"))
+    found = (path.stem for path in ROOT.glob("webapp/**/management/commands/*.py"))
     return sorted(name for name in found if not name.startswith("_"))
 
 

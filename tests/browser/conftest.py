@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.browser.contexts import PATIENCE_MS, Watch, leave, make_page
 from tests.flushing import publish_curves
 from tests.waiting import wait_until
-from tests.webapp.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
+from tests.webapp.interfaces.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
 
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",

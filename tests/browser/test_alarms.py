@@ -3,9 +3,9 @@
 from playwright.sync_api import Page, expect
 
 from tests.browser.test_run_page import open_run
-from tests.webapp.pages.data import mixture_records, record
-from webapp.alarms.services import judge_run
-from webapp.runs import ingest
+from tests.webapp.interfaces.pages.data import mixture_records, record
+from webapp.record.runs import ingest
+from webapp.reporting.alarms.services import judge_run
 
 RATE = "train/truncation_rate"
 
@@ -75,7 +75,7 @@ def test_hints_follow_the_text_of_a_revision(page: Page, project):
 
 
 def test_hints_follow_the_model_of_a_launch(page: Page, make_run, project):
-    from webapp.recipes.services import add_revision
+    from webapp.record.recipes.services import add_revision
 
     recipe = project.recipes.get(slug="tiny-scalerl")
     config = recipe.revisions.get().config

@@ -8,12 +8,12 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW
 from tests.browser.look import look
-from tests.webapp.alerts.conftest import receiver  # noqa: F401 (fixture)
-from tests.webapp.alerts.data import entropy_below, make_rule, report
-from webapp.alerts import channels, delivery, firing
-from webapp.alerts.models import AlertRule, Notice
-from webapp.alerts.notices import notify
-from webapp.runs import lifecycle
+from tests.webapp.reporting.alerts.conftest import receiver  # noqa: F401 (fixture)
+from tests.webapp.reporting.alerts.data import entropy_below, make_rule, report
+from webapp.record.runs import lifecycle
+from webapp.reporting.alerts import channels, delivery, firing
+from webapp.reporting.alerts.models import AlertRule, Notice
+from webapp.reporting.alerts.notices import notify
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
 from django.core.wsgi import get_wsgi_application
 
 from tests.browser.conftest import session_cookie
-from tests.webapp.assets.conftest import collected, collected_folder  # noqa: F401 (fixtures)
-from webapp.assets.plotly_bundle import KEPT
+from tests.webapp.interfaces.assets.conftest import collected, collected_folder  # noqa: F401 (fixtures)
+from webapp.interfaces.assets.plotly_bundle import KEPT
 
 DRAW_EACH = """async (types) => {
     const node = document.body.appendChild(document.createElement("div"));

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.look import IS_LONG, SIDEWAYS, look, problems_of
-from tests.webapp.pages.addresses import PAGES, WITHOUT_ACCOUNT, make_things
+from tests.webapp.interfaces.pages.addresses import PAGES, WITHOUT_ACCOUNT, make_things
 
 LOOKED_AT_HERE = {"sign-in", "tokens", "components"}
 

@@ -5,10 +5,10 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW
 from tests.browser.look import look
-from webapp.curves.services import refit
-from webapp.imports.models import Import
-from webapp.imports.reading import take_turn
-from webapp.runs.models import Run
+from webapp.interfaces.imports.models import Import
+from webapp.interfaces.imports.reading import take_turn
+from webapp.record.runs.models import Run
+from webapp.science.curves.services import refit
 
 
 def table(rows=40, broken=None):

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.look import look
-from webapp.runs.models import Run
+from webapp.record.runs.models import Run
 
 
 def checked(page: Page):

@@ -7,13 +7,13 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from tests.browser.look import AT_THE_END, look
-from tests.webapp.retention.conftest import grow_old, write_checkpoint
-from webapp.health import services as health
-from webapp.health.code import code_version
-from webapp.logs.chunking import add_lines
-from webapp.logs.models import JobLog, LogChunk
-from webapp.policies.models import PolicyAction
-from webapp.runs.models import Attempt, Run
+from tests.webapp.record.retention.conftest import grow_old, write_checkpoint
+from webapp.base.code import code_version
+from webapp.record.health import services as health
+from webapp.record.logs.chunking import add_lines
+from webapp.record.logs.models import JobLog, LogChunk
+from webapp.record.runs.models import Attempt, Run
+from webapp.reporting.policies.models import PolicyAction
 
 TRACEBACK = [
     "Traceback (most recent call last):",

@@ -8,10 +8,10 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from tests.browser.look import look
-from tests.webapp.pages.data import record
-from webapp.alarms.services import judge_run
-from webapp.runs import ingest
-from webapp.runs.models import Run
+from tests.webapp.interfaces.pages.data import record
+from webapp.record.runs import ingest
+from webapp.record.runs.models import Run
+from webapp.reporting.alarms.services import judge_run
 
 
 def test_an_empty_overview_teaches(page: Page, project):

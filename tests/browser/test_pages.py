@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW
 from tests.members import member
-from webapp.runs.models import Run
+from webapp.record.runs.models import Run
 
 
 def test_signing_in_by_hand(new_page, transactional_db):

@@ -5,9 +5,9 @@ from playwright.sync_api import expect
 
 from tests.browser.look import look
 from tests.members import member
-from webapp.accounts.models import ApiToken
-from webapp.accounts.services import create_token, default_project
-from webapp.runs import lifecycle
+from webapp.identity.accounts.models import ApiToken
+from webapp.identity.accounts.services import create_token, default_project
+from webapp.record.runs import lifecycle
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import NARROW
 from tests.browser.look import look
 from tests.members import member
-from tests.webapp.pages.addresses import make_prediction
-from tests.webapp.pages.data import curve_records
-from webapp.accounts.models import Role
-from webapp.curves.services import refit
-from webapp.predictions import services
-from webapp.predictions.models import Outcome, Prediction
-from webapp.predictions.scoring import score_run
-from webapp.runs import ingest
+from tests.webapp.interfaces.pages.addresses import make_prediction
+from tests.webapp.interfaces.pages.data import curve_records
+from webapp.identity.accounts.models import Role
+from webapp.record.runs import ingest
+from webapp.science.curves.services import refit
+from webapp.science.predictions import services
+from webapp.science.predictions.models import Outcome, Prediction
+from webapp.science.predictions.scoring import score_run
 
 LIVE = 20_000  # milliseconds for what arrives without a reload: a poll, on a busy machine
 FULL = 16.0  # device-hours, the budget; runs begin with half of it

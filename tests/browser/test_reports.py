@@ -7,9 +7,9 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW
 from tests.browser.look import look
-from webapp.decisions.services import decide
-from webapp.reports.models import Draft, Report
-from webapp.reports.services import create_report, publish
+from webapp.reporting.reports.models import Draft, Report
+from webapp.reporting.reports.services import create_report, publish
+from webapp.science.decisions.services import decide
 
 
 def test_a_report_is_written_published_shared_and_exported(page, new_page, make_run):
@@ -98,7 +98,7 @@ BROKEN_WORDS = """() => [...document.querySelectorAll(".report-text td")].flatMa
 
 
 def others_of(run):
-    from webapp.runs.models import Run
+    from webapp.record.runs.models import Run
 
     return list(Run.objects.exclude(pk=run.pk).values_list("pk", flat=True))
 
@@ -115,7 +115,7 @@ def file_page(page, new_page):
 
 @pytest.mark.deep
 def test_two_tabs_keep_both_texts(page, user, project):
-    from webapp.reports.services import create_report
+    from webapp.reporting.reports.services import create_report
 
     report = create_report(user=user, project=project, title="Together", text="start")
     page.watch.expect("409")

@@ -5,9 +5,10 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.look import look
 from tests.browser.test_run_page import open_run, roles
-from tests.webapp.pages.data import record
-from webapp.runs import ingest, launch, lifecycle, places
-from webapp.runs.models import Run
+from tests.launching import launched
+from tests.webapp.interfaces.pages.data import record
+from webapp.record.runs import ingest, launch, lifecycle, places
+from webapp.record.runs.models import Run
 
 
 def resumed(make_run) -> Run:
@@ -106,7 +107,7 @@ def test_a_queued_run_has_a_priority_and_a_draft_is_deleted(page: Page, make_run
     page.goto("/project/settings")
     look(page, "project-queue")
 
-    draft = launch.launch_run(
+    draft = launched(
         user=user, project=project, recipe="tiny-scalerl", task="arithmetic", model="tiny-arithmetic", seed=9,
         budget_hours=1.0, draft=True,
     )  # fmt: skip

@@ -8,10 +8,10 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW, WIDE
 from tests.browser.look import AT_THE_END, look
-from tests.webapp.pages.data import curve_records, record
-from webapp.curves.services import refit
-from webapp.runs import ingest, lifecycle
-from webapp.runs.models import Attempt, Run
+from tests.webapp.interfaces.pages.data import curve_records, record
+from webapp.record.runs import ingest, lifecycle
+from webapp.record.runs.models import Attempt, Run
+from webapp.science.curves.services import refit
 
 POINTS = "#chart .scatterlayer .trace .points path"
 LIVE_SECONDS = 2.0

@@ -10,8 +10,8 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW
 from tests.browser.look import look
-from webapp.runs.models import Run
-from webapp.savedviews.models import SavedView
+from webapp.record.runs.models import Run
+from webapp.record.savedviews.models import SavedView
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.look import look
 from tests.browser.test_run_page import open_run
-from webapp.shares.models import Share
+from webapp.reporting.shares.models import Share
 
 
 def test_a_chart_is_shared_as_it_is_seen_framed_and_closed(page, new_page, make_run):

@@ -5,7 +5,7 @@ import re
 from playwright.sync_api import expect
 
 from tests.browser.look import look
-from webapp.runs.models import Run
+from webapp.record.runs.models import Run
 
 
 def test_keys_do_what_the_list_of_keys_says(page, make_run):

@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.look import look
-from webapp.signin import codes
-from webapp.signin.models import TwoFactor
+from webapp.identity.signin import codes
+from webapp.identity.signin.models import TwoFactor
 
 PASSWORD = "a-long-password"
 
@@ -115,7 +115,7 @@ def test_signed_in_on_two_devices(new_page, user):
 
 
 def test_a_forgotten_password(new_page, user):
-    from webapp.signin.passwords import link_path
+    from webapp.identity.signin.passwords import link_path
 
     user.set_password(PASSWORD)
     user.save()

@@ -8,13 +8,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.look import look
-from tests.webapp.pages.data import curve_records
-from webapp.curves.services import refit
-from webapp.runs import ingest, lifecycle
-from webapp.runs.models import Run
-from webapp.studies import services
-from webapp.studies.models import Study
-from webapp.studies.planning import Asked
+from tests.webapp.interfaces.pages.data import curve_records
+from webapp.record.runs import ingest, lifecycle
+from webapp.record.runs.models import Run
+from webapp.science.curves.services import refit
+from webapp.science.studies import services
+from webapp.science.studies.models import Study
+from webapp.science.studies.planning import Asked
 
 
 def report(run, n=24, *, ended=None, **curve):

@@ -5,10 +5,10 @@ from playwright.sync_api import expect
 
 from tests.browser.look import look
 from tests.members import member
-from webapp.accounts.models import Role
-from webapp.accounts.permissions import role_in
-from webapp.audit.services import record_each
-from webapp.runs.bulk import act
+from webapp.identity.accounts.models import Role
+from webapp.identity.accounts.permissions import role_in
+from webapp.identity.audit.services import record_each
+from webapp.record.runs.bulk import act
 
 VALUE = "hf_a_value_that_nobody_reads"
 
@@ -74,7 +74,7 @@ def test_a_colleague_is_invited_makes_an_account_and_gets_another_role(page, new
 def test_who_has_an_account_joins_with_a_press(new_page, user, project, live_server):
     from django.contrib.auth import get_user_model
 
-    from webapp.accounts.invitations import invite
+    from webapp.identity.accounts.invitations import invite
 
     _, token = invite(project, role="viewer", actor=user)
     grace = get_user_model().objects.create_user("grace")

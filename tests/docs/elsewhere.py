@@ -45,22 +45,22 @@ _STUDY = (
 )
 _UP = ("tests/stack/test_supervisor.py", '"manage.py", "up"')
 _BACKUP = (
-    "tests/webapp/backups/test_backups.py::test_everything_is_there_again_in_another_installation",
+    "tests/webapp/operation/backups/test_backups.py::test_everything_is_there_again_in_another_installation",
     '"backup"',
 )
 _MOVED = (
-    "tests/webapp/moving/test_moving.py::test_a_project_is_the_same_in_another_installation",
+    "tests/webapp/operation/moving/test_moving.py::test_a_project_is_the_same_in_another_installation",
     '"import_project"',
 )
 _DOCTOR = (
-    "tests/webapp/health/test_schema.py::test_doctor_says_what_is_wrong_and_ends_with_an_error",
+    "tests/webapp/record/health/test_schema.py::test_doctor_says_what_is_wrong_and_ends_with_an_error",
     '"doctor"',
 )
 _CLEAN = (
-    "tests/webapp/retention/test_services.py::test_the_dry_run_says_what_would_go_and_removes_nothing",
+    "tests/webapp/record/retention/test_services.py::test_the_dry_run_says_what_would_go_and_removes_nothing",
     '"clean_up"',
 )
-_SET = ("tests/webapp/runs/test_launch_set.py::test_command", '"launch_recipes"')
+_SET = ("tests/webapp/record/runs/test_launch_set.py::test_command", '"launch_recipes"')
 _ENV = ("tests/deploy/test_compose.py::test_secrets_are_drawn_anew_each_time", "env_file")
 _CSV = """import csv metrics.csv --columns '{"step": "iteration", "pass_rate": "val_acc"}' --devices 8 --task math"""
 
@@ -80,7 +80,7 @@ ELSEWHERE = {
     'curl -H "Authorization: Bearer $HEADROOM_TOKEN" $HEADROOM_URL/api/v1/imports -F kind=csv '
     """-F 'options={"columns": {"step": "iteration", "pass_rate": "val_acc"}, "devices": 8}' """
     "-F files=@metrics.csv": (
-        "tests/webapp/api/test_imports.py::test_a_table_is_imported_and_followed_to_its_end", "imports",
+        "tests/webapp/interfaces/api/test_imports.py::test_a_table_is_imported_and_followed_to_its_end", "imports",
     ),
     "python -m headroom tail FILE --devices 8 --task gsm8k --url https://headroom.example": _TAIL,
     "python -m headroom tail metrics.jsonl --devices 8 --task gsm8k --url https://headroom.example": _TAIL,
@@ -101,7 +101,7 @@ ELSEWHERE = {
     "python manage.py clean_up --dry-run": _CLEAN,
     "python manage.py clean_up --dry-run --project default": _CLEAN,
     "python manage.py clean_up": (
-        "tests/webapp/retention/test_services.py::test_the_command_cleans_up_now", '"clean_up"',
+        "tests/webapp/record/retention/test_services.py::test_the_command_cleans_up_now", '"clean_up"',
     ),
     "python manage.py launch_recipes --leave-one-out --size tiny --seeds 0 1 2": _SET,
     ".venv/bin/python -m training pretrain": (
@@ -113,7 +113,7 @@ ELSEWHERE = {
     "deploy/docker/make_env.sh headroom.example.com > .env": _ENV,
     "curl -s http://127.0.0.1:8000/healthz": ("tests/e2e/test_story.py::test_health_names_every_part", "healthz"),
     'curl -s -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8000/api/v1/status': (
-        "tests/webapp/api/test_status.py::test_the_status_is_json", "status",
+        "tests/webapp/interfaces/api/test_status.py::test_the_status_is_json", "status",
     ),
     'curl -s -X POST -H "X-Request-ID: my-launch-0001" -H "Authorization: Bearer $TOKEN" '
     '-H "Content-Type: application/json" -d @body.json $HEADROOM_URL/api/v1/runs': (
@@ -122,7 +122,7 @@ ELSEWHERE = {
     'curl -X POST $HEADROOM_URL/api/v1/studies -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" '
     """-H "Idempotency-Key: loo-1" -d '{"name": "Which choices matter?", "recipe": "tiny-scalerl", """
     """"changes": ["loss=dapo", "head=bfloat16"], "seeds": [0, 1, 2]}'""": (
-        "tests/webapp/api/test_studies.py::test_a_study_is_made_once_for_a_key", "studies",
+        "tests/webapp/interfaces/api/test_studies.py::test_a_study_is_made_once_for_a_key", "studies",
     ),
     ".venv/bin/python -m benchmarks.bench_pages --home big --runs 10000 --points 100000000": (
         "tests/benchmarks/test_pages.py::test_pages_are_asked_in_process_and_over_http", "bench_pages",

@@ -15,11 +15,11 @@ from tests.docs.elsewhere import API_PAGE, ELSEWHERE, NOT_RUN, RUN
 from tests.docs.pages import PAGES, ROOT, fences, name_of
 from tests.docs.syntax import problem
 from tests.members import member
-from tests.webapp.pages.conftest import model_folder  # noqa: F401 (fixture)
-from webapp.accounts.models import Role
-from webapp.accounts.permissions import role_in
-from webapp.accounts.services import default_project
-from webapp.runs.models import Run
+from tests.webapp.interfaces.pages.conftest import model_folder  # noqa: F401 (fixture)
+from webapp.identity.accounts.models import Role
+from webapp.identity.accounts.permissions import role_in
+from webapp.identity.accounts.services import default_project
+from webapp.record.runs.models import Run
 
 BLOCKS = of_blocks()
 RUN_PAGES = sorted({command.page for command in BLOCKS if command.text in RUN})

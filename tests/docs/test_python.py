@@ -16,7 +16,7 @@ from tests.headroom.conftest import quick_and_clean, server  # noqa: F401 (fixtu
 from tests.headroom.fake_server import FakeServer
 from training.tasks.base import Prompt, Task
 from training.verifiers.base import Verifier
-from webapp.alerts.messages import signature
+from webapp.reporting.alerts.messages import signature
 
 HERE = {
     "README.md": 1,

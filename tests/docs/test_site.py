@@ -102,7 +102,7 @@ def test_tables_lists_and_blocks_are_those_of_the_page_in_the_repository(site, p
 
 def test_the_command_line_has_every_command_and_option_of_ours(site):
     text = (site / "reference/cli.html").read_text()
-    commands = {path.stem for path in ROOT.glob("webapp/*/management/commands/[a-z]*.py")}
+    commands = {path.stem for path in ROOT.glob("webapp/**/management/commands/[a-z]*.py")}
 
     assert commands >= {"up", "demo", "doctor", "backup", "create_token"}
     assert {name for name in commands if f">manage.py {name}<" not in text} == set()
@@ -120,7 +120,7 @@ def test_the_command_line_has_every_command_and_option_of_ours(site):
 
 
 def test_the_api_has_every_operation_of_the_openapi_document(site):
-    from webapp.api.api import api
+    from webapp.interfaces.api.api import api
 
     text = (site / "reference/api.html").read_text()
     document = api.get_openapi_schema(path_prefix="/api/v1/")

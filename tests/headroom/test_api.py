@@ -12,14 +12,14 @@ import headroom
 from headroom import api_types
 from headroom.api import Api, ApiError
 from tests.members import member
-from tests.webapp.pages.addresses import make_prediction
-from tests.webapp.pages.data import curve_records
-from webapp.accounts.services import create_project, create_token
-from webapp.api import auth
-from webapp.api.api import api as http_api
-from webapp.curves.services import refit
-from webapp.limits import Limit
-from webapp.runs import ingest, launch
+from tests.webapp.interfaces.pages.addresses import make_prediction
+from tests.webapp.interfaces.pages.data import curve_records
+from webapp.base.limits import Limit
+from webapp.identity.accounts.services import create_project, create_token
+from webapp.interfaces.api import auth
+from webapp.interfaces.api.api import api as http_api
+from webapp.record.runs import ingest, launch
+from webapp.science.curves.services import refit
 
 POINTS = 60
 

@@ -12,10 +12,10 @@ from headroom.__main__ import main
 from headroom.importing import Importer, _opened
 from headroom.server import ServerError
 from tests.members import member
-from webapp.accounts.services import create_project, create_token
-from webapp.imports.models import Import
-from webapp.imports.reading import take_turn
-from webapp.runs.models import Record, Run
+from webapp.identity.accounts.services import create_project, create_token
+from webapp.interfaces.imports.models import Import
+from webapp.interfaces.imports.reading import take_turn
+from webapp.record.runs.models import Record, Run
 
 CSV = "iteration,val_acc,gpu_hours\n" + "".join(f"{i},0.{i},{i / 2}\n" for i in range(1, 10))
 

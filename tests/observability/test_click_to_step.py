@@ -16,9 +16,9 @@ from observability import tracing
 from tests.training.conftest import toy_model  # noqa: F401 (fixture)
 from tests.waiting import wait_until
 from tests.worker.conftest import broker, ray, with_broker  # noqa: F401 (fixtures)
-from webapp.accounts.models import User
-from webapp.accounts.services import create_token, default_project, set_role
-from webapp.runs.models import Run, State
+from webapp.identity.accounts.models import User
+from webapp.identity.accounts.services import create_token, default_project, set_role
+from webapp.record.runs.models import Run, State
 from worker import names, observing
 from worker.dispatch import send_dispatches
 

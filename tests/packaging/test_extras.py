@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from stack.environment import ROOT
-from tests.test_import_arrows import LIGHT_TRAINING, PACKAGES
+from tests.test_light_imports import LIGHT_TRAINING, PACKAGES
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCK = dict(word.split("==") for word in (ROOT / "requirements.lock").read_text().split() if "==" in word)

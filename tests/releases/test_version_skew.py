@@ -14,10 +14,10 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from tests.headroom.conftest import begin, journal_path, quick_and_clean, server  # noqa: F401 (fixtures)
-from tests.webapp.api.conftest import client_with, project, user, writer  # noqa: F401 (fixtures)
-from webapp.api import health
-from webapp.health import schema
-from webapp.runs.models import Attempt, Point, Record, Run
+from tests.webapp.interfaces.api.conftest import client_with, project, user, writer  # noqa: F401 (fixtures)
+from webapp.interfaces.api import health
+from webapp.record.health import schema
+from webapp.record.runs.models import Attempt, Point, Record, Run
 from worker import names, tasks
 from worker.app import app
 

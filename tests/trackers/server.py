@@ -38,8 +38,8 @@ def started(part: Part) -> "subprocess.Popen[bytes]":
 
 
 def tokens() -> dict[str, str]:
-    from webapp.accounts.models import User
-    from webapp.accounts.services import create_token, default_project
+    from webapp.identity.accounts.models import User
+    from webapp.identity.accounts.services import create_token, default_project
 
     user = User.objects.get(username=USER)
     return {

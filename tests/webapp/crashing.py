@@ -3,7 +3,7 @@
 import numpy as np
 
 import scaling
-from webapp.curves import fitting
+from webapp.science.curves import fitting
 
 
 def crash_fits_of(monkeypatch, *wanted) -> None:

@@ -6,7 +6,8 @@ import sys
 LOADED = """
 import sys
 import webapp.wsgi
-missing = {"webapp.urls", "webapp.pages.urls", "webapp.api.records", "webapp.mlflow.urls"} - set(sys.modules)
+inside = ("pages.urls", "api.records", "mlflow.urls")
+missing = {"webapp.urls", *(f"webapp.interfaces.{name}" for name in inside)} - set(sys.modules)
 assert not missing, missing
 from django.db import connections
 assert all(one.connection is None for one in connections.all())

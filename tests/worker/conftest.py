@@ -11,10 +11,10 @@ from stack.ports import free_port
 from stack.redis import redis_answers, redis_command, redis_url
 from tests.waiting import wait_until
 from tests.worker.fake_ray import FakeRay
-from webapp.accounts.models import User
-from webapp.accounts.services import default_project
-from webapp.runs import launch, outbox
-from webapp.runs.models import Run, State
+from webapp.identity.accounts.models import User
+from webapp.identity.accounts.services import default_project
+from webapp.record.runs import launch, outbox
+from webapp.record.runs.models import Run, State
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 from django.utils import timezone
 
-from webapp.runs.models import Run
+from webapp.record.runs.models import Run
 from worker.alarms import MIN_INTERVAL_MS, judge_or_wait
 from worker.reconcile import judge_wanted
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from pytest_django.fixtures import Settings
 
-from tests.webapp.alerts.conftest import Receiver, receiver  # noqa: F401 (fixture)
-from webapp.accounts.models import Role
-from webapp.accounts.services import set_role
-from webapp.alerts import channels
-from webapp.alerts.models import AlertRule, Delivery, Firing, Notice
-from webapp.runs import lifecycle
-from webapp.runs.models import Run
+from tests.webapp.reporting.alerts.conftest import Receiver, receiver  # noqa: F401 (fixture)
+from webapp.identity.accounts.models import Role
+from webapp.identity.accounts.services import set_role
+from webapp.record.runs import lifecycle
+from webapp.record.runs.models import Run
+from webapp.reporting.alerts import channels
+from webapp.reporting.alerts.models import AlertRule, Delivery, Firing, Notice
 from worker import tasks
 from worker.alerting import deliver_wanted, fire_wanted
 from worker.reconcile import reconcile_all

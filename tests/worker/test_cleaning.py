@@ -6,8 +6,8 @@ from django.db import connection
 from pytest_django.fixtures import Settings
 
 from tests.waiting import wait_until
-from webapp.retention import services
-from webapp.retention.models import DiskWatch
+from webapp.record.retention import services
+from webapp.record.retention.models import DiskWatch
 from worker import cleaning
 
 pytestmark = pytest.mark.django_db

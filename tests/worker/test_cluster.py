@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.worker.fake_ray import FakeRay
-from webapp.health.models import ClusterSeen
+from webapp.record.health.models import ClusterSeen
 from worker.cluster import look_at_cluster
 
 pytestmark = pytest.mark.django_db

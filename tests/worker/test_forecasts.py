@@ -5,10 +5,10 @@ from unittest import mock
 import pytest
 from django.utils import timezone
 
-from tests.webapp.curves.conftest import make_run, project, revision  # noqa: F401 (fixtures)
-from webapp.curves.models import ForecastOrigin, ForecastOutcome
-from webapp.curves.record import keeping
-from webapp.runs.models import State
+from tests.webapp.science.curves.conftest import make_run, project, revision  # noqa: F401 (fixtures)
+from webapp.record.runs.models import State
+from webapp.science.curves.models import ForecastOrigin, ForecastOutcome
+from webapp.science.curves.record import keeping
 from worker import forecasts
 
 pytestmark = pytest.mark.django_db

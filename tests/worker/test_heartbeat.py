@@ -3,8 +3,8 @@
 import pytest
 
 from tests.waiting import wait_until
-from webapp.health import services
-from webapp.health.models import WorkerSeen
+from webapp.record.health import services
+from webapp.record.health.models import WorkerSeen
 from worker.heartbeat import Heartbeat
 
 pytestmark = pytest.mark.django_db(transaction=True)

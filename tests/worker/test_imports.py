@@ -4,11 +4,11 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from benchmarks.bench_example import make_corpus
-from webapp.accounts.services import create_project
-from webapp.imports.asked import asked_of
-from webapp.imports.claims import claim_next
-from webapp.imports.models import Import, State
-from webapp.imports.services import begin_import
+from webapp.identity.accounts.services import create_project
+from webapp.interfaces.imports.asked import asked_of
+from webapp.interfaces.imports.claims import claim_next
+from webapp.interfaces.imports.models import Import, State
+from webapp.interfaces.imports.services import begin_import
 from worker import names
 from worker.app import app
 from worker.imports import wish_example, wish_turns

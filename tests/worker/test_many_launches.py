@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 from tests.deep import IS_DEEP
 from tests.worker.conftest import make_run
 from tests.worker.fake_ray import FakeRay
-from webapp.runs.models import Attempt, Dispatch, Run, State
+from webapp.record.runs.models import Attempt, Dispatch, Run, State
 from worker import tasks
 from worker.dispatch import send_dispatches
 from worker.reconcile import observe_jobs

@@ -11,7 +11,7 @@ from observability import context
 from stack.environment import ROOT
 from tests.worker.conftest import make_run
 from tests.worker.fake_ray import FakeRay
-from webapp.runs.models import Dispatch
+from webapp.record.runs.models import Dispatch
 from worker.dispatch import send_dispatches
 
 ID = "click-0123456789"

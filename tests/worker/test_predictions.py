@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from tests.members import member
-from webapp.predictions import services
-from webapp.predictions.models import Outcome, Prediction
-from webapp.runs.models import Point, Run, Series
+from webapp.record.runs.models import Point, Run, Series
+from webapp.science.predictions import services
+from webapp.science.predictions.models import Outcome, Prediction
 from worker import predictions
 from worker.reconcile import reconcile_all
 from worker.refits import refit_or_wait
@@ -55,7 +55,7 @@ def test_a_score_that_fails_leaves_the_refit_done(
     def broken(run_id: str) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("webapp.predictions.scoring.score_run", broken)
+    monkeypatch.setattr("webapp.science.predictions.scoring.score_run", broken)
     Run.objects.filter(pk=run.pk).update(refit_wanted_at=timezone.now())
     refit_or_wait(run.pk)
 

@@ -10,9 +10,9 @@ from tests.waiting import wait_until
 from tests.worker.conftest import make_run
 from tests.worker.fake_ray import FakeJob, FakeRay
 from training.driver.control import CONTROL, Budget
-from webapp.health.models import LastRound
-from webapp.runs import extending, lifecycle
-from webapp.runs.models import Attempt, Dispatch, Run, State
+from webapp.record.health.models import LastRound
+from webapp.record.runs import extending, lifecycle
+from webapp.record.runs.models import Attempt, Dispatch, Run, State
 from worker import reconcile
 from worker.dispatch import send_dispatches
 from worker.reconcile import observe_jobs, reconcile_all

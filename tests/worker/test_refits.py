@@ -2,7 +2,7 @@ import pytest
 from django.utils import timezone
 
 from tests.waiting import wait_until
-from webapp.runs.models import Run
+from webapp.record.runs.models import Run
 from worker.refits import MIN_INTERVAL_MS, refit_or_wait
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("with_broker")]

@@ -11,12 +11,12 @@ from django.test import Client
 
 from tests.members import member
 from tests.worker.fake_ray import FakeRay
-from webapp.accounts.services import create_token
-from webapp.audit.models import Event
-from webapp.runs import lifecycle
-from webapp.runs.models import Attempt, Dispatch, Run, State
-from webapp.secrets.models import ProjectSecret
-from webapp.secrets.services import delete_secret, set_secret
+from webapp.identity.accounts.services import create_token
+from webapp.identity.audit.models import Event
+from webapp.identity.secrets.models import ProjectSecret
+from webapp.identity.secrets.services import delete_secret, set_secret
+from webapp.record.runs import lifecycle
+from webapp.record.runs.models import Attempt, Dispatch, Run, State
 from worker.dispatch import send_dispatches
 from worker.reconcile import observe_jobs, reconcile_all
 
@@ -134,7 +134,7 @@ def test_a_deleted_value_is_forgotten_when_its_last_job_has_ended(
 
 
 def test_the_specification_of_a_job_does_not_print_them(run: Run, secret: str) -> None:
-    from webapp.runs.launch import job_spec
+    from webapp.record.runs.launch import job_spec
 
     spec = job_spec(Dispatch.objects.get())
 

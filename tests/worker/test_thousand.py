@@ -12,10 +12,10 @@ from pytest_django.fixtures import Settings
 
 from tests.deep import IS_DEEP
 from tests.fake_model import make_model
+from tests.launching import launched
 from tests.worker.fake_ray import FakeRay
-from webapp.accounts.services import default_project
-from webapp.runs import launch
-from webapp.runs.models import Attempt, Dispatch, Run, State
+from webapp.identity.accounts.services import default_project
+from webapp.record.runs.models import Attempt, Dispatch, Run, State
 from worker.dispatch import send_dispatches
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(240), pytest.mark.long_form]
@@ -39,7 +39,7 @@ def at_once(work: Callable[[int], object]) -> None:
 
 def launch_share(project: object, number: int) -> None:
     for seed in range(number, RUNS, AT_ONCE):
-        launch.launch_run(
+        launched(
             user=None, project=project, recipe="tiny-scalerl", task="arithmetic", model="tiny-arithmetic",
             seed=seed, budget_hours=0.1, idempotency_key=f"click {seed}",
         )  # fmt: skip

@@ -9,7 +9,7 @@ from celery.contrib.testing.worker import start_worker
 
 from observability import context
 from tests.waiting import wait_until
-from webapp import nudge
+from webapp.base import nudge
 from worker import names, observing
 
 ID = "click-0123456789"

@@ -3,9 +3,9 @@
 from django.http import HttpResponse
 from django.urls import include, path
 
-from webapp.accounts.models import Role
-from webapp.accounts.permissions import Permission, refusal
-from webapp.errors import Forbidden, NotFound
+from webapp.base.errors import Forbidden, NotFound
+from webapp.identity.accounts.models import Role
+from webapp.identity.accounts.permissions import Permission, refusal
 
 
 def tells_all(request):
@@ -25,5 +25,5 @@ urlpatterns = [
     path("forgetful", tells_all, name="overview"),
     path("refusing", refusing, name="recipes"),
     path("hiding", hiding, name="runs"),
-    path("", include("webapp.pages.urls")),
+    path("", include("webapp.interfaces.pages.urls")),
 ]

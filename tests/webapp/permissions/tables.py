@@ -1,7 +1,8 @@
-"""What the walks over all addresses know besides `webapp.pages.permissions`: how to build an address, what to send.
+"""What the walks over all addresses know besides `webapp.interfaces.pages.permissions`: how to build an address, what
+to send.
 
-To add a page: name its URL in NEEDS, PUBLIC or ACCOUNT of `webapp.pages.permissions`. The walk then opens it as every
-role by itself. Only if
+To add a page: name its URL in NEEDS, PUBLIC or ACCOUNT of `webapp.interfaces.pages.permissions`. The walk then opens
+it as every role by itself. Only if
 - its path has an argument of a new name, add to OBJECTS what stands there (a thing of `world.project`);
 - it answers nothing without a query, add one to QUERIES;
 - a POST without a form would be a 404, add a form to FORMS;
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.webapp.permissions.world import BOTH, ELSEWHERE, OWNER, ROLES, World
-from webapp.pages.permissions import OWNERS
+from webapp.interfaces.pages.permissions import OWNERS
 
 Maker = Callable[[World], Any]
 
@@ -72,11 +73,11 @@ FOREIGN = {
     "leaderboard-group",
     "leaderboard-evidence",
 }
-# Public, and not there unless the operator has named a provider: tests/webapp/signin.
+# Public, and not there unless the operator has named a provider: tests/webapp/identity/signin.
 ABSENT = {"openid-begin", "openid-callback"}
 # (url name, method) -> who -> what is expected, where it is not what the table of needs says.
 OTHERWISE: dict[tuple[str, str], dict[str, str]] = {
-    # There is no example project in this world: tests/webapp/imports/test_example.py has one.
+    # There is no example project in this world: tests/webapp/interfaces/imports/test_example.py has one.
     ("example", "GET"): dict.fromkeys([*ROLES, OWNER, BOTH, ELSEWHERE], "404"),
     # Only owners of the organisation; whoever is no owner is refused, whichever project they stand in.
     **{
@@ -153,7 +154,9 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/decisions/{decision_id}"): (READ,),
     ("GET", "/alerts"): (READ,),
     ("GET", "/alerts/rules"): (READ,),
-    ("POST", "/alerts/rules"): (WRITE,),  # a rule of the project needs the role admin: tests/webapp/api
+    ("POST", "/alerts/rules"): (
+        WRITE,
+    ),  # a rule of the project needs the role admin: tests/webapp/interfaces/api
     ("GET", "/alerts/rules/{rule_id}"): (READ,),
     ("PUT", "/alerts/rules/{rule_id}"): (WRITE,),
     ("DELETE", "/alerts/rules/{rule_id}"): (WRITE,),

@@ -16,12 +16,13 @@ from ninja.testing import TestClient
 from tests.webapp.permissions import tables
 from tests.webapp.permissions.tables import API_NEEDS, READ, RUN
 from tests.webapp.permissions.world import ELSEWHERE, OWNER, ROLES, SIGNED_OUT
-from webapp.accounts.models import ApiToken, Membership, Role, Scope
-from webapp.accounts.permissions import Permission, grants
-from webapp.accounts.services import create_token, revoke_token
-from webapp.api import problems
-from webapp.api.api import HeadroomApi, api
-from webapp.runs.models import Run, State
+from webapp.identity.accounts.models import ApiToken, Membership, Role, Scope
+from webapp.identity.accounts.permissions import Permission, grants
+from webapp.identity.accounts.services import create_token, revoke_token
+from webapp.interfaces.api import problems
+from webapp.interfaces.api.api import HeadroomApi, api
+from webapp.record.runs.models import Run, State
+from webapp.record.runs.tokens import create_job_token
 
 PREFIX = "/api/v1"
 LEVELS = [Scope.READ, Scope.WRITE, Scope.LAUNCH]
@@ -137,8 +138,8 @@ def make_left(world):
 
 def test_a_runs_own_token_reports_that_run_and_nothing_else(towards):
     world = towards(SIGNED_OUT)
-    own = create_token(user=None, project=world.project, scope="write", run=world.run)
-    other = create_token(user=None, project=world.project, scope="write", run=world.queued_run(seed=9))
+    own = create_job_token(world.run)
+    other = create_job_token(world.queued_run(seed=9))
 
     assert walk(world, own, lambda needs, endpoint: LET_IN if RUN in needs else REFUSED) == []
     assert walk(world, other, lambda needs, endpoint: NOT_THERE if RUN in needs else REFUSED) == []
@@ -147,7 +148,7 @@ def test_a_runs_own_token_reports_that_run_and_nothing_else(towards):
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED, State.CANCELLED])
 def test_a_runs_own_token_is_dead_an_hour_after_its_run(towards, state):
     world = towards(SIGNED_OUT)
-    token = create_token(user=None, project=world.project, scope="write", run=world.run)
+    token = create_job_token(world.run)
     ended(world, state, timedelta(minutes=59))
     assert walk(world, token, lambda needs, endpoint: LET_IN if RUN in needs else REFUSED) == []
 
@@ -157,7 +158,7 @@ def test_a_runs_own_token_is_dead_an_hour_after_its_run(towards, state):
 
 def test_a_lost_runs_token_lives_on(towards):
     world = towards(SIGNED_OUT)
-    token = create_token(user=None, project=world.project, scope="write", run=world.run)
+    token = create_job_token(world.run)
     ended(world, State.LOST, timedelta(days=3))
 
     assert walk(world, token, lambda needs, endpoint: LET_IN if RUN in needs else REFUSED) == []
@@ -206,7 +207,7 @@ def test_what_a_dead_token_is_told(towards):
     assert told(token) == (401, "This token was revoked.")
     assert told("hr_x") == (401, "This token is unknown.")
     assert told(make_left(world)) == (401, "The owner of this token is no member of its project any more.")
-    job = create_token(user=None, project=world.project, scope="write", run=world.run)
+    job = create_job_token(world.run)
     ended(world, State.FAILED, timedelta(hours=2))
     assert told(job) == (
         401,

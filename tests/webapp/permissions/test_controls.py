@@ -11,14 +11,14 @@ import pytest
 from django.test import Client
 from django.urls import Resolver404, resolve
 
-from tests.webapp.pages.addresses import PAGES, WITHOUT_ACCOUNT, Things
+from tests.webapp.interfaces.pages.addresses import PAGES, WITHOUT_ACCOUNT, Things
 from tests.webapp.permissions.world import ROLES, make_world
-from webapp.accounts.models import Role
-from webapp.accounts.permissions import Permission, grants
-from webapp.accounts.services import set_role
-from webapp.pages.permissions import NEEDS, needed
-from webapp.runs import lifecycle
-from webapp.runs.models import Run, State
+from webapp.identity.accounts.models import Role
+from webapp.identity.accounts.permissions import Permission, grants
+from webapp.identity.accounts.services import set_role
+from webapp.interfaces.pages.permissions import NEEDS, needed
+from webapp.record.runs import lifecycle
+from webapp.record.runs.models import Run, State
 
 ACTIONS = ("stop", "resume", "extend", "launch", "delete", "priority")
 EXAMPLES = {"components"}  # shows every component; its buttons are examples
@@ -239,7 +239,7 @@ def test_a_view_is_shared_by_contributors_only(model_folder):
     assert client.post("/runs/views", {"name": "Mine"}).status_code == 302
     shared = client.post("/runs/views", {"name": "Ours", "shared": "on"})
     assert shared.status_code == 403 or "needs the role contributor" in shared.content.decode()
-    from webapp.savedviews.models import SavedView
+    from webapp.record.savedviews.models import SavedView
 
     mine = SavedView.objects.get(owner=world.user)
     refused = client.post(f"/runs/views/{mine.pk}", {"do": "share", "version": mine.version})

@@ -10,11 +10,13 @@ from django.utils import timezone
 from headroom import sender
 from headroom.run import init
 from tests.fake_model import make_model
+from tests.launching import launched
 from tests.members import member
 from tests.waiting import wait_until
-from webapp.accounts.services import create_token, default_project
-from webapp.runs import launch, lifecycle
-from webapp.runs.models import Record, Run, State
+from webapp.identity.accounts.services import default_project
+from webapp.record.runs import lifecycle
+from webapp.record.runs.models import Record, Run, State
+from webapp.record.runs.tokens import create_job_token
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +31,7 @@ def quick(monkeypatch):
 def run(transactional_db, headroom_home):
     make_model(headroom_home, "tiny-arithmetic", 4096)
     user = member()
-    run = launch.launch_run(
+    run = launched(
         user=user, project=default_project(), recipe="tiny-scalerl", task="arithmetic", model="tiny-arithmetic",
         seed=0, budget_hours=0.5,
     )  # fmt: skip
@@ -39,7 +41,7 @@ def run(transactional_db, headroom_home):
 @pytest.fixture
 def report(run, live_server, tmp_path):
     """report(timeout): a trainer with the run's own token logs one record and finishes; whether all of it arrived."""
-    token = create_token(user=None, project=run.project, scope="write", run=run)
+    token = create_job_token(run)
 
     def send(timeout):
         trainer = init(

@@ -13,18 +13,18 @@ from django.urls import reverse
 
 from tests.webapp.permissions import tables
 from tests.webapp.permissions.world import BOTH, ELSEWHERE, NOBODY, SIGNED_OUT, WHO
-from webapp.accounts.models import Role
-from webapp.accounts.permissions import grants
-from webapp.pages.access import SESSION_KEY
-from webapp.pages.permissions import ACCOUNT, NEEDS, PUBLIC, needed
-from webapp.pages.urls import urlpatterns
+from webapp.identity.accounts.models import Role
+from webapp.identity.accounts.permissions import grants
+from webapp.interfaces.pages.access import SESSION_KEY
+from webapp.interfaces.pages.permissions import ACCOUNT, NEEDS, PUBLIC, needed
+from webapp.interfaces.pages.urls import urlpatterns
 
 LET_IN, REFUSED, NOT_THERE, TO_SIGN_IN, NO_METHOD = "let in", "403", "404", "to the sign-in", "405"
 WHOLE = "admin"  # for whom the walk makes its pages, too; for the others these say nothing:
 SHOWN = {
     "django.template.backends.django.Template.render": "",
-    "webapp.pages.views.prediction.tab_context": {},
-    "webapp.reports.pdf.pdf_of": b"",
+    "webapp.interfaces.pages.views.prediction.tab_context": {},
+    "webapp.reporting.reports.pdf.pdf_of": b"",
 }
 PATTERNS = {pattern.name: pattern for pattern in urlpatterns}
 NO_PAGES = {
@@ -40,7 +40,9 @@ def test_every_address_is_in_exactly_one_table():
     names = {pattern.name for pattern in urlpatterns}
 
     assert len(names) == len(urlpatterns), "every address has a name of its own"
-    assert names - set(NEEDS) - PUBLIC - ACCOUNT == set(), "add it to NEEDS in webapp/pages/permissions.py"
+    assert names - set(NEEDS) - PUBLIC - ACCOUNT == set(), (
+        "add it to NEEDS in webapp/interfaces/pages/permissions.py"
+    )
     assert (set(NEEDS) | PUBLIC | ACCOUNT) - names - NO_PAGES == set(), "no longer an address: take it out"
     assert not set(NEEDS) & (PUBLIC | ACCOUNT)
     assert not PUBLIC & ACCOUNT
@@ -179,7 +181,7 @@ def test_the_walk_sees_an_address_that_is_in_no_table(settings, towards):
 
 
 def test_a_page_that_forgets_to_ask_is_an_error(settings, towards):
-    from webapp.pages.doors import NeverAsked
+    from webapp.interfaces.pages.doors import NeverAsked
 
     settings.ROOT_URLCONF = "tests.webapp.permissions.open_urls"
     client = browser(towards("admin"))

@@ -19,13 +19,13 @@ from tests.members import member
 from tests.webapp.permissions.test_pages import address
 from tests.webapp.permissions.world import make_world
 from training.schema import Recipe
-from webapp.accounts.services import create_token, first_account
-from webapp.api.schemas import LaunchBody
-from webapp.errors import InvalidInput
-from webapp.pages.permissions import ACCOUNT, NEEDS, PUBLIC
-from webapp.pages.urls import urlpatterns
-from webapp.recipes.services import add_revision
-from webapp.runs.models import Run
+from webapp.base.errors import InvalidInput
+from webapp.identity.accounts.services import create_token, first_account
+from webapp.interfaces.api.schemas import LaunchBody
+from webapp.interfaces.pages.permissions import ACCOUNT, NEEDS, PUBLIC
+from webapp.interfaces.pages.urls import urlpatterns
+from webapp.record.recipes.services import add_revision
+from webapp.record.runs.models import Run
 
 ROOT = Path(django_settings.BASE_DIR)
 WRITES = sorted(
@@ -304,7 +304,7 @@ def test_data_inside_the_folder_are_taken(model_folder):
 
 @pytest.mark.django_db
 def test_what_a_person_types_never_reaches_the_jobs_command_line(model_folder, settings):
-    from webapp.runs.launch import job_spec
+    from webapp.record.runs.launch import job_spec
     from worker.dispatch import entrypoint, job_variables
 
     world = make_world("launcher")

@@ -7,29 +7,30 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
+from tests.launching import launched
 from tests.members import member
-from tests.webapp.pages.addresses import make_import, make_prediction
-from tests.webapp.pages.data import curve_records
-from webapp.accounts.invitations import invite
-from webapp.accounts.models import ApiToken, Organisation, Project, Role
-from webapp.accounts.services import create_project, create_token, set_role
-from webapp.alerts.channels import create_channel
-from webapp.alerts.rules import Wanted, create_rule
-from webapp.curves.models import Fit
-from webapp.curves.services import refit
-from webapp.decisions.services import decide
-from webapp.predictions.comments import comment
-from webapp.predictions.models import Prediction
-from webapp.reports.services import create_link, create_report, publish
-from webapp.runs import ingest, launch, lifecycle
-from webapp.runs.models import Run
-from webapp.savedviews.models import SavedView
-from webapp.savedviews.services import create_view
-from webapp.shares.models import Share
-from webapp.shares.services import create_share
-from webapp.studies.models import Study
-from webapp.studies.planning import Asked
-from webapp.studies.services import create_study
+from tests.webapp.interfaces.pages.addresses import make_import, make_prediction
+from tests.webapp.interfaces.pages.data import curve_records
+from webapp.identity.accounts.invitations import invite
+from webapp.identity.accounts.models import ApiToken, Organisation, Project, Role
+from webapp.identity.accounts.services import create_project, create_token, set_role
+from webapp.record.runs import ingest, lifecycle
+from webapp.record.runs.models import Run
+from webapp.record.savedviews.models import SavedView
+from webapp.record.savedviews.services import create_view
+from webapp.reporting.alerts.channels import create_channel
+from webapp.reporting.alerts.rules import Wanted, create_rule
+from webapp.reporting.reports.services import create_link, create_report, publish
+from webapp.reporting.shares.models import Share
+from webapp.reporting.shares.services import create_share
+from webapp.science.curves.models import Fit
+from webapp.science.curves.services import refit
+from webapp.science.decisions.services import decide
+from webapp.science.predictions.comments import comment
+from webapp.science.predictions.models import Prediction
+from webapp.science.studies.models import Study
+from webapp.science.studies.planning import Asked
+from webapp.science.studies.services import create_study
 
 ROLES = [role.value for role in Role]
 OWNER = "owner of the organisation"
@@ -66,7 +67,7 @@ class World:
         return trained(self.queued_run(seed=0), 8)
 
     def queued_run(self, *, seed: int) -> Run:
-        return launch.launch_run(
+        return launched(
             user=self.author, project=self.project, recipe="tiny-scalerl", task="arithmetic", model=MODEL,
             seed=seed, budget_hours=16.0,
         )  # fmt: skip

@@ -1,0 +1,15 @@
+"""A launch in one call, for tests that are about something else."""
+
+from typing import Any
+
+from webapp.identity.accounts.models import Project, User
+from webapp.record.runs.launch import LaunchRequest, launch_run
+from webapp.record.runs.models import Run
+
+
+def launched(
+    *, user: User | None, project: Project, idempotency_key: str | None = None, **request: Any
+) -> Run:
+    """The run of a request with these fields."""
+    made = launch_run(LaunchRequest(**request), user=user, project=project, idempotency_key=idempotency_key)
+    return made.run

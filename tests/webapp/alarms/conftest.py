@@ -1,3 +1,0 @@
-"""A tracked run and its records, everything through the services."""
-
-from tests.webapp.runs.conftest import make_record, project, tracked, user  # noqa: F401 (fixtures)

@@ -1,8 +1,0 @@
-from tests.webapp.pages.conftest import (  # noqa: F401 (fixtures)
-    ada,
-    foreign_run,  # noqa: F401
-    make_run,
-    model_folder,
-    project,
-    user,
-)

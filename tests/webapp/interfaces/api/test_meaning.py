@@ -1,0 +1,43 @@
+"""Saying over HTTP what a tracked run's metrics mean."""
+
+import pytest
+
+from webapp.record.runs.models import Run
+
+
+@pytest.fixture
+def reported(writer, tracked, record):
+    batch = {"records": [record(step, {"val/accuracy": step / 10}) for step in range(5)]}
+    assert writer.post(f"runs/{tracked.pk}/records", batch).status_code == 200
+    return tracked
+
+
+def test_a_metric_becomes_the_curve(writer, reported):
+    answer = writer.post(f"runs/{reported.pk}/meaning", {"pass_rate": "val/accuracy", "n_prompts": 50})
+
+    said = writer.get(f"runs/{reported.pk}").json()["meaning"]
+    assert (answer.status_code, said) == (200, {"pass_rate": "val/accuracy", "n_prompts": 50})
+    assert writer.get(f"runs/{reported.pk}/curve", x="step").json()["total"] == 5
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"pass_rate": "no/such"}, "pass_rate"),
+        ({"devices": 0}, "devices"),
+        ({"n_prompts": 0}, "n_prompts"),
+        ({"n_prompts": 1.5}, "n_prompts"),
+        ({"devises": 8}, "devises"),
+    ],
+)
+def test_a_wrong_meaning_is_named(writer, reported, body, field):
+    answer = writer.post(f"runs/{reported.pk}/meaning", body)
+
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
+    assert Run.objects.get(pk=reported.pk).meaning == {}
+
+
+def test_a_run_launched_here_has_none(writer, launcher, launch_body):
+    run = launcher.post("runs", launch_body).json()["id"]
+
+    assert writer.post(f"runs/{run}/meaning", {"devices": 8}).status_code == 409

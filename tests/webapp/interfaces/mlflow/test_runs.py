@@ -1,0 +1,195 @@
+"""Runs over HTTP: made, described, ended, joined again, found; what Headroom's pages see of them."""
+
+import pytest
+
+from tests.webapp.interfaces.mlflow.conftest import T0
+from webapp.identity.audit.models import Event
+from webapp.record.runs.models import Run
+from webapp.record.runs.selectors import effective_points
+
+HF_PARAMS = {"per_device_train_batch_size": "4", "gradient_accumulation_steps": "1", "seed": "7"}
+
+
+def pairs(values):
+    return [{"key": key, "value": value} for key, value in values.items()]
+
+
+def as_dict(items):
+    return {item["key"]: item["value"] for item in items}
+
+
+def test_a_run_is_tracked_and_comes_back_as_it_went_in(mlflow, reader, user):
+    run_id = mlflow.new_run(run_name="first try", user_id="ada", tags=pairs({"mlflow.user": "ada", "a": "b"}))
+    mlflow.ok("runs/log-parameter", run_id=run_id, key="lr", value="1e-6")
+    mlflow.ok("runs/log-batch", run_id=run_id, params=pairs({"trainer/nnodes": "2"}), tags=pairs({"c": "d"}))
+
+    found = reader.run(run_id)
+
+    assert len(run_id) == 32 and int(run_id, 16) >= 0
+    info = found["info"]
+    assert (info["status"], info["run_name"], info["user_id"]) == ("RUNNING", "first try", "ada")
+    assert (info["start_time"], info["lifecycle_stage"]) == (T0, "active") and "end_time" not in info
+    assert as_dict(found["data"]["params"]) == {"lr": "1e-6", "trainer/nnodes": "2"}
+    tags = as_dict(found["data"]["tags"])
+    assert tags == {"mlflow.user": "ada", "a": "b", "c": "d", "mlflow.runName": "first try"}
+    run = Run.objects.get()
+    assert (run.name, run.state, run.origin, run.created_by) == ("first try", "running", "tracked", user)
+    assert run.config["lr"] == "1e-6"
+    assert run.config["logged_through"] == {"client": "mlflow", "group": "Default", "run_id": run_id}
+    assert Event.objects.filter(verb="run.tracked", object_id=run.pk).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [("FINISHED", "succeeded"), ("FAILED", "failed"), ("KILLED", "cancelled")]
+)
+def test_its_end(mlflow, status, state):
+    run_id = mlflow.new_run()
+
+    for _ in range(2):  # a repetition is no error
+        answer = mlflow.ok("runs/update", run_id=run_id, status=status, end_time=T0 + 5000)
+
+    assert (answer["run_info"]["status"], answer["run_info"]["end_time"]) == (status, T0 + 5000)
+    assert Run.objects.get().state == state
+
+
+def test_an_end_after_another_end_is_no_error_and_changes_nothing(mlflow):
+    run_id = mlflow.new_run()
+    mlflow.ok("runs/update", run_id=run_id, status="FAILED")
+
+    answer = mlflow.ok("runs/update", run_id=run_id, status="FINISHED")
+
+    assert answer["run_info"]["status"] == "FAILED"
+    assert Run.objects.get().state == "failed"
+
+
+def test_a_run_that_is_joined_again_supersedes_what_it_repeats(mlflow):
+    run_id = mlflow.new_run()
+    for step in range(1, 7):
+        mlflow.log(run_id, {"loss": 6.0 - step}, step, T0 + step)
+    mlflow.ok("runs/update", run_id=run_id, status="FAILED")
+
+    mlflow.ok("runs/update", run_id=run_id, status="RUNNING")
+    mlflow.ok("runs/update", run_id=run_id, status="RUNNING")  # the client repeats its request
+    assert Run.objects.get().state == "running"
+    mlflow.log(run_id, {"epoch": 0.1}, 5, T0 + 100)
+    for step in (5, 6, 7):
+        mlflow.log(run_id, {"loss": 10.0 + step}, step, T0 + 100 + step)
+
+    run = Run.objects.get()
+    steps = [(point.step, point.value) for point in effective_points(run, "loss")]
+    assert steps == [(1, 5.0), (2, 4.0), (3, 3.0), (4, 2.0), (5, 15.0), (6, 16.0), (7, 17.0)]
+    assert len(mlflow.history(run_id, "loss")) == 9  # the client finds all that it logged
+    again = run.attempts.get(number=run.attempt_number)
+    assert again.resumed_from_step == 4
+
+
+def test_a_run_that_was_killed_and_joined_again_is_a_new_attempt_once_it_goes_back(mlflow):
+    run_id = mlflow.new_run()
+    for step in (1, 2, 3):
+        mlflow.log(run_id, {"loss": 1.0}, step, T0 + step)
+
+    mlflow.ok("runs/update", run_id=run_id, status="RUNNING")
+    mlflow.log(run_id, {"loss": 2.0}, 2, T0 + 50)
+
+    run = Run.objects.get()
+    assert run.attempt_number == 2 and run.attempts.get(number=2).resumed_from_step == 1
+    assert [point.value for point in effective_points(run, "loss")] == [1.0, 2.0]
+
+
+def test_a_training_that_begins_anew_supersedes_all(mlflow):
+    run_id = mlflow.new_run()
+    mlflow.log(run_id, {"loss": 1.0}, 0, T0)
+    mlflow.log(run_id, {"loss": 1.0}, 1, T0 + 1)
+    mlflow.ok("runs/update", run_id=run_id, status="RUNNING")
+
+    mlflow.log(run_id, {"loss": 2.0}, 0, T0 + 50)
+
+    assert [point.value for point in effective_points(Run.objects.get(), "loss")] == [2.0]
+
+
+def test_who_joins_to_add_other_metrics_supersedes_nothing(mlflow):
+    run_id = mlflow.new_run()
+    for step in (1, 2, 3):
+        mlflow.log(run_id, {"loss": 1.0}, step, T0 + step)
+    mlflow.ok("runs/update", run_id=run_id, status="FINISHED")
+
+    mlflow.ok("runs/update", run_id=run_id, status="RUNNING")
+    mlflow.log(run_id, {"benchmark/aime": 0.4}, 0, T0 + 50)
+    mlflow.ok("runs/update", run_id=run_id, status="FINISHED")
+
+    run = Run.objects.get()
+    assert len(effective_points(run, "loss")) == 3 and len(effective_points(run, "benchmark/aime")) == 1
+    assert run.state == "succeeded"
+
+
+def test_params_do_not_change(mlflow, refusal):
+    run_id = mlflow.new_run()
+    mlflow.ok("runs/log-parameter", run_id=run_id, key="lr", value="1e-6")
+
+    same = mlflow.post("runs/log-parameter", run_id=run_id, key="lr", value="1e-6")
+    other = mlflow.log(run_id, {"loss": 1.0}, params=pairs({"new": "1", "lr": "2e-6"}))
+
+    assert same.status_code == 200
+    status, code, message = refusal(other)
+    assert (status, code) == (400, "INVALID_PARAMETER_VALUE") and "'lr'" in message and "1e-6" in message
+    found = mlflow.run(run_id)["data"]
+    assert as_dict(found["params"]) == {"lr": "1e-6"} and found["metrics"] == []  # all or nothing
+
+
+def test_tags_change_and_go(mlflow, refusal):
+    run_id = mlflow.new_run()
+    mlflow.ok("runs/set-tag", run_id=run_id, key="phase", value="warm")
+    mlflow.ok("runs/set-tag", run_id=run_id, key="phase", value="hot")
+    mlflow.ok("runs/set-tag", run_id=run_id, key="mlflow.runName", value="renamed")
+    before = as_dict(mlflow.run(run_id)["data"]["tags"])
+
+    mlflow.ok("runs/delete-tag", run_id=run_id, key="phase")
+
+    assert before["phase"] == "hot" and Run.objects.get().name == "renamed"
+    assert "phase" not in as_dict(mlflow.run(run_id)["data"]["tags"])
+    assert refusal(mlflow.post("runs/delete-tag", run_id=run_id, key="phase"))[1] == "RESOURCE_DOES_NOT_EXIST"
+
+
+def test_what_params_and_tags_say_is_the_runs_task_model_and_seed(mlflow):
+    run_id = mlflow.new_run()
+
+    mlflow.log(run_id, {}, params=pairs(HF_PARAMS | {"_name_or_path": "Qwen/Qwen3-8B"}))
+    mlflow.ok("runs/set-tag", run_id=run_id, key="headroom.task", value="math")
+
+    run = Run.objects.get()
+    assert (run.task, run.model, run.seed) == ("math", "Qwen/Qwen3-8B", 7)
+
+
+def test_a_deleted_run_is_hidden_from_the_client_and_kept_here(mlflow, refusal):
+    run_id = mlflow.new_run()
+    mlflow.ok("runs/delete", run_id=run_id)
+
+    refused = mlflow.log(run_id, {"loss": 1.0})
+
+    assert refusal(refused)[:2] == (400, "INVALID_PARAMETER_VALUE")
+    assert mlflow.run(run_id)["info"]["lifecycle_stage"] == "deleted"
+    assert mlflow.ok("runs/search", experiment_ids=["0"])["runs"] == []
+    assert Run.objects.count() == 1
+    mlflow.ok("runs/restore", run_id=run_id)
+    assert mlflow.log(run_id, {"loss": 1.0}).status_code == 200
+
+
+def test_links_to_data_and_models_are_taken_and_a_model_is_a_tag(mlflow):
+    run_id = mlflow.new_run()
+    mlflow.ok("runs/log-inputs", run_id=run_id, datasets=[{"dataset": {"name": "gsm8k"}}])
+    mlflow.ok("runs/outputs", run_id=run_id, models=[])
+
+    for number in (1, 2):
+        mlflow.ok("runs/log-model", run_id=run_id, model_json=f'{{"model_uuid": "{number}"}}')
+
+    tags = as_dict(mlflow.run(run_id)["data"]["tags"])
+    assert tags["mlflow.log-model.history"] == '[{"model_uuid": "1"}, {"model_uuid": "2"}]'
+
+
+def test_artifacts_stay_with_the_client(mlflow):
+    run_id = mlflow.new_run()
+
+    uri = mlflow.run(run_id)["info"]["artifact_uri"]
+
+    assert "://" not in uri and run_id in uri  # a folder where the client runs
+    assert mlflow.get("artifacts/list", run_id=run_id).json() == {"root_uri": uri, "files": []}

@@ -1,0 +1,197 @@
+"""Every page of `webapp.interfaces.pages.urls` by its name, with an address to look at: a new page is added here.
+
+What is no page (files, JSON, regions, answers to a POST) is named in NOT_PAGES. A test fails for a name in neither.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Things:
+    """What the addresses need: a run with a curve, another one, a recipe, a study, a link to a shared chart."""
+
+    run: str
+    other_run: str
+    recipe: str
+    study: str
+    share: str
+    prediction: str
+    decision: str
+    report: str
+    report_link: str
+    source: str  # an import
+
+
+PAGES: dict[str, Callable[[Things], str]] = {
+    "overview": lambda it: "/",
+    "runs": lambda it: "/runs",
+    "launch": lambda it: "/runs/new",
+    "run": lambda it: f"/runs/{it.run}",
+    "compare": lambda it: f"/compare?run={it.run}&run={it.other_run}",
+    "leaderboard": lambda it: "/leaderboard",
+    "studies": lambda it: "/studies",
+    "study": lambda it: f"/studies/{it.study}",
+    "new-study": lambda it: "/studies/new",
+    "planner": lambda it: "/planner",
+    "predictions": lambda it: "/predictions",
+    "prediction": lambda it: f"/predictions/{it.prediction}",
+    "new-prediction": lambda it: f"/predictions/new?run={it.run}",
+    "calibration": lambda it: "/calibration",
+    "forecast-record": lambda it: "/calibration/forecasts",
+    "recipes": lambda it: "/recipes",
+    "recipe": lambda it: f"/recipes/{it.recipe}",
+    "new-revision": lambda it: f"/recipes/{it.recipe}/new",
+    "shares": lambda it: "/shares",
+    "new-share": lambda it: f"/shares/new?kind=run&run={it.run}",
+    "shared": lambda it: f"/s/{it.share}",
+    "embed": lambda it: f"/embed/{it.share}",
+    "members": lambda it: "/project/members",
+    "project-settings": lambda it: "/project/settings",
+    "organisation": lambda it: "/organisation",
+    "audit": lambda it: "/audit",
+    "alerts": lambda it: "/alerts",
+    "new-alert-rule": lambda it: "/alerts/rules/new?on=metric",
+    "new-alert-channel": lambda it: "/alerts/channels/new?kind=mail",
+    "alert-preferences": lambda it: "/alerts/preferences",
+    "notices": lambda it: "/notices",
+    "automation": lambda it: "/project/automation",
+    "status": lambda it: "/status",
+    "tokens": lambda it: "/tokens",
+    "components": lambda it: "/docs/components",
+    "api-docs": lambda it: "/api/docs",
+    "sign-in": lambda it: "/sign-in",
+    "decisions": lambda it: "/decisions",
+    "decision": lambda it: f"/decisions/{it.decision}",
+    "new-decision": lambda it: f"/decisions/new?run={it.run}",
+    "reports": lambda it: "/reports",
+    "report": lambda it: f"/reports/{it.report}",
+    "edit-report": lambda it: f"/reports/{it.report}/edit",
+    "report-history": lambda it: f"/reports/{it.report}/history",
+    "report-links": lambda it: f"/reports/{it.report}/links",
+    "imports": lambda it: "/imports",
+    "new-import": lambda it: "/imports/new",
+    "import": lambda it: f"/imports/{it.source}",
+    "shared-report": lambda it: f"/r/{it.report_link}",
+}
+NOT_PAGES = {
+    "example", "remove-example", "forecast-recalibration",
+    "launch-check", "run-figure", "run-log", "run-log-lines", "run-stop", "run-resume", "run-extend", "run-priority",
+    "run-meaning", "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
+    "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
+    "leaderboard-csv", "leaderboard-efficiency",
+    "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv",
+    "study-add-run", "study-remove-run", "study-seeds", "study-stop", "study-rename", "study-archive",
+    "runs-csv", "runs-json", "revision-hints", "revoke-share",
+    "run-records-csv", "run-records-jsonl", "run-records-parquet",
+    "shared-picture", "palette", "alive", "revoke-token", "choose-project", "sign-out",
+    "predictions-csv", "prediction-proposal", "prediction-figure", "prediction-review", "prediction-ask-review",
+    "withdraw-prediction", "prediction-comment", "change-comment",
+}  # fmt: skip
+NOT_PAGES |= {
+    "member-role", "remove-member", "leave-project", "revoke-invitation", "set-secret", "delete-secret", "new-project",
+    "set-policies", "set-retention", "retention-preview",
+    "rename-organisation", "add-owner", "remove-owner", "audit-csv", "audit-jsonl",
+    "invitation",  # a page that works once: tests/browser/test_teams.py looks at it
+}  # fmt: skip
+PAGES |= {
+    "profile": lambda it: "/profile",
+    "change-password": lambda it: "/profile/password",
+    "two-factor": lambda it: "/profile/two-factor",
+    "forgot-password": lambda it: "/password/forgotten",
+}
+NOT_PAGES |= {
+    "sign-in-code", "openid-begin", "openid-callback", "set-password", "two-factor-off", "recovery-codes",
+    "end-other-sessions", "end-session", "link-identity", "unlink-identity",  # tests/webapp/identity/signin
+}  # fmt: skip
+NOT_PAGES |= {  # alerts; a rule's and a channel's pages have tests of their own
+    "alert-check", "alert-rule", "alert-turn-rule", "alert-delete-rule", "alert-channel", "alert-test-channel",
+    "alert-test-rule", "alert-resume-channel", "alert-delete-channel", "notices-bell", "notices-unread", "notices-read",
+}  # fmt: skip
+NOT_PAGES |= {
+    "decisions-csv", "decision-note", "new-report", "report-block", "save-report", "preview-report",
+    "publish-report", "unpublish-report", "archive-report", "report-html", "report-pdf", "revoke-report-link",
+}  # fmt: skip
+NOT_PAGES |= {"import-resume"}
+WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
+WITHOUT_ACCOUNT |= {"forgot-password"}
+WITHOUT_ACCOUNT |= {"shared-report", "api-docs"}
+FRAMEABLE = {"embed"}
+
+
+def make_things(user, make_run) -> Things:
+    """Two runs with curves and a link to one of them; through the services."""
+    from webapp.reporting.shares.services import create_share
+    from webapp.science.studies.planning import Asked
+    from webapp.science.studies.services import create_study
+
+    run, other = make_run(30, name="ScaleRL, wide batch"), make_run(24, a=0.5, seed=1, name="GRPO")
+    question = {"run": run.pk, "metric": "eval/pass_rate", "cutoff": None, "lo": None, "x": "device_hours"}
+    token = create_share(
+        user=user, project=run.project, kind="run", title="A curve", question=question | {"scale": "log"},
+        days=None,
+    )  # fmt: skip
+    study = create_study(
+        user=user, project=run.project, name="What matters", kind="leave_one_out",
+        asked=Asked(
+            recipe="tiny-scalerl", revision=None, changes=("loss=dapo",), seeds=(0,), task="arithmetic",
+            model="tiny-arithmetic", budget_hours=16.0,
+        ),
+    )  # fmt: skip
+    prediction = make_prediction(user, run)
+    return Things(
+        run=run.pk,
+        other_run=other.pk,
+        recipe="tiny-scalerl",
+        study=study.pk,
+        share=token,
+        prediction=prediction.pk,
+        source=make_import(user, run.project).pk,
+        **_written(user, run, other),
+    )
+
+
+def make_import(user, project):
+    """A table whose columns are still to be named."""
+    from django.core.files.uploadedfile import SimpleUploadedFile
+
+    from webapp.interfaces.imports.asked import asked_of
+    from webapp.interfaces.imports.services import begin_import
+
+    table = SimpleUploadedFile("grpo.csv", b"step,eval/pass_rate,gpu_hours\n1,0.2,0.5\n2,0.3,1.0\n")
+    return begin_import(user=user, project=project, asked=asked_of("csv", {}), files=[table], may_ask=True)
+
+
+def make_prediction(user, run, **claim):
+    """A claim that the fit itself makes, at twice the compute of the run's newest evaluation."""
+    from webapp.science.predictions.services import freeze
+
+    question = {
+        "x": "device_hours",
+        "metric": "eval/pass_rate",
+        "form": "sigmoid",
+        "window_lo": None,
+        "cutoff": None,
+    }
+    said = {
+        "statement": "pass_rate",
+        "target": 16.0,
+        "level": 0.9,
+        "reasons": "The bend is behind us.",
+    } | claim
+    return freeze(user=user, run=run, question=question | said.pop("question", {}), **said)
+
+
+def _written(user, run, other) -> dict[str, str]:
+    """A decision, and a published report with a link to it."""
+    from webapp.reporting.reports.services import create_link, create_report, publish
+    from webapp.science.decisions.services import decide
+
+    decision = decide(
+        user=user, project=run.project, kind="switch", runs=[run], to_run=other, reason="It has bent."
+    )
+    text = f"## Where it bends\n\n```headroom\nchart: run\nrun: {run.pk}\n```\n"
+    report = create_report(user=user, project=run.project, title="Where it tops out", text=text)
+    publish(report, user=user, base=1)
+    link = create_link(report, user=user, days=7)
+    return {"decision": decision.pk, "report": report.pk, "report_link": link}

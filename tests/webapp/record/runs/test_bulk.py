@@ -1,0 +1,146 @@
+"""One action on many runs: what becomes of each, once, for members only."""
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from tests.members import member
+from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
+from webapp.identity.accounts.services import create_project
+from webapp.record.runs import bulk, lifecycle
+from webapp.record.runs.launch import track_run
+from webapp.record.runs.models import BulkAction, Run, State
+
+
+@pytest.fixture
+def act(user, project):
+    """act("stop", runs, key="k"): the sentence that is told."""
+
+    def send(action, runs, *, key="key", **more):
+        ids = [getattr(run, "pk", run) for run in runs]
+        row = bulk.act(user=user, project=project, action=action, run_ids=ids, key=key, **more)
+        return bulk.sentence(row)
+
+    return send
+
+
+@pytest.fixture
+def ended(launch_one):
+    run = launch_one(seed=9)
+    Run.objects.filter(pk=run.pk).update(state=State.SUCCEEDED)
+    run.attempts.update(state=State.SUCCEEDED)
+    run.refresh_from_db()
+    return run
+
+
+def test_stopping(act, launch_one, tracked, ended):
+    queued, running = launch_one(), launch_one(seed=1)
+    lifecycle.report_started(running, attempt=1)
+
+    said = act("stop", [queued, running, tracked, ended, "nothere"])
+
+    assert said == "3 stopped, 1 had already ended, 1 not found."
+    states = dict(Run.objects.values_list("pk", "state"))
+    assert [states[run.pk] for run in (queued, running, tracked, ended)] == [
+        "cancelled", "stopping", "cancelled", "succeeded",
+    ]  # fmt: skip
+    assert act("stop", [running], key="again") == "1 already stopping."
+
+
+def test_the_same_key_is_the_same_action(act, launch_one, ended):
+    assert act("resume", [ended]) == "1 resumed."
+    Run.objects.filter(pk=ended.pk).update(state=State.SUCCEEDED)  # it ended again meanwhile
+
+    assert act("resume", [ended]) == "1 resumed."
+    assert Run.objects.get(pk=ended.pk).attempt_number == 2
+    assert BulkAction.objects.count() == 1
+    with pytest.raises(Conflict):
+        act("stop", [ended])
+
+
+def test_resuming_says_what_could_not_be(act, tracked, ended):
+    running = tracked
+
+    assert act("resume", [ended, running]) == "1 resumed, 1 not resumed."
+    outcome = BulkAction.objects.get().outcomes[1]
+    assert (outcome["name"], outcome["words"]) == ("elsewhere", "This run trains elsewhere; resume it there.")
+
+
+def test_tags(act, tracked, ended):
+    assert act("tag", [tracked], tag=" Paper ") == "1 tagged. Tag: paper."
+    assert act("tag", [tracked, ended], key="2", tag="paper") == "1 tagged, 1 had the tag before. Tag: paper."
+    assert act("tag", [tracked], key="3", tag="a") == "1 tagged. Tag: a."
+    assert Run.objects.get(pk=tracked.pk).tags == ["a", "paper"]
+    assert Run.objects.get(pk=tracked.pk).version == tracked.version + 2
+    assert act("untag", [tracked, ended], key="4", tag="a") == "1 untagged, 1 did not have the tag. Tag: a."
+
+    Run.objects.filter(pk=ended.pk).update(tags=[f"t{i:02}" for i in range(bulk.MAX_TAGS)])
+    assert act("tag", [ended], key="5", tag="more") == "1 not tagged. Tag: more."
+
+
+def test_archiving_only_what_has_ended(act, tracked, ended):
+    assert act("archive", [tracked, ended]) == "1 archived, 1 not archived."
+    assert act("archive", [ended], key="2") == "1 archived before."
+    assert act("unarchive", [tracked, ended], key="3") == "1 unarchived, 1 was not archived."
+    assert not Run.objects.exclude(archived_at=None).exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"action": "delete"}, "action"),
+        ({"run_ids": []}, "runs"),
+        ({"run_ids": [f"r{i}" for i in range(201)]}, "runs"),
+        ({"key": ""}, "key"),
+        ({"key": "k" * 65}, "key"),
+        ({"action": "tag", "tag": ""}, "tag"),
+        ({"action": "tag", "tag": "two words"}, "tag"),
+        ({"action": "tag", "tag": "x" * 41}, "tag"),
+        ({"action": "tag", "tag": "\0"}, "tag"),
+    ],
+)
+def test_bad_requests_name_the_field_and_do_nothing(user, project, tracked, change, field):
+    request = {"action": "stop", "run_ids": [tracked.pk], "key": "k"} | change
+
+    with pytest.raises(InvalidInput) as caught:
+        bulk.act(user=user, project=project, **request)
+
+    assert caught.value.field == field
+    assert not BulkAction.objects.exists()
+
+
+def test_only_members_and_only_this_project(act, user, project, tracked):
+    stranger = get_user_model().objects.create_user("mallory")
+    with pytest.raises(NotFound):
+        bulk.act(user=stranger, project=project, action="stop", run_ids=[tracked.pk], key="k")
+
+    other = create_project(slug="code", name="Code")
+    foreign = track_run(user=user, project=other, name="foreign")
+    assert act("stop", [foreign]) == "1 not found."
+    assert Run.objects.get(pk=foreign.pk).state == State.RUNNING
+
+
+@pytest.mark.parametrize("action", bulk.ACTIONS)
+def test_each_action_asks_for_its_role(project, tracked, action):
+    least = "contributor" if action in ("tag", "untag") else "launcher"
+    below = {"contributor": "viewer", "launcher": "contributor"}[least]
+    low, enough = member("low", project=project, role=below), member("high", project=project, role=least)
+    asked = {"project": project, "action": action, "run_ids": [tracked.pk], "tag": "a"}
+
+    with pytest.raises(Forbidden, match=f"needs the role {least} in this project; yours is {below}"):
+        bulk.act(user=low, key="k", **asked)
+    assert not BulkAction.objects.exists()
+
+    assert bulk.act(user=enough, key="k", **asked).pk
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_tagging_costs_the_same_for_many_runs(act, user, project, count, django_assert_max_num_queries):
+    Run.objects.bulk_create(
+        Run(project=project, name=f"r{i}", task="t", model="m", state=State.SUCCEEDED) for i in range(count)
+    )
+    runs = list(Run.objects.all())
+
+    with django_assert_max_num_queries(8):
+        act("tag", runs, tag="x")
+    with django_assert_max_num_queries(8):
+        act("archive", runs, key="2")

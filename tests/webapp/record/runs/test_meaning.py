@@ -1,0 +1,166 @@
+"""What a tracked run's metrics mean: said after the fact, and for what comes later, in any number of batches."""
+
+from datetime import UTC, datetime, timedelta
+from math import sqrt
+
+import pytest
+
+from tests.members import member
+from training.records import Record
+from webapp.base.errors import Conflict, Forbidden, InvalidInput
+from webapp.identity.audit.models import Event
+from webapp.record.runs import ingest, lifecycle
+from webapp.record.runs.meaning import Meaning, meaning_of, state_meaning
+from webapp.record.runs.models import Record as Stored
+from webapp.record.runs.models import Run
+from webapp.record.runs.selectors import effective_points
+
+START = datetime(2026, 5, 1, 12, tzinfo=UTC)
+RATE = "val-core/math/reward/mean@16"
+UNKNOWN = {"device_hours": None, "flops": None, "tokens": None}
+
+
+def reported(seq, value, *, hours, attempt=1, step=None, metric=RATE, compute=None):
+    return Record.model_validate(
+        {
+            "attempt": attempt,
+            "seq": seq,
+            "step": seq if step is None else step,
+            "time": (START + timedelta(hours=hours)).isoformat(),
+            "compute": UNKNOWN | (compute or {}),
+            "metrics": {metric: value, "actor/lr": 0.1},
+        }
+    )
+
+
+def curve(run):
+    return [(p.step, p.device_hours, p.value) for p in effective_points(run, "eval/pass_rate")]
+
+
+@pytest.mark.parametrize("told_first", [True, False])
+def test_pass_rates_and_device_hours_follow_from_what_was_said(tracked, told_first):
+    records = [reported(i, i / 10, hours=i) for i in range(6)]
+    ingest.store_records(tracked, records[: 1 if told_first else 6])
+
+    state_meaning(tracked, Meaning(RATE, n_prompts=100, devices=8), user=None)
+    ingest.store_records(tracked, records)
+
+    assert curve(tracked) == [(i, 8.0 * i, i / 10) for i in range(6)]
+    errors = [p.stderr for p in effective_points(tracked, "eval/pass_rate")]
+    assert errors == pytest.approx([sqrt(i / 10 * (1 - i / 10) / 100) for i in range(6)])
+    assert [p.device_hours for p in effective_points(tracked, "actor/lr")] == [8.0 * i for i in range(6)]
+    assert Run.objects.get(pk=tracked.pk).refit_wanted_at is not None
+    stored = Stored.objects.filter(run=tracked).order_by("seq").last()
+    assert (stored.compute, stored.metrics) == (UNKNOWN, {RATE: 0.5, "actor/lr": 0.1})  # as it was reported
+
+
+def test_said_anew_nothing_of_the_first_saying_stays(tracked):
+    records = [reported(i, i / 10, hours=i) for i in range(4)]
+    others = [reported(4 + i, 0.5, hours=i, step=i, metric="val/other") for i in range(3)]
+    ingest.store_records(tracked, [*records, *others])
+    state_meaning(tracked, Meaning(RATE, devices=8), user=None)
+
+    state_meaning(tracked, Meaning("val/other"), user=None)
+    assert curve(tracked) == [(i, None, 0.5) for i in range(3)]
+
+    state_meaning(Run.objects.get(pk=tracked.pk), Meaning(), user=None)
+    assert curve(tracked) == []
+    assert meaning_of(Run.objects.get(pk=tracked.pk)) == Meaning()
+
+
+def test_the_pause_before_a_resume_is_not_counted(tracked):
+    ingest.store_records(tracked, [reported(i, 0.1, hours=i) for i in range(4)])
+    lifecycle.report_started(tracked, attempt=2, resumed_from_step=2, device=None)
+    ingest.store_records(tracked, [reported(i, 0.2, hours=100 + i, attempt=2, step=3 + i) for i in range(2)])
+
+    state_meaning(tracked, Meaning(RATE, devices=2), user=None)
+    ingest.store_records(tracked, [reported(2, 0.3, hours=102, attempt=2, step=5)])
+
+    assert curve(tracked) == [(0, 0, 0.1), (1, 2, 0.1), (2, 4, 0.1), (3, 4, 0.2), (4, 6, 0.2), (5, 8, 0.3)]
+
+
+def test_device_hours_that_were_reported_stay(tracked):
+    ingest.store_records(
+        tracked, [reported(0, 0.1, hours=0), reported(1, 0.2, hours=1, compute={"device_hours": 3.5})]
+    )
+
+    state_meaning(tracked, Meaning(RATE, devices=2), user=None)
+
+    assert curve(tracked) == [(0, 0.0, 0.1), (1, 3.5, 0.2)]
+
+
+def test_a_clock_that_goes_backwards_makes_nothing_negative(tracked):
+    ingest.store_records(tracked, [reported(0, 0.1, hours=5), reported(1, 0.2, hours=1)])
+
+    state_meaning(tracked, Meaning(RATE, devices=2), user=None)
+
+    assert curve(tracked) == [(0, 0, 0.1), (1, 0, 0.2)]
+
+
+def test_a_pass_rate_that_comes_later_by_its_own_name_stays_when_the_meaning_is_taken_back(tracked):
+    ingest.store_records(tracked, [reported(0, 0.1, hours=0)])
+    state_meaning(tracked, Meaning(RATE), user=None)
+    ingest.store_records(tracked, [reported(1, 0.7, hours=1, metric="eval/pass_rate")])
+
+    state_meaning(tracked, Meaning(), user=None)
+
+    assert curve(tracked) == [(1, None, 0.7)]
+
+
+@pytest.mark.parametrize(
+    ("meaning", "field", "says"),
+    [
+        (Meaning("no/such"), "pass_rate", "no metric no/such"),
+        (Meaning("reward"), "pass_rate", "-2 at step 1"),
+        (Meaning(RATE, n_prompts=0), "n_prompts", "between 1"),
+        (Meaning(RATE, devices=-1), "devices", "above 0"),
+        (Meaning(RATE, devices=float("nan")), "devices", "above 0"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_nothing_changes(tracked, meaning, field, says):
+    ingest.store_records(tracked, [reported(0, 0.5, hours=0), reported(1, -2.0, hours=1, metric="reward")])
+
+    with pytest.raises(InvalidInput, match=says) as caught:
+        state_meaning(tracked, meaning, user=None)
+
+    assert caught.value.field == field
+    assert Run.objects.get(pk=tracked.pk).meaning == {}
+    assert curve(tracked) == []
+
+
+def test_a_run_that_reports_its_pass_rate_needs_none(tracked):
+    ingest.store_records(tracked, [reported(0, 0.5, hours=0, metric="eval/pass_rate")])
+    ingest.store_records(tracked, [reported(1, 0.6, hours=1)])
+
+    with pytest.raises(Conflict, match="itself"):
+        state_meaning(tracked, Meaning(RATE), user=None)
+    state_meaning(tracked, Meaning(devices=4), user=None)
+
+    assert curve(tracked) == [(0, 0.0, 0.5)]
+
+
+def test_a_launched_run_has_its_own_words(launch_one):
+    with pytest.raises(Conflict, match="launched here"):
+        state_meaning(launch_one(), Meaning(devices=4), user=None)
+
+
+def test_who_may_say_it_and_that_it_is_noted(tracked, project):
+    with pytest.raises(Forbidden):
+        state_meaning(tracked, Meaning(devices=4), user=member("guest", project=project, role="viewer"))
+
+    writer = member("writer", project=project, role="contributor")
+    state_meaning(tracked, Meaning(devices=4), user=writer)
+
+    noted = Event.objects.get(verb="run.meaning_stated")
+    assert (noted.actor, noted.detail["devices"]) == (writer, 4)
+
+
+def test_storing_a_batch_of_such_a_run_takes_a_constant_number_of_queries(
+    tracked, django_assert_max_num_queries
+):
+    ingest.store_records(tracked, [reported(0, 0.1, hours=0)])
+    state_meaning(tracked, Meaning(RATE, devices=4), user=None)
+
+    with django_assert_max_num_queries(20):
+        ingest.store_records(tracked, [reported(i, 0.1, hours=i) for i in range(1, 500)])
+    assert len(curve(tracked)) == 500

@@ -1,0 +1,73 @@
+"""The tables of the record."""
+
+import pytest
+
+from webapp.science.curves.record.reading import record
+
+
+def rows(found, name="methods"):
+    return {row.method: row for row in (found.methods if name == "methods" else found.by[name])}
+
+
+def test_errors_coverage_and_scores_are_those_of_the_rows(judged, project):
+    judged(0.5)
+    judged(2.0)
+
+    found = record(project)
+
+    row = rows(found)["forecast"]
+    assert (found.runs, found.forecasts, row.n, row.runs, row.without) == (2, 8, 8, 2, 0)
+    assert row.bias == pytest.approx((0.015 + 0.06) / 2)
+    assert row.rmse == pytest.approx(((0.015**2 + 0.06**2) / 2) ** 0.5)
+    assert (row.inside, row.n_intervals, row.observed) == (4, 8, 0.5)
+    assert row.lo < 0.5 < row.hi
+    assert row.score == pytest.approx(0.06 + (0.0 + 20 * 0.03) / 2)
+    assert rows(found)["last"].bias == pytest.approx(row.bias + 0.1)
+    assert (rows(found)["eq1"].n, rows(found)["eq1"].without) == (0, 8)
+    assert "recalibrated" not in rows(found)
+
+
+def test_reliability_is_by_nominal_level(judged, project):
+    judged(0.5)
+
+    levels = {one.level: (one.inside, one.n, one.recalibrated_inside) for one in record(project).levels}
+
+    assert levels == {0.5: (0, 4, None), 0.8: (4, 4, None), 0.9: (4, 4, None)}
+
+
+def test_after_twenty_runs_the_recalibrated_intervals_hold(judged, project):
+    for place in range(20):
+        judged(0.5 + 0.1 * place)
+
+    found = record(project)
+
+    assert rows(found)["recalibrated"].observed >= 0.9 > rows(found)["forecast"].observed
+    assert rows(found)["recalibrated"].rmse == rows(found)["forecast"].rmse
+    assert found.factors["0.9"] == pytest.approx(2.3)
+    assert {one.level: one.recalibrated_inside for one in found.levels}[0.9] == rows(found)[
+        "recalibrated"
+    ].inside
+
+
+def test_groups_are_by_share_task_and_recipe(judged, project, revision):
+    judged(0.5, task="math")
+    judged(2.0, task="code", cuts=(0.26, 0.74))
+
+    found = record(project)
+
+    share = [(row.key, row.n) for row in found.by["share"] if row.method == "forecast"]
+    assert share == [("0.25", 2), ("0.375", 1), ("0.5", 1), ("0.75", 2)]
+    assert [(row.key, row.n) for row in found.by["task"] if row.method == "forecast"] == [
+        ("code", 2),
+        ("math", 4),
+    ]
+    assert {row.key for row in found.by["recipe"]} == {"scalerl"}
+    assert record(project, task="code").forecasts == 2
+    assert record(project, recipe="scalerl").forecasts == 6
+    assert record(project, recipe="none\0").forecasts == 0
+
+
+def test_an_empty_project_has_an_empty_record(project):
+    found = record(project)
+
+    assert (found.runs, found.forecasts, found.methods, found.waiting) == (0, 0, (), 0)

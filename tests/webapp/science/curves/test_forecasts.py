@@ -1,0 +1,136 @@
+"""The forecast that is stored beside a fit."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import scaling
+from scaling import course
+from webapp.record.runs.models import Point
+from webapp.science.curves import services
+from webapp.science.curves.forecasts import read
+from webapp.science.curves.models import Fit
+
+
+def fitted(run):
+    return services.refit(run.pk).fit
+
+
+def test_it_is_what_the_same_points_say(make_run):
+    run = make_run(a=0.6, n=30)
+
+    fit = fitted(run)
+
+    found = read(fit.forecast)
+    points = Point.objects.filter(series__run=run, device_hours__gt=0).order_by("device_hours")
+    x, y = (np.array(column) for column in zip(*points.values_list("device_hours", "value"), strict=True))
+    start = Point.objects.get(series__run=run, device_hours=0).value
+    said = scaling.extrapolate(x, y, [16.0, 80.0], r0_observed=start)
+    value, lo, hi = found.at(np.array([16.0, 80.0]))
+    assert (found.status, found.level, found.seen) == ("ok", 0.9, pytest.approx(8.0))
+    assert found.ceiling == pytest.approx(said.ceiling)
+    assert found.interval == pytest.approx(said.ceiling_interval)
+    assert value == pytest.approx(said.value, abs=2e-3)
+    assert lo == pytest.approx(said.lo, abs=2e-3)
+    assert hi == pytest.approx(said.hi, abs=2e-3)
+
+
+def test_the_multiples_of_the_compute_seen_are_what_it_says_there(make_run):
+    found = read(fitted(make_run(a=0.6, n=30)).forecast)
+    at = np.array([16.0, 32.0, 80.0])
+
+    times, compute, *columns = zip(*found.multiples(), strict=True)
+
+    assert times == (2, 4, 10) and compute == pytest.approx(at)
+    assert np.array(columns) == pytest.approx(np.stack(found.at(at)))
+
+
+def test_outside_of_what_is_kept_nothing_is_said(make_run):
+    found = read(fitted(make_run(n=30)).forecast)
+
+    value, lo, hi = found.at(np.array([0.001, 1.0, 1000.0]))
+
+    assert np.isnan(value).tolist() == np.isnan(lo).tolist() == np.isnan(hi).tolist() == [True, False, True]
+
+
+def test_a_curve_that_falls_says_why_and_no_number(make_run):
+    run = make_run(a=0.6, n=30)
+    points = list(Point.objects.filter(series__run=run, device_hours__gt=0))
+    for point, value in zip(points, [point.value for point in points][::-1], strict=True):
+        point.value = value
+    Point.objects.bulk_update(points, ["value"])
+
+    stored = fitted(run).forecast
+
+    names = ("ceiling", "interval", "compute", "value", "lo", "hi")
+    assert stored["status"] == "failed" and "falls" in stored["message"]
+    assert [stored[name] for name in names] == [None] * len(names)
+    assert np.isnan(read(stored).at(np.array([1.0]))).all()
+
+
+def test_a_constant_curve_has_neither_and_it_is_said_why(make_run):
+    run = make_run(n=30)
+    Point.objects.filter(series__run=run).update(value=0.4)
+
+    fit = fitted(run)
+
+    assert fit.status == "failed" and fit.params is None
+    assert fit.forecast["status"] == "failed" and fit.forecast["ceiling"] is None
+    assert "have the pass rate 0.4" in fit.forecast["message"]
+
+
+def test_a_fit_stored_without_one_gets_it_by_the_next_refit(make_run):
+    run = make_run(n=30)
+    fit = fitted(run)
+    Fit.objects.update(forecast=None)
+
+    again = services.refit(run.pk)
+
+    assert not again.created and again.fit.pk == fit.pk
+    assert Fit.objects.get().forecast == fit.forecast
+
+
+def test_a_refit_of_the_same_points_works_nothing_out(make_run):
+    run = make_run(n=30)
+    fitted(run)
+
+    with mock.patch.object(course, "extrapolate", side_effect=AssertionError):
+        assert not services.refit(run.pk).created
+
+
+def test_a_forecast_that_crashes_does_not_keep_the_fit_from_being_stored(make_run, caplog):
+    run = make_run(n=31)
+
+    with mock.patch.object(course, "extrapolate", side_effect=RuntimeError("no")):
+        fit = fitted(run)
+
+    assert fit.status == "ok" and fit.forecast is None
+    assert "crashed" in caplog.text and read(fit.forecast) is None
+
+
+def test_widened_by_a_factor_the_value_stays_and_the_ends_ahead_move(make_run):
+    found = read(fitted(make_run(n=30)).forecast)
+
+    wide = found.widened(1.5)
+
+    known, ahead = found.compute <= found.seen, found.compute >= 1.25 * found.seen
+    below, above = found.value - found.lo, found.hi - found.value
+    assert (wide.ceiling, wide.widening) == (found.ceiling, 1.5)
+    assert wide.value is found.value
+    assert (wide.value - wide.lo)[known] == pytest.approx(below[known])
+    assert (wide.hi - wide.value)[ahead] == pytest.approx(np.minimum(1.5 * above, 1 - found.value)[ahead])
+    assert (wide.value - wide.lo)[ahead] == pytest.approx(np.minimum(1.5 * below, found.value)[ahead])
+    assert wide.interval[0] == pytest.approx(found.ceiling - 1.5 * (found.ceiling - found.interval[0]))
+    assert found.widened(1.0) is found
+
+
+def test_whether_the_ceiling_is_known_is_decided_by_the_widened_interval(make_run):
+    found = read(fitted(make_run(n=30)).forecast)
+    lo, hi = found.interval
+
+    wide = found.widened(0.12 / (hi - lo))
+
+    assert found.known and not wide.known
+    assert (wide.status, wide.ceiling) == ("not_identified", found.ceiling)
+    assert wide.message.startswith("the tail is not known yet: the ceiling may lie between 0.")

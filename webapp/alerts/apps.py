@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class AlertsConfig(AppConfig):
-    name = "webapp.alerts"

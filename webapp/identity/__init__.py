@@ -1,0 +1,1 @@
+"""Who people are and what they may do: accounts, sign-in, the audit log, secrets of projects."""

@@ -1,0 +1,8 @@
+from django.apps import AppConfig
+
+
+class AccountsConfig(AppConfig):
+    name = "webapp.identity.accounts"
+
+    def ready(self) -> None:
+        from webapp.identity.accounts import sign_ins, signals  # noqa: F401  (connects them)

@@ -1,0 +1,37 @@
+"""`python manage.py create_project SLUG NAME`: for the operator of the installation."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
+
+from webapp.base.errors import ServiceError
+from webapp.identity.accounts.management.named import organisation_named
+from webapp.identity.accounts.organisations import checked_name, checked_slug
+from webapp.identity.accounts.services import DEFAULT_ORGANISATION, create_project
+from webapp.identity.audit.services import record
+
+
+class Command(BaseCommand):
+    help = "Make a project with the shipped recipes in it. Its members come by add_member or by invitations."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("slug", metavar="SLUG")
+        parser.add_argument("name", metavar="NAME")
+        parser.add_argument("--organisation", default=DEFAULT_ORGANISATION, metavar="SLUG")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        organisation = organisation_named(options["organisation"])
+        try:
+            with transaction.atomic():
+                project = create_project(
+                    slug=checked_slug(options["slug"]), name=checked_name(options["name"]),
+                    organisation=organisation,
+                )  # fmt: skip
+                record(
+                    "project.created", actor=None, project=project, kind="project", key=project.slug,
+                    name=project.name,
+                )  # fmt: skip
+        except ServiceError as error:
+            raise CommandError(error.message) from error
+        self.stdout.write(f"The project {project.slug} is there.")

@@ -1,0 +1,37 @@
+"""`python manage.py create_token USER`: print an API token, alone on a line, once."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from webapp.base.errors import InvalidInput
+from webapp.identity.accounts.management.named import project_named, user_named
+from webapp.identity.accounts.models import Scope
+from webapp.identity.accounts.services import DEFAULT_PROJECT, create_token
+
+
+class Command(BaseCommand):
+    help = "Print a new API token for USER. It is shown once; only its digest is stored."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("user", metavar="USER")
+        parser.add_argument("--scope", choices=Scope.values, default=Scope.LAUNCH.value)
+        parser.add_argument("--project", default=DEFAULT_PROJECT, metavar="SLUG")
+        parser.add_argument(
+            "--days", type=int, metavar="N", help="how long it opens the project; default: for ever"
+        )
+        parser.add_argument("--name", default="", help="what it is for")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user, project = user_named(options["user"]), project_named(options["project"])
+        try:
+            token = create_token(
+                user=user,
+                project=project,
+                scope=options["scope"],
+                days=options["days"],
+                name=options["name"],
+            )
+        except InvalidInput as error:
+            raise CommandError(error.message) from error
+        self.stdout.write(token)

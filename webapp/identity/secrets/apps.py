@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class SecretsConfig(AppConfig):
+    name = "webapp.identity.secrets"

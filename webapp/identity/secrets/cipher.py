@@ -1,0 +1,42 @@
+"""Encrypting the secrets of projects, with keys that are not in the database.
+
+HEADROOM_SECRETS_KEY holds them, separated by commas: the first encrypts, each of them decrypts, so a key is changed
+by putting the new one in front, `manage.py encrypt_secrets_anew`, and taking the old one away. Without it, the key of
+the installation (SECRET_KEY) serves. Fernet (AES-128-CBC with HMAC-SHA256); its key comes from the text by HKDF-SHA256
+(RFC 5869).
+"""
+
+import json
+
+from cryptography.fernet import InvalidToken, MultiFernet
+from django.conf import settings
+
+from webapp.base.keys import fernet
+
+PURPOSE = b"headroom: secrets of projects, version 1"
+
+
+class Undecipherable(Exception):
+    """None of the keys opens it, or it was written for another project or name."""
+
+
+def encrypt(project_id: int, name: str, value: str) -> str:
+    """What is stored. It says for which project and name, so that rows cannot be exchanged in the database."""
+    content = json.dumps([project_id, name, value])
+    return _cipher().encrypt(content.encode()).decode()
+
+
+def decrypt(project_id: int, name: str, ciphertext: str) -> str:
+    """The value. Raises Undecipherable."""
+    try:
+        content = json.loads(_cipher().decrypt(ciphertext.encode()))
+    except InvalidToken:
+        raise Undecipherable(name) from None
+    if content[:2] != [project_id, name]:
+        raise Undecipherable(name)
+    return content[2]
+
+
+def _cipher() -> MultiFernet:
+    texts = [text.strip() for text in settings.SECRETS_KEY.split(",") if text.strip()]
+    return MultiFernet([fernet(text, PURPOSE) for text in texts or [settings.SECRET_KEY]])

@@ -1,0 +1,123 @@
+"""Secrets of projects: setting and deleting them, handing them to a job, and keeping them out of what it wrote."""
+
+import logging
+from collections.abc import Collection, Sequence
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from webapp.base.errors import InvalidInput, NotFound
+from webapp.identity.accounts.models import Project, User
+from webapp.identity.accounts.permissions import Permission, require
+from webapp.identity.audit.services import record
+from webapp.identity.secrets.cipher import Undecipherable, decrypt, encrypt
+from webapp.identity.secrets.models import ProjectSecret
+from webapp.identity.secrets.names import check_name
+from webapp.identity.secrets.redaction import redacted
+
+log = logging.getLogger(__name__)
+
+SHORTEST, LONGEST = 8, 4096  # characters; a shorter value would take innocent words out of logs
+MOST = 20  # of a project
+
+
+@transaction.atomic
+def set_secret(project: Project, *, name: str, value: str, user: User) -> bool:
+    """Store the value under this name; True where there was none before. It is not shown again, to anybody.
+
+    Raises InvalidInput (name, value), NotFound and Forbidden.
+    """
+    require(user, project, Permission.ADMIN)
+    name, value = name.strip(), value.strip()
+    check_name(name)
+    _check_value(value)
+    Project.objects.select_for_update().get(pk=project.pk)  # two tabs set one after the other
+    live = live_secrets(project)
+    is_new = not live.filter(name=name).exists()
+    if is_new and live.count() >= MOST:
+        raise InvalidInput("name", f"A project has at most {MOST} secrets; delete one first.")
+    _retire(live.filter(name=name))
+    ProjectSecret.objects.create(
+        project=project, name=name, ciphertext=encrypt(project.pk, name, value), set_by=user
+    )
+    verb = "secret.set" if is_new else "secret.replaced"
+    record(verb, actor=user, project=project, kind="secret", key=name, name=name)
+    return is_new
+
+
+@transaction.atomic
+def delete_secret(project: Project, *, name: str, user: User) -> None:
+    """Jobs that start from now on do without it. Raises NotFound for a name that is not there, Forbidden."""
+    require(user, project, Permission.ADMIN)
+    if not _retire(live_secrets(project).filter(name=name)):
+        raise NotFound(f"There is no secret {name}.")
+    record("secret.deleted", actor=user, project=project, kind="secret", key=name, name=name)
+
+
+def live_secrets(project: Project) -> QuerySet[ProjectSecret]:
+    """Those that a job would be given, by name, without their values."""
+    found = ProjectSecret.objects.filter(project=project, retired_at=None)
+    return found.select_related("set_by").defer("ciphertext").order_by("name")
+
+
+def hand_to_job(project: Project) -> dict[str, str]:
+    """Name -> value for a job that is being submitted; notes that they were used.
+
+    Raises RuntimeError, naming the secret, where no key opens it: the operator must bring the key back, or an admin
+    set the secret anew.
+    """
+    rows = list(ProjectSecret.objects.filter(project=project, retired_at=None).order_by("name"))
+    try:
+        values = {row.name: decrypt(project.pk, row.name, row.ciphertext) for row in rows}
+    except Undecipherable as error:
+        raise RuntimeError(
+            f"the secret {error} of this project cannot be opened with the keys of this installation; set it anew"
+        ) from None
+    if rows:
+        ProjectSecret.objects.filter(pk__in=[row.pk for row in rows]).update(last_used_at=timezone.now())
+    return values
+
+
+def redact(project_id: int, text: str) -> str:
+    """The text without any value that a job of this project may have been given."""
+    return redact_many([(project_id, text)])[0]
+
+
+def redact_many(texts: Sequence[tuple[int, str]]) -> list[str]:
+    """(project, text): each text without any value that a job of its project may have been given. One query."""
+    values = values_of({project_id for project_id, text in texts if text})
+    return [redacted(text, values.get(project_id, ())) if text else text for project_id, text in texts]
+
+
+def values_of(project_ids: Collection[int]) -> dict[int, list[str]]:
+    """Project -> every value that one of its jobs may have been given, to be taken out of texts. One query."""
+    found: dict[int, list[str]] = {}
+    for row in ProjectSecret.objects.filter(project_id__in=project_ids) if project_ids else ():
+        try:
+            found.setdefault(row.project_id, []).append(decrypt(row.project_id, row.name, row.ciphertext))
+        except Undecipherable:
+            log.warning("a secret of project %s cannot be opened: logs are not cleaned of it", row.project_id)
+    return found
+
+
+@transaction.atomic
+def encrypt_anew() -> int:
+    """Encrypt every secret with the first key; returns how many. Raises Undecipherable, changing nothing."""
+    rows = list(ProjectSecret.objects.select_for_update().order_by("pk"))
+    for row in rows:
+        value = decrypt(row.project_id, row.name, row.ciphertext)
+        row.ciphertext = encrypt(row.project_id, row.name, value)
+        row.save(update_fields=["ciphertext"])
+    return len(rows)
+
+
+def _retire(secrets: QuerySet[ProjectSecret]) -> int:
+    return secrets.select_related(None).update(retired_at=timezone.now())
+
+
+def _check_value(value: str) -> None:
+    if not SHORTEST <= len(value) <= LONGEST:
+        raise InvalidInput("value", f"A value has {SHORTEST} to {LONGEST:,} characters.")
+    if not (value.isascii() and value.isprintable()):
+        raise InvalidInput("value", "A value is one line of printable ASCII characters.")

@@ -1,0 +1,8 @@
+from django.apps import AppConfig
+
+
+class SigninConfig(AppConfig):
+    name = "webapp.identity.signin"
+
+    def ready(self) -> None:
+        from webapp.identity.signin import checks, signals  # noqa: F401  (registers and connects them)

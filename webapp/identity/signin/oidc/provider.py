@@ -1,0 +1,98 @@
+"""The provider's own words: its addresses (discovery) and its keys, kept for ten minutes in each process."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.cache import cache
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from webapp.base import outbound
+from webapp.identity.signin.oidc.errors import ProviderFailed
+
+log = logging.getLogger(__name__)
+KEPT_S = 600
+KEYS_AGAIN_AFTER_S = 30  # a token with an unknown key makes us look again, but not at every attempt
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Addresses out of the discovery document (OpenID Connect Discovery 1.0, section 3)."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str | None
+    token_auth: str  # client_secret_basic or client_secret_post
+    names_itself: bool  # RFC 9207: its answers carry `iss`
+
+
+def provider(issuer: str) -> Provider:
+    """The provider with this issuer. Raises ProviderFailed."""
+    known = cache.get(f"oidc:{issuer}")
+    if known is None:
+        known = _discover(issuer)
+        cache.set(f"oidc:{issuer}", known, KEPT_S)
+    return known
+
+
+def _discover(issuer: str) -> Provider:
+    found = fetch_json("GET", issuer.rstrip("/") + "/.well-known/openid-configuration")
+    if not isinstance(found, dict) or found.get("issuer") != issuer:
+        raise ProviderFailed("The provider calls itself by another name than the one that is configured.")
+    try:
+        ways = found.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+        made = Provider(
+            issuer=issuer,
+            authorization_endpoint=found["authorization_endpoint"],
+            token_endpoint=found["token_endpoint"],
+            jwks_uri=found["jwks_uri"],
+            userinfo_endpoint=found.get("userinfo_endpoint"),
+            token_auth="client_secret_basic" if "client_secret_basic" in ways else "client_secret_post",
+            names_itself=found.get("authorization_response_iss_parameter_supported") is True,
+        )
+        for url in (made.authorization_endpoint, made.token_endpoint, made.jwks_uri):
+            outbound.check_url(url)
+    except (KeyError, TypeError, AttributeError, outbound.Refused) as error:
+        raise ProviderFailed("The provider's description of itself cannot be used.") from error
+    return made
+
+
+def keys(found: Provider, kid: str | None) -> KeySet:
+    """The provider's public keys; fetched anew where `kid` is not among those known. Raises ProviderFailed."""
+    at, recently = f"oidc-keys:{found.jwks_uri}", f"oidc-keys-fetched:{found.jwks_uri}"
+    stored = cache.get(at)
+    if stored is None or (not _has(stored, kid) and not cache.get(recently)):
+        stored = fetch_json("GET", found.jwks_uri)
+        cache.set(at, stored, KEPT_S)
+        cache.set(recently, True, KEYS_AGAIN_AFTER_S)
+    try:
+        # Public keys for signatures only: a symmetric one in a public document is nobody's secret.
+        public = [key for key in stored["keys"] if key.get("kty") in ("RSA", "EC", "OKP") and _signs(key)]
+        return KeySet.import_key_set({"keys": public})
+    except (KeyError, TypeError, AttributeError, ValueError, JoseError) as error:
+        raise ProviderFailed("The provider's keys cannot be read.") from error
+
+
+def _signs(key: dict[str, Any]) -> bool:
+    return key.get("use", "sig") == "sig"
+
+
+def _has(stored: Any, kid: str | None) -> bool:
+    found = stored.get("keys", []) if isinstance(stored, dict) else []
+    return kid is None or any(isinstance(key, dict) and key.get("kid") == kid for key in found)
+
+
+def fetch_json(method: str, url: str, **options: Any) -> Any:
+    """A JSON answer with status 200 from the provider. Raises ProviderFailed."""
+    try:
+        answer = outbound.request(method, url, **options)
+        if answer.status != 200:
+            log.warning("OpenID: %s answered with status %s: %r", url, answer.status, answer.body[:200])
+            raise ProviderFailed(f"The provider answered with status {answer.status}.")
+        return answer.json()
+    except (outbound.Refused, outbound.Failed) as error:
+        log.warning("OpenID: %s: %s", url, error)
+        raise ProviderFailed(str(error)) from error

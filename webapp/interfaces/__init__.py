@@ -1,0 +1,1 @@
+"""How people and programs get in: pages, the API, protocols of other trackers, imports."""

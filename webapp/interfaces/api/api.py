@@ -1,0 +1,102 @@
+"""The API as a whole: routers, errors, OpenAPI at /api/v1/openapi.json."""
+
+from typing import Any
+
+from django.urls import URLPattern, URLResolver, path, re_path
+from ninja import NinjaAPI
+from ninja.errors import ValidationError, ValidationErrorContext
+from ninja.operation import Operation
+
+from webapp.interfaces.api import (
+    alert_rules,
+    alerts,
+    automation,
+    curves,
+    exports,
+    imports,
+    logs,
+    predictions,
+    problems,
+    recipes,
+    runs,
+    status,
+    studies,
+)
+from webapp.interfaces.api import decisions as decision_log
+from webapp.interfaces.api.auth import NOBODY
+from webapp.interfaces.api.health import healthz, healthz_of
+from webapp.interfaces.api.openapi import completed
+from webapp.interfaces.api.parsing import StrictJson
+
+DESCRIPTION = """RL runs, their compute-performance curves and the fitted ceilings.
+
+Send `Authorization: Bearer TOKEN`. Every error is `{"error": {"code", "message", "field"?}}`; lists are
+`{"items": [...], "next": cursor or null}`."""
+
+
+ROUTERS = (
+    ("/recipes", recipes.router),
+    ("/runs", runs.router),
+    ("/runs", logs.router),
+    ("/studies", studies.router),
+    ("/imports", imports.router),
+    ("/predictions", predictions.router),
+    ("/alerts", alerts.router),
+    ("/alerts", alert_rules.router),
+    ("/decisions", decision_log.router),
+    ("", automation.router),
+    ("", curves.router),
+    ("", exports.router),
+    ("", status.router),
+)
+
+
+class HeadroomApi(NinjaAPI):
+    """Says in OpenAPI, too, which scope opens each endpoint and how it may refuse, with examples."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._documents: dict[str, Any] = {}
+
+    def validation_error_from_error_contexts(
+        self, error_contexts: list[ValidationErrorContext]
+    ) -> ValidationError:
+        return problems.of_contexts(error_contexts)
+
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        """The same wherever the code lies: generated clients name their functions by it."""
+        module = operation.view_func.__module__.rpartition(".")[2]
+        return f"webapp_api_{module}_{operation.view_func.__name__}"
+
+    def get_openapi_schema(self, *, path_prefix: str | None = None, **options: Any) -> Any:
+        """Made once a process for each prefix: nothing of it changes while the server runs."""
+        key = f"{path_prefix} {options}"
+        if key not in self._documents:
+            made = super().get_openapi_schema(path_prefix=path_prefix, **options)
+            self._documents[key] = completed(made, ROUTERS)
+        return self._documents[key]
+
+
+api = HeadroomApi(
+    title="Headroom",
+    version="1",
+    description=DESCRIPTION,
+    urls_namespace="api",
+    docs_url=None,  # its page would load scripts from a CDN; /api/docs is ours
+    parser=StrictJson(),
+    auth=NOBODY,  # until an endpoint names the scope that opens it
+)
+problems.install(api)
+for prefix, router in ROUTERS:
+    api.add_router(prefix, router)
+
+
+def urls() -> list[URLPattern | URLResolver]:
+    """What `webapp.urls` includes: the API, its 404, and /healthz."""
+    patterns, *_ = api.urls
+    return [
+        path("healthz", healthz, name="healthz"),
+        path("healthz/<slug:question>", healthz_of, name="healthz-of"),
+        path("api/v1/", (problems.in_our_form(patterns), "api", "api")),
+        re_path(r"^api/(?P<rest>.*)$", problems.nothing_here),
+    ]

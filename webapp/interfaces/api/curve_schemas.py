@@ -1,0 +1,309 @@
+"""Shapes of what curves, series, fits and the leaderboard answer.
+
+Answers of many points are not put through these when they are given: to check 100,000 numbers takes longer than to find
+them. They stand in the OpenAPI document, and the tests hold the answers to them.
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from webapp.interfaces.api.schemas import Axis
+
+Ends = tuple[float | None, float | None]
+
+
+class Exact(Schema):
+    """Everything that is answered is named here."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class PointOut(Exact):
+    compute: float | None = Field(description="On the axis x; null: not known.")
+    value: float
+    stderr: float | None = Field(description="Standard error of the value, where the trainer reported one.")
+    step: int
+    attempt: int
+
+
+class CurveOut(Exact):
+    run: str
+    metric: str
+    x: Axis
+    total: int
+    points: list[PointOut] = Field(description="In the order of training, without superseded ones.")
+
+
+Role = Literal["last", "min", "max"]
+
+
+class SampledPointOut(PointOut):
+    roles: list[Role] = Field(description="What it is of its bucket; empty where every point is shown.")
+
+
+class SeriesOut(Exact):
+    run: str
+    metric: str
+    x: Axis
+    sampled: bool
+    method: str = Field(description="How the points were chosen, in words.")
+    total: int = Field(description="Points that there are.")
+    shown: int
+    points: list[SampledPointOut]
+
+
+class ColumnsOut(Exact):
+    run: str
+    step: list[int] = []
+    compute: list[float] = []
+    value: list[float] = []
+    stderr: list[float | None] = []
+    time: list[float] = Field([], description="Seconds since 1970.")
+
+
+class SampledColumnsOut(Exact):
+    run: str
+    sampled: bool
+    method: str = Field(description="How the points were chosen, in words.")
+    total: int = Field(description="Points that there are.")
+    shown: int
+    step: list[int]
+    compute: list[float] = Field(description="On the axis x.")
+    value: list[float]
+    last: list[int] = Field(
+        description="Places in the columns; empty, as are min and max, where every point is shown."
+    )
+    min: list[int]
+    max: list[int]
+
+
+class ManySeriesOut(Exact):
+    metric: str
+    x: Axis
+    items: list[SampledColumnsOut] = Field(description="In the order in which the runs were asked for.")
+
+
+class ManyCurvesOut(Exact):
+    metric: str
+    x: Axis
+    items: list[ColumnsOut] = Field(description="In the order in which the runs were asked for.")
+
+
+class MetricList(Exact):
+    items: list[str] = Field(description="By name.")
+    next: str | None
+
+
+class WindowOut(Exact):
+    lo: float | None = Field(description="null: from the first point.")
+    cutoff: float | None = Field(description="Points after it were not used; null: all were.")
+
+
+class AheadOut(Exact):
+    compute: float
+    value: float = Field(description="Forecast mean pass rate; single evaluations scatter around it.")
+    interval: tuple[float, float]
+
+
+class ForecastOut(Exact):
+    """Forms that saturate in different ways, averaged; null where `status` is failed."""
+
+    status: str = Field(description="ok, not_identified (the tail is not known yet) or failed.")
+    message: str
+    level: float = Field(description="Of the intervals.")
+    seen: float = Field(description="The last compute used.")
+    ceiling: float | None = Field(description="For compute without bound.")
+    interval: tuple[float, float] | None = Field(description="Of the ceiling.")
+    compute: list[float] | None = Field(
+        description="From a quarter of the first compute used to 20 times the last."
+    )
+    value: list[float] | None
+    lo: list[float] | None
+    hi: list[float] | None
+    multiples: dict[str, AheadOut] | None = Field(description="At 2, 4 and 10 times the last compute used.")
+    recalibrated_by: float = Field(
+        description="What half widths were multiplied by, by the record of the project's other runs; 1: nothing."
+    )
+
+
+class FitOut(Exact):
+    id: int
+    run: str
+    metric: str
+    x: Axis
+    form: str = Field(description="sigmoid, power or logistic.")
+    method: str
+    status: str = Field(description="ok, not_identified or failed.")
+    message: str
+    level: float = Field(description="Of the intervals.")
+    window: WindowOut
+    fitted: Ends = Field(description="x of the first and the last point used.")
+    params: dict[str, float | None] | None = Field(
+        description="R0, A (the ceiling), B, C_mid; A is null where the data do not identify it."
+    )
+    intervals: dict[str, Ends] | None = Field(description="Of each parameter [lo, hi]; an open end is null.")
+    sse: float | None
+    r2: float | None
+    n: int = Field(description="Points used.")
+    data_digest: str = Field(description="SHA-256 of the points used.")
+    superseded: bool = Field(
+        description="A later attempt resumed from before some of these points: it counts no more."
+    )
+    created_at: datetime
+    forecast: ForecastOut | None = Field(description="From the same points; null where none is stored yet.")
+
+
+class FitPage(Exact):
+    items: list[FitOut]
+    next: str | None
+
+
+class RankedOut(Schema):
+    """One revision of a recipe; also has words for the page that are not named here."""
+
+    model_config = ConfigDict(extra="allow")
+
+    recipe: str
+    recipe_slug: str | None
+    revision: int | None
+    published: bool
+    source: str = Field(description="Of a published curve.")
+    rank: int | None = Field(
+        description="One more than the number of recipes that are really better at `compared_at`; null: not compared."
+    )
+    tied: bool
+    seeds: int | None
+    identified_seeds: int | None
+    runs: list[str]
+    compared_at: float | None = Field(
+        description="Compute, on the axis asked for, at which the group is compared: the budget, or the largest seen."
+    )
+    not_compared: str = Field(
+        description="Why it, or some of its runs, take no part; empty where nothing keeps them out."
+    )
+    forecast: float | None = Field(
+        description="Forecast ceiling, form, noise and seeds in its interval at 90 %."
+    )
+    forecast_lo: float | None
+    forecast_hi: float | None
+    forecast_chance: float | None = Field(description="Probability that its forecast ceiling is the highest.")
+    forecast_rank: int | None = Field(description="As `rank`, by forecast ceiling.")
+    A: float | None = Field(description="The ceiling of Eq. 1, the paper's parameter; null: not identified.")
+    lo: float | None
+    hi: float | None
+    B: float | None
+    B_lo: float | None
+    B_hi: float | None
+    c90: float | None = Field(description="Compute to 90 % of the gain.")
+    c90_lo: float | None
+    c90_hi: float | None
+    at_budget: float | None = Field(
+        description="Pass rate forecast at `compared_at`, its interval as the ceiling's."
+    )
+    at_budget_lo: float | None
+    at_budget_hi: float | None
+    at_budget_chance: float | None = Field(description="Probability to be the best there.")
+    evidence: str = Field(description="none, weak, fair, strong or published.")
+
+
+class GroupOut(Schema):
+    model_config = ConfigDict(extra="allow")
+
+    task: str
+    model: str
+    unit: str
+    published: bool
+    rows: list[RankedOut]
+    answer: list[str] = Field(description="What the rows come to, in sentences.")
+
+
+class LeaderboardOut(Exact):
+    groups: list[GroupOut] = Field(description="One a task and model.")
+
+
+class AxisOut(Exact):
+    key: Axis
+    label: str
+    short: str
+
+
+class FigureOut(Schema):
+    """What the run's page shows. What is not named here may change."""
+
+    model_config = ConfigDict(extra="allow")
+
+    version: int | None = Field(description="Send it as `since`: 204 where nothing is newer.")
+    state: str
+    ended: bool
+    attempt: int
+    x: AxisOut
+    metric: str
+    points: dict[str, Any]
+    fit: dict[str, Any] | None
+    ceiling: dict[str, Any] = Field(
+        description="With its interval; value is null where it is not identified."
+    )
+
+
+class ComparisonOut(Schema):
+    """Series side by side. What is not named here may change."""
+
+    model_config = ConfigDict(extra="allow")
+
+    x: AxisOut
+    view: Literal["rate", "share", "slope"]
+    by: Literal["run", "recipe"]
+    series: list[dict[str, Any]]
+    table: list[dict[str, Any]]
+    sentences: list[str]
+
+
+class UnjudgedOut(Exact):
+    why: str
+    runs: int
+
+
+class RecordRowOut(Exact):
+    """A method over one group of forecasts; errors are what came minus the value."""
+
+    method: str = Field(description="forecast, recalibrated, last, eq1 or paper.")
+    key: str = Field(description="The group: a share of the compute, a task, a recipe, or all.")
+    label: str
+    n: int = Field(description="Forecasts.")
+    runs: int
+    without: int = Field(description="Origins from which the method said nothing.")
+    bias: float | None
+    rmse: float | None
+    n_intervals: int
+    inside: int = Field(description="90 % intervals that held what came.")
+    observed: float | None
+    lo: float | None = Field(description="Exact 90 % interval of the observed share.")
+    hi: float | None
+    score: float | None = Field(description="Mean interval score at 90 %.")
+    width: float | None
+
+
+class RecordLevelOut(Exact):
+    level: float
+    n: int
+    inside: int
+    observed: float | None
+    lo: float | None
+    hi: float | None
+    recalibrated_inside: int | None = Field(description="After recalibration; null: too few runs.")
+
+
+class ForecastRecordOut(Exact):
+    runs: int
+    forecasts: int
+    as_it_went: int = Field(description="Forecasts that were stored while their runs went on.")
+    waiting: int = Field(description="Ended runs that are not judged yet.")
+    unjudged: list[UnjudgedOut]
+    recalibrates: bool
+    factors: dict[str, float | None] = Field(description="Of half widths, by level; null: too few runs.")
+    methods: list[RecordRowOut]
+    levels: list[RecordLevelOut]
+    by: dict[str, list[RecordRowOut]] = Field(description="share, task, recipe.")

@@ -1,0 +1,246 @@
+"""Curves, series, fits, the run's figure, comparison and leaderboard."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from ninja import Query, Router
+
+from webapp.base.errors import InvalidInput, NotFound
+from webapp.interfaces.api import tables
+from webapp.interfaces.api.auth import READ, project_of, run_of
+from webapp.interfaces.api.etags import newest_fit, unless_known, version_of_runs
+from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.payloads import columns_payload, point_payload, sampled_payloads, sampling_payload
+from webapp.interfaces.api.schemas import (
+    CompareQuery,
+    CurveQuery,
+    FigureQuery,
+    FitQuery,
+    ForecastRecordQuery,
+    LeaderboardQuery,
+    ManyCurvesQuery,
+    ManySeriesQuery,
+    MetricsQuery,
+    SeriesQuery,
+)
+from webapp.record.runs import selectors
+from webapp.record.runs.columns import COLUMNS, curve_columns
+from webapp.record.runs.models import Run
+from webapp.record.runs.sampling import columns_of_runs, sampled_points
+from webapp.science.curves import payloads as curve_payloads
+from webapp.science.curves.comparison.choice import MOST_RUNS, choose
+from webapp.science.curves.comparison.compare import entries_of, payload_of
+from webapp.science.curves.comparison.odds import at_budget
+from webapp.science.curves.models import Fit
+from webapp.science.curves.ranking.leaderboard import leaderboard
+from webapp.science.curves.record.reading import record as record_found
+from webapp.science.curves.record.recalibrating import Record, record_of
+from webapp.science.curves.run.figure import run_figure
+from webapp.science.curves.selectors import stored_fits
+
+router = Router(tags=["curves"])
+Payload = dict[str, Any]
+
+
+@router.get("/runs/{run_id}/curve", auth=READ, response=dict[str, Any], summary="Every point of a curve")
+def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Payload | HttpResponse:
+    """Unsampled, without superseded points. CSV columns fit `python -m scaling fit`."""
+    run = run_of(request, run_id)
+    unless_known(request, run.version)
+    points = [p for p in selectors.effective_points(run, query.metric) if getattr(p, query.x) is not None]
+    if not query.start:
+        points = [p for p in points if getattr(p, query.x) > 0]
+    if query.format == "csv":
+        rows = (tables.curve_row(point, query.x) for point in points)
+        return tables.table(f"{run.pk}-curve", tables.CURVE_COLUMNS, rows)
+    return {
+        "run": run.pk,
+        "metric": query.metric,
+        "x": query.x,
+        "total": len(points),
+        "points": [point_payload(point, query.x) for point in points],
+    }
+
+
+@router.get("/curves", auth=READ, response=dict[str, Any], summary="Every point of a curve of many runs")
+def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpResponse:
+    """Unsampled, without superseded points, in columns. Points without this x are left out; so are unknown series."""
+    wanted = known_runs(request, query.run)
+    found = curve_columns(wanted, query.metric.replace("\0", ""), query.x, query.column or COLUMNS)
+    # Put together as text: to read tens of thousands of numbers and write them again takes longer than to find them.
+    items = ", ".join(f'{{"run": {json.dumps(pk)}, {found[pk].removeprefix("{")}' for pk in wanted)
+    head = json.dumps({"metric": query.metric, "x": query.x}).removesuffix("}")
+    return HttpResponse(f'{head}, "items": [{items}]}}', content_type="application/json")
+
+
+def known_runs(request: HttpRequest, run_ids: list[str]) -> list[str]:
+    """The runs that were asked for, each once; the answer gets an ETag of their versions. Raises NotFound for one that
+    the token's project does not have, and NotModified."""
+    wanted = list(dict.fromkeys(run_id.replace("\0", "") for run_id in run_ids))
+    found = Run.objects.filter(project=project_of(request), pk__in=wanted)
+    known = dict(found.values_list("pk", "version"))
+    unknown = next((run_id for run_id in wanted if run_id not in known), None)
+    if unknown is not None:
+        raise NotFound(f"There is no run {unknown}.")
+    unless_known(request, [known[run_id] for run_id in wanted])
+    return wanted
+
+
+@router.get("/runs/{run_id}/series", auth=READ, response=dict[str, Any], summary="A sampled series")
+def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> Payload:
+    """For charts. Says how the points were chosen and of how many; more data never moves a shown point."""
+    run = run_of(request, run_id)
+    unless_known(request, run.version)
+    sample = sampled_points(
+        run, query.metric.replace("\0", ""), query.x, query.points, lo=query.lo, hi=query.hi
+    )
+    return {
+        "run": run.pk,
+        "metric": query.metric,
+        "x": query.x,
+        **sampling_payload(sample),
+        "points": sampled_payloads(sample, query.x),
+    }
+
+
+@router.get("/series", auth=READ, response=dict[str, Any], summary="Sampled series of many runs")
+def get_many_series(request: HttpRequest, query: Query[ManySeriesQuery]) -> HttpResponse:
+    """For charts, in columns: of each run's series at most `points`. Runs without such a series are left out; last, min
+    and max are places in the columns, empty where every point is shown."""
+    wanted = known_runs(request, query.run)
+    metric = query.metric.replace("\0", "")
+    found = columns_of_runs(wanted, metric, query.x, query.points, lo=query.lo, hi=query.hi)
+    items = [columns_payload(pk, found[pk]) for pk in wanted if pk in found]
+    return JsonResponse({"metric": query.metric, "x": query.x, "items": items})
+
+
+@router.get("/runs/{run_id}/metrics", auth=READ, response=dict[str, Any], summary="Names of a run's series")
+def get_metrics(request: HttpRequest, run_id: str, query: Query[MetricsQuery]) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    unless_known(request, run.version)
+    return page(
+        selectors.series_of(run),
+        order=["metric"],
+        cursor=query.cursor,
+        limit=query.limit,
+        payload=str,
+    )
+
+
+@router.get(
+    "/runs/{run_id}/figure", auth=READ, response={200: dict[str, Any], 204: None}, summary="A run's figure"
+)
+def get_figure(request: HttpRequest, run_id: str, query: Query[FigureQuery]) -> Payload | HttpResponse:
+    """Points, fit, extrapolation and what they say in words: what the run's page shows."""
+    run = run_of(request, run_id)
+    if query.since is not None and query.since >= run.version:
+        return HttpResponse(status=204)
+    return run_figure(
+        run,
+        x=query.x,
+        metric=query.metric,
+        level=query.level,
+        cutoff=query.cutoff,
+        window_lo=query.lo,
+    )
+
+
+@router.get("/runs/{run_id}/fits", auth=READ, response=dict[str, Any], summary="A run's stored fits")
+def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> Payload | HttpResponse:
+    run = run_of(request, run_id)
+    record = record_of(project_of(request))
+    unless_known(request, newest_fit(run=run), record.stamp, record.is_on)
+    return _fits(stored_fits(run), record, query, f"{run.pk}-fits")
+
+
+@router.get("/fits", auth=READ, response=dict[str, Any], summary="Stored fits of all runs")
+def list_fits(request: HttpRequest, query: Query[FitQuery]) -> Payload | HttpResponse:
+    project = project_of(request)
+    record = record_of(project)
+    unless_known(request, newest_fit(run__project=project), record.stamp, record.is_on)
+    fits = Fit.objects.filter(run__project=project)
+    if query.run:
+        fits = fits.filter(run=run_of(request, query.run))
+    return _fits(fits, record, query, "fits")
+
+
+def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> Payload | HttpResponse:
+    if query.metric:
+        fits = fits.filter(metric=query.metric.replace("\0", ""))
+    if query.format == "csv":  # a download is whole
+        rows = (curve_payloads.fit_row(fit, record) for fit in fits.order_by("-id").iterator())
+        return tables.table(name, curve_payloads.CSV_COLUMNS, rows)
+    payload = lambda fit: curve_payloads.fit_payload(fit, record)
+    return page(fits, order=["-id"], cursor=query.cursor, limit=query.limit, payload=payload)
+
+
+@router.get("/fits/{int:fit_id}", auth=READ, response=dict[str, Any], summary="One stored fit")
+def get_fit(request: HttpRequest, fit_id: int) -> Payload:
+    in_range = fit_id < 2**63
+    project = project_of(request)
+    fit = Fit.objects.filter(pk=fit_id, run__project=project).first() if in_range else None
+    if fit is None:
+        raise NotFound(f"There is no fit {fit_id}.")
+    record = record_of(project)
+    unless_known(request, fit.pk, fit.superseded, fit.forecast is None, record.stamp, record.is_on)
+    return curve_payloads.fit_payload(fit, record)
+
+
+@router.get("/forecasts/record", auth=READ, response=dict[str, Any], summary="How good forecasts were")
+def get_forecast_record(request: HttpRequest, query: Query[ForecastRecordQuery]) -> Payload:
+    """Every run forecast from parts of its compute and judged by its last eighth, beside simpler methods; of the newest
+    500 runs. `by` has the same for each share of the compute, task and recipe."""
+    found = record_found(project_of(request), task=query.task, recipe=query.recipe)
+    rows = {kind: [asdict(row) for row in of_kind] for kind, of_kind in found.by.items()}
+    return {
+        "runs": found.runs,
+        "forecasts": found.forecasts,
+        "as_it_went": found.as_it_went,
+        "waiting": found.waiting,
+        "unjudged": [{"why": why, "runs": n} for why, n in found.unjudged],
+        "recalibrates": found.is_on,
+        "factors": found.factors,
+        "methods": [asdict(row) for row in found.methods],
+        "levels": [asdict(level) for level in found.levels],
+        "by": rows,
+    }
+
+
+@router.get("/compare", auth=READ, response=dict[str, Any], summary="Runs and published curves side by side")
+def get_comparison(request: HttpRequest, query: Query[CompareQuery]) -> Payload:
+    """Each run alone, or `by` recipe: runs of one revision, task and model together. With a budget, `odds` says what is
+    forecast there, and how likely each is the best."""
+    if not (query.run or query.recipe):
+        raise InvalidInput("run", "run or recipe is needed: what to compare.")
+    choice = choose(project_of(request), runs=query.run, recipes=query.recipe, references=query.reference)
+    if choice.missing:
+        raise NotFound(f"There is no run, recipe or published curve {choice.missing[0]}.")
+    if choice.dropped:
+        raise InvalidInput(
+            "recipe", f"recipe: these have more than the {MOST_RUNS} runs that can be compared."
+        )
+    entries = entries_of(choice.runs, choice.references, x=query.x, by=query.by)
+    payload = payload_of(entries, x=query.x, view=query.view, by=query.by)
+    if query.budget is None:
+        return payload
+    return payload | {"odds": at_budget(entries, query.budget, query.x)}
+
+
+@router.get("/leaderboard", auth=READ, response=dict[str, Any], summary="Recipes ranked")
+def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Payload | HttpResponse:
+    """Per task and model, each ceiling with its interval; recipes that cannot be told apart share a rank."""
+    project = project_of(request)
+    unless_known(request, newest_fit(run__project=project), version_of_runs(project))
+    groups = leaderboard(
+        project,
+        budget=query.budget,
+        x=query.x,
+        published=query.published,
+        task=query.task.replace("\0", ""),
+        model=query.model.replace("\0", ""),
+    )
+    if query.format == "csv":
+        return tables.table("leaderboard", tables.LEADERBOARD_COLUMNS, tables.leaderboard_rows(groups))
+    return {"groups": groups}

@@ -1,0 +1,211 @@
+"""/api/v1/imports: files and servers of other trackers, read into runs."""
+
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from django.http import HttpRequest
+from ninja import Field, File, Form, Query, Router, Schema, Status
+from ninja.files import UploadedFile
+
+from webapp.base.errors import InvalidInput
+from webapp.interfaces.api.auth import READ, WRITE, ApiRequest, project_of
+from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.schemas import PageQuery
+from webapp.interfaces.imports import selectors, services, uploads
+from webapp.interfaces.imports.asked import OptionsBody, asked_of_text
+from webapp.interfaces.imports.models import Import, ImportedRun
+from webapp.interfaces.imports.tables import kind_of, preview_of
+
+router = Router(tags=["imports"])
+Payload = dict[str, Any]
+OPTIONS_SCHEMA = OptionsBody.model_json_schema()
+
+
+class BrokenOut(Schema):
+    file: str
+    line: int | None = Field(description="From 1; null where there is none to name.")
+    reason: str
+
+
+class ImportedRunOut(Schema):
+    run: str
+    name: str
+    state: str = Field(description="Of the run.")
+    rows_read: int
+    rows_stored: int = Field(description="The others were stored before.")
+    is_broken: bool = Field(description="Its rows end where the source is broken.")
+
+
+class ImportOut(Schema):
+    id: str
+    kind: str = Field(description="Empty as long as it has not been found out.")
+    state: str = Field(description="draft, waiting, reading, finished, partial or failed.")
+    source: str = Field(description="What is imported again under the same name adds to the same runs.")
+    file_name: str
+    size: int = Field(description="Bytes that were uploaded.")
+    digest: str = Field(description="SHA-256 of what was uploaded.")
+    address: str = Field(description="Of the server it is read from.")
+    task: str
+    model: str
+    options: Payload
+    created_by: str | None
+    created_at: datetime
+    ended_at: datetime | None
+    rows_read: int
+    rows_stored: int
+    runs_found: int | None = Field(description="null: nobody has looked yet.")
+    runs_made: int = Field(description="Runs that it has filled so far.")
+    broken: BrokenOut | None = Field(description="Why it is partial or failed.")
+    notes: list[str] = Field(description="What was left out or is unsure.")
+    can_resume: bool
+
+
+class ImportDetail(ImportOut):
+    runs: list[ImportedRunOut]
+
+
+class ImportPage(Schema):
+    items: list[ImportOut]
+    next: str | None
+
+
+class PreviewOut(Schema):
+    kind: str
+    columns: list[str]
+    rows: list[list[str]] = Field(description="The first ones, as text.")
+    guess: Payload = Field(description="Options that the names of the columns suggest.")
+    unclear: list[str] = Field(description="What a person has to decide or should look at.")
+
+
+Kind = Form("", max_length=40, description="csv, parquet, ...; empty: to be found out from the file.")
+Options = Form("{}", max_length=500_000, description="JSON: `OptionsBody` says what it may hold.")
+Address = Form("", max_length=600, description="Of a server, in place of files.")
+Token = Form("", max_length=5000, description="Bearer token of the server, or with `user` its password.")
+User = Form("", max_length=5000, description="Of the server.")
+Files = File(None, description="One file, several, or one archive (.zip, .tar.gz) of a folder.")
+IN_FORM = {"x-options-schema": OPTIONS_SCHEMA}
+
+
+@router.get("", auth=READ, response=ImportPage, summary="List imports, newest first")
+def list_imports(request: HttpRequest, query: Query[PageQuery]) -> Payload:
+    rows = selectors.imports_of(project_of(request))
+    return page(
+        rows, order=["-created_at", "id"], cursor=query.cursor, limit=query.limit, payload=import_payload
+    )
+
+
+@router.post(
+    "",
+    auth=WRITE,
+    response={201: ImportDetail},
+    summary="Import files or a server of another tracker",
+    description="A form (multipart/form-data). A worker reads it; ask for the import until it has ended. The same "
+    "source again, also one that has grown, stores only what is new; a row that has changed is refused.",
+    openapi_extra=IN_FORM,
+)
+def create_import(
+    request: HttpRequest,
+    kind: str = Kind,
+    options: str = Options,
+    address: str = Address,
+    token: str = Token,
+    user: str = User,
+    files: list[UploadedFile] | None = Files,
+) -> Status:
+    made = services.begin_import(
+        user=cast(ApiRequest, request).auth.user,
+        project=project_of(request),
+        asked=asked_of_text(kind, options),
+        files=uploads.files_of(request),
+        address=address,
+        token=token,
+        account=user,
+    )
+    return Status(201, _detail(request, made.pk))
+
+
+@router.post(
+    "/preview",
+    auth=WRITE,
+    response=PreviewOut,
+    summary="How a table begins, and what its columns may be",
+    description="A form (multipart/form-data) with one file of a table. Nothing of it is kept.",
+    openapi_extra=IN_FORM,
+)
+def preview_import(
+    request: HttpRequest, kind: str = Kind, options: str = Options, files: list[UploadedFile] | None = Files
+) -> Payload:
+    asked = asked_of_text(kind, options)
+    found = uploads.files_of(request)
+    uploads.check(found)
+    if len(found) > 1:
+        raise InvalidInput("files", "files must be one file: a table.")
+    with tempfile.TemporaryDirectory(dir=uploads.incoming_folder()) as folder:
+        uploads.store(found, Path(folder) / "one")
+        path = Path(folder) / "one" / uploads.UPLOADED / (found[0].name or "")
+        known = asked.kind or kind_of(path)
+        if not known:
+            raise InvalidInput("kind", "kind is required: this is no file that Headroom knows by itself.")
+        shown = preview_of(known, path, asked.options)
+    return {
+        "kind": known,
+        "columns": list(shown.columns),
+        "rows": [list(row) for row in shown.rows],
+        "guess": shown.guess.as_json(),
+        "unclear": list(shown.unclear),
+    }
+
+
+@router.get(
+    "/{import_id}", auth=READ, response=ImportDetail, summary="One import, and the runs that it fills"
+)
+def get_import(request: HttpRequest, import_id: str) -> Payload:
+    return _detail(request, import_id)
+
+
+@router.post(
+    "/{import_id}/resume",
+    auth=WRITE,
+    response=ImportDetail,
+    summary="Read a partial or failed import again",
+    description="A form (multipart/form-data), with the mended file where there is one. What is stored stays, and "
+    "nothing is stored twice.",
+)
+def resume_import(
+    request: HttpRequest,
+    import_id: str,
+    token: str = Token,
+    user: str = User,
+    files: list[UploadedFile] | None = Files,
+) -> Payload:
+    found = selectors.import_by_id(project_of(request), import_id)
+    asking = cast(ApiRequest, request).auth.user
+    services.resume_import(found, user=asking, files=uploads.files_of(request), token=token, account=user)
+    return _detail(request, import_id)
+
+
+def _detail(request: HttpRequest, import_id: str) -> Payload:
+    found = selectors.import_by_id(project_of(request), import_id)
+    return import_payload(found) | {"runs": [_run_payload(row) for row in selectors.runs_in(found)]}
+
+
+def import_payload(one: Import) -> Payload:
+    broken = {"file": one.broken_file, "line": one.broken_line, "reason": one.reason} if one.reason else None
+    same = {name: getattr(one, name) for name in ImportOut.model_fields if hasattr(one, name)}
+    return same | {
+        "created_by": one.user.get_username() if one.user else None,
+        "broken": broken,
+    }
+
+
+def _run_payload(row: ImportedRun) -> Payload:
+    return {
+        "run": row.run_id,
+        "name": row.run.name,
+        "state": row.run.state,
+        "rows_read": row.rows_done,
+        "rows_stored": row.rows_stored,
+        "is_broken": row.is_broken,
+    }

@@ -1,0 +1,239 @@
+"""Shapes of what /api/v1/predictions takes and gives."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from webapp.interfaces.api.schemas import Axis, Body, Format, PageQuery
+
+StatementName = Literal["pass_rate", "ceiling", "passes"]
+Life = Literal["open", "projection", "scored", "withdrawn", "replaced"]
+ReviewState = Literal["unreviewed", "asked", "changes", "approved", "rejected"]
+Verdict = Literal["approved", "changes", "rejected"]
+
+
+class QuestionBody(Body):
+    """Which fit is frozen: curve, axis, form, and the window [window_lo, cutoff] in units of x."""
+
+    x: Axis = "device_hours"
+    metric: str = "eval/pass_rate"
+    form: str = Field("sigmoid", description="sigmoid, power or logistic.")
+    window_lo: float | None = None
+    cutoff: float | None = Field(None, description="null: all that is stored.")
+    robust: bool = Field(False, description="Leave out evaluations that crashed.")
+
+
+class PredictionBody(Body):
+    """A claim. What is left null, the forecast says: value, lo and hi together, or the probability of `passes`."""
+
+    run: str = Field(description="Id of the run whose curve is frozen.")
+    question: QuestionBody | None = Field(None, description="null: the whole curve, on device-hours.")
+    statement: StatementName
+    target: float = Field(description="In units of x, beyond all that is stored of the run.")
+    level: float = Field(0.9, description="Of the interval, 0.5 to 0.99.")
+    value: float | None = Field(None, description="Pass rate at the target, or ceiling.")
+    lo: float | None = None
+    hi: float | None = None
+    rival: str | None = Field(None, description="passes: id of the run whose curve is passed by the target.")
+    probability: float | None = Field(None, description="passes: strictly between 0 and 1.")
+    reasons: str
+    replaces: str | None = Field(None, description="Id of a prediction of your own that this one replaces.")
+
+
+class ReviewBody(Body):
+    verdict: Verdict
+    reason: str = Field("", description="Required unless approved.")
+
+
+class ReviewersBody(Body):
+    reviewers: list[str] = Field(description="Usernames of members who may review.", max_length=20)
+
+
+class CommentBody(Body):
+    text: str = Field(description="Plain; @username mentions a member.")
+    parent: int | None = Field(None, description="Id of the first comment of a thread, to answer it.")
+    anchor: list[float] | None = Field(None, description="[x, y]: a point of the chart.", max_length=2)
+
+
+class WithdrawBody(Body):
+    reason: str
+
+
+class PredictionQuery(PageQuery):
+    status: str = Field(
+        "", description="One of open, projection, scored, withdrawn, replaced; or of unreviewed, asked, changes, "
+        "approved, rejected.",
+    )  # fmt: skip
+    author: str = Field("", description="Username.")
+    recipe: str = Field("", description="Slug.")
+    run: str = ""
+    task: str = ""
+    model: str = ""
+    format: Format = "json"
+
+
+class CalibrationQuery(Schema):
+    author: str = Field("", description="Username.")
+    recipe: str = Field("", description="Slug.")
+    horizon: str = Field("", description="2, 4, 8 or more: target / newest evaluation known, up to.")
+    task: str = ""
+
+
+class CoverageRow(Schema):
+    """Interval claims of one group: how many came inside, and what was claimed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: str = Field(description="all, level, horizon, author, recipe or statement.")
+    key: str
+    label: str
+    n: int
+    inside: int
+    claimed: float | None = Field(description="Mean level.")
+    observed: float | None = Field(description="Share inside; lo and hi are its exact interval.")
+    lo: float | None
+    hi: float | None
+    runs: int = Field(description="Different runs that scored them.")
+    interval_score: float | None
+    width: float | None
+    mean_error: float | None
+    mean_abs_error: float | None
+    words: str | None = None
+
+
+class CalibrationOut(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    confidence: float = Field(description="Of each row's [lo, hi].")
+    overall: CoverageRow
+    rows: list[CoverageRow]
+    probabilities: dict[str, Any] = Field(description="n, brier, log_score, happened, bins of reliability.")
+    counts: dict[str, int] = Field(description="Of all predictions of the choice, by where they stand.")
+
+
+class ForecasterOut(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    author: str
+    n: int
+    score: float | None = Field(description="Below 1 is better than the forecast alone.")
+    lo: float | None
+    hi: float | None
+    rank: int | None = Field(description="Shared by ties; null: too few.")
+    tied: bool
+    coverage: CoverageRow
+    withdrawn: int
+
+
+class ForecastersOut(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    ranks: bool = Field(description="Whether the project ranks people.")
+    items: list[ForecasterOut]
+
+
+class OutcomeOut(Schema):
+    run: str
+    primary: bool = Field(description="The one that counts in calibration.")
+    actual: float | None
+    actual_lo: float | None
+    actual_hi: float | None
+    error: float | None = Field(description="actual - value")
+    inside: bool | None
+    interval_score: float | None
+    happened: bool | None
+    probability_score: float | None = Field(description="Brier score.")
+    log_score: float | None
+    how: dict[str, Any] = Field(description="The evaluations it was read from, with their digest.")
+    created_at: datetime
+
+
+class PredictionOut(Schema):
+    id: str
+    run: str
+    recipe: str | None
+    revision: int | None
+    task: str
+    model: str
+    author: str
+    created_at: datetime
+    life: Life
+    review: ReviewState
+    statement: StatementName
+    x: str
+    metric: str
+    target: float
+    level: float
+    value: float | None
+    lo: float | None
+    hi: float | None
+    rival: str | None
+    probability: float | None
+    cutoff: float = Field(description="Last point that the fit used, in units of x.")
+    known_until: float = Field(description="Last evaluation that was stored when the claim was made.")
+    horizon: float = Field(description="target / known_until")
+    reasons: str
+    replaces: str | None
+    replaced_by: str | None
+    withdrawn_at: datetime | None
+    withdrawn_reason: str
+    outcomes: list[OutcomeOut]
+    waits: list[str] = Field(description="Why runs that passed the target could not score it yet.")
+
+
+class PredictionDetail(PredictionOut):
+    fit: int = Field(description="Id of the stored fit; /fits/{id} has it.")
+    data_digest: str
+    frozen: dict[str, Any] = Field(
+        description="The fit as it was; `seen`: runs that had passed the target then."
+    )
+    rival_frozen: dict[str, Any] | None
+
+
+class PredictionPage(Schema):
+    items: list[PredictionOut]
+    next: str | None
+
+
+class ReviewOut(Schema):
+    id: int
+    reviewer: str
+    verdict: Verdict
+    reason: str
+    counts: bool = Field(description="It is the reviewer's latest.")
+    created_at: datetime
+
+
+class RequestOut(Schema):
+    reviewer: str
+    asked_by: str
+    asked_at: datetime
+
+
+class ReviewList(Schema):
+    review: ReviewState = Field(description="What the latest verdict of each reviewer comes to.")
+    requests: list[RequestOut]
+    items: list[ReviewOut]
+
+
+class CommentOut(Schema):
+    id: int
+    author: str
+    parent: int | None
+    text: str = Field(description="Plain text: escape it.")
+    anchor: list[float] | None
+    mentions: list[str]
+    created_at: datetime
+    edited_at: datetime | None
+    earlier: list[dict[str, Any]]
+    resolved_at: datetime | None
+
+
+class CommentList(Schema):
+    items: list[CommentOut]
+
+
+class OutcomeList(Schema):
+    items: list[OutcomeOut]

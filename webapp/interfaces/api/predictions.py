@@ -1,0 +1,232 @@
+"""/api/v1/predictions: claims made before the data, their reviews, comments and outcomes, and the calibration."""
+
+from dataclasses import asdict
+from typing import Annotated, Any, cast
+
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from ninja import Body, Header, Query, Router, Status
+
+from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
+from webapp.identity.accounts.models import User
+from webapp.interfaces.api import tables
+from webapp.interfaces.api.auth import READ, WRITE, ApiRequest, project_of, run_of
+from webapp.interfaces.api.etags import unless_known, version_of_predictions
+from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.prediction_payloads import (
+    COLUMNS,
+    comment_payload,
+    outcome_payloads,
+    prediction_detail,
+    prediction_payload,
+    prediction_row,
+    reviews_payload,
+)
+from webapp.interfaces.api.prediction_schemas import (
+    CalibrationQuery,
+    CommentBody,
+    CommentList,
+    CommentOut,
+    OutcomeList,
+    PredictionBody,
+    PredictionDetail,
+    PredictionPage,
+    PredictionQuery,
+    ReviewBody,
+    ReviewersBody,
+    ReviewList,
+    WithdrawBody,
+)
+from webapp.science.predictions import calibration, selectors, services
+from webapp.science.predictions.models import Comment, Prediction
+
+router = Router(tags=["predictions"])
+Payload = dict[str, Any]
+
+
+@router.get("", auth=READ, response=PredictionPage, summary="List predictions, newest first")
+def list_predictions(request: HttpRequest, query: Query[PredictionQuery]) -> Payload | HttpResponse:
+    """With format=csv all of them in one file."""
+    project = project_of(request)
+    unless_known(request, version_of_predictions(project))
+    rows = selectors.predictions_of(
+        project, author=_author(request, query.author), status=query.status, recipe=query.recipe,
+        run=query.run, task=query.task, model=query.model,
+    )  # fmt: skip
+    if query.format == "csv":
+        return tables.table("predictions", COLUMNS, (prediction_row(row) for row in rows))
+    return page(
+        rows, order=["-created_at", "id"], cursor=query.cursor, limit=query.limit, payload=prediction_payload
+    )
+
+
+@router.post(
+    "",
+    auth=WRITE,
+    response={200: PredictionDetail, 201: PredictionDetail},
+    summary="Freeze a claim before the data",
+    description="It never changes afterwards. Refused (409, field target) where the run has been at the target, "
+    "superseded attempts included. With an Idempotency-Key the same request makes one prediction: 201 the first time, "
+    "200 with the same one afterwards, 409 for another body.",
+)
+def freeze_prediction(
+    request: HttpRequest,
+    body: Body[PredictionBody],
+    idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
+) -> Status:
+    claim = body.model_dump(exclude={"run", "rival", "replaces", "question"})
+    try:
+        made = services.freeze_once(
+            user=_person(request),
+            run=run_of(request, body.run),
+            question=body.question.model_dump() if body.question else {},
+            rival=_rival(request, body.rival),
+            replaces=_replaced(request, body.replaces),
+            key=idempotency_key,
+            **claim,
+        )
+    except (Conflict, InvalidInput) as error:
+        error.field = "Idempotency-Key" if error.field == "key" else error.field
+        raise
+    return Status(201 if made.created else 200, prediction_detail(_prediction(request, made.prediction.pk)))
+
+
+@router.get("/calibration", auth=READ, response=dict[str, Any], summary="Claimed against observed coverage")
+def get_calibration(request: HttpRequest, query: Query[CalibrationQuery]) -> Payload:
+    """Each prediction once, by its primary outcome; every observed coverage with its exact interval. What was
+    withdrawn, replaced, or cannot be checked is counted beside."""
+    found = calibration.calibration(
+        project_of(request), author=_author(request, query.author), recipe=query.recipe, horizon=query.horizon,
+        task=query.task,
+    )  # fmt: skip
+    rows = [asdict(row) | {"words": row.words} for row in found.rows]
+    return {
+        "confidence": found.confidence,
+        "overall": asdict(found.overall) | {"words": found.overall.words},
+        "rows": rows,
+        "probabilities": asdict(found.probabilities),
+        "counts": asdict(found.counts),
+    }
+
+
+@router.get("/forecasters", auth=READ, response=dict[str, Any], summary="People by their score, where wanted")
+def get_forecasters(request: HttpRequest) -> Payload:
+    """Mean interval score over that of the frozen forecasts on the same outcomes; empty unless people are ranked."""
+    project = project_of(request)
+    return {
+        "ranks": project.ranks_forecasters,
+        "items": [asdict(one) for one in calibration.forecasters(project)],
+    }
+
+
+@router.get("/{prediction_id}", auth=READ, response=PredictionDetail, summary="One prediction")
+def get_prediction(request: HttpRequest, prediction_id: str) -> Payload:
+    unless_known(request, version_of_predictions(project_of(request)))
+    return prediction_detail(_prediction(request, prediction_id))
+
+
+@router.post("/{prediction_id}/withdraw", auth=WRITE, response=PredictionDetail, summary="Withdraw a claim")
+def withdraw_prediction(request: HttpRequest, prediction_id: str, body: Body[WithdrawBody]) -> Payload:
+    """Once, visibly, by its author or an admin, before its target is passed (else 409)."""
+    services.withdraw(_prediction(request, prediction_id), user=_person(request), reason=body.reason)
+    return prediction_detail(_prediction(request, prediction_id))
+
+
+@router.get("/{prediction_id}/reviews", auth=READ, response=ReviewList, summary="Every verdict")
+def list_reviews(request: HttpRequest, prediction_id: str) -> Payload:
+    return reviews_payload(_prediction(request, prediction_id))
+
+
+@router.post("/{prediction_id}/reviews", auth=WRITE, response={201: ReviewList}, summary="Review a claim")
+def add_review(request: HttpRequest, prediction_id: str, body: Body[ReviewBody]) -> Status:
+    """Needs the role reviewer, and somebody else's prediction (else 403). The reviewer's latest verdict counts."""
+    prediction = _prediction(request, prediction_id)
+    services.review(prediction, user=_person(request), verdict=body.verdict, reason=body.reason)
+    return Status(201, reviews_payload(_prediction(request, prediction_id)))
+
+
+@router.post(
+    "/{prediction_id}/reviewers", auth=WRITE, response={201: ReviewList}, summary="Ask people to review"
+)
+def ask_reviewers(request: HttpRequest, prediction_id: str, body: Body[ReviewersBody]) -> Status:
+    prediction = _prediction(request, prediction_id)
+    people = {person.get_username(): person for person in _members(request, body.reviewers)}
+    unknown = next((name for name in body.reviewers if name not in people), None)
+    if unknown is not None:
+        raise InvalidInput("reviewers", f"reviewers: {unknown} is not a member of this project.")
+    services.ask_review(prediction, user=_person(request), reviewers=[people[n] for n in body.reviewers])
+    return Status(201, reviews_payload(_prediction(request, prediction_id)))
+
+
+@router.get("/{prediction_id}/comments", auth=READ, response=CommentList, summary="All comments")
+def list_comments(request: HttpRequest, prediction_id: str) -> Payload:
+    """In threads, each first comment followed by its answers."""
+    threads = selectors.comments_of(_prediction(request, prediction_id))
+    rows = [row for first in threads for row in (first, *first.answers)]  # type: ignore[attr-defined]
+    return {"items": [comment_payload(row) for row in rows]}
+
+
+@router.post("/{prediction_id}/comments", auth=WRITE, response={201: CommentOut}, summary="Comment")
+def add_comment(request: HttpRequest, prediction_id: str, body: Body[CommentBody]) -> Status:
+    prediction = _prediction(request, prediction_id)
+    parent = None
+    if body.parent is not None:
+        in_range = 0 < body.parent < 2**63
+        parent = Comment.objects.filter(pk=body.parent, prediction=prediction).first() if in_range else None
+        if parent is None:
+            raise InvalidInput("parent", f"parent: there is no comment {body.parent} on this prediction.")
+    made = services.comment(
+        prediction, user=_person(request), text=body.text, parent=parent, anchor=body.anchor
+    )
+    return Status(201, comment_payload(made))
+
+
+@router.get("/{prediction_id}/outcomes", auth=READ, response=OutcomeList, summary="What came of it")
+def list_outcomes(request: HttpRequest, prediction_id: str) -> Payload:
+    return {"items": outcome_payloads(_prediction(request, prediction_id))}
+
+
+def _prediction(request: HttpRequest, prediction_id: str) -> Prediction:
+    return selectors.prediction_by_id(project_of(request), prediction_id)
+
+
+def _person(request: HttpRequest) -> User:
+    """Who stands behind the token. Raises Forbidden for a token that is nobody's."""
+    user = cast(ApiRequest, request).auth.user
+    if user is None:
+        raise Forbidden("This needs the token of a person.")
+    return user
+
+
+def _members(request: HttpRequest, names: list[str]) -> list[User]:
+    project = project_of(request)
+    member = Q(memberships__project=project) | Q(owned_organisations=project.organisation_id)
+    return list(User.objects.filter(member, username__in=names).distinct())
+
+
+def _author(request: HttpRequest, name: str) -> User | None:
+    """Raises InvalidInput (author) for somebody who predicted nothing here."""
+    if not name:
+        return None
+    found = User.objects.filter(username=name, predictions__project=project_of(request)).first()
+    if found is None:
+        raise InvalidInput("author", "author: nobody of this name has made a prediction here.")
+    return found
+
+
+def _rival(request: HttpRequest, run_id: str | None) -> Any:
+    if run_id is None:
+        return None
+    try:
+        return run_of(request, run_id)
+    except NotFound as error:
+        raise InvalidInput("rival", f"rival: {error.message}") from error
+
+
+def _replaced(request: HttpRequest, prediction_id: str | None) -> Prediction | None:
+    if prediction_id is None:
+        return None
+    try:
+        return _prediction(request, prediction_id)
+    except NotFound as error:
+        raise InvalidInput("replaces", f"replaces: {error.message}") from error

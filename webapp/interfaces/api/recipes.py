@@ -1,0 +1,70 @@
+"""/api/v1/recipes"""
+
+from typing import Any, cast
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+
+from webapp.interfaces.api import schemas
+from webapp.interfaces.api.auth import LAUNCH, READ, ApiRequest, project_of
+from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.payloads import recipe_payload, revision_payload
+from webapp.interfaces.api.schemas import PageQuery, RecipeBody, RevisionBody
+from webapp.record.recipes import selectors, services
+from webapp.record.recipes.hints import hints_for
+
+router = Router(tags=["recipes"])
+
+
+@router.get("", auth=READ, response=schemas.RecipePage, summary="List recipes")
+def list_recipes(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any]:
+    recipes = selectors.recipes_of(project_of(request))
+    return page(recipes, order=["slug"], cursor=query.cursor, limit=query.limit, payload=recipe_payload)
+
+
+@router.post("", auth=LAUNCH, response={201: schemas.RecipeOut}, summary="Create a recipe")
+def create_recipe(request: HttpRequest, body: RecipeBody) -> Status:
+    project = project_of(request)
+    recipe = services.create_recipe(
+        project=project,
+        slug=body.slug,
+        name=body.name,
+        config=body.config,
+        description=body.description,
+        message=body.message,
+        user=cast(ApiRequest, request).auth.user,
+    )
+    return Status(201, recipe_payload(selectors.recipe_by_slug(project, recipe.slug)))
+
+
+@router.get("/{slug}", auth=READ, response=schemas.RecipeOut, summary="One recipe")
+def get_recipe(request: HttpRequest, slug: str) -> dict[str, Any]:
+    return recipe_payload(selectors.recipe_by_slug(project_of(request), slug))
+
+
+@router.get("/{slug}/revisions", auth=READ, response=schemas.RevisionPage, summary="A recipe's revisions")
+def list_revisions(request: HttpRequest, slug: str, query: Query[PageQuery]) -> dict[str, Any]:
+    revisions = selectors.revisions_of(selectors.recipe_by_slug(project_of(request), slug))
+    return page(
+        revisions,
+        order=["-number"],
+        cursor=query.cursor,
+        limit=query.limit,
+        payload=lambda revision: revision_payload(revision, slug),
+    )
+
+
+@router.post(
+    "/{slug}/revisions",
+    auth=LAUNCH,
+    response={200: schemas.RevisionAnswer, 201: schemas.RevisionAnswer},
+    summary="Add a revision",
+    description="200 with the revision that already says the same, where there is one.",
+)
+def add_revision(request: HttpRequest, slug: str, body: RevisionBody) -> Status:
+    recipe = selectors.recipe_by_slug(project_of(request), slug)
+    revision, created = services.add_revision_once(
+        recipe=recipe, config=body.config, message=body.message, user=cast(ApiRequest, request).auth.user
+    )
+    hints = [vars(hint) for hint in hints_for(revision.config)]
+    return Status(201 if created else 200, revision_payload(revision, slug) | {"hints": hints})

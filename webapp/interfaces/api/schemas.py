@@ -1,0 +1,413 @@
+"""Shapes of what the API takes and gives; they are also what /api/v1/openapi.json says."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Discriminator, FailFast, Field, Tag
+
+from training.records import Record
+from webapp.interfaces.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from webapp.record.runs.ingest import MAX_RECORDS
+from webapp.record.runs.models import State
+
+Axis = Literal["device_hours", "flops", "tokens", "step"]
+Format = Literal["json", "csv"]
+
+
+PriorityName = Literal["low", "normal", "high"]
+
+
+class Error(Schema):
+    code: str
+    message: str = Field(description="One sentence for people.")
+    field: str | None = Field(
+        None, description='Dotted path of the value at fault, e.g. "records.3.metrics".'
+    )
+
+
+class ErrorBody(Schema):
+    error: Error
+
+
+class Body(Schema):
+    """What is sent to us: no unknown fields, no silent conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class LaunchBody(Body):
+    """Launch a run on the cluster."""
+
+    tracked: Literal[False] = False
+    recipe: str = Field(description="Slug of the recipe.")
+    revision: int | None = Field(None, ge=1, le=2**31 - 1, description="Its revision; null: the newest.")
+    task: str
+    model: str
+    seed: int = 0
+    budget_hours: float = Field(description="Device-hours after which training stops.")
+    name: str = ""
+    priority: PriorityName = "normal"
+    retries: int | None = Field(
+        None,
+        description="How often it goes on by itself after failures of the infrastructure; null: as set here.",
+    )
+    draft: bool = Field(False, description="Save it without launching it.")
+    policies: dict[str, str] = Field(
+        default_factory=dict,
+        description="What stops this run by itself, where it is not what its project says: budget, advice, "
+        "truncation, mismatch, not_finite, other -> warn, advise, stop or off.",
+    )
+
+
+class TrackBody(Body):
+    """Track a run that trains elsewhere."""
+
+    tracked: Literal[True]
+    name: str = ""
+    task: str = ""
+    model: str = ""
+    config: dict[str, Any] = Field(default_factory=dict)
+    recipe: str | None = None
+    seed: int = 0
+    project: str | None = Field(None, description="Slug of the token's project, as a check.")
+
+
+def _kind(data: Any) -> str:
+    tracked = data.get("tracked") if isinstance(data, dict) else getattr(data, "tracked", None)
+    return "tracked" if tracked else "launch"
+
+
+RunBody = Annotated[
+    Annotated[LaunchBody, Tag("launch")] | Annotated[TrackBody, Tag("tracked")], Discriminator(_kind)
+]
+
+
+class StartBody(Body):
+    attempt: int = Field(1, ge=1, le=32767)
+    resumed_from_step: int | None = Field(None, ge=0, le=2**53)
+    device: Any = Field(None, description="What it trains on, in words or as an object.")
+
+
+class FinishBody(Body):
+    attempt: int = Field(1, ge=1, le=32767)
+    state: Literal["succeeded", "failed", "cancelled"]
+    message: str = ""
+    infrastructure: bool = Field(
+        False, description="It failed because of what it ran on: the same again may go through."
+    )
+
+
+class ExtendBody(Body):
+    budget_hours: float = Field(description="Device-hours that the run may use in all, from now on.")
+
+
+class MeaningBody(Body):
+    """What a tracked run's metrics mean; what is left out is not known."""
+
+    pass_rate: str = Field(
+        "",
+        max_length=250,
+        description="The metric that is the held-out pass rate; empty: eval/pass_rate alone.",
+    )
+    n_prompts: int | None = Field(
+        None,
+        description="Prompts of each evaluation: the standard error is at most sqrt(p (1 - p) / n_prompts).",
+    )
+    devices: float | None = Field(
+        None,
+        description="Devices that it trains on: device-hours, where it reports none, are devices x the time since its "
+        "first record, pauses before a resume left out.",
+    )
+
+
+class PriorityBody(Body):
+    priority: PriorityName
+
+
+class RecipeBody(Body):
+    slug: str
+    name: str
+    config: dict[str, Any] = Field(description="A complete recipe, as training.recipe describes it.")
+    description: str = Field("", max_length=10_000)
+    message: str = Field("", max_length=300)
+
+
+class RevisionBody(Body):
+    config: dict[str, Any]
+    message: str = Field("", max_length=300, description="What changed and why.")
+
+
+class RecordBatch(Body):
+    records: Annotated[list[Record], FailFast()] = Field(max_length=MAX_RECORDS)
+
+
+class PageQuery(Schema):
+    cursor: str | None = Field(None, description='"next" of the page before.')
+    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
+
+
+class MetricsQuery(PageQuery):
+    limit: int = Field(1000, ge=1, le=10_000, description="Names a page.")
+
+
+class RecordQuery(PageQuery):
+    since: str | None = Field(None, description='"since" of an earlier answer: only what came after it.')
+
+
+class RunQuery(PageQuery):
+    state: list[State] = Field(default_factory=list, description="One or more states.")
+    recipe: str = ""
+    task: str = ""
+    model: str = ""
+    alarm: Literal["", "active", "any"] = Field(
+        "", description="active: runs that alarm now; any: also those that once did."
+    )
+    q: str = Field("", max_length=200, description="Part of a name, a recipe or an id.")
+    filter: str = Field(
+        "",
+        description="The filter language of the runs list, beside the other parameters: state:running,failed "
+        "ceiling >= 0.6 NOT tag:draft. With a filter, archived runs are left out unless it names `archived`. "
+        "A wrong one is answered by 422 with the character at fault.",
+    )
+
+
+class RunOut(Schema):
+    id: str
+    name: str
+    origin: Literal["launched", "tracked"]
+    state: State
+    state_reason: str
+    recipe: str | None
+    revision: int | None
+    task: str
+    model: str
+    seed: int
+    budget_hours: float | None
+    priority: PriorityName
+    retries: int | None = Field(description="After failures of the infrastructure; null: as set here.")
+    attempt: int
+    version: int
+    created_by: str | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    heartbeat_at: datetime | None
+
+
+class AttemptOut(Schema):
+    number: int
+    state: State
+    message: str
+    submission_id: str
+    resumed_from_step: int | None
+    device: Any
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class TransitionOut(Schema):
+    attempt: int
+    from_state: State | None = Field(description="null: it was made.")
+    to_state: State
+    at: datetime
+    actor: str | None = Field(description="The person who did it.")
+    part: str = Field(
+        description="Of the system, where no person did it: dispatch, driver, reconciliation, ..."
+    )
+    reason: str
+
+
+class TransitionList(Schema):
+    items: list[TransitionOut] = Field(description="Oldest first.")
+
+
+class ValueOut(Schema):
+    value: float
+    stderr: float | None
+    step: int
+
+
+class AlarmOut(Schema):
+    rule: str = Field(description="Name of the rule; docs/alarms.md has them all.")
+    metric: str
+    level: Literal["warning", "critical"]
+    active: bool = Field(description="The newest values are still beyond the threshold.")
+    threshold: float | None = Field(description="In units of the metric; null: values that are not finite.")
+    value: float | None = Field(description="The worst of the newest episode.")
+    latest: float | None
+    first_step: int = Field(description="Of the newest episode.")
+    last_step: int
+    times: int = Field(description="Episodes so far.")
+    raised_at: datetime = Field(description="When the newest episode was noticed.")
+    message: str = Field(description="What is beyond which threshold, since when. One sentence.")
+    meaning: str
+    look_at: str
+
+
+class RunDetail(RunOut):
+    config: dict[str, Any]
+    meaning: dict[str, Any] = Field(description="What was said of a tracked run's metrics (POST meaning).")
+    attempts: list[AttemptOut]
+    latest: dict[str, ValueOut] = Field(
+        description="Newest value of every metric; of more than 1,000 evaluations before others, by name."
+    )
+    alarms: list[AlarmOut] = Field(description="Active before past, critical before warnings.")
+
+
+class RunPage(Schema):
+    items: list[RunOut]
+    next: str | None
+
+
+class IngestOut(Schema):
+    accepted: int
+    duplicates: int
+    gather_seconds: float
+    warning: str | None = Field(
+        None, description="What was stored otherwise than one may think; only where it was."
+    )
+
+
+class RecipeOut(Schema):
+    slug: str
+    name: str
+    description: str
+    latest_revision: int | None
+    content_hash: str | None
+    runs: int
+    created_at: datetime
+
+
+class RecipePage(Schema):
+    items: list[RecipeOut]
+    next: str | None
+
+
+class RevisionOut(Schema):
+    recipe: str
+    number: int
+    content_hash: str
+    message: str
+    created_by: str | None
+    created_at: datetime
+    config: dict[str, Any]
+
+
+class HintOut(Schema):
+    field: str = Field(description='Dotted path in the configuration, e.g. "optimizer.lr".')
+    message: str
+
+
+class RevisionAnswer(RevisionOut):
+    hints: list[HintOut] = Field(
+        description="Values outside of the ranges recommended for the model's size. They refuse nothing."
+    )
+
+
+class RevisionPage(Schema):
+    items: list[RevisionOut]
+    next: str | None
+
+
+class ComputeOut(Schema):
+    """Cumulative training compute; evaluation is not counted. null: not known."""
+
+    device_hours: float | None = None
+    flops: float | None = None
+    tokens: float | None = None
+
+
+class RecordOut(Schema):
+    """A record as it was reported."""
+
+    attempt: int
+    seq: int
+    step: int
+    time: datetime
+    compute: ComputeOut
+    metrics: dict[str, float | None] = Field(description="null: it was not finite.")
+
+
+class RecordPage(Schema):
+    items: list[RecordOut] = Field(description="In the order of arrival.")
+    next: str | None
+    since: str | None = Field(
+        description="Cursor of the last record that was given or known: send it as `since` for what came after."
+    )
+
+
+class CurveQuery(Schema):
+    metric: str = "eval/pass_rate"
+    x: Axis = "device_hours"
+    format: Format = "json"
+    start: bool = Field(True, description="Keep points at zero compute (the evaluation before any update).")
+
+
+class ManyCurvesQuery(Schema):
+    run: list[str] = Field(max_length=100, description="Ids of at most 100 runs.")
+    metric: str = "eval/pass_rate"
+    x: Axis = "device_hours"
+    column: list[Literal["step", "compute", "value", "stderr", "time"]] = Field(
+        [],
+        description="The columns that are wanted; none named: all. compute is on the axis x, time in seconds.",
+    )
+
+
+class SeriesQuery(Schema):
+    metric: str = "eval/pass_rate"
+    x: Axis = "step"
+    points: int = Field(1000, ge=10, le=10_000, description="At most so many are shown of a series.")
+    lo: float | None = Field(
+        None, allow_inf_nan=False, description="Only from here on the axis x: to zoom in."
+    )
+    hi: float | None = Field(None, allow_inf_nan=False, description="Only up to here.")
+
+
+class ManySeriesQuery(SeriesQuery):
+    run: list[str] = Field(max_length=100, description="Ids of at most 100 runs.")
+
+
+class FitQuery(PageQuery):
+    run: str = ""
+    metric: str = Field("", description="Fits of this curve alone, e.g. eval/math/pass_rate.")
+    format: Format = "json"
+
+
+class ForecastRecordQuery(Schema):
+    task: str = ""
+    recipe: str = Field("", description="Slug of a recipe.")
+
+
+class FigureQuery(Schema):
+    x: Axis = "device_hours"
+    metric: str = Field(
+        "eval/pass_rate",
+        pattern=r"^eval/([^/\x00]+/)*pass_rate$",
+        max_length=250,
+        description="The curve: eval/pass_rate, or of a mixture's part eval/<part>/pass_rate.",
+    )
+    cutoff: float | None = Field(None, gt=0, allow_inf_nan=False)
+    lo: float | None = Field(None, ge=0, allow_inf_nan=False)
+    level: float = Field(0.9, ge=0.5, le=0.999)
+    since: int | None = Field(None, ge=0, description="Version that is known: 204 where nothing is newer.")
+
+
+class CompareQuery(Schema):
+    run: list[str] = Field(default_factory=list, max_length=120)
+    recipe: list[str] = Field(default_factory=list, max_length=40, description="slug@revision: all its runs")
+    reference: list[str] = Field(default_factory=list, max_length=20)
+    x: Axis = "device_hours"
+    view: Literal["rate", "share", "slope"] = "rate"
+    by: Literal["run", "recipe"] = "run"
+    budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="in units of x")
+
+
+class LeaderboardQuery(Schema):
+    budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="in units of x")
+    x: Axis = "device_hours"
+    task: str = ""
+    model: str = ""
+    published: bool = True
+    format: Format = "json"

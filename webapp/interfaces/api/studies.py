@@ -1,0 +1,160 @@
+"""/api/v1/studies"""
+
+from datetime import datetime
+from typing import Annotated, Any, cast
+
+from django.http import HttpRequest
+from ninja import Body, Header, Query, Router, Schema, Status
+from pydantic import Field
+
+from webapp.interfaces.api.auth import LAUNCH, READ, ApiRequest, project_of
+from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.schemas import Body as StrictBody
+from webapp.interfaces.api.schemas import PageQuery
+from webapp.science.studies import selectors, services
+from webapp.science.studies.models import Kind, Study
+from webapp.science.studies.planning import with_defaults
+from webapp.science.studies.results import progress_sentence, results
+
+router = Router(tags=["studies"])
+Payload = dict[str, Any]
+
+
+class StudyBody(StrictBody):
+    """A base recipe, and what its variants change, one thing each."""
+
+    name: str
+    kind: str = Field(
+        Kind.LEAVE_ONE_OUT.value, description="leave_one_out or axis: how the page presents it."
+    )
+    recipe: str = Field(description="Slug of the base.")
+    revision: int | None = Field(None, ge=1, le=2**31 - 1, description="Its revision; null: the newest.")
+    changes: list[str] = Field(
+        max_length=200,
+        description='One variant each, as "axis=value": "loss=dapo", "head=bfloat16", "batch=512", '
+        '"context=32768", "generations=24", "model=NAME", "mixture=math:1+code:3", or any setting by its path, '
+        'such as "optimizer.lr=1e-6".',
+    )
+    seeds: list[int] = Field(default_factory=lambda: [0], max_length=200)
+    task: str | None = Field(None, description="null: the base's own.")
+    model: str | None = Field(None, description="null: the base's own.")
+    budget_hours: float | None = Field(None, description="Device-hours of each run; null: the base's own.")
+
+
+class ArmOut(Schema):
+    position: int
+    axis: str
+    value: str
+    label: str
+    recipe: str | None
+    revision: int | None
+
+
+class StudyOut(Schema):
+    id: str
+    name: str
+    kind: str
+    recipe: str
+    revision: int
+    task: str
+    model: str
+    seeds: list[int]
+    budget_hours: float
+    runs: int
+    done: int
+    created_at: datetime
+
+
+class StudyDetail(StudyOut):
+    progress: str
+    variants: list[ArmOut]
+    results: Payload = Field(
+        description="What the page shows: matrix, sentences, charts. Null: not identified."
+    )
+
+
+class StudyPage(Schema):
+    items: list[StudyOut]
+    next: str | None
+
+
+@router.get("", auth=READ, response=StudyPage, summary="List studies, newest first")
+def list_studies(request: HttpRequest, query: Query[PageQuery]) -> Payload:
+    studies = selectors.studies_of(project_of(request))
+    return page(
+        studies, order=["-created_at", "id"], cursor=query.cursor, limit=query.limit, payload=study_payload
+    )
+
+
+@router.post(
+    "",
+    auth=LAUNCH,
+    response={200: StudyDetail, 201: StudyDetail},
+    summary="Make a study and launch its runs",
+    description="All of it or nothing: a variant that cannot run is refused (422), naming axis and reason. With an "
+    "Idempotency-Key the same request makes one study: 201 the first time, 200 with the same study afterwards, 409 "
+    "for another body.",
+)
+def create_study(
+    request: HttpRequest,
+    body: Body[StudyBody],
+    idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
+) -> Status:
+    token, project = cast(ApiRequest, request).auth, project_of(request)
+    made = services.create_study_once(
+        user=token.user,
+        project=project,
+        name=body.name,
+        kind=body.kind,
+        asked=with_defaults(project, **body.model_dump(exclude={"name", "kind"})),
+        idempotency_key=idempotency_key,
+    )
+    study = selectors.study_by_id(project, made.study.pk)
+    return Status(201 if made.created else 200, study_detail(study))
+
+
+@router.get("/{study_id}", auth=READ, response=StudyDetail, summary="One study with its results")
+def get_study(request: HttpRequest, study_id: str) -> Payload:
+    return study_detail(selectors.study_by_id(project_of(request), study_id))
+
+
+def study_payload(study: Study) -> Payload:
+    """A study as in lists; annotated as in `webapp.science.studies.selectors.studies_of`."""
+    progress = selectors.progress_of(study)
+    return {
+        "id": study.pk,
+        "name": study.name,
+        "kind": study.kind,
+        "recipe": study.base.recipe.slug,
+        "revision": study.base.number,
+        "task": study.task,
+        "model": study.model,
+        "seeds": study.seeds,
+        "budget_hours": study.budget_hours,
+        "runs": progress.total,
+        "done": progress.succeeded,
+        "created_at": study.created_at,
+    }
+
+
+def study_detail(study: Study) -> Payload:
+    """A study with its variants and all that its page shows."""
+    groups = selectors.groups_of(study)
+    waits = selectors.waits_in([study]).get(study.pk)
+    return study_payload(study) | {
+        "progress": progress_sentence(selectors.progress_of(study, waits)),
+        "variants": [_arm(group) for group in groups],
+        "results": results(study, groups),
+    }
+
+
+def _arm(group: selectors.Group) -> Payload:
+    arm = group.arm
+    return {
+        "position": arm.position,
+        "axis": arm.axis,
+        "value": arm.value,
+        "label": arm.label,
+        "recipe": arm.revision.recipe.slug if arm.revision else None,
+        "revision": arm.revision.number if arm.revision else None,
+    }

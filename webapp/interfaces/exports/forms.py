@@ -1,0 +1,135 @@
+"""Rows as CSV, JSONL or Parquet, written piece by piece: no form ever holds more than one piece of them."""
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from django.http import StreamingHttpResponse
+
+from webapp.base.spreadsheets import harmless
+
+CELLS_A_PIECE = 200_000  # numbers that a piece of CSV, or a row group of Parquet, holds at most
+ROWS_A_PIECE = 10_000
+TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/jsonl; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
+Row = Sequence[Any]
+
+
+class Kind(StrEnum):
+    """What a column holds."""
+
+    WHOLE = "int64"
+    NUMBER = "double"
+    TEXT = "string"
+    TIME = "time"  # of day and date, in UTC
+    FLAG = "bool"
+
+
+Columns = Mapping[str, Kind]
+
+
+def pieces(form: str, columns: Columns, rows: Iterable[Row]) -> Iterator[bytes]:
+    """A table as CSV or Parquet, in pieces; `form` is "csv" or "parquet"."""
+    return csv_pieces(columns, rows) if form == "csv" else parquet_pieces(columns, rows)
+
+
+def csv_pieces(columns: Columns, rows: Iterable[Row]) -> Iterator[bytes]:
+    """A missing value is an empty cell, a time has its offset, and no cell is one that a spreadsheet would compute."""
+    yield _csv([[harmless(name) for name in columns]])
+    for piece in in_pieces(rows, len(columns)):
+        yield _csv([[harmless(_cell(value)) for value in row] for row in piece])
+
+
+def jsonl_pieces(items: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """One JSON object a line."""
+    for piece in in_pieces(items, 100):
+        lines = [as_json(item) for item in piece]
+        yield ("\n".join(lines) + "\n").encode()
+
+
+def parquet_pieces(columns: Columns, rows: Iterable[Row]) -> Iterator[bytes]:
+    """A row group a piece; the names of the columns are those of the metrics, letter by letter."""
+    import pyarrow  # takes long to load, and only this form needs it
+    from pyarrow import parquet
+
+    schema = pyarrow.schema([(name, _parquet_type(pyarrow, kind)) for name, kind in columns.items()])
+    sink = _Sink()
+    with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for piece in in_pieces(rows, len(columns)):
+            by_column = zip(*piece, strict=True)
+            arrays = [
+                pyarrow.array(values, kind) for values, kind in zip(by_column, schema.types, strict=True)
+            ]
+            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+            yield sink.taken()
+    yield sink.taken()  # the footer
+
+
+def as_json(value: Any) -> str:
+    """JSON on one line; a time has its offset."""
+    return json.dumps(value, default=_cell, separators=(",", ":"), ensure_ascii=False)
+
+
+def in_pieces(rows: Iterable[Any], width: int) -> Iterator[list[Any]]:
+    """Rows of `width` cells in lists that are small enough to be held."""
+    size = max(1, min(ROWS_A_PIECE, CELLS_A_PIECE // max(1, width)))
+    rest = iter(rows)
+    while piece := list(itertools.islice(rest, size)):
+        yield piece
+
+
+def download(form: str, name: str, content: Iterator[bytes]) -> StreamingHttpResponse:
+    """The pieces as a file `name`.`form` that is sent while it is made."""
+    response = StreamingHttpResponse(content, content_type=TYPES[form])
+    response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
+    return response
+
+
+class _Sink(io.RawIOBase):
+    """A file to which Parquet is written, and out of which its bytes are taken as they come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bytes = bytearray()
+        self._gone = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._bytes += memoryview(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._gone + len(self._bytes)
+
+    def taken(self) -> bytes:
+        """What was written since the last time."""
+        found = bytes(self._bytes)
+        self._gone += len(found)
+        self._bytes.clear()
+        return found
+
+
+def _csv(rows: Iterable[Row]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _parquet_type(pyarrow: Any, kind: Kind) -> Any:
+    if kind is Kind.TIME:
+        return pyarrow.timestamp("us", tz="UTC")
+    return pyarrow.type_for_alias(kind.value)

@@ -1,0 +1,103 @@
+"""Turns: one worker at a time reads an import, and takes it over where another one died."""
+
+import logging
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import Error, connection, transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from webapp.interfaces.imports.models import OPEN, Import, State
+
+log = logging.getLogger(__name__)
+
+CLAIM = timedelta(seconds=60)  # without a sign of life; then another worker goes on
+BEAT_SECONDS = 15.0
+LOCK = 0x48494D50  # "HIMP": two workers cannot both see room for one more
+MOST_TRIES = 5  # turns in a row without any progress: the worker died, or reading never came anywhere
+
+
+class Superseded(Exception):
+    """Another worker has this import now."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An import that this worker reads."""
+
+    source: Import
+    token: str
+
+    def keep(self, **fields: Any) -> None:
+        """Say that the worker lives, and what changed. Raises Superseded."""
+        if not self._held().update(claimed_until=timezone.now() + CLAIM, **fields):
+            raise Superseded
+
+    def release(self, **fields: Any) -> None:
+        """It goes on at its next turn, or (`fields`) has ended. Raises Superseded."""
+        if not self._held().update(claimed_until=None, claim="", **fields):
+            raise Superseded
+
+    def _held(self) -> QuerySet[Import]:
+        return Import.objects.filter(pk=self.source.pk, claim=self.token, state=State.READING)
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Meanwhile a thread says that the worker lives, however long it reads without storing anything."""
+        done = threading.Event()
+        thread = threading.Thread(target=self._beat, args=(done,), daemon=True, name="import-claim")
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def _beat(self, done: threading.Event) -> None:
+        while not done.wait(BEAT_SECONDS):
+            try:
+                self._held().update(claimed_until=timezone.now() + CLAIM)
+            except Error as error:  # the next beat may go through; else another worker takes over
+                log.warning("import %s: %s", self.source.pk, error)
+        connection.close()
+
+
+def is_free(now: datetime) -> Q:
+    """Open imports that no living worker reads."""
+    return Q(state__in=OPEN) & (Q(claimed_until=None) | Q(claimed_until__lt=now))
+
+
+@transaction.atomic
+def claim_next() -> Claim | None:
+    """The import whose last turn is the longest ago. None where none waits, or `IMPORTS_AT_ONCE` are read already."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+    now = timezone.now()
+    if Import.objects.filter(state=State.READING, claimed_until__gte=now).count() >= settings.IMPORTS_AT_ONCE:
+        return None
+    found = (
+        Import.objects.filter(is_free(now)).order_by(F("turn_at").asc(nulls_first=True), "created_at").first()
+    )
+    if found is None:
+        return None
+    claim = Claim(found, secrets.token_hex(8))
+    Import.objects.filter(pk=found.pk).update(
+        state=State.READING, claim=claim.token, claimed_until=now + CLAIM, turn_at=now, tries=F("tries") + 1
+    )
+    found.refresh_from_db()
+    return claim
+
+
+def waiting() -> int:
+    """How many imports wait for a turn that somebody should begin: 0 where as many are read as may be."""
+    now = timezone.now()
+    if Import.objects.filter(state=State.READING, claimed_until__gte=now).count() >= settings.IMPORTS_AT_ONCE:
+        return 0
+    return Import.objects.filter(is_free(now)).count()

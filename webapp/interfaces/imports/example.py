@@ -1,0 +1,158 @@
+"""The example project: the corpus that came with Headroom, imported once in the background of a first start.
+
+Everybody who is signed in may look at it, and nobody changes it (`webapp.identity.accounts.permissions`). An owner of
+its organisation may remove it; then it is not made again.
+"""
+
+import hashlib
+import logging
+from functools import lru_cache
+from pathlib import Path
+
+from django.conf import settings
+from django.db import DataError, IntegrityError, transaction
+from django.urls import reverse
+from django.utils import timezone
+
+from training.study import corpus
+from training.study.corpus import CorpusError
+from training.study.file import StudyFileError, load_study
+from webapp.base.advisory_locks import only_one
+from webapp.base.errors import NotFound
+from webapp.identity.accounts.models import Project, User
+from webapp.identity.accounts.organisations import require_owner
+from webapp.identity.accounts.services import default_organisation
+from webapp.identity.audit.services import record
+from webapp.interfaces.imports.corpus_rows import store_corpus
+from webapp.interfaces.imports.models import Example
+from webapp.record.runs.models import Run
+from webapp.record.runs.removal import remove_runs
+from webapp.science.curves.models import Fit
+from webapp.science.curves.stored_fits import store_fits
+from webapp.science.curves.summaries import rebuild
+from webapp.science.studies.models import Study
+
+log = logging.getLogger(__name__)
+
+SLUG, NAME, NONE = "example", "Example: the paper in miniature", "none"
+ADVISORY_LOCK = 0x48455841  # "HEXA"
+
+
+def corpus_folder() -> Path | None:
+    """Where its corpus is; None where there is none."""
+    folder = Path(settings.EXAMPLE_CORPUS)
+    return folder if settings.EXAMPLE_CORPUS != NONE and corpus.exists(folder) else None
+
+
+def is_wanted() -> bool:
+    """Whether something of it is still to do. One query, none without a corpus."""
+    folder = corpus_folder()
+    if folder is None:
+        return False
+    known = Example.objects.first()
+    if known is None:
+        return True
+    return known.removed_at is None and (known.done_at is None or known.digest != _digest_of(folder))
+
+
+def bring_example() -> bool:
+    """Import it, fit its runs, and take away one of an earlier corpus. True where this very call has done so.
+
+    Safe to repeat and to kill: one worker at a time is at it, and another goes on where it ended. A corpus that cannot
+    be used is logged in one line, and the installation goes on without it.
+    """
+    with only_one(ADVISORY_LOCK) as alone:
+        folder = corpus_folder()
+        if not alone or folder is None or not is_wanted():
+            return False
+        digest = _digest_of(folder)
+        try:
+            project = _stored(folder, digest)
+            _fit(project)
+        except (CorpusError, StudyFileError, DataError, IntegrityError, LookupError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            log.warning("no example project: %s", reason)
+            _note(digest, problem=reason, done_at=timezone.now())
+            return False
+        _note(digest, problem="", done_at=timezone.now())
+        return True
+
+
+def _stored(folder: Path, digest: str) -> Project:
+    """The project with all rows of the corpus. Raises CorpusError, StudyFileError."""
+    project = Project.objects.filter(is_example=True).first()
+    if project is not None and Example.objects.filter(digest=digest, problem="").exists():
+        return project
+    found, says = corpus.read_corpus(folder), load_study(folder / corpus.STUDY).says
+    if project is not None:
+        _delete(project)
+    with transaction.atomic():
+        project = Project.objects.create(
+            organisation=default_organisation(), slug=_free_slug(), name=NAME, is_example=True
+        )
+        store_corpus(project, found, says)
+        _note(digest, problem="", done_at=None)
+    return project
+
+
+def _free_slug() -> str:
+    taken = set(Project.objects.filter(slug__startswith=SLUG).values_list("slug", flat=True))
+    return next(
+        slug
+        for number in range(1, 1000)
+        if (slug := SLUG if number == 1 else f"{SLUG}-{number}") not in taken
+    )
+
+
+def _fit(project: Project) -> None:
+    """What a refit of each run would have stored half way and at its end, where that is still missing."""
+    fitted = Fit.objects.filter(run__project=project).values("run")
+    runs = Run.objects.filter(project=project).order_by("pk")
+    for _ in store_fits(list(runs.exclude(pk__in=fitted).values_list("pk", flat=True))):
+        pass
+    rebuild(runs.values_list("pk", flat=True))
+
+
+def _note(digest: str, **fields: object) -> None:
+    Example.objects.update_or_create(pk=1, defaults={"digest": digest} | fields)
+
+
+def _delete(project: Project) -> None:
+    for _ in remove_runs(project):
+        pass
+    Study.objects.filter(project=project).delete()  # they hold on to the recipes
+    project.delete()
+
+
+def remove_example(*, actor: User) -> None:
+    """For good. Raises NotFound where there is none, Forbidden for who does not own its organisation."""
+    project = Project.objects.filter(is_example=True).select_related("organisation").first()
+    if project is None:
+        raise NotFound("There is no example project.")
+    require_owner(actor, project.organisation)
+    with transaction.atomic():
+        Example.objects.filter(pk=1).update(removed_at=timezone.now())
+        record(
+            "example.removed", actor=actor, organisation=project.organisation, kind="project", key=project.slug,
+            name=project.name,
+        )  # fmt: skip
+        _delete(project)
+
+
+def example_address() -> str | None:
+    """Path of the page that opens it; None while it is not there."""
+    return reverse("example") if Example.objects.filter(removed_at=None, problem="").exists() else None
+
+
+def _digest_of(folder: Path) -> str:
+    stats = [(folder / name).stat() for name in (corpus.RUNS, corpus.POINTS)]
+    return _digest(folder, tuple((one.st_mtime_ns, one.st_size) for one in stats))
+
+
+@lru_cache(maxsize=4)
+def _digest(folder: Path, seen: tuple[tuple[int, int], ...]) -> str:
+    """Of the files' bytes, read anew where they have changed."""
+    content = hashlib.sha256()
+    for name in (corpus.RUNS, corpus.POINTS):
+        content.update((folder / name).read_bytes())
+    return content.hexdigest()

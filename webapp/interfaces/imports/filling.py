@@ -1,0 +1,178 @@
+"""From a run in a source to a run here: made once, filled row by row, ended as its source says."""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from headroom.adapters import naming
+from training.records import Compute, Record
+from webapp.base.errors import Conflict, InvalidInput, sentence
+from webapp.interfaces.imports.models import Import, ImportedRun
+from webapp.interfaces.imports.readers.rows import FoundRun, Row
+from webapp.record.runs.bounds import MAX_NAME, MAX_SEED
+from webapp.record.runs.ingest import store_records
+from webapp.record.runs.launch import track_run_once
+from webapp.record.runs.lifecycle import report_finished
+from webapp.record.runs.models import IdempotencyKey, Run, Series, State
+from webapp.record.runs.selectors import is_pass_rate
+from webapp.record.runs.states import ENDED
+
+ATTEMPT = 1
+MAX_CONFIG_BYTES = 256 * 1024
+UNKNOWN_END = "Imported. Its source does not say how it ended."
+OTHER_CONTENT = (
+    "This row was imported before with other content. To import it as new runs, name the source otherwise."
+)
+
+
+class RowRefused(Exception):
+    """The row at `position` of a batch cannot be stored."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position, self.reason = position, reason
+
+
+def identity(one: Import, key: str) -> str:
+    """The Idempotency-Key of a run: the same for every import of this source."""
+    source = _short("\n".join((one.kind, one.source)))
+    return f"import:{source}:{_short(key)}"
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:40]
+
+
+def known_of(one: Import, found: FoundRun) -> ImportedRun | None:
+    """How far this import is with a run; None where it has not stored anything of it."""
+    return ImportedRun.objects.select_related("run").filter(source=one, key=_short(found.key)).first()
+
+
+def kept_of(one: Import, found: FoundRun) -> ImportedRun:
+    """As `known_of`, with a run that is made where no import of this source has made it.
+
+    Raises InvalidInput for a description that no run can have.
+    """
+    name = identity(one, found.key)
+    known = IdempotencyKey.objects.select_related("run").filter(project=one.project_id, key=name).first()
+    run = known.run if known is not None else _make(one, found, name)
+    return ImportedRun.objects.get_or_create(source=one, key=_short(found.key), defaults={"run": run})[0]
+
+
+def _make(one: Import, found: FoundRun, key: str) -> Run:
+    """Raises InvalidInput."""
+    has_seed = found.seed is not None and 0 <= found.seed <= MAX_SEED
+    return track_run_once(
+        user=one.user,
+        project=one.project,
+        name=_printable(found.name, MAX_NAME),
+        task=one.task or _printable(found.task, 80),
+        model=one.model or _printable(found.model, 200),
+        config=_config(found.config),
+        seed=found.seed if has_seed and found.seed is not None else 0,
+        idempotency_key=key,
+    ).run
+
+
+def _printable(text: str, most: int) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text).strip()[:most].strip()
+
+
+def _config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON can hold of it; nothing where it is too large to be a configuration."""
+    clean = _plain(config)
+    return clean if len(json.dumps(clean)) <= MAX_CONFIG_BYTES else {}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_text(str(name)): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float) else _text(str(value))
+
+
+def _text(text: str) -> str:
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def store_rows(run: Run, rows: Sequence[Row], ignore: Collection[str]) -> int:
+    """Store rows as records of the run; how many were new. All of them or nothing. Raises RowRefused.
+
+    ignore: names of metrics to leave out, as the source calls them.
+    """
+    ignored = {*ignore, *map(naming.of_tracker, ignore)}
+    records = [_record(i, row, run.created_at, ignored) for i, row in enumerate(rows)]
+    try:
+        return store_records(run, records).accepted
+    except Conflict as error:
+        raise RowRefused(_position(error.field), OTHER_CONTENT) from error
+    except InvalidInput as error:
+        raise RowRefused(_position(error.field), error.message) from error
+
+
+def _record(position: int, row: Row, unknown: datetime, ignored: Collection[str]) -> Record:
+    """A row without a time carries that of its run's first import, the same at each repeat."""
+    compute = {name: row.compute.get(name) for name in Compute.model_fields}
+    metrics = {name: value for name, value in row.metrics.items() if name not in ignored}
+    try:
+        return Record(
+            attempt=ATTEMPT,
+            seq=row.line,
+            step=row.step,
+            time=(row.time or unknown).isoformat(),
+            compute=Compute(**compute),
+            metrics=metrics,
+        )
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        name = ".".join(str(part) for part in problem["loc"])
+        raise RowRefused(position, f"{name or 'The row'} {sentence(problem)}.") from error
+
+
+def seen_in(row: Row) -> set[str]:
+    """What `unknown_in` asks for."""
+    found = {"row"} if row.time is not None else {"row", "no time"}
+    return found | {"compute"} if any(value is not None for value in row.compute.values()) else found
+
+
+def unknown_in(run: Run, seen: Collection[str]) -> list[str]:
+    """What the source did not say of the run, in sentences."""
+    sentences = []
+    if "no time" in seen:
+        sentences.append("Rows without a time carry that of their run's first import.")
+    if seen and "compute" not in seen:
+        sentences.append(
+            "Compute is not known: no device-hours, FLOPs or tokens. Curves are drawn over steps only."
+        )
+    metrics = Series.objects.filter(run=run).values_list("metric", flat=True)
+    if not any(is_pass_rate(metric) for metric in metrics):
+        sentences.append("No metric is named as the pass rate, so that nothing is fitted.")
+    return sentences
+
+
+def _position(field: str | None) -> int:
+    match = re.match(r"records\.(\d+)", field or "")
+    return int(match[1]) if match else 0
+
+
+def end_run(run: Run, found: FoundRun) -> str:
+    """End the run as its source says, else with the import. What there is to say of it, in a sentence; else empty."""
+    run.refresh_from_db()
+    if run.state in ENDED - {State.LOST}:
+        if found.state and found.state != run.state:
+            return (
+                f"{run.name} is {run.state} here, from an earlier import; its source says {found.state} now."
+            )
+        return ""
+    message = "Imported." if found.state else UNKNOWN_END
+    report_finished(run, attempt=ATTEMPT, state=found.state or State.SUCCEEDED, message=message)
+    return ""

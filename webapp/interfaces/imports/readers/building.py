@@ -1,0 +1,248 @@
+"""Makes rows out of what a source says of a moment: the rules that hold for every kind of source."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from headroom.adapters import naming
+from webapp.interfaces.imports.readers.found import PART
+from webapp.interfaces.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, BadSource, Options, Row
+from webapp.interfaces.imports.readers.totals import Totals, amounts_of_tracker
+
+MAX_STEP = 2**31 - 1
+MOST_NOTES = 20
+PASS_RATE, PASS_RATE_STDERR = "eval/pass_rate", "eval/pass_rate_stderr"
+MOMENT_UNITS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e3), (1e14, 1e17, 1e6), (1e17, 1e20, 1e9))
+Rename = Callable[[str], str]
+Values = Mapping[str, float | None]
+
+
+class Notes:
+    """Collects sentences, each once and not too many, in a list that the run shows."""
+
+    def __init__(self, sentences: list[str]) -> None:
+        self._sentences = sentences
+        self._kinds: set[str] = set()
+
+    def say(self, sentence: str) -> None:
+        """Keep it, if nothing of its kind (what it begins with) was said before."""
+        kind = " ".join(sentence.split()[:3])
+        if kind not in self._kinds and len(self._sentences) < MOST_NOTES:
+            self._kinds.add(kind)
+            if sentence not in self._sentences:
+                self._sentences.append(sentence)
+
+
+class Builder:
+    """Rows of one run. devices: where the source's configuration says them; `options.devices` goes before.
+
+    pass_rates: all names in the run that can be verl's held-out pass rate, where a row has but one metric; None: each
+    row shows them all.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        options: Options,
+        notes: list[str],
+        *,
+        rename: Rename = naming.of_tracker,
+        devices: float | None = None,
+        pass_rates: Collection[str] | None = None,
+        from_first_step: bool = True,
+        is_verl: bool = False,
+    ) -> None:
+        self.file, self.options = file, options
+        self._say = Notes(notes).say
+        self._rename = rename
+        self._devices = options.devices if options.devices is not None else devices
+        self._totals = Totals(
+            options.devices,
+            self._say,
+            from_first_step=from_first_step,
+            starts_at_zero=is_verl or devices is not None,  # only verl's configuration says devices
+        )
+        self._pass_rates = pass_rates
+        self._names: dict[str, str] = {}
+        self._verl_names: list[str] = []  # of those seen, what can be verl's pass rate
+
+    def note(self, sentence: str) -> None:
+        self._say(sentence)
+
+    def bad(self, line: int | None, reason: str) -> BadSource:
+        return BadSource(self.file, line % PART if line else line, reason)
+
+    def of_tracker(
+        self, line: int, step: Any, time: datetime | None, values: Values, elapsed: float | None = None
+    ) -> Row:
+        """A row of what a trainer logged, whose compute is among the values. Raises BadSource."""
+        step = self.step(line, step)
+        compute = self.compute(line, step, time, values, elapsed)
+        return Row(line, step, time, compute, self.metrics(line, values))
+
+    def compute(
+        self, line: int, step: int, time: datetime | None, values: Values, elapsed: float | None = None
+    ) -> dict[str, float | None]:
+        """Used so far, from what a trainer logged at one moment."""
+        totals, added = amounts_of_tracker(values, self.options, self._devices)
+        return self.totals(line, step, time, elapsed, totals, added)
+
+    def totals(
+        self,
+        line: int,
+        step: int,
+        time: datetime | None,
+        elapsed: float | None,
+        totals: Values,
+        added: Values,
+    ) -> dict[str, float | None]:
+        """Used so far, from amounts by their roles."""
+        try:
+            return self._totals.at(step, time=time, elapsed=elapsed, totals=totals, added=added)
+        except ValueError as error:
+            raise self.bad(line, f"{error}.") from None
+
+    def step(self, line: int, value: Any) -> int:
+        """Raises BadSource unless it is an integer from 0 on."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = -1.0
+        if isinstance(value, bool) or not number.is_integer() or not 0 <= number <= MAX_STEP:
+            raise self.bad(line, f"A step is an integer from 0 to {MAX_STEP}, not {shown(value)}.")
+        return int(number)
+
+    def metrics(self, line: int, values: Values) -> dict[str, float | None]:
+        """By our names, with the pass rate where it is known."""
+        renamed: dict[str, float | None] = {}
+        for name, value in values.items():
+            ours = self._names.get(name) or self._name(line, name)
+            renamed[name if ours != name and ours in values else ours] = value
+        return renamed | self._pass_rate(line, values)
+
+    def _name(self, line: int, name: str) -> str:
+        check_name(self.file, line, name)
+        ours = self._names[name] = self._rename(name)
+        self._verl_names += only_pass_rates([name])
+        return ours
+
+    def _pass_rate(self, line: int, values: Values) -> dict[str, float | None]:
+        named = self.options.columns.get("pass_rate")
+        if named is None:
+            return self._verl_pass_rate(values)
+        found: dict[str, float | None] = {}
+        stderr = self.options.columns.get("pass_rate_stderr")
+        if named in values:
+            found[PASS_RATE] = self.pass_rate(line, named, values[named])
+        if stderr is not None and stderr in values:
+            found[PASS_RATE_STDERR] = self.stderr(line, stderr, values[stderr])
+        return found
+
+    def pass_rate(self, line: int, name: str, value: float | None) -> float | None:
+        """Raises BadSource for what the person calls a pass rate and is none."""
+        if value is not None and not 0 <= value <= 1:
+            raise self.bad(line, f"{name} is to be the pass rate, but is {value:g}, not between 0 and 1.")
+        return value
+
+    def stderr(self, line: int, name: str, value: float | None) -> float | None:
+        if value is not None and value < 0:
+            raise self.bad(line, f"{name} is to be a standard error, but is {value:g}, below 0.")
+        return value
+
+    def _verl_pass_rate(self, values: Values) -> dict[str, float | None]:
+        """The only `val-core/.../mean@K`; its reward is a pass rate where it lies between 0 and 1."""
+        if PASS_RATE in values:
+            return {}
+        in_row = [name for name in self._verl_names if name in values]
+        names = in_row if self._pass_rates is None else list(self._pass_rates)
+        if len(names) > 1:
+            self._say(f"Which is the pass rate is not clear: {' or '.join(sorted(names)[:5])}; name it.")
+        if len(names) != 1 or names[0] not in values:
+            return {}
+        value = values[names[0]]
+        if value is not None and not 0 <= value <= 1:
+            self._say(f"{names[0]} is not always between 0 and 1, and no pass rate there.")
+            return {}
+        found = naming.VERL_PASS_RATE.match(names[0])
+        return {PASS_RATE: value} | ({"eval/k": float(found[1])} if found else {})
+
+
+def only_pass_rates(names: Iterable[str]) -> list[str]:
+    """Those that can be verl's held-out pass rate."""
+    return [name for name in names if naming.VERL_PASS_RATE.match(name)]
+
+
+def check_name(file: str, line: int | None, name: str) -> None:
+    """Raises BadSource for what cannot be a metric's name."""
+    if not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+        reason = f"A metric's name has 1 to {MAX_NAME_LENGTH} printable characters, not {shown(name)}."
+        raise BadSource(file, line, reason)
+
+
+def compute_only(compute: Values) -> dict[str, float | None]:
+    return {name: compute.get(name) for name in COMPUTE}
+
+
+def finite(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def number(value: Any) -> float | None:
+    """Of a JSON value or a number: None where it is not finite. Raises TypeError for what is no number."""
+    if isinstance(value, bool | int | float):
+        try:
+            return finite(float(value))
+        except OverflowError:
+            return None
+    raise TypeError
+
+
+def numbers(values: Mapping[str, Any], depth: int = 20) -> dict[str, float | None]:
+    """Those that are numbers; null stands for one that is not finite. Nested ones are named `outer.inner`."""
+    found: dict[str, float | None] = {}
+    for name, value in values.items():
+        if value is None or isinstance(value, bool | int | float):
+            found[name] = None if value is None else number(value)
+        elif isinstance(value, Mapping) and depth:
+            found |= {f"{name}.{inner}": each for inner, each in numbers(value, depth - 1).items()}
+    return found
+
+
+def moment(value: Any, timezone: str = "") -> datetime:
+    """A time with offset out of ISO 8601 text, or of seconds, milliseconds, micro- or nanoseconds since 1970.
+
+    Raises ValueError with a sentence for what is none, and for text without an offset where no `timezone` is given.
+    """
+    try:
+        since = float(value)
+    except (TypeError, ValueError):
+        return _of_text(str(value).strip(), timezone)
+    for least, most, per_second in MOMENT_UNITS:
+        if least <= since < most:
+            return datetime.fromtimestamp(since / per_second, UTC)
+    raise ValueError(f"{shown(value)} is no time: neither ISO 8601 nor seconds since 1970.")
+
+
+def _of_text(text: str, timezone: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{shown(text)} is no time: neither ISO 8601 nor seconds since 1970.") from None
+    if found.tzinfo is None or found.utcoffset() is None:
+        if not timezone:
+            raise ValueError(f"{shown(text)} has no offset from UTC: say in which time zone it is.")
+        found = found.replace(tzinfo=ZoneInfo(timezone))
+    try:
+        found.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{shown(text)} is not within the years 1 to 9999 of UTC.") from None
+    return found
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """For a sentence: what was found, cut."""
+    text = value if isinstance(value, str) else repr(value)
+    text = "".join(letter if letter.isprintable() else "?" for letter in text[: most + 1])
+    return f'"{text[:most]}…"' if len(text) > most else f'"{text}"'

@@ -1,0 +1,154 @@
+"""TensorBoard's event files: those of one folder are one run."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from webapp.interfaces.imports.readers.building import Builder, finite
+from webapp.interfaces.imports.readers.found import (
+    TORN,
+    UNSETTLED,
+    files_below,
+    grouped,
+    inside,
+    is_settled,
+    line_of,
+)
+from webapp.interfaces.imports.readers.framing import tf_records
+from webapp.interfaces.imports.readers.protobufs import DecodeError, Event
+from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
+
+MAX_GROUP = 1000  # metrics of one row
+SCALARS = ("", "scalars")  # the plug-in that a tensor is of
+NUMBERS = {1: "f", 2: "d", 3: "i", 9: "q", 19: "e"}  # TensorFlow's number of a type -> of `struct`
+HALF, BFLOAT16 = 19, 14
+LISTS = {1: "float_val", 2: "double_val", 3: "int_val", 9: "int64_val"}
+
+
+def read(path: Path | str, options: Options) -> list[FoundRun]:
+    """One run for each folder that has scalars in its files. Raises BadSource where none has."""
+    root = Path(path)
+    files = [root] if root.is_file() else files_below(root, lambda name: "tfevents" in name)
+    if not files:
+        raise BadSource(root.name, None, "There is no event file in this folder.")
+    folders: dict[str, EventRun] = {}
+    for file in files:
+        key = "" if root.is_file() else file.parent.relative_to(root).as_posix().removeprefix(".")
+        folders.setdefault(key, EventRun(key, options)).files.append((file, inside(root, file)))
+    runs = [run.found(root) for run in folders.values() if run.has_rows()]
+    if not runs:
+        raise BadSource(root.name, None, "There are no scalars in these event files.")
+    return runs
+
+
+@dataclass(frozen=True)
+class Scalar:
+    part: int
+    position: int  # among the scalars of its file, from 1
+    step: int
+    time: datetime | None
+    tag: str
+    value: float | None
+
+
+@dataclass
+class EventRun:
+    """One folder; its files in the order of their names, which begin with the time they were made at."""
+
+    key: str
+    options: Options
+    files: list[tuple[Path, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def found(self, root: Path) -> FoundRun:
+        name = self.key or self.options.name or root.name
+        return FoundRun(key=self.key, name=name, rows=self._rows, notes=self.notes)
+
+    def has_rows(self) -> bool:
+        """Whether there is a scalar, or damage that has to be said."""
+        try:
+            return next(self._scalars(), None) is not None
+        except BadSource:
+            return True
+
+    def _rows(self) -> Iterator[Row]:
+        """One for all that was written of a step in a row: a writer has a record for each metric."""
+        builder = Builder(self.files[0][1], self.options, self.notes)
+        for group, is_last in grouped(self._scalars(), _belong):
+            first = group[0]
+            builder.file = self.files[first.part][1]
+            if is_last and first.time is not None and not is_settled(first.time):
+                if UNSETTLED not in self.notes:
+                    self.notes.append(UNSETTLED)
+                return
+            values = {each.tag: each.value for each in group}
+            line = line_of(first.part, first.position)
+            yield builder.of_tracker(line, first.step, first.time, values)
+
+    def _scalars(self) -> Iterator[Scalar]:
+        """Raises BadSource."""
+        for part, (path, name) in enumerate(self.files):
+            position = count(1)
+            with path.open("rb") as opened:
+                for ordinal, data in tf_records(opened, name, partial(self._torn, name)):
+                    for time, step, tag, value in _scalars_of(_parsed(data, name, ordinal)):
+                        yield Scalar(part, next(position), step, time, tag, value)
+
+    def _torn(self, name: str) -> None:
+        note = f"{name} {TORN}"
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+def _belong(group: Sequence[Scalar], each: Scalar) -> bool:
+    first = group[0]
+    if (each.part, each.step) != (first.part, first.step) or len(group) == MAX_GROUP:
+        return False
+    return all(each.tag != other.tag for other in group)
+
+
+def _parsed(data: bytes, name: str, ordinal: int) -> Any:
+    event = Event()
+    try:
+        event.ParseFromString(data)
+    except DecodeError:
+        raise BadSource(name, ordinal, "This record is no event of TensorBoard.") from None
+    return event
+
+
+def _scalars_of(event: Any) -> Iterator[tuple[datetime | None, int, str, float | None]]:
+    time = datetime.fromtimestamp(event.wall_time, UTC) if 0 < event.wall_time < 1e11 else None
+    for value in event.summary.value:
+        kind = value.WhichOneof("one")
+        if kind == "simple_value":
+            yield time, event.step, value.tag, finite(value.simple_value)
+        elif kind == "tensor" and value.metadata.plugin_data.plugin_name in SCALARS:
+            found = _of_tensor(value.tensor)
+            if found is not None:
+                yield time, event.step, value.tag, finite(found)
+
+
+def _of_tensor(tensor: Any) -> float | None:
+    """The number in a tensor of one; None for anything else."""
+    if any(dim.size != 1 for dim in tensor.shape.dim):
+        return None
+    if tensor.content:
+        return _of_bytes(tensor.dtype, tensor.content)
+    if tensor.dtype in (HALF, BFLOAT16) and len(tensor.half_val) == 1:
+        return _of_bytes(tensor.dtype, struct.pack("<H", tensor.half_val[0] & 0xFFFF))
+    values = getattr(tensor, LISTS[tensor.dtype]) if tensor.dtype in LISTS else []
+    return float(values[0]) if len(values) == 1 else None
+
+
+def _of_bytes(dtype: int, content: bytes) -> float | None:
+    if dtype == BFLOAT16:  # the upper half of a float
+        dtype, content = 1, b"\0\0" + content
+    code = NUMBERS.get(dtype)
+    if code is None or struct.calcsize(f"<{code}") != len(content):
+        return None
+    return float(struct.unpack(f"<{code}", content)[0])

@@ -1,0 +1,109 @@
+"""What several readers do alike: files of a folder, what a configuration says, moments that are still being written."""
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Row
+
+Item = TypeVar("Item")
+SETTLED = timedelta(minutes=10)
+PART = 2**32  # rows of the second file of a run count on from here, of the third from twice as many
+TORN = "ends in the middle of a record, as after a crash; what is whole was read."
+UNSETTLED = (
+    "The newest step was written minutes ago and may not be whole: the next import of this source takes it."
+)
+MODEL_NAMES = ("model_name_or_path", "model_name", "model", "actor_rollout_ref.model.path")
+
+
+def files_below(folder: Path, is_wanted: Callable[[str], bool], without: tuple[str, ...] = ()) -> list[Path]:
+    """Files by their names, sorted; links are not followed, folders named in `without` not entered."""
+    found = []
+    for parent, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = sorted(name for name in folders if name not in without)
+        paths = (Path(parent, name) for name in names if is_wanted(name))
+        found += [path for path in paths if path.is_file() and not path.is_symlink()]
+    return sorted(found)
+
+
+def inside(folder: Path, path: Path) -> str:
+    """The name of a file within a source, for people and as a key."""
+    return path.relative_to(folder).as_posix() if path != folder else path.name
+
+
+def broken_run(key: str, error: BadSource) -> FoundRun:
+    """A run that cannot be read, so that the others of its source can."""
+
+    def rows() -> Iterator[Row]:
+        raise error
+        yield  # makes this an iterator
+
+    return FoundRun(key=key, name=key, rows=rows)
+
+
+def line_of(part: int, ordinal: int) -> int:
+    """A row's position in a run of several files, which keeps the order of the files."""
+    return part * PART + ordinal
+
+
+def model_of(config: Mapping[str, Any]) -> str:
+    """The model's name, where a configuration has it under a name that trainers use."""
+    for name in MODEL_NAMES:
+        value = _at(config, name)
+        if isinstance(value, str):
+            return value
+    return ""
+
+
+def seed_of(config: Mapping[str, Any]) -> int | None:
+    value = config.get("seed")
+    try:
+        return int(str(value)) if value is not None and not isinstance(value, bool) else None
+    except ValueError:
+        return None
+
+
+def _at(config: Mapping[str, Any], name: str) -> Any:
+    """By a dotted name, in a nested configuration or in a flat one (MLflow's, with slashes)."""
+    flat = config.get(name, config.get(name.replace(".", "/")))
+    if flat is not None or "." not in name:
+        return flat
+    first, _, rest = name.partition(".")
+    inner = config.get(first)
+    return _at(inner, rest) if isinstance(inner, Mapping) else None
+
+
+def plain_value(text: str) -> Any:
+    """A parameter that was kept as text: a number, true or false where it is written as one."""
+    if text in ("True", "False", "None"):
+        return {"True": True, "False": False, "None": None}[text]
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if is_number else text
+
+
+def is_settled(moment: datetime) -> bool:
+    """Whether what was written then is whole by now: trackers write a step's metrics one after the other."""
+    return abs(time.time() - moment.timestamp()) > SETTLED.total_seconds()
+
+
+def grouped(
+    items: Iterator[Item], belong: Callable[[list[Item], Item], bool]
+) -> Iterator[tuple[list[Item], bool]]:
+    """Runs of items that belong together; the flag: nothing follows."""
+    group: list[Item] = []
+    for item in items:
+        if group and not belong(group, item):
+            yield group, False
+            group = []
+        group.append(item)
+    if group:
+        yield group, True

@@ -1,0 +1,121 @@
+"""The kinds of sources that can be imported: `read` finds the runs in one, `preview` shows how a table begins."""
+
+import json
+from pathlib import Path
+
+from webapp.interfaces.imports.readers import (
+    csv_file,
+    event_files,
+    headroom_files,
+    jsonl_files,
+    mlflow_folder,
+    mlflow_server,
+    neptune_files,
+    parquet_file,
+    wandb_history,
+    wandb_runs,
+)
+from webapp.interfaces.imports.readers.found import files_below
+from webapp.interfaces.imports.readers.framing import WANDB_HEADER
+from webapp.interfaces.imports.readers.neptune_files import NEEDED
+from webapp.interfaces.imports.readers.parquet_file import ParquetTable
+from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Kind, Options, Preview
+
+KINDS: dict[str, Kind] = {  # name, stable: part of addresses and of what is stored
+    "csv": Kind("CSV", "file", (".csv", ".tsv", ".txt"), csv_file.read, csv_file.preview),
+    "parquet": Kind("Parquet", "file", (".parquet",), parquet_file.read, parquet_file.preview),
+    "wandb": Kind("W&B run folders", "folder", (".wandb",), wandb_runs.read),
+    "wandb-history": Kind("W&B history export", "file", (".csv", ".parquet"), wandb_history.read),
+    "mlflow": Kind("MLflow file store", "folder", (), mlflow_folder.read),
+    "mlflow-server": Kind("MLflow server", "address", (), mlflow_server.read, in_place=True),
+    "tensorboard": Kind("TensorBoard event files", "folder", (), event_files.read),
+    "verl": Kind("verl's file logger", "file", (".jsonl",), jsonl_files.read_verl),
+    "prime-rl": Kind("prime-rl's metrics.jsonl", "file", (".jsonl",), jsonl_files.read_prime_rl),
+    "neptune": Kind("Neptune export", "folder", (".parquet",), neptune_files.read),
+    "headroom": Kind("Headroom's journal or curve", "file", (".jsonl", ".csv"), headroom_files.read),
+}
+MAX_LINE = 4 * 1024 * 1024
+
+
+def read(kind: str, source: Path | str, options: Options) -> list[FoundRun]:
+    """The runs in `source`: a file, an unpacked folder (see `archives.unpacked`), or the address of a server.
+
+    Raises BadSource for what is not of this kind, KeyError for a kind that is none.
+    """
+    return KINDS[kind].read(source, options)
+
+
+def preview(kind: str, path: Path, options: Options) -> Preview:
+    """The beginning of a table with a guess of its mapping. Raises BadSource; ValueError for a kind without one."""
+    show = KINDS[kind].preview
+    if show is None:
+        raise ValueError(f"{KINDS[kind].label} needs no mapping")
+    return show(path, options)
+
+
+def guess_kind(path: Path) -> str | None:
+    """The only kind that a file's, or a folder's, names and beginnings suggest; None where there is none."""
+    if path.is_file():
+        return _of_file(path)
+    kinds = {kind for file in files_below(path, _tells_something) if (kind := _of_file(file))}
+    if (files_below(path, lambda name: name == "meta.yaml")) and not kinds - {"csv"}:
+        return "mlflow"
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _tells_something(name: str) -> bool:
+    return "tfevents" in name or name.endswith((".wandb", ".parquet", ".jsonl", ".csv", ".tsv"))
+
+
+def _of_file(path: Path) -> str | None:
+    if "tfevents" in path.name:
+        return "tensorboard"
+    with path.open("rb") as opened:
+        begin = opened.read(len(WANDB_HEADER))
+        if begin == WANDB_HEADER:
+            return "wandb"
+        if begin.startswith(b"PAR1"):
+            return _of_columns(_parquet_columns(path), "parquet")
+        opened.seek(0)
+        line = opened.readline(MAX_LINE)
+    if path.suffix == ".jsonl" or line.startswith(b"{"):
+        return _of_object(line)
+    return _of_columns(_csv_columns(path), "csv") if path.suffix in KINDS["csv"].endings else None
+
+
+def _of_object(line: bytes) -> str | None:
+    try:
+        item = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(item, dict) or "step" not in item:
+        return None
+    if isinstance(item.get("data"), dict):
+        return "verl"
+    if isinstance(item.get("metrics"), dict) and "compute" in item:
+        return "headroom"
+    return "prime-rl" if "time" in item else None
+
+
+def _of_columns(columns: tuple[str, ...], otherwise: str) -> str | None:
+    if set(NEEDED) <= set(columns) and otherwise == "parquet":
+        return "neptune"
+    if set(headroom_files.CURVE) <= set(columns):
+        return "headroom"
+    if set(wandb_history.OWN) <= set(columns):
+        return "wandb-history"
+    return otherwise if columns else None
+
+
+def _parquet_columns(path: Path) -> tuple[str, ...]:
+    try:
+        return ParquetTable(path).columns
+    except BadSource:
+        return ()
+
+
+def _csv_columns(path: Path) -> tuple[str, ...]:
+    try:
+        return csv_file.CsvTable(path).columns
+    except BadSource:
+        return ()

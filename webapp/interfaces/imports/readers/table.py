@@ -1,0 +1,267 @@
+"""Tables of rows and columns (CSV, Parquet): which column is what, and the rows of each run in them."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from itertools import groupby, islice
+from typing import Any, Protocol
+
+from headroom.adapters import naming
+from webapp.interfaces.imports.readers import cells as cells_of
+from webapp.interfaces.imports.readers.building import (
+    Builder,
+    Rename,
+    check_name,
+    moment,
+    only_pass_rates,
+    shown,
+)
+from webapp.interfaces.imports.readers.guessing import Guess, guess
+from webapp.interfaces.imports.readers.rows import COMPUTE, BadSource, FoundRun, Options, Preview, Row
+
+MAX_RUNS = 10_000
+MAX_GROUP = 10_000  # rows of one step that are looked at together
+PREVIEW_ROWS = 20
+METRIC_ROLES = ("device_hours", "flops", "tokens", "pass_rate", "pass_rate_stderr")  # in a long table
+
+
+class Table(Protocol):
+    """A file of rows. `rows(position)` gives (line, position of the row, its cells) from a row's position on."""
+
+    file: str
+    columns: tuple[str, ...]  # an empty name: the column has none
+    notes: list[str]
+
+    def rows(self, position: Any = None) -> Iterator[tuple[int, Any, Sequence[Any]]]: ...
+
+
+@dataclass
+class Span:
+    """Where a run's rows lie in a table."""
+
+    position: Any
+    last_line: int = 0
+    pass_rates: set[str] = field(default_factory=set)  # see Builder, for long tables
+
+
+def preview(table: Table, options: Options) -> Preview:
+    """The beginning of the table, and a guess of its mapping that keeps the rest of `options`."""
+    rows = [[cells_of.text(cell) for cell in cells] for _, _, cells in islice(table.rows(), PREVIEW_ROWS)]
+    found = guess(table.columns, rows)
+    mapped = replace(options, columns=found.columns)
+    return Preview(table.columns, tuple(tuple(row) for row in rows), mapped, (*found.unclear, *found.remarks))
+
+
+def found_runs(
+    table: Table,
+    options: Options,
+    *,
+    rename: Rename = naming.of_tracker,
+    carry_step: bool = False,
+    hidden: Collection[str] = (),
+) -> list[FoundRun]:
+    """One run, or one for each value of the column of runs. Raises BadSource where columns are missing or unclear.
+
+    carry_step: a row without a step belongs to the one before. hidden: columns that are no metrics.
+    """
+    options = options if options.columns else replace(options, columns=_guessed(table))
+    layout = Layout.of(table, options, hidden)
+    spans = _spans(table, layout)
+    if not spans:
+        raise BadSource(table.file, None, "There are no rows.")
+    default = options.name or table.file.rpartition("/")[2].rpartition(".")[0] or table.file
+    runs = []
+    for run, span in spans.items():
+        notes = list(table.notes)
+        reader = RunRows(table, layout, span, run, options, notes, rename, carry_step)
+        runs.append(FoundRun(key=run, name=run or default, rows=reader.rows, notes=notes))
+    return runs
+
+
+def _guessed(table: Table) -> Mapping[str, str]:
+    rows = [[cells_of.text(cell) for cell in cells] for _, _, cells in islice(table.rows(), PREVIEW_ROWS)]
+    found: Guess = guess(table.columns, rows)
+    if found.unclear:
+        raise BadSource(table.file, None, f"Say which column is what. {found.unclear[0]}")
+    return found.columns
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The mapping, as positions of columns. metrics: of a wide table, position -> name."""
+
+    roles: Mapping[str, int]
+    metrics: Mapping[int, str]
+    is_long: bool
+
+    @classmethod
+    def of(cls, table: Table, options: Options, hidden: Collection[str] = ()) -> "Layout":
+        """Raises BadSource for a column that the table has not."""
+        positions = {name: position for position, name in enumerate(table.columns) if name}
+        is_long = "metric" in options.columns
+        roles = {}
+        for role, name in options.columns.items():
+            if name in positions:
+                roles[role] = positions[name]
+            elif not (is_long and role in METRIC_ROLES):  # there it is the name of a metric
+                raise BadSource(table.file, None, f"There is no column {shown(name)} for {role}.")
+        if len(set(roles.values())) < len(roles):
+            raise BadSource(table.file, None, "One column cannot be two things.")
+        used = (
+            set()
+            if is_long
+            else {at for name, at in positions.items() if name not in hidden} - set(roles.values())
+        )
+        used -= {positions[name] for name in options.ignore if name in positions}
+        for position in used:
+            check_name(table.file, None, table.columns[position])
+        return cls(roles, {position: table.columns[position] for position in sorted(used)}, is_long)
+
+
+def _spans(table: Table, layout: Layout) -> dict[str, Span]:
+    """Each run of the table: in one pass where there are several, or names to collect; else without any."""
+    run, metric = layout.roles.get("run"), layout.roles.get("metric")
+    if run is None and metric is None:
+        return {"": Span(None, last_line=2**63)} if next(table.rows(), None) else {}
+    spans: dict[str, Span] = {}
+    for line, position, cells in table.rows():
+        name = "" if run is None else cells_of.text(cells[run])
+        if run is not None and not name:
+            raise BadSource(table.file, line, "The run has no name.")
+        if name not in spans:
+            if len(spans) == MAX_RUNS:
+                raise BadSource(table.file, line, f"There are more than {MAX_RUNS} runs.")
+            spans[name] = Span(position)
+        spans[name].last_line = line
+        if metric is not None:
+            spans[name].pass_rates.update(only_pass_rates([cells_of.text(cells[metric])]))
+    return spans
+
+
+@dataclass
+class RunRows:
+    """The rows of one run of a table."""
+
+    table: Table
+    layout: Layout
+    span: Span
+    run: str
+    options: Options
+    notes: list[str]
+    rename: Rename
+    carry_step: bool
+
+    def rows(self) -> Iterator[Row]:
+        """Raises BadSource."""
+        builder = Builder(
+            self.table.file,
+            self.options,
+            self.notes,
+            pass_rates=self.span.pass_rates if self.layout.is_long else None,
+            rename=self.rename,
+            from_first_step=not self.layout.roles.keys() & set(COMPUTE),
+        )
+        reader = _Reader(builder, self.layout, self.carry_step)
+        read: Callable = reader.long if self.layout.is_long else reader.wide
+        return read(self._own())
+
+    def _own(self) -> Iterator[tuple[int, Sequence[Any]]]:
+        run = self.layout.roles.get("run")
+        for line, _, cells in self.table.rows(self.span.position):
+            if line > self.span.last_line:
+                return
+            if run is None or cells_of.text(cells[run]) == self.run:
+                yield line, cells
+
+
+class _Reader:
+    def __init__(self, builder: Builder, layout: Layout, carry_step: bool) -> None:
+        self._builder, self._layout, self._carry_step = builder, layout, carry_step
+        self._columns = cells_of.Numbers(builder)
+        self._position = 0
+        self._step = 0
+
+    def wide(self, own: Iterable[tuple[int, Sequence[Any]]]) -> Iterator[Row]:
+        for line, cells in own:
+            values = {}
+            for position, name in self._layout.metrics.items():
+                value = self._columns.of(line, name, cells[position])
+                if value is not cells_of.NOTHING:
+                    values[name] = value
+            step, time = self._step_of(line, cells), self._time_of(line, cells)
+            compute = self._compute(line, step, time, cells, values)
+            metrics = self._builder.metrics(line, values) | self._pass_rate(line, cells)
+            yield Row(line, step, time, compute, metrics)
+
+    def long(self, own: Iterable[tuple[int, Sequence[Any]]]) -> Iterator[Row]:
+        """One row for each line; what they say of compute is looked at together for each step."""
+        steps = ((line, self._step_of(line, cells), cells) for line, cells in own)
+        for step, group in groupby(steps, key=lambda each: each[1]):
+            while part := list(islice(group, MAX_GROUP)):
+                yield from self._of_step(step, [(line, cells) for line, _, cells in part])
+
+    def _of_step(self, step: int, part: list[tuple[int, Sequence[Any]]]) -> Iterator[Row]:
+        values = [self._metric(line, cells) for line, cells in part]
+        together = {name: value for each in values for name, value in each.items()}
+        first, first_cells = part[0]
+        compute = self._compute(first, step, self._time_of(first, first_cells), first_cells, together)
+        for (line, cells), one in zip(part, values, strict=True):
+            metrics = self._builder.metrics(line, one) | self._pass_rate(line, cells)
+            yield Row(line, step, self._time_of(line, cells), compute, metrics)
+
+    def _metric(self, line: int, cells: Sequence[Any]) -> dict[str, float | None]:
+        name = cells_of.text(cells[self._layout.roles["metric"]])
+        value = self._columns.of(line, f"the value of {name}", cells[self._layout.roles["value"]])
+        return {} if value is cells_of.NOTHING else {name: value}
+
+    def _step_of(self, line: int, cells: Sequence[Any]) -> int:
+        self._position += 1
+        position = self._layout.roles.get("step")
+        if position is None:
+            return self._position
+        if not (self._carry_step and cells_of.is_empty(cells[position])):
+            self._step = self._builder.step(line, cells[position])
+        return self._step
+
+    def _time_of(self, line: int, cells: Sequence[Any]) -> datetime | None:
+        position = self._layout.roles.get("time")
+        if position is None or cells_of.is_empty(cells[position]):
+            return None
+        cell = cells[position]
+        try:
+            return moment(
+                cell.isoformat() if isinstance(cell, datetime) else cell, self._builder.options.timezone
+            )
+        except ValueError as error:
+            raise self._builder.bad(line, str(error)) from None
+
+    def _compute(
+        self, line: int, step: int, time: datetime | None, cells: Sequence[Any], values: Mapping[str, Any]
+    ) -> dict[str, float | None]:
+        elapsed = self._amount(line, "elapsed", cells)
+        if not self._layout.roles.keys() & set(COMPUTE):
+            return self._builder.compute(line, step, time, values, elapsed)
+        totals: dict[str, float | None] = {}
+        added: dict[str, float | None] = {}
+        for role in COMPUTE:
+            if role in self._layout.roles:
+                amount = self._amount(line, role, cells)
+                (added if role in self._builder.options.per_row else totals)[role] = amount
+        return self._builder.totals(line, step, time, elapsed, totals, added)
+
+    def _pass_rate(self, line: int, cells: Sequence[Any]) -> dict[str, float | None]:
+        roles, found = self._layout.roles, {}
+        for role, check in (
+            ("pass_rate", self._builder.pass_rate),
+            ("pass_rate_stderr", self._builder.stderr),
+        ):
+            if role in roles and not cells_of.is_empty(cells[roles[role]]):
+                found[f"eval/{role}"] = check(line, role, self._amount(line, role, cells))
+        return found
+
+    def _amount(self, line: int, role: str, cells: Sequence[Any]) -> float | None:
+        position = self._layout.roles.get(role)
+        if position is None or cells_of.is_empty(cells[position]):
+            return None
+        return cells_of.number_of(partial(self._builder.bad, line), role, cells[position])

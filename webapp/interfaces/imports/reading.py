@@ -1,0 +1,240 @@
+"""The worker's part: reads a source run by run and stores its rows, in turns of half a minute.
+
+Each batch is one transaction: records, how far it is, and that the worker still has it. A worker that is killed loses
+at most its open batch; whoever takes over goes on behind the last one.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from webapp.base import nudge
+from webapp.base.errors import ServiceError
+from webapp.identity.audit.services import record
+from webapp.interfaces.imports import apart, uploads
+from webapp.interfaces.imports.apart import MOST_RUNS
+from webapp.interfaces.imports.claims import MOST_TRIES, Claim, Superseded, claim_next
+from webapp.interfaces.imports.filling import (
+    RowRefused,
+    end_run,
+    kept_of,
+    known_of,
+    seen_in,
+    store_rows,
+    unknown_in,
+)
+from webapp.interfaces.imports.models import Import, ImportedRun, State
+from webapp.interfaces.imports.opening import opened
+from webapp.interfaces.imports.readers.found import PART
+from webapp.interfaces.imports.readers.kinds import KINDS, read
+from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
+from webapp.reporting.alerts.sealing import Unreadable
+from worker import names
+
+log = logging.getLogger(__name__)
+
+TURN_SECONDS = 30.0  # then others have theirs; finding the place again does not count
+BATCH_ROWS, BATCH_VALUES = 1000, 50_000
+MOST_NOTES = 20
+
+
+class TurnOver(Exception):
+    """The rest is read at the next turn."""
+
+
+@dataclass
+class Turn:
+    """One turn at one import."""
+
+    claim: Claim
+    seconds: float
+    until: float | None = None  # from the first new row on
+    seen: set[str] = field(default_factory=set)  # of the open run: `filling.seen_in`
+
+    @property
+    def source(self) -> Import:
+        return self.claim.source
+
+    def begin_clock(self) -> None:
+        if self.until is None:
+            self.until = time.monotonic() + self.seconds
+
+    def check_clock(self) -> None:
+        """Raises TurnOver."""
+        if self.until is not None and time.monotonic() >= self.until:
+            raise TurnOver
+
+
+def take_turn(seconds: float = TURN_SECONDS) -> Import | None:
+    """One turn at the import that waits for it the longest; None where none does. Safe to repeat, and to kill anywhere.
+
+    Wishes the next turn where there may be more to do.
+    """
+    claim = claim_next()
+    if claim is None:
+        return None
+    try:
+        with claim.alive():
+            _read(Turn(claim, seconds))
+    except Superseded:
+        log.warning("import %s: another worker has taken it over", claim.source.pk)
+    nudge.send(names.IMPORT)
+    claim.source.refresh_from_db()
+    return claim.source
+
+
+def _read(turn: Turn) -> None:
+    one = turn.source
+    if one.tries > MOST_TRIES:
+        reason = f"Reading was begun {MOST_TRIES} times and came no further."
+        return _end(turn, BadSource(str(one), None, reason))
+    try:
+        _read_all(turn)
+        problem = None
+    except BadSource as error:
+        problem = error
+    except (ServiceError, Unreadable, OSError) as error:
+        problem = BadSource(str(one), None, getattr(error, "message", str(error)))
+    except TurnOver:
+        return turn.claim.release()
+    except (Superseded, OperationalError, InterfaceError):  # the claim runs out, and somebody goes on
+        raise
+    except Exception as error:
+        log.exception("import %s", one.pk)
+        problem = BadSource(
+            str(one), None, f"It could not be read ({type(error).__name__}); the server's log says more."
+        )
+    return _end(turn, problem)
+
+
+def _read_all(turn: Turn) -> None:
+    """Every run of the source; a broken one keeps none of the others out. Raises BadSource for a broken source."""
+    one = turn.source
+    kind, where, options = opened(one)
+    with _found(kind, where, options) as found:
+        if len(found) > MOST_RUNS:
+            reason = f"It holds more runs than one import makes, which is at most {MOST_RUNS:,}."
+            raise BadSource(str(one), None, reason)
+        one.kind = kind
+        turn.claim.keep(runs_found=len(found), kind=kind)
+        for run in found:
+            _read_run(turn, run)
+
+
+def _found(kind: str, where: Path | str, options: Options) -> AbstractContextManager[list[FoundRun]]:
+    """The runs of files are read apart; a server of another tracker is asked from here."""
+    if KINDS[kind].in_place:
+        return nullcontext(read(kind, where, options))
+    return apart.read(kind, Path(where), options)
+
+
+def _read_run(turn: Turn, found: FoundRun) -> None:
+    """Store what is new of one run, then its end, or what is broken in it. One that is broken before its first row is
+    not made."""
+    one, problem = turn.source, None
+    kept = known_of(one, found)
+    if kept is not None and kept.is_done:
+        return
+    turn.seen.clear()
+    try:
+        for batch in _batches(turn, found, kept.rows_done if kept else 0):
+            kept = kept or kept_of(one, found)
+            _store(turn, kept, batch)
+            turn.check_clock()
+        kept = kept or kept_of(one, found)
+    except BadSource as error:
+        problem = error
+    with transaction.atomic():
+        notes = list(found.notes)
+        if kept is not None:
+            notes += unknown_in(kept.run, turn.seen)
+            ImportedRun.objects.filter(pk=kept.pk).update(is_done=True, is_broken=problem is not None)
+        if kept is not None and problem is None:
+            notes.append(end_run(kept.run, found))
+        turn.claim.keep(**_words(one, notes, problem))
+
+
+def _batches(turn: Turn, found: FoundRun, done: int) -> Iterator[list[Row]]:
+    """The rows behind the first `done`. Raises BadSource once what came before the broken place was given."""
+    batch: list[Row] = []
+    values = 0
+    try:
+        for number, row in enumerate(found.rows()):
+            if number < done:
+                continue
+            turn.begin_clock()
+            turn.seen |= seen_in(row)
+            batch.append(row)
+            values += len(row.metrics)
+            if len(batch) >= BATCH_ROWS or values >= BATCH_VALUES:
+                yield batch
+                batch, values = [], 0
+    except BadSource:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def _store(turn: Turn, kept: ImportedRun, rows: list[Row]) -> None:
+    """The rows, and that they are done: one transaction. Raises BadSource naming the row that is refused; what comes
+    before it is stored."""
+    try:
+        with transaction.atomic():
+            accepted = store_rows(kept.run, rows, turn.source.options.get("ignore", ()))
+            ImportedRun.objects.filter(pk=kept.pk).update(
+                rows_done=F("rows_done") + len(rows), rows_stored=F("rows_stored") + accepted
+            )
+            turn.claim.keep(
+                rows_read=F("rows_read") + len(rows), rows_stored=F("rows_stored") + accepted, tries=0
+            )
+    except RowRefused as error:
+        if error.position:
+            _store(turn, kept, rows[: error.position])
+        line = rows[error.position].line
+        raise BadSource(str(turn.source), line % PART or line, error.reason) from error
+
+
+def _words(one: Import, notes: list[str], problem: BadSource | None) -> dict[str, object]:
+    """What the import has to say of a run, beside what it says already; the first problem stays."""
+    one.refresh_from_db(fields=["notes", "reason"])
+    fields: dict[str, object] = {}
+    new = [note for note in dict.fromkeys(notes) if note and note not in one.notes]
+    if new and len(one.notes) < MOST_NOTES:
+        fields["notes"] = (one.notes + new)[:MOST_NOTES]
+    if problem is not None and not one.reason:
+        fields |= _broken(problem)
+    return fields
+
+
+def _broken(problem: BadSource) -> dict[str, object]:
+    return {"broken_file": problem.file[:255], "broken_line": problem.line, "reason": problem.reason}
+
+
+@transaction.atomic
+def _end(turn: Turn, problem: BadSource | None) -> None:
+    """Raises Superseded."""
+    one = turn.source
+    one.refresh_from_db(fields=["reason"])
+    is_whole = problem is None and not one.reason
+    state = State.FINISHED if is_whole else State.PARTIAL if one.imported.exists() else State.FAILED
+    fields = _broken(problem) if problem is not None else {}
+    turn.claim.release(
+        state=state, ended_at=timezone.now(), sealed_credentials="", has_files=one.has_files and not is_whole,
+        **fields,
+    )  # fmt: skip
+    one.refresh_from_db()
+    record(
+        "import.finished" if is_whole else "import.stopped", actor=one.user, project=one.project, kind="import",
+        key=one.pk, name=str(one), rows=one.rows_stored, runs=one.imported.count(), state=str(state),
+    )  # fmt: skip
+    if is_whole:
+        transaction.on_commit(lambda: uploads.remove(uploads.folder_of(one.pk)))

@@ -1,0 +1,235 @@
+"""What people do with imports: begin one, name its columns, resume it. `reading` is the worker's part."""
+
+import json
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.base import nudge, outbound
+from webapp.base.errors import Conflict, InvalidInput
+from webapp.identity.accounts.models import Project, User
+from webapp.identity.accounts.permissions import Permission, require
+from webapp.identity.audit.services import record
+from webapp.interfaces.imports import uploads
+from webapp.interfaces.imports.asked import MAX_NAME, Asked
+from webapp.interfaces.imports.models import OPEN, RESUMABLE, Import, State
+from webapp.interfaces.imports.readers.kinds import KINDS
+from webapp.interfaces.imports.tables import kind_of, mapping_of
+from webapp.reporting.alerts.sealing import seal
+from worker import names
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING = 100  # of a project
+ORPHANED = timedelta(days=1)  # a folder that no import knows, or an upload that was broken off
+MAX_ADDRESS, MAX_CREDENTIAL = 500, 4000
+
+
+def begin_import(
+    *,
+    user: User | None,
+    project: Project,
+    asked: Asked,
+    files: Sequence[UploadedFile] = (),
+    address: str = "",
+    token: str = "",
+    account: str = "",
+    may_ask: bool = False,
+) -> Import:
+    """Store what was uploaded and have a worker read it. With `may_ask` a table waits for its columns to be named;
+    without, they are as `asked` or their names say.
+
+    `address`, `token` and `account` (the user of a password) are of a server, in place of files; what opens it is
+    stored sealed and forgotten when the import has ended. A person needs CONTRIBUTE: raises Forbidden or NotFound
+    without it, and InvalidInput (kind, files, address, token, options.*).
+    """
+    if user is not None:
+        require(user, project, Permission.CONTRIBUTE)
+    if Import.objects.filter(project=project, state__in=(State.DRAFT, *OPEN)).count() >= MOST_WAITING:
+        raise Conflict(f"{MOST_WAITING} imports of this project have not ended; wait until some have.")
+    made = Import(project=project, user=user, task=asked.task, model=asked.model)
+    made.kind, made.options, made.source = asked.kind, asked.options.as_json(), asked.source
+    if _is_server(asked.kind):
+        _point_at(made, files, address, token, account)
+    elif address:
+        raise InvalidInput("address", "address is for kinds that are read from a server.")
+    else:
+        uploads.check(files)
+        _keep(made, uploads.store(files, uploads.folder_of(made.pk)))
+    try:
+        with transaction.atomic():
+            _begin(made, asked, may_ask)
+    except BaseException:
+        uploads.remove(uploads.folder_of(made.pk))
+        raise
+    return made
+
+
+def _is_server(kind: str) -> bool:
+    return bool(kind) and KINDS[kind].takes == "address"
+
+
+def _point_at(made: Import, files: Sequence[UploadedFile], address: str, token: str, account: str) -> None:
+    if files:
+        raise InvalidInput("files", "files are not for this kind: it is read from a server.")
+    if not address or len(address) > MAX_ADDRESS or not address.isprintable():
+        raise InvalidInput(
+            "address", "address is required: where the server answers, such as https://mlflow.example."
+        )
+    try:
+        outbound.check_url(address)
+    except outbound.Refused as error:
+        raise InvalidInput("address", str(error)) from error
+    for field, text in (("token", token), ("user", account)):
+        if len(text) > MAX_CREDENTIAL or not text.isprintable():
+            raise InvalidInput(
+                field, f"{field} must have at most {MAX_CREDENTIAL:,} characters, all of them printable."
+            )
+    made.address = address
+    made.source = made.source or address[:MAX_NAME]
+    made.sealed_credentials = seal(json.dumps([token, account])) if token or account else ""
+
+
+def _keep(made: Import, stored: uploads.Stored) -> None:
+    made.file_name, made.size, made.digest, made.has_files = stored.name, stored.size, stored.digest, True
+    made.source = made.source or stored.name[:MAX_NAME]
+
+
+def _begin(made: Import, asked: Asked, may_ask: bool) -> None:
+    path = uploads.uploaded(made.pk)
+    if path is not None and not uploads.is_archive(path.name):
+        made.kind = made.kind or _guessed(path)
+        if KINDS[made.kind].preview is not None and path.is_file():
+            if may_ask:
+                made.state = State.DRAFT
+            else:
+                made.options = mapping_of(made.kind, path, asked.options).as_json()
+    made.save(force_insert=True)
+    if made.state == State.WAITING:
+        _start("import.started", made, made.user)
+
+
+def _guessed(path: Path) -> str:
+    kind = kind_of(path)
+    if kind is None:
+        raise InvalidInput("kind", f"kind is required: this is no file that Headroom knows by itself. It is one of "
+                                   f"{', '.join(sorted(KINDS))}.")  # fmt: skip
+    return kind
+
+
+def _start(verb: str, one: Import, user: User | None) -> None:
+    kind, name = one.kind or "unknown", str(one)
+    record(
+        verb,
+        actor=user,
+        project=one.project,
+        kind="import",
+        key=one.pk,
+        name=name,
+        format=kind,
+        bytes=one.size,
+    )
+    nudge.send(names.IMPORT)
+
+
+@transaction.atomic
+def start_import(one: Import, *, user: User | None, asked: Asked) -> Import:
+    """A draft with its columns named: have it read. Safe to repeat.
+
+    Raises Forbidden or NotFound, Conflict where it is no draft any more, and InvalidInput (options.*) for a mapping
+    that cannot be read.
+    """
+    if user is not None:
+        require(user, one.project, Permission.CONTRIBUTE)
+    path = uploads.uploaded(one.pk)
+    if path is None:
+        raise Conflict("The uploaded file is gone; upload it again.")
+    options = mapping_of(one.kind, path, asked.options)
+    changed = Import.objects.filter(pk=one.pk, state=State.DRAFT).update(
+        state=State.WAITING, options=options.as_json(), task=asked.task,
+        model=asked.model, source=asked.source or one.source,
+    )  # fmt: skip
+    one.refresh_from_db()
+    if not changed and one.state == State.DRAFT:
+        raise Conflict("This import changed meanwhile; try again.")
+    if changed:
+        _start("import.started", one, user)
+    return one
+
+
+@transaction.atomic
+def resume_import(
+    one: Import, *, user: User | None, files: Sequence[UploadedFile] = (), token: str = "", account: str = ""
+) -> Import:
+    """Read a partial or failed import again, with mended `files` where they are given. What is stored stays; rows that
+    come again are compared with it.
+
+    Raises Forbidden or NotFound without CONTRIBUTE, Conflict where it is neither partial nor failed or its file is
+    gone, and InvalidInput (files, token, user).
+    """
+    if user is not None:
+        require(user, one.project, Permission.CONTRIBUTE)
+    held = Import.objects.select_for_update().get(pk=one.pk)
+    if held.state not in RESUMABLE:
+        raise Conflict(_why_not(held))
+    if _is_server(held.kind):
+        _point_at(held, files, held.address, token, account)
+    elif files:
+        uploads.check(files)
+        _keep(held, uploads.store(files, uploads.folder_of(held.pk)))
+    elif uploads.uploaded(held.pk) is None:
+        raise Conflict("The uploaded file was deleted meanwhile; send it again.", field="files")
+    held.imported.update(rows_done=0, is_done=False, is_broken=False)
+    held.state, held.reason, held.broken_file, held.broken_line = State.WAITING, "", "", None
+    held.notes, held.rows_read, held.tries, held.turn_at, held.ended_at = [], 0, 0, None, None
+    held.claim, held.claimed_until = "", None
+    held.save()
+    _start("import.resumed", held, user)
+    return held
+
+
+def _why_not(one: Import) -> str:
+    if one.state == State.FINISHED:
+        return (
+            "This import has finished. A file that has grown since is imported anew: nothing is stored twice."
+        )
+    return f"This import is {one.state}; only one that is partial or failed is resumed."
+
+
+def clean_up() -> int:
+    """Delete files of imports that ended, or were begun, IMPORT_KEEP_DAYS ago, and what broken uploads left; how many
+    imports it were. Safe to repeat, and to interrupt anywhere."""
+    now = timezone.now()
+    old = Import.objects.filter(
+        has_files=True, created_at__lt=now - timedelta(days=settings.IMPORT_KEEP_DAYS)
+    )
+    old = old.exclude(state__in=OPEN).exclude(ended_at__gt=now - timedelta(days=settings.IMPORT_KEEP_DAYS))
+    count = 0
+    for one in old[:100]:
+        uploads.remove(uploads.folder_of(one.pk))
+        count += Import.objects.filter(pk=one.pk).exclude(state__in=OPEN).update(has_files=False)
+    Import.objects.filter(state=State.DRAFT, has_files=False).delete()
+    _remove_orphans(now.timestamp() - ORPHANED.total_seconds())
+    return count
+
+
+def _remove_orphans(before: float) -> None:
+    """Folders of no import, and uploads that never became one."""
+    root = uploads.imports_folder()
+    folders = [path for path in root.iterdir() if path.name != uploads.INCOMING] if root.exists() else []
+    known = set(Import.objects.filter(has_files=True).values_list("pk", flat=True))
+    left_over = [path for path in folders if path.name not in known]
+    incoming = root / uploads.INCOMING
+    left_over += incoming.iterdir() if incoming.exists() else []
+    for path in left_over:
+        try:
+            if path.stat().st_mtime < before:
+                path.unlink() if path.is_file() else uploads.remove(path)
+        except OSError as error:
+            log.warning("clean-up of %s: %s", path.name, error)

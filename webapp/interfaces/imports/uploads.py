@@ -1,0 +1,192 @@
+"""Uploads: streamed to disk, bounded, from nobody but people who are signed in and tokens; and where they then lie."""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
+from django.core.files.uploadhandler import (
+    FileUploadHandler,
+    SkipFile,
+    StopUpload,
+    TemporaryFileUploadHandler,
+)
+from django.http import HttpRequest
+
+from webapp.base.disk import bytes_in_words, disk_now
+from webapp.base.errors import InvalidInput
+from webapp.interfaces.imports.readers import archives
+from webapp.record.runs.bounds import clean_text
+
+MOST_FILES = 100  # at once; more of them come as one archive
+MAX_FILE_NAME = 200
+API = "/api/v1/imports"  # its token is checked before anything of the body is read
+UPLOADED = "uploaded"
+INCOMING = ".incoming"
+
+
+class TooLarge(InvalidInput):
+    code = "too_large"
+
+    def __init__(self) -> None:
+        most = bytes_in_words(settings.IMPORT_MAX_BYTES)
+        super().__init__("files", f"files must have at most {most} together.", status=413)
+
+
+class Incoming(TemporaryUploadedFile):
+    """A file that is being received: on the disk of HEADROOM_HOME, gone when it is closed."""
+
+    def __init__(self, name: str | None, content_type: str | None, charset: str | None, extra: Any) -> None:
+        file = tempfile.NamedTemporaryFile(suffix=".upload", dir=incoming_folder())  # noqa: SIM115 - closed with the request
+        UploadedFile.__init__(self, file, name, content_type, 0, charset, extra)
+
+
+class Bounded(TemporaryFileUploadHandler):
+    """Django's upload handler for every form: files go to disk, and of more than `IMPORT_MAX_BYTES` none is kept."""
+
+    received = 0
+
+    def new_file(self, *args: Any, **kwargs: Any) -> None:
+        if self.request is None or not _may_upload(self.request):
+            raise StopUpload(connection_reset=True)
+        FileUploadHandler.new_file(self, *args, **kwargs)
+        self.file = Incoming(self.file_name, self.content_type, self.charset, self.content_type_extra)
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
+        self.received += len(raw_data)
+        if self.received > settings.IMPORT_MAX_BYTES:
+            self.request.upload_is_too_large = True  # type: ignore[union-attr]
+            raise SkipFile
+        super().receive_data_chunk(raw_data, start)
+
+
+def _may_upload(request: HttpRequest) -> bool:
+    """The API has asked for the token by now; for pages `webapp.interfaces.pages.doors` says it."""
+    return request.path.startswith(API) or bool(getattr(request, "may_upload", lambda: False)())
+
+
+def files_of(request: HttpRequest, field: str = "files") -> list[UploadedFile]:
+    """The files of a form. Raises InvalidInput: 413 where they are too large."""
+    files = request.FILES.getlist(field)
+    if getattr(request, "upload_is_too_large", False):
+        raise TooLarge
+    return files
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What was uploaded, as it lies on disk: `name` of the first file, `size` in bytes, SHA-256 of the content."""
+
+    name: str
+    size: int
+    digest: str
+
+
+def imports_folder() -> Path:
+    """Where each import has a folder of its id."""
+    return Path(settings.HEADROOM_HOME) / "imports"
+
+
+def incoming_folder() -> Path:
+    """Where uploads lie until they are an import's."""
+    folder = imports_folder() / INCOMING
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def folder_of(import_id: str) -> Path:
+    return imports_folder() / import_id
+
+
+def check(files: Sequence[UploadedFile]) -> None:
+    """Raises InvalidInput (files): none, too many, too large, or names that cannot be told apart."""
+    if not files:
+        raise InvalidInput("files", "files is required: the file to import, or an archive of its folder.")
+    if len(files) > MOST_FILES:
+        raise InvalidInput(
+            "files", f"files must be at most {MOST_FILES}; send a folder as one archive (.zip or .tar.gz)."
+        )
+    names = [clean_text("files", file.name or "", MAX_FILE_NAME) for file in files]
+    if any(not name or name in (".", "..") or "/" in name or "\\" in name for name in names):
+        raise InvalidInput("files", "files must have names.")
+    if len(set(names)) < len(names):
+        raise InvalidInput("files", "Two of the files have the same name.")
+    if not sum(file.size or 0 for file in files):
+        raise InvalidInput("files", f"{names[0]} is empty.")
+    if sum(file.size or 0 for file in files) > settings.IMPORT_MAX_BYTES:
+        raise TooLarge
+    check_room(sum(file.size or 0 for file in files))
+
+
+def check_room(size: int) -> None:
+    """Raises InvalidInput (507) where the disk would be low with so many bytes more."""
+    disk = disk_now()
+    if disk is not None and disk.free - size < disk.least:
+        free = bytes_in_words(disk.free)
+        raise InvalidInput(
+            "files", f"The disk of this server has no room for these files: {free} are free.", status=507
+        )
+
+
+def store(files: Sequence[UploadedFile], folder: Path) -> Stored:
+    """Write the files of `check` into a new `folder`; all of them, or it is not there. Raises OSError."""
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / UPLOADED).mkdir(parents=True)
+    try:
+        digests = {file.name or "": _write(file, partial / UPLOADED / (file.name or "")) for file in files}
+        remove(folder)
+        partial.rename(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    first, *more = digests
+    return Stored(
+        f"{first} and {len(more)} more" if more else first,
+        sum(file.size or 0 for file in files),
+        digests[first] if not more else _digest(f"{name}\n{each}" for name, each in sorted(digests.items())),
+    )
+
+
+def _write(file: UploadedFile, path: Path) -> str:
+    """The SHA-256 of what was written."""
+    digest = hashlib.sha256()
+    with path.open("xb") as out:
+        for chunk in file.chunks():
+            digest.update(chunk)
+            out.write(chunk)
+    return digest.hexdigest()
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def uploaded(import_id: str) -> Path | None:
+    """The only file of an import, or the folder of several; None where they are gone."""
+    folder = folder_of(import_id) / UPLOADED
+    try:
+        files = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return None
+    return files[0] if len(files) == 1 else folder
+
+
+def is_archive(name: str) -> bool:
+    return name.lower().endswith(archives.ENDINGS)
+
+
+def remove(folder: Path) -> None:
+    """Delete the folder; one that is not there is no matter. It is renamed first, so that none is half there."""
+    gone = folder.with_name(f".{folder.name}.gone")
+    shutil.rmtree(gone, ignore_errors=True)
+    try:
+        folder.rename(gone)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(gone, ignore_errors=True)

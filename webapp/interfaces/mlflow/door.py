@@ -1,0 +1,142 @@
+"""What every endpoint of MLflow's protocol has in common: the token, the body, and errors in MLflow's form.
+
+`{"error_code", "message"}` with the names and statuses that MLflow's client knows. It repeats a request by itself after
+408, 429 and 5xx, so those are left for what a repetition can mend.
+"""
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from webapp.base.bodies import batch_of
+from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound, ServiceError, Unauthorized
+from webapp.base.limits import TooMany
+from webapp.identity.accounts.models import ApiToken, Project, Scope, User
+from webapp.interfaces.api.auth import READ, WRITE, BearerToken
+from webapp.interfaces.api.parsing import parse_json
+from webapp.interfaces.mlflow.checks import MAX_BODY
+
+log = logging.getLogger(__name__)
+NO_TOKEN = (
+    "Send a token of Headroom: MLFLOW_TRACKING_TOKEN, which the client sends as Authorization: Bearer TOKEN."
+)
+DOORS: dict[Scope, BearerToken] = {Scope.READ: READ, Scope.WRITE: WRITE}
+
+
+class NotKept(ServiceError):
+    """Headroom has no such thing; to ask again changes nothing."""
+
+    status, code = 501, "not_implemented"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request whose token was checked: what it says, for which project."""
+
+    token: ApiToken
+    body: dict[str, Any]
+    path: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def project(self) -> Project:
+        return self.token.project
+
+    @property
+    def user(self) -> User | None:
+        return self.token.user
+
+
+Handler = Callable[[Asked], Mapping[str, Any]]
+
+
+def endpoint(
+    method: str, scope: Scope, *, most: int = MAX_BODY
+) -> Callable[[Handler], Callable[..., HttpResponse]]:
+    """A handler as a view: `most` bytes of body; GET parameters stand for the body of a GET."""
+
+    def wrap(handler: Handler) -> Callable[..., HttpResponse]:
+        @csrf_exempt
+        @functools.wraps(handler)
+        def view(request: HttpRequest, **path: str) -> HttpResponse:
+            try:
+                if request.method != method:
+                    return problem(
+                        405, "BAD_REQUEST", f"{request.method} is not possible here, only {method}."
+                    )
+                token = authenticate(request, DOORS[scope])
+                body = _query(request) if method == "GET" else _body(request, most)
+                return JsonResponse(dict(handler(Asked(token, body, path))))
+            except ServiceError as error:
+                return of_service_error(error)
+            except Exception as error:
+                log.error("unexpected error in MLflow's protocol", exc_info=error)
+                return problem(500, "INTERNAL_ERROR", "Something went wrong here; it has been logged.")
+
+        return view
+
+    return wrap
+
+
+def authenticate(request: HttpRequest, door: BearerToken) -> ApiToken:
+    """Raises Unauthorized, Forbidden."""
+    kind, _, token = request.headers.get("Authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not token.strip():
+        raise Unauthorized(NO_TOKEN)
+    return cast(ApiToken, door.authenticate(request, token))
+
+
+def _query(request: HttpRequest) -> dict[str, Any]:
+    """One value a name; of several a list. `authenticate` has refused NUL characters."""
+    return {name: values[0] if len(values) == 1 else values for name, values in request.GET.lists()}
+
+
+def _body(request: HttpRequest, most: int) -> dict[str, Any]:
+    too_large = InvalidInput(None, f"The body may have at most {most:,} bytes.")
+    try:
+        given = batch_of(request, most)
+    except (RequestDataTooBig, ValueError):
+        raise too_large from None
+    body = parse_json(given or b"{}", allow_inf_nan=True)
+    if not isinstance(body, dict):
+        raise InvalidInput(None, "The body must be a JSON object.")
+    return body
+
+
+def of_service_error(error: ServiceError) -> JsonResponse:
+    """MLflow's name and status of what a service refuses."""
+    if isinstance(error, NotFound):
+        return problem(404, "RESOURCE_DOES_NOT_EXIST", error.message)
+    if isinstance(error, Unauthorized):
+        return problem(401, "UNAUTHENTICATED", error.message)
+    if isinstance(error, Forbidden):
+        return problem(403, "PERMISSION_DENIED", error.message)
+    if isinstance(error, Conflict) and error.field in ("name", "new_name"):
+        return problem(400, "RESOURCE_ALREADY_EXISTS", error.message)
+    if isinstance(error, TooMany):
+        response = problem(429, "REQUEST_LIMIT_EXCEEDED", error.message)
+        response["Retry-After"] = str(error.wait)
+        return response
+    if isinstance(error, NotKept):
+        return problem(501, "NOT_IMPLEMENTED", error.message)
+    return problem(400, "INVALID_PARAMETER_VALUE", error.message)
+
+
+def problem(status: int, code: str, message: str) -> JsonResponse:
+    response = JsonResponse({"error_code": code, "message": message}, status=status)
+    if status == 401:
+        response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+@csrf_exempt
+def nothing_here(request: HttpRequest, rest: str = "") -> JsonResponse:
+    """For the parts of MLflow's API that Headroom does not speak."""
+    return problem(
+        404, "ENDPOINT_NOT_FOUND", f"Headroom does not speak this part of MLflow's API: {request.path}."
+    )

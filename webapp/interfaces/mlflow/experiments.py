@@ -1,0 +1,142 @@
+"""/api/2.0/mlflow/experiments: groups of runs in the token's project."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+
+from webapp.base.errors import InvalidInput, NotFound
+from webapp.identity.accounts.models import Project, Scope
+from webapp.interfaces.mlflow import checks, payloads
+from webapp.interfaces.mlflow.door import Asked, endpoint
+from webapp.interfaces.mlflow.paging import page
+from webapp.interfaces.tracking import groups
+from webapp.interfaces.tracking.models import Group
+from webapp.interfaces.tracking.selectors import groups_of
+
+MOST_LISTED = 50_000
+
+
+def find_group(project: Project, experiment_id: str) -> Group:
+    """Raises NotFound, also for an experiment of another project."""
+    found = groups_of(project)
+    if experiment_id == payloads.DEFAULT_ID:
+        group = found.filter(name=groups.DEFAULT).first()
+    else:
+        is_id = experiment_id.isascii() and experiment_id.isdigit() and len(experiment_id) < 19
+        group = found.filter(pk=int(experiment_id)).first() if is_id else None
+    if group is None:
+        raise NotFound(f"No Experiment with id={experiment_id} exists.")
+    return group
+
+
+def writable_group(project: Project, experiment_id: str) -> Group:
+    """The same to log into: the default one is made when it is first needed. Raises NotFound, InvalidInput."""
+    if experiment_id == payloads.DEFAULT_ID:
+        group = groups.ensure_group(project, groups.DEFAULT)
+    else:
+        group = find_group(project, experiment_id)
+    if group.deleted_at:
+        raise InvalidInput("experiment_id", f"The experiment {experiment_id} must be active: it is deleted.")
+    return group
+
+
+@endpoint("POST", Scope.WRITE)
+def create(asked: Asked) -> dict[str, Any]:
+    tags = checks.pairs(asked.body, "tags", checks.MAX_ENTITIES, checks.MAX_GROUP_TAG)
+    group = groups.create_group(asked.project, checks.text(asked.body, "name"), tags=tags)
+    return {"experiment_id": payloads.group_id(group)}
+
+
+@endpoint("GET", Scope.READ)
+def get(asked: Asked) -> dict[str, Any]:
+    experiment_id = checks.text(asked.body, "experiment_id")
+    try:
+        return {"experiment": payloads.experiment(find_group(asked.project, experiment_id))}
+    except NotFound:
+        if experiment_id != payloads.DEFAULT_ID:
+            raise
+    return {"experiment": payloads.default_experiment()}
+
+
+@endpoint("GET", Scope.READ)
+def get_by_name(asked: Asked) -> dict[str, Any]:
+    name = checks.text(asked.body, "experiment_name")
+    group = groups_of(asked.project).filter(name=name).first()
+    if group is not None:
+        return {"experiment": payloads.experiment(group)}
+    if name == groups.DEFAULT:
+        return {"experiment": payloads.default_experiment()}
+    raise NotFound(f"Could not find experiment with name '{name}'.")
+
+
+@endpoint("POST", Scope.READ)
+def search(asked: Asked) -> dict[str, Any]:
+    found = _of_view(groups_of(asked.project), checks.text(asked.body, "view_type", default="ACTIVE_ONLY"))
+    name = _name_wanted(checks.text(asked.body, "filter", default=""))
+    if name is not None:
+        found = found.filter(name=name)
+    most = checks.whole(asked.body, "max_results", default=1000, least=1, most=MOST_LISTED)
+    rows, following = page(found.order_by("-pk"), checks.text(asked.body, "page_token", default=""), most)
+    return {"experiments": [payloads.experiment(row) for row in rows], **following}
+
+
+def _of_view(found: QuerySet[Group], view: str) -> QuerySet[Group]:
+    if view == "ALL":
+        return found
+    return found.filter(deleted_at__isnull=view != "DELETED_ONLY")
+
+
+def _name_wanted(text: str) -> str | None:
+    """The one thing that experiments are filtered by here: `name = 'x'`. Raises InvalidInput."""
+    if not text.strip():
+        return None
+    left, equals, right = text.partition("=")
+    value = right.strip()
+    if (
+        left.strip().lower() not in ("name", "attribute.name", "attributes.name")
+        or not equals
+        or len(value) < 2
+    ):
+        raise InvalidInput("filter", "filter: experiments can be filtered by name = 'NAME' only.")
+    if value[0] not in "'\"" or value[-1] != value[0]:
+        raise InvalidInput("filter", "filter: the name stands in quotes.")
+    return value[1:-1]
+
+
+@endpoint("POST", Scope.WRITE)
+def update(asked: Asked) -> dict[str, Any]:
+    group = find_group(asked.project, checks.text(asked.body, "experiment_id"))
+    if group.name == groups.DEFAULT:
+        raise InvalidInput("new_name", "The default experiment keeps its name.")
+    groups.rename_group(group, checks.text(asked.body, "new_name"))
+    return {}
+
+
+@endpoint("POST", Scope.WRITE)
+def delete(asked: Asked) -> dict[str, Any]:
+    groups.set_deleted(find_group(asked.project, checks.text(asked.body, "experiment_id")), True)
+    return {}
+
+
+@endpoint("POST", Scope.WRITE)
+def restore(asked: Asked) -> dict[str, Any]:
+    groups.set_deleted(find_group(asked.project, checks.text(asked.body, "experiment_id")), False)
+    return {}
+
+
+@endpoint("POST", Scope.WRITE)
+def set_tag(asked: Asked) -> dict[str, Any]:
+    group = writable_group(asked.project, checks.text(asked.body, "experiment_id"))
+    name, value = checks.pair(asked.body, checks.MAX_GROUP_TAG)
+    groups.set_group_tags(group, {name: value})
+    return {}
+
+
+@endpoint("POST", Scope.WRITE)
+def delete_tag(asked: Asked) -> dict[str, Any]:
+    group = writable_group(asked.project, checks.text(asked.body, "experiment_id"))
+    name = checks.key(asked.body)
+    if name not in group.tags:
+        raise NotFound(f"No tag with name: {name} in experiment with id {payloads.group_id(group)}.")
+    groups.set_group_tags(group, {name: None})
+    return {}

@@ -1,0 +1,131 @@
+"""/api/2.0/mlflow/logged-models: what MLflow 3's `log_model` says of a model.
+
+Its files stay with the client, so that a training that logs checkpoints (HF_MLFLOW_LOG_ARTIFACTS) goes on; what is said
+of it lies with the run that logged it.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from webapp.base.errors import InvalidInput, NotFound
+from webapp.identity.accounts.models import Scope
+from webapp.interfaces.mlflow import checks, payloads
+from webapp.interfaces.mlflow.door import Asked, NotKept, endpoint, problem
+from webapp.interfaces.mlflow.runs import MLFLOW, find_active
+from webapp.interfaces.tracking import client_runs
+from webapp.interfaces.tracking.models import ClientRun
+from webapp.interfaces.tracking.selectors import client_run_by_key
+
+MODEL_ID = re.compile(r"m-([0-9a-f]{32})-(\d{1,6})")
+STATUSES = ("LOGGED_MODEL_PENDING", "LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED")
+MAX_NAME = 500
+
+
+def by_method(**views: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """One address, another view for each method."""
+
+    @csrf_exempt
+    def view(request: HttpRequest, **kwargs: str) -> HttpResponse:
+        chosen = views.get((request.method or "").lower())
+        if chosen is None:
+            return problem(405, "BAD_REQUEST", f"{request.method} is not possible here.")
+        return chosen(request, **kwargs)
+
+    return view
+
+
+def _find(asked: Asked) -> tuple[ClientRun, str, dict[str, Any]]:
+    """The run, the id and what is known of a model. Raises NotFound, also for one of another project."""
+    model_id = asked.path["model_id"]
+    found = MODEL_ID.fullmatch(model_id)
+    run = client_run_by_key(asked.project, MLFLOW, found[1]) if found else None
+    if run is None or model_id not in run.logged_models:
+        raise NotFound(f"Logged model with ID '{model_id}' not found.")
+    return run, model_id, run.logged_models[model_id]
+
+
+def _payload(run: ClientRun, model_id: str, about: dict[str, Any]) -> dict[str, Any]:
+    group = payloads.group_id(run.group)
+    info = {
+        "model_id": model_id,
+        "experiment_id": group,
+        "name": about["name"],
+        "creation_timestamp_ms": about["made_ms"],
+        "last_updated_timestamp_ms": about["changed_ms"],
+        "artifact_uri": f"{payloads.ARTIFACTS}/{group}/models/{model_id}/artifacts",
+        "status": about["status"],
+        "model_type": about["model_type"],
+        "source_run_id": run.key,
+        "tags": payloads.pairs(about["tags"]),
+    }
+    return {"model": {"info": info, "data": {"params": payloads.pairs(about["params"]), "metrics": []}}}
+
+
+@endpoint("POST", Scope.WRITE)
+def create(asked: Asked) -> dict[str, Any]:
+    if not asked.body.get("source_run_id"):
+        raise NotKept("Headroom keeps a model with the run that logged it: send source_run_id.")
+    run = find_active(Asked(asked.token, asked.body | {"run_id": asked.body["source_run_id"]}))
+    now = int(time.time() * 1000)
+    about = {
+        "name": checks.text(asked.body, "name", default="model")[:MAX_NAME],
+        "model_type": checks.text(asked.body, "model_type", default="")[:MAX_NAME],
+        "params": checks.pairs(asked.body, "params", checks.MAX_ENTITIES, checks.MAX_PARAM),
+        "tags": checks.pairs(asked.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG),
+        "status": STATUSES[0],
+        "made_ms": now,
+        "changed_ms": now,
+    }
+    model_id, run = client_runs.add_model(run, about)
+    return _payload(run, model_id, about)
+
+
+@endpoint("GET", Scope.READ)
+def get(asked: Asked) -> dict[str, Any]:
+    return _payload(*_find(asked))
+
+
+@endpoint("PATCH", Scope.WRITE)
+def finalize(asked: Asked) -> dict[str, Any]:
+    status = checks.text(asked.body, "status")
+    if status not in STATUSES:
+        raise InvalidInput("status", f"status must be one of {', '.join(STATUSES)}.")
+    return _changed(asked, status=status)
+
+
+@endpoint("PATCH", Scope.WRITE)
+def set_tags(asked: Asked) -> dict[str, Any]:
+    tags = checks.pairs(asked.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG)
+    return _changed(asked, tags=_find(asked)[2]["tags"] | tags)
+
+
+@endpoint("DELETE", Scope.WRITE)
+def delete_tag(asked: Asked) -> dict[str, Any]:
+    tags = _find(asked)[2]["tags"]
+    if asked.path["key"] not in tags:
+        raise NotFound(f"No tag with name: {asked.path['key']} in this model.")
+    return _changed(asked, tags={key: value for key, value in tags.items() if key != asked.path["key"]})
+
+
+@endpoint("POST", Scope.WRITE)
+def log_params(asked: Asked) -> dict[str, Any]:
+    params = checks.pairs(asked.body, "params", checks.MAX_ENTITIES, checks.MAX_PARAM)
+    _changed(asked, params=_find(asked)[2]["params"] | params)
+    return {}
+
+
+def _changed(asked: Asked, **changes: Any) -> dict[str, Any]:
+    run, model_id, about = _find(asked)
+    changed = about | changes | {"changed_ms": int(time.time() * 1000)}
+    return _payload(client_runs.change_model(run, model_id, changed), model_id, changed)
+
+
+@endpoint("POST", Scope.READ)
+def search(asked: Asked) -> dict[str, Any]:
+    """Models are found by their id only."""
+    return {"models": []}

@@ -1,0 +1,177 @@
+"""/api/2.0/mlflow/runs: made, described, logged to, ended, found."""
+
+import json
+import time
+from typing import Any
+
+from webapp.base.errors import InvalidInput, NotFound
+from webapp.identity.accounts.models import Scope
+from webapp.interfaces.mlflow import checks, payloads
+from webapp.interfaces.mlflow.door import Asked, endpoint
+from webapp.interfaces.mlflow.experiments import writable_group
+from webapp.interfaces.mlflow.paging import page
+from webapp.interfaces.mlflow.search import narrow, ordered
+from webapp.interfaces.tracking import client_runs, groups
+from webapp.interfaces.tracking.intake import store_values
+from webapp.interfaces.tracking.models import ClientRun
+from webapp.interfaces.tracking.selectors import client_run_by_key, newest_of, runs_of_client
+from webapp.record.runs.models import State
+
+MLFLOW = ClientRun.Client.MLFLOW
+RUN_NAME, USER, LOGGED_MODELS = "mlflow.runName", "mlflow.user", "mlflow.log-model.history"
+ENDS = {"FINISHED": State.SUCCEEDED, "FAILED": State.FAILED, "KILLED": State.CANCELLED}
+MOST_FOUND = 50_000
+DEFAULT_FOUND = 1000
+
+
+def find(asked: Asked) -> ClientRun:
+    """Raises NotFound, InvalidInput (run_id)."""
+    return client_run_by_key(asked.project, MLFLOW, checks.text(asked.body, "run_id", "run_uuid"))
+
+
+def find_active(asked: Asked) -> ClientRun:
+    """The same to write to. Raises InvalidInput where the client has deleted it."""
+    found = find(asked)
+    if found.deleted_at:
+        raise InvalidInput("run_id", f"The run {found.key} must be in the 'active' state: it is deleted.")
+    return found
+
+
+def _again(found: ClientRun) -> ClientRun:
+    return ClientRun.objects.select_related("run", "group").get(pk=found.pk)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+@endpoint("POST", Scope.WRITE)
+def create(asked: Asked) -> dict[str, Any]:
+    tags = checks.pairs(asked.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG)
+    name = checks.text(asked.body, "run_name", default="") or tags.get(RUN_NAME, "")
+    group = writable_group(
+        asked.project, checks.text(asked.body, "experiment_id", default=payloads.DEFAULT_ID)
+    )
+    made = client_runs.make_client_run(
+        group,
+        client=MLFLOW,
+        user=asked.user,
+        name=name,
+        start_ms=checks.whole(asked.body, "start_time", default=_now_ms(), most=checks.MAX_TIME),
+        user_name=checks.text(asked.body, "user_id", default="") or tags.get(USER, ""),
+        tags=tags,
+    )
+    if RUN_NAME not in tags:
+        client_runs.describe(made, tags={RUN_NAME: made.name})
+    return {"run": payloads.run(_again(made), [])}
+
+
+@endpoint("GET", Scope.READ)
+def get(asked: Asked) -> dict[str, Any]:
+    found = find(asked)
+    return {"run": payloads.run(found, newest_of([found]).get(found.pk, []))}
+
+
+@endpoint("POST", Scope.WRITE)
+def update(asked: Asked) -> dict[str, Any]:
+    found = find_active(asked)
+    status = checks.text(asked.body, "status", default="")
+    name = checks.text(asked.body, "run_name", default="")
+    if status not in ("", "RUNNING", "SCHEDULED", *ENDS):
+        raise InvalidInput("status", f"status must be one of RUNNING, SCHEDULED, {', '.join(ENDS)}.")
+    end_ms = checks.whole(asked.body, "end_time", default=-1, least=-1, most=checks.MAX_TIME)
+    if name:
+        client_runs.describe(found, name=name, tags={RUN_NAME: name})
+    if status in ENDS:
+        client_runs.end(found, state=ENDS[status], end_ms=_now_ms() if end_ms < 0 else end_ms)
+    elif status == "RUNNING":
+        client_runs.go_on(found)
+    return {"run_info": payloads.run_info(_again(found))}
+
+
+@endpoint("POST", Scope.WRITE)
+def delete(asked: Asked) -> dict[str, Any]:
+    client_runs.set_deleted(find(asked), True)
+    return {}
+
+
+@endpoint("POST", Scope.WRITE)
+def restore(asked: Asked) -> dict[str, Any]:
+    client_runs.set_deleted(find(asked), False)
+    return {}
+
+
+@endpoint("POST", Scope.READ)
+def search(asked: Asked) -> dict[str, Any]:
+    body = asked.body
+    found = _in_view(asked, checks.text(body, "run_view_type", default="ACTIVE_ONLY"))
+    found = narrow(found, checks.text(body, "filter", default=""))
+    orders = body.get("order_by") or []
+    if not isinstance(orders, list) or len(orders) > 20:
+        raise InvalidInput("order_by", "order_by must be a list of at most 20 items.")
+    most = checks.whole(body, "max_results", default=DEFAULT_FOUND, least=1, most=MOST_FOUND)
+    rows, following = page(ordered(found, orders), checks.text(body, "page_token", default=""), most)
+    newest = newest_of(rows)
+    return {"runs": [payloads.run(row, newest.get(row.pk, [])) for row in rows], **following}
+
+
+def _in_view(asked: Asked, view: str) -> Any:
+    """The runs of the experiments that are asked for; one that is not there has none."""
+    ids = asked.body.get("experiment_ids") or []
+    if not isinstance(ids, list) or not all(isinstance(each, str | int) for each in ids):
+        raise InvalidInput("experiment_ids", "experiment_ids must be a list of ids.")
+    texts = {str(each) for each in ids}
+    numbers = [int(each) for each in texts if each.isascii() and each.isdigit() and len(each) < 19]
+    found = runs_of_client(asked.project, MLFLOW)
+    here = found.filter(group__in=numbers)
+    if payloads.DEFAULT_ID in texts:
+        here = here | found.filter(group__name=groups.DEFAULT)
+    if view == "ALL":
+        return here
+    return here.filter(deleted_at__isnull=view != "DELETED_ONLY")
+
+
+@endpoint("POST", Scope.WRITE)
+def log_metric(asked: Asked) -> dict[str, Any]:
+    found = find_active(asked)
+    store_values(found, [checks.metric(asked.body)])
+    return {}
+
+
+@endpoint("POST", Scope.WRITE)
+def log_parameter(asked: Asked) -> dict[str, Any]:
+    name, value = checks.pair(asked.body, checks.MAX_PARAM)
+    client_runs.describe(find_active(asked), params={name: value})
+    return {}
+
+
+@endpoint("POST", Scope.WRITE)
+def set_tag(asked: Asked) -> dict[str, Any]:
+    name, value = checks.pair(asked.body, checks.MAX_TAG)
+    renamed = value if name == RUN_NAME else None
+    client_runs.describe(find_active(asked), tags={name: value}, name=renamed)
+    return {}
+
+
+@endpoint("POST", Scope.WRITE)
+def delete_tag(asked: Asked) -> dict[str, Any]:
+    found, name = find_active(asked), checks.key(asked.body)
+    if name not in found.tags:
+        raise NotFound(f"No tag with name: {name} in run with id {found.key}.")
+    client_runs.describe(found, tags={name: None})
+    return {}
+
+
+@endpoint("POST", Scope.WRITE)
+def log_model(asked: Asked) -> dict[str, Any]:
+    """What a model is, without its files, is kept as MLflow keeps it: in a tag."""
+    found = find_active(asked)
+    try:
+        model = json.loads(checks.text(asked.body, "model_json"))
+    except ValueError:
+        model = None
+    if not isinstance(model, dict):
+        raise InvalidInput("model_json", "model_json must be a JSON object, as text.")
+    known = json.loads(found.tags.get(LOGGED_MODELS, "[]"))
+    client_runs.describe(found, tags={LOGGED_MODELS: json.dumps([*known, model])})
+    return {}

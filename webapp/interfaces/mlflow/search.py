@@ -1,0 +1,233 @@
+"""The language in which MLflow's clients search runs: comparisons joined by AND, and the order of the answer.
+
+metrics.`eval/loss` < 0.5 AND params.lr = '1e-6' AND tags.team LIKE 'rl%' AND attributes.status = 'FINISHED'
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.expressions import OrderBy
+
+from webapp.base.errors import InvalidInput
+from webapp.interfaces.tracking.models import ClientMetric, ClientRun
+from webapp.interfaces.tracking.selectors import text_in
+from webapp.record.runs.models import State
+
+MAX_CONDITIONS = 50
+MAX_TEXT = 20_000
+TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+    |(?P<comparator><=|>=|!=|<>|=|<|>)
+    |(?P<sign>[(),])
+    |(?P<word>(?:[A-Za-z]+\.)?(?:`[^`]*`|"[^"]*")|[^\s=<>!(),'"`]+)
+    )""",
+    re.VERBOSE,
+)
+KINDS = {
+    **dict.fromkeys(("metric", "metrics"), "metrics"),
+    **dict.fromkeys(("param", "params", "parameter", "parameters"), "params"),
+    **dict.fromkeys(("tag", "tags"), "tags"),
+    **dict.fromkeys(("attribute", "attributes", "attr", "run"), "attributes"),
+}
+NUMBERS = {"start_time": "start_ms", "end_time": "end_ms", "created": "start_ms", "Created": "start_ms"}
+TEXTS = {
+    "run_id": "key", "run_name": "name", "run name": "name", "Run name": "name", "Run Name": "name",
+    "user_id": "user_name", "status": "run__state",
+}  # fmt: skip
+LOOKUPS = {"=": "exact", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
+STATES = {
+    "RUNNING": (State.RUNNING, State.STARTING, State.STOPPING, State.SUBMITTING),
+    "SCHEDULED": (State.QUEUED, State.DRAFT),
+    "FINISHED": (State.SUCCEEDED,),
+    "FAILED": (State.FAILED, State.LOST),
+    "KILLED": (State.CANCELLED,),
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`kind`.`name` `comparator` `value`; the value of IN is a tuple, of IS NULL None."""
+
+    kind: str
+    name: str
+    comparator: str
+    value: Any
+
+
+def narrow(runs: QuerySet[ClientRun], text: str) -> QuerySet[ClientRun]:
+    """The runs that a filter leaves. Raises InvalidInput (filter) naming what cannot be read."""
+    for place, condition in enumerate(parse(text)):
+        runs = _apply(runs, condition, f"found_{place}")
+    return runs
+
+
+def parse(text: str) -> list[Condition]:
+    """Raises InvalidInput (filter)."""
+    tokens = list(_tokens(text))
+    conditions: list[Condition] = []
+    while tokens:
+        if conditions:
+            joint = tokens.pop(0)
+            if joint[1].upper() != "AND":
+                raise _bad(f"after a comparison only AND may follow, not {joint[1]!r}")
+        conditions.append(_condition(tokens))
+    if len(conditions) > MAX_CONDITIONS:
+        raise _bad(f"it may have at most {MAX_CONDITIONS} comparisons")
+    return conditions
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    if len(text) > MAX_TEXT:
+        raise _bad(f"it may have at most {MAX_TEXT:,} characters")
+    place, text = 0, text.strip()
+    while place < len(text):
+        found = TOKEN.match(text, place)
+        if found is None:
+            raise _bad(f"this cannot be read: {text[place : place + 40]!r}")
+        place = found.end()
+        yield str(found.lastgroup), found[str(found.lastgroup)]
+
+
+def _condition(tokens: list[tuple[str, str]]) -> Condition:
+    kind, name = _name(_next(tokens, "a name", "word", "text")[1])
+    sort, comparator = _next(tokens, f"a comparator after {name}", "comparator", "word")
+    comparator = {"<>": "!="}.get(comparator, comparator.upper())
+    if sort == "word" and comparator in ("IS", "NOT"):
+        comparator = f"{comparator} {_next(tokens, 'NULL or IN', 'word')[1].upper()}"
+        if comparator == "IS NOT":
+            comparator = f"{comparator} {_next(tokens, 'NULL', 'word')[1].upper()}"
+    if comparator in ("IS NULL", "IS NOT NULL"):
+        return Condition(kind, name, comparator, None)
+    if comparator in ("IN", "NOT IN"):
+        return Condition(kind, name, comparator, _list(tokens))
+    if comparator not in ("=", "!=", "<", "<=", ">", ">=", "LIKE", "ILIKE"):
+        raise _bad(f"{comparator!r} is no comparator")
+    return Condition(kind, name, comparator, _value(_next(tokens, f"a value after {name}", "text", "word")))
+
+
+def _next(tokens: list[tuple[str, str]], what: str, *sorts: str) -> tuple[str, str]:
+    if not tokens:
+        raise _bad(f"{what} is missing at its end")
+    sort, text = tokens.pop(0)
+    if sort not in sorts:
+        raise _bad(f"{what} is expected instead of {text!r}")
+    return sort, text
+
+
+def _list(tokens: list[tuple[str, str]]) -> tuple[Any, ...]:
+    _sign(tokens, "(")
+    values = [_value(_next(tokens, "a value", "text", "word"))]
+    while _sign(tokens, ",", ")") == ",":
+        values.append(_value(_next(tokens, "a value", "text", "word")))
+    return tuple(values)
+
+
+def _sign(tokens: list[tuple[str, str]], *signs: str) -> str:
+    _, text = _next(tokens, " or ".join(signs), "sign")
+    if text not in signs:
+        raise _bad(f"{' or '.join(signs)} is expected instead of {text!r}")
+    return text
+
+
+def _value(token: tuple[str, str]) -> Any:
+    sort, text = token
+    if sort == "text":
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    try:
+        return float(text)
+    except ValueError:
+        raise _bad(f"texts stand in quotes; {text} does not") from None
+
+
+def _name(text: str) -> tuple[str, str]:
+    """(kind, name) of an identifier; without a kind it is an attribute."""
+    kind, dot, name = text.partition(".")
+    if not dot or kind.lower() not in KINDS:
+        if dot:
+            raise _bad(f"{kind!r} is none of metrics, params, tags, attributes")
+        kind, name = "attributes", text
+    name = name[1:-1] if name[:1] in ("`", '"') else name
+    kind = KINDS[kind.lower()]
+    if kind == "attributes" and name not in NUMBERS and name not in TEXTS:
+        raise _bad(f"there is no attribute {name!r}")
+    return kind, name
+
+
+def _apply(runs: QuerySet[ClientRun], asked: Condition, alias: str) -> QuerySet[ClientRun]:
+    if asked.kind == "metrics":
+        return runs.filter(Exists(_metric(asked)))
+    if asked.kind == "attributes":
+        if asked.name in NUMBERS:
+            return runs.filter(_of_number(NUMBERS[asked.name], asked))
+        return runs.filter(_of_text(TEXTS[asked.name], asked))
+    return runs.alias(**{alias: text_in(asked.kind, asked.name)}).filter(_of_text(alias, asked))
+
+
+def _metric(asked: Condition) -> QuerySet[ClientMetric]:
+    found = ClientMetric.objects.filter(run=OuterRef("pk"), key=asked.name).exclude(value=float("nan"))
+    return found.filter(_of_number("value", asked))
+
+
+def _of_number(column: str, asked: Condition) -> Q:
+    if not isinstance(asked.value, float):
+        raise _bad(f"{asked.name} is compared with a number")
+    if asked.comparator == "!=":
+        return ~Q(**{column: asked.value}) & Q(**{f"{column}__isnull": False})
+    if asked.comparator not in LOOKUPS:
+        raise _bad(f"{asked.name} is a number, for which there is no {asked.comparator}")
+    return Q(**{f"{column}__{LOOKUPS[asked.comparator]}": asked.value})
+
+
+def _of_text(column: str, asked: Condition) -> Q:
+    there = Q(**{f"{column}__isnull": False})
+    if asked.comparator in ("IS NULL", "IS NOT NULL"):
+        return there if asked.comparator == "IS NOT NULL" else ~there
+    values = asked.value if isinstance(asked.value, tuple) else (asked.value,)
+    if not all(isinstance(value, str) for value in values):
+        raise _bad(f"{asked.name} is compared with a text in quotes")
+    if asked.comparator in ("LIKE", "ILIKE"):
+        sort = "regex" if asked.comparator == "LIKE" else "iregex"
+        return Q(**{f"{column}__{sort}": _pattern(values[0])})
+    if asked.comparator not in ("=", "!=", "IN", "NOT IN"):
+        raise _bad(f"{asked.name} is a text, for which there is no {asked.comparator}")
+    if column == "run__state":
+        values = tuple(state for value in values for state in STATES.get(value, ()))
+    found = Q(**{f"{column}__in": values})
+    return found if asked.comparator in ("=", "IN") else ~found & there
+
+
+def _pattern(like: str) -> str:
+    """A regular expression of PostgreSQL's for what LIKE takes."""
+    parts = {"%": ".*", "_": "."}
+    return f"^{''.join(parts.get(letter) or re.escape(letter) for letter in like)}$"
+
+
+def ordered(runs: QuerySet[ClientRun], orders: Sequence[str]) -> QuerySet[ClientRun]:
+    """In the order that is asked for, what has no such value last; then the newest first. Raises InvalidInput."""
+    keys: list[Any] = []
+    for place, text in enumerate(orders):
+        words = str(text).strip()
+        down = words.upper().endswith(" DESC")
+        name = re.sub(r"\s+(ASC|DESC)$", "", words, flags=re.IGNORECASE)
+        kind, name = _name(name)
+        alias = f"order_{place}"
+        runs = runs.alias(**{alias: _ordering(kind, name)})
+        keys.append(OrderBy(F(alias), descending=down, nulls_last=True))
+    return runs.order_by(*keys, "-start_ms", "key")
+
+
+def _ordering(kind: str, name: str) -> Any:
+    if kind == "metrics":
+        newest = ClientMetric.objects.filter(run=OuterRef("pk"), key=name).exclude(value=float("nan"))
+        return Subquery(newest.values("value")[:1])
+    if kind == "attributes":
+        return F(NUMBERS.get(name) or TEXTS[name])
+    return text_in(kind, name)
+
+
+def _bad(why: str) -> InvalidInput:
+    return InvalidInput("filter", f"The filter or order cannot be read: {why}.")

@@ -1,0 +1,123 @@
+"""The doors of the pages, all in one place and closed unless `webapp.interfaces.pages.permissions` opens them.
+
+Before a view runs: its address must be in the table, its method must exist there, and whoever is not signed in is sent
+to the sign-in. After it ran: a page of a project that answered without asking `access.allow` is an error of ours, so
+that a view that forgets to ask is found by its first test and shows nothing. The API has doors of its own
+(`webapp.interfaces.api.auth`).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http.multipartparser import MultiPartParser
+from django.middleware.csrf import CsrfViewMiddleware
+from django.template.loader import render_to_string
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.defaults import page_not_found, permission_denied
+
+from webapp.base.errors import Forbidden, NotFound
+from webapp.interfaces.pages.access import allow, chosen_project, has_asked
+from webapp.interfaces.pages.permissions import ACCOUNT, NEEDS, PUBLIC, TAKE_FILES, methods_of
+
+API = "/api/"  # asks for tokens itself
+
+
+class NeverAsked(RuntimeError):
+    """A view of a project answered without having asked what the reader may do there."""
+
+
+class Doors:
+    """Asks for the sign-in and for the table before a view, and whether the view asked for the role after it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.parse_file_upload = partial(_read_form, request)  # type: ignore[method-assign]
+        response = self.get_response(request)
+        name = _name_of(request)
+        if name in NEEDS and response.status_code < HTTPStatus.BAD_REQUEST and not _is_open(request):
+            raise NeverAsked(f"{name} answered {response.status_code} without asking what the reader may do")
+        if isinstance(response, HttpResponseNotAllowed) and not request.path.startswith(API):
+            response.content = render_to_string("405.html", request=request)
+        return response
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
+    ) -> HttpResponse | None:
+        name = _name_of(request)
+        if name in PUBLIC or request.path.startswith(API):
+            return None
+        if not request.user.is_authenticated:
+            request._sent_away = True  # type: ignore[attr-defined]
+            return redirect_to_login(_page_of(request))
+        if name in ACCOUNT:
+            return None
+        if name not in NEEDS:
+            raise PermissionDenied("Nobody may open this address: it is not in the table of permissions.")
+        if request.method not in methods_of(name):
+            return HttpResponseNotAllowed(methods_of(name))
+        return None
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """What a service refused, and no view had words of its own for, is answered as `allow` would."""
+        if request.path.startswith(API):
+            return None
+        if isinstance(error, Forbidden):
+            return permission_denied(request, PermissionDenied(error.message))
+        if isinstance(error, NotFound):
+            return page_not_found(request, Http404(error.message))
+        return None
+
+
+def _read_form(request: HttpRequest, meta: dict[str, Any], content: Any) -> tuple[Any, Any]:
+    """As Django reads a form with files; whether a file may be stored is asked when it begins."""
+    parser = MultiPartParser(meta, content, request.upload_handlers, request.encoding)
+    request.may_upload = partial(_may_upload, request, parser)  # type: ignore[attr-defined]
+    return parser.parse()
+
+
+def _never(*_: object) -> HttpResponse:
+    """A view that no answer is asked of."""
+    return HttpResponse()
+
+
+def _may_upload(request: HttpRequest, parser: MultiPartParser) -> bool:
+    """Whether the reader may upload here. The field against forged requests stands before the files."""
+    if _name_of(request) not in TAKE_FILES or not request.user.is_authenticated:
+        return False
+    try:
+        allow(request, chosen_project(request))
+    except (Http404, PermissionDenied):
+        return False
+    request._post = parser._post  # type: ignore[attr-defined]  # the fields so far: what the check reads
+    try:
+        return CsrfViewMiddleware(_never).process_view(request, _never, (), {}) is None
+    finally:
+        del request._post  # type: ignore[attr-defined]
+
+
+def _page_of(request: HttpRequest) -> str:
+    """The address that is asked for; of a form that was sent, that of the page it stood on, which can be opened."""
+    if request.method in ("GET", "HEAD"):
+        return request.get_full_path()
+    came_from = request.headers.get("Referer", "")
+    if not url_has_allowed_host_and_scheme(came_from, {request.get_host()}):
+        return "/"
+    return urlsplit(came_from)._replace(scheme="", netloc="", fragment="").geturl() or "/"
+
+
+def _is_open(request: HttpRequest) -> bool:
+    return has_asked(request) or getattr(request, "_sent_away", False)
+
+
+def _name_of(request: HttpRequest) -> str:
+    """The name of the address; empty where it has none, or is none of ours."""
+    match = getattr(request, "resolver_match", None)
+    return (match.url_name or "") if match and not match.namespaces else ""

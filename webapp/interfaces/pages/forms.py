@@ -1,0 +1,220 @@
+"""Forms: they hold values and errors for the pages. What is right or wrong is decided by the services."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from django import forms
+from django.conf import settings
+from django.contrib.auth.forms import AuthenticationForm
+from django.urls import reverse
+
+from webapp.identity.accounts.models import Role, Scope
+from webapp.identity.accounts.permissions import grants
+from webapp.identity.accounts.services import PERMISSION_OF_SCOPE
+from webapp.record.runs import launch_seeds
+from webapp.record.runs.bounds import MAX_RETRIES, MAX_SEED
+from webapp.record.runs.models import Run
+
+# Hints follow what is being typed; a form's other fields say of which recipe.
+HINTS = {"hx-trigger": "input changed delay:400ms", "hx-target": "#hints", "hx-swap": "outerHTML"}
+RELOAD = {
+    "hx-trigger": "change consume",
+    "hx-target": "#launch",
+    "hx-include": "[name=recipe],[name=revision],[name=seed],[name=name],[name=priority],[name=retries]",
+    "hx-push-url": "true",
+}
+MAX_SEEDS = launch_seeds.MAX_SEEDS
+RETRIES_WORDS = f"Automatic retries are a whole number from 0 to {MAX_RETRIES}, or empty."
+SEEDS_WORDS = f"Seeds are 1 to {MAX_SEEDS} whole numbers from 0 to {MAX_SEED}, such as 0 or 0, 1, 2."
+
+
+def new_key() -> str:
+    """An idempotency key: a form that is sent twice launches once."""
+    return uuid4().hex
+
+
+class SignInForm(AuthenticationForm):
+    """Django's, with a sentence of ours."""
+
+    error_messages = AuthenticationForm.error_messages | {
+        "invalid_login": "No account with this name and password.",
+    }
+
+
+SCOPES = (
+    (Scope.READ, "read: look at runs, curves and fits"),
+    (Scope.WRITE, "write: also report records of runs"),
+    (Scope.LAUNCH, "launch: also launch, stop and resume runs"),
+)
+TOKEN_DAYS = {"30": "30 days", "90": "90 days", "365": "1 year", "never": "until it is revoked"}
+DEFAULT_TOKEN_DAYS = "90"
+
+
+class TokenForm(forms.Form):
+    """A new API token, of one of these projects (slug -> role), with what the role allows."""
+
+    name = forms.CharField(
+        max_length=80, required=False, label="Name", help_text="What it is for, such as trainer on node 3."
+    )
+    project = forms.ChoiceField(required=False, help_text="The only project that it opens.")
+    scope = forms.ChoiceField(
+        label="May do", help_text="Each includes what is above it. Give the least that will do."
+    )
+    days = forms.ChoiceField(
+        label="Valid for",
+        required=False,
+        choices=list(TOKEN_DAYS.items()),
+        help_text="A token that is not used any more should end by itself.",
+    )
+
+    def __init__(self, data: Any = None, *, projects: Mapping[str, tuple[str, Role]], current: str) -> None:
+        super().__init__(data, initial={"project": current, "days": DEFAULT_TOKEN_DAYS})
+        self.fields["project"].choices = [(slug, name) for slug, (name, _) in projects.items()]  # type: ignore[attr-defined]
+        if len(projects) == 1:
+            self.fields["project"].widget = forms.HiddenInput()
+        roles = [role for _, role in projects.values()]
+        self.fields["scope"].choices = [  # type: ignore[attr-defined]
+            (scope, words)
+            for scope, words in SCOPES
+            if any(grants(role, PERMISSION_OF_SCOPE[scope]) for role in roles)
+        ]
+
+    def days_or_none(self) -> int | None:
+        """How many days it shall open the project; None: until it is revoked."""
+        text = self.cleaned_data["days"] or DEFAULT_TOKEN_DAYS
+        return None if text == "never" else int(text)
+
+
+class ShareForm(forms.Form):
+    """A new link to a chart."""
+
+    title = forms.CharField(max_length=160, help_text="What the page and its preview are called.")
+    days = forms.TypedChoiceField(
+        label="Open",
+        required=False,
+        coerce=int,
+        empty_value=None,
+        choices=[
+            ("", "until somebody closes it"),
+            (7, "for 7 days"),
+            (30, "for 30 days"),
+            (365, "for a year"),
+        ],
+        help_text="Any contributor of the project can close it before, on the page of shared links.",
+    )
+
+
+class LaunchForm(forms.Form):
+    """What a launch asks for first; choices and defaults come from the chosen recipe."""
+
+    recipe = forms.ChoiceField(help_text="What is trained how; each setting is below.")
+    revision = forms.TypedChoiceField(coerce=int, help_text="A revision never changes once it is stored.")
+    task = forms.ChoiceField(help_text="Prompts plus a verifier, with a held-out split for evaluation.")
+    model = forms.CharField(
+        max_length=200,
+        help_text="A folder in HEADROOM_HOME/models, a path that the cluster sees, or org/name of the Hugging Face "
+        "hub: downloaded when the run starts, if it is not here yet.",
+        widget=forms.TextInput(attrs={"list": "models", "autocomplete": "off", "spellcheck": "false"}),
+    )
+    seed = forms.CharField(
+        label="Seeds",
+        max_length=60,
+        help_text=f"One, or up to {MAX_SEEDS} with commas: a run each. Several show how sure a ceiling is.",
+        widget=forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "off"}),
+    )
+    budget_hours = forms.FloatField(
+        label="Compute budget, device-hours",
+        widget=forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"}),
+    )
+    task_options = forms.CharField(
+        required=False,
+        label="Options of the task",
+        help_text="YAML; what is left out has the task's own default.",
+        widget=forms.Textarea(attrs={"rows": 5, "spellcheck": "false", "wrap": "off"}),
+        strip=False,
+    )
+    name = forms.CharField(
+        max_length=120, required=False, help_text="Optional; that of the recipe if empty. Pages add the seed."
+    )
+    priority = forms.TypedChoiceField(
+        coerce=int,
+        required=False,
+        label="Priority in the project's queue",
+        choices=Run.Priority.choices,
+        empty_value=None,
+        help_text="Of runs that wait the highest goes first, of two alike the older. Not part of the recipe.",
+    )
+    retries = forms.IntegerField(
+        required=False,
+        label="Automatic retries",
+        min_value=0,
+        max_value=MAX_RETRIES,
+        error_messages=dict.fromkeys(("invalid", "min_value", "max_value"), RETRIES_WORDS),
+        widget=forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "off"}),
+    )
+    message = forms.CharField(
+        max_length=300,
+        required=False,
+        label="What the new revision changes, and why",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+    idempotency_key = forms.CharField(widget=forms.HiddenInput, max_length=190)
+
+    def __init__(
+        self, data: Any = None, *, choices: dict[str, list], devices: int = 1, **kwargs: Any
+    ) -> None:
+        super().__init__(data, label_suffix="", **kwargs)
+        for name, values in choices.items():
+            self.fields[name].choices = values  # type: ignore[attr-defined]
+        for name in ("recipe", "revision"):  # another recipe has other defaults: the form comes anew
+            self.fields[name].widget.attrs |= RELOAD | {"hx-get": reverse("launch")}
+        self.fields["retries"].help_text = (
+            "How often it goes on by itself from its newest checkpoint when a machine or a process died; what the "
+            f"recipe broke is never retried. Empty: {settings.RETRIES}, as this installation is set."
+        )
+        self.fields["budget_hours"].help_text = (
+            f"Devices allocated times hours; evaluation is not counted. This recipe holds {devices} "
+            f"device{'' if devices == 1 else 's'}, so one device-hour is {60 / devices:.3g} minutes of training."
+        )
+
+    def clean_seed(self) -> list[int]:
+        """The seeds as numbers, in their order."""
+        words = self.cleaned_data["seed"].replace(",", " ").split()
+        are_numbers = all(word.isdecimal() and word.isascii() and int(word) <= MAX_SEED for word in words)
+        if not are_numbers or not 1 <= len(words) <= MAX_SEEDS:
+            raise forms.ValidationError(SEEDS_WORDS)
+        seeds = [int(word) for word in words]
+        if len(set(seeds)) < len(seeds):
+            raise forms.ValidationError("Each seed is trained once: these repeat one.")
+        return seeds
+
+    def clean_priority(self) -> int:
+        """Normal where none was sent."""
+        sent = self.cleaned_data["priority"]
+        return Run.Priority.NORMAL if sent is None else sent
+
+    def renew_key(self) -> None:
+        """Sending this form again is a new launch."""
+        self.data = {**{name: self.data[name] for name in self.data}, "idempotency_key": new_key()}
+
+
+class RevisionForm(forms.Form):
+    """A configuration as YAML (JSON is YAML) and why it differs."""
+
+    config = forms.CharField(
+        label="Configuration",
+        help_text="YAML or JSON, complete. Unknown keys are refused, so that a misspelt one never passes silently.",
+        widget=forms.Textarea(attrs={"rows": 28, "spellcheck": "false", "wrap": "off"}),
+        strip=False,
+    )
+    message = forms.CharField(max_length=300, label="What changes, and why", help_text="One line.")
+
+    def __init__(self, data: Any = None, *, slug: str, **kwargs: Any) -> None:
+        super().__init__(data, **kwargs)
+        self.fields["config"].widget.attrs |= HINTS | {"hx-post": reverse("revision-hints", args=[slug])}
+
+
+def add_service_error(form: forms.Form, field: str | None, message: str) -> None:
+    """Put a service's error beside its field, or on top where the form has no such field."""
+    form.add_error(field if field in form.fields else None, message)

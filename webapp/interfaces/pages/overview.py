@@ -1,0 +1,205 @@
+"""What the overview says: what runs, bent, alarms, waits and ended, and who leads. A constant number of queries."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.core.cache import cache
+from django.utils import timezone
+
+from webapp.identity.accounts.models import Project
+from webapp.interfaces.pages.durations import duration
+from webapp.interfaces.pages.marks import shared_scale
+from webapp.interfaces.pages.run_list.rows import Row, rows_of
+from webapp.record.alarm_rules.rules import Level
+from webapp.record.runs.models import Point, Run, State
+from webapp.record.runs.pace import time_left
+from webapp.record.runs.queue import waiting_of
+from webapp.record.runs.selectors import span_of_runs
+from webapp.record.runs.states import ACTIVE, ENDED, WAITING
+from webapp.reporting.alarms import words as alarm_words
+from webapp.reporting.alarms.models import Alarm
+from webapp.science.curves import words
+from webapp.science.curves.bent import newly_identified
+from webapp.science.curves.models import Fit
+from webapp.science.curves.ranking.leaderboard import leaderboard
+
+Payload = dict[str, Any]
+BENT_SINCE = timedelta(days=7)
+ENDED_SINCE = timedelta(days=1)
+MOST = 12  # rows of a section
+LEADERS_SECONDS = 60
+PARTS = ("alarms", "running", "waiting", "bent", "ended", "leaders", "reviews")
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An active alarm and its run."""
+
+    run: Run
+    alarm: Alarm
+    message: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that ended, what came of it, and what to do next (`next_url_name` "run" or "launch")."""
+
+    row: Row
+    result: str
+    next_step: str = ""
+    relaunch: bool = False
+
+
+def overview(project: Project) -> Payload:
+    """Everything but the cluster. The number of queries does not grow with the number of runs."""
+    now = timezone.now()
+    running = _runs(project).filter(state__in=ACTIVE - WAITING).order_by("-started_at", "pk")
+    ended = (
+        _runs(project).filter(state__in=ENDED, ended_at__gte=now - ENDED_SINCE).order_by("-ended_at", "pk")
+    )
+    running_runs, ended_runs = list(running[: MOST + 1]), list(ended[: MOST + 1])
+    rows = {row.run.pk: row for row in rows_of(running_runs[:MOST] + ended_runs[:MOST])}
+    running_rows = [rows[run.pk] for run in running_runs[:MOST]]
+    spans = span_of_runs([row.run.pk for row in running_rows])
+    waiting = waiting_of(project)
+    return {
+        "has_runs": Run.objects.filter(project=project).exists(),
+        "scale": shared_scale([row.ceiling for row in rows.values()]),
+        "running": [(row, _to_the_end(row, spans.get(row.run.pk))) for row in running_rows],
+        "more_running": len(running_runs) > MOST,
+        "alarms": raised(running_rows),
+        "waiting": [(run, why(run)) for run in waiting[:MOST]],
+        "more_waiting": max(0, len(waiting) - MOST),
+        "bent": _bent(project),
+        "ended": _worst_first([_ended(rows[run.pk]) for run in ended_runs[:MOST]]),
+        "more_ended": len(ended_runs) > MOST,
+        "leaders": leaders(project),
+    }
+
+
+def _runs(project: Project) -> Any:
+    runs = Run.objects.filter(project=project).select_related("revision__recipe")
+    return runs.defer("config", "revision__config")
+
+
+def _to_the_end(row: Row, span: tuple[Point, Point] | None) -> str:
+    """ "ends in about 25 min"; empty where not known."""
+    left = time_left(row.run, row.used_hours, span)
+    return f"ends in about {duration(left)}" if left is not None else ""
+
+
+def raised(rows: Sequence[Row]) -> list[Raised]:
+    """The active alarms of runs at work: critical ones first, then the newest."""
+    found = [
+        Raised(row.run, alarm, payload["message"], payload["meaning"])
+        for row in rows
+        for alarm in row.alarms
+        if (payload := alarm_words.alarm_payload(alarm))
+    ]
+    return sorted(
+        found, key=lambda item: (item.alarm.level != Level.CRITICAL, -item.alarm.raised_at.timestamp())
+    )
+
+
+def why(run: Run) -> str:
+    """Why a run waits, by its state and what worker and Ray have said."""
+    if run.state_reason:
+        return run.state_reason if run.state_reason.endswith((".", "!", "?")) else f"{run.state_reason}."
+    return {
+        State.QUEUED: "Waits for a worker to take it.",
+        State.SUBMITTING: "Is being handed to Ray.",
+        State.STARTING: "Ray has its job, which has not reported yet: it loads, or waits for a place.",
+    }.get(State(run.state), "")
+
+
+def _bent(project: Project) -> list[Payload]:
+    """Runs of which Eq. 1 became identified, at what compute, with the forecast ceiling as it is now."""
+    began = newly_identified(project, timezone.now() - BENT_SINCE, MOST)
+    ceilings = [row.ceiling for row in rows_of([fit.run for fit in began])]
+    scale = shared_scale(ceilings)
+    return [
+        {
+            "run": fit.run,
+            "at": words.amount(fit.fitted_hi),
+            "when": fit.created_at,
+            "ceiling": ceiling,
+            "scale": scale,
+        }
+        for fit, ceiling in zip(began, ceilings, strict=True)
+    ]
+
+
+def _ended(row: Row) -> Ended:
+    run = row.run
+    if run.state == State.SUCCEEDED:
+        return Ended(row, _outcome(row))
+    if run.state == State.CANCELLED:
+        return Ended(row, f"{_last_line(run.state_reason) or 'Cancelled.'} {_outcome(row)}".strip())
+    reason = _last_line(run.state_reason) or "No reason was given; its log may say."
+    if run.origin == Run.Origin.TRACKED:
+        return Ended(row, reason, "Look at its trainer.")
+    if row.used_hours:
+        return Ended(row, reason, "Read its log, then resume it: it goes on from its last checkpoint.")
+    return Ended(row, reason, "Nothing was trained. Mend the cause, then launch it again.", relaunch=True)
+
+
+def _outcome(row: Row) -> str:
+    """The pass rate reached and the ceiling with its interval, in a line."""
+    if row.latest is None:
+        return "No evaluation was reported."
+    rate = words.rate(row.latest, _around(row.latest, row.latest_stderr))
+    if row.ceiling is None:
+        why = "nothing could be forecast" if row.spent is not None else "its device-hours are not known"
+        return f"Reached {rate}; {why}."
+    if not row.ceiling["identified"]:
+        return f"Reached {rate}; its ceiling is not known yet ({row.ceiling['interval_text']})."
+    return f"Reached {rate}; ceiling {row.ceiling['text']}, {row.ceiling['interval_text']}."
+
+
+def _around(value: float, stderr: float | None) -> tuple[float | None, float | None]:
+    return (None, None) if stderr is None else (value - stderr, value + stderr)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _worst_first(ended: list[Ended]) -> list[Ended]:
+    """What failed or was lost stands above the others, which stay in their order."""
+    return sorted(ended, key=lambda item: item.row.run.state not in (State.FAILED, State.LOST))
+
+
+def leaders(project: Project) -> list[Payload]:
+    """Of each task and model one sentence on who leads; remembered until the next fit, at most a minute."""
+    newest = Fit.objects.filter(run__project=project).order_by("-id").values_list("id", "created_at").first()
+    if newest is None:
+        return []
+    key = f"leaders-{project.pk}-{newest[0]}-{newest[1].timestamp()}"
+    known = cache.get(key)
+    if known is None:
+        known = [leader(group) for group in leaderboard(project, published=False)]
+        cache.set(key, known, LEADERS_SECONDS)
+    return known
+
+
+def leader(group: Payload) -> Payload:
+    """One sentence on a group of the leaderboard: who leads, or why nobody does yet."""
+    first = group["rows"][0] if group["rows"] else None
+    return {
+        "task": group["task"],
+        "model": group["model"],
+        "sentence": group["headline"],
+        "ceiling": first["forecast_ceiling"] if first and first["rank"] == 1 else None,
+        "scale": tuple(group["scale"]),
+    }
+
+
+def seeds_words(row: Payload) -> str:
+    """ "3 seeds", or "2 of 3 seeds" where only those have an identified ceiling, of which the row's is made."""
+    all_of_them = words.count(row["seeds"], "seed")
+    identified = row.get("identified_seeds")
+    return all_of_them if identified in (None, 0, row["seeds"]) else f"{identified} of {all_of_them}"

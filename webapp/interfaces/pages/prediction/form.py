@@ -1,0 +1,266 @@
+"""The form that freezes a fit: what was asked, what is typed, what the forecast proposes. The services decide what
+is right and wrong."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+
+import scaling
+from webapp.base.amounts import NoAmount, number_in
+from webapp.identity.accounts.models import User
+from webapp.interfaces.pages.forms import new_key
+from webapp.interfaces.pages.run.questions import BadQuestion, question_of
+from webapp.record.runs.models import Run
+from webapp.science.curves import words
+from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
+from webapp.science.predictions.claims import STATEMENTS, Claim, Statement, name_of
+from webapp.science.predictions.models import Prediction
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+QUESTION = ("x", "metric", "lo", "cutoff", "robust")
+CLAIMED = ("value", "lo_claim", "hi_claim", "probability")
+FIELD_OF = {
+    "lo": "lo_claim",
+    "hi": "hi_claim",
+}  # of the services -> of this form, where `lo` is the window's start
+DECIMAL = {"inputmode": "decimal", "autocomplete": "off"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which fit is to be frozen: the run page's question."""
+
+    x: str = DEFAULT_AXIS
+    metric: str = DEFAULT_METRIC
+    window_lo: float | None = None
+    cutoff: float | None = None  # None: the newest point
+    form: str = "sigmoid"
+    robust: bool = False
+
+    @classmethod
+    def of(cls, query: QueryDict) -> "Asked":
+        """From a query or a posted form. Raises BadQuestion."""
+        asked, form = question_of(_only(query)), query.get("form") or "sigmoid"
+        if form not in scaling.FORMS:
+            raise BadQuestion("form", f"one of {', '.join(scaling.FORMS)}")
+        return cls(asked["x"], asked["metric"], asked["window_lo"], asked["cutoff"], form, asked["robust"])
+
+    def as_question(self) -> dict[str, Any]:
+        """As `webapp.science.predictions.services.freeze` wants it."""
+        return vars(self).copy()
+
+    def hidden(self) -> list[tuple[str, str]]:
+        """The fields that carry it through the form."""
+        said = {
+            "x": self.x, "metric": self.metric, "lo": self.window_lo, "cutoff": self.cutoff, "form": self.form,
+            "robust": "1" if self.robust else "",
+        }  # fmt: skip
+        return [
+            (name, f"{value!r}" if isinstance(value, float) else value)
+            for name, value in said.items()
+            if value
+        ]
+
+
+def _only(query: QueryDict) -> QueryDict:
+    """The question alone: the form has other fields of its own, and the run page's goal is not its matter."""
+    kept = QueryDict(mutable=True)
+    for name in QUESTION:
+        if query.get(name):
+            kept[name] = query.get(name, "")
+    return kept
+
+
+class ClaimForm(forms.Form):
+    """A claim as it is typed. Numbers that cannot be read are refused here, what they may be by the services."""
+
+    statement = forms.ChoiceField(
+        choices=list(STATEMENTS.items()), widget=forms.RadioSelect, label="What is claimed"
+    )
+    target = forms.FloatField(label="Target compute", widget=forms.TextInput(attrs=DECIMAL))
+    level = forms.TypedChoiceField(
+        coerce=float,
+        choices=[(f"{level:g}", words.percent(level)) for level in LEVELS],
+        label="Level of the interval",
+        help_text="How often the truth should lie inside. Your record says whether it does.",
+    )
+    value = forms.FloatField(required=False, label="Value", widget=forms.TextInput(attrs=DECIMAL))
+    lo_claim = forms.FloatField(required=False, label="From", widget=forms.TextInput(attrs=DECIMAL))
+    hi_claim = forms.FloatField(required=False, label="To", widget=forms.TextInput(attrs=DECIMAL))
+    rival = forms.ChoiceField(required=False, label="The recipe that it passes")
+    probability = forms.FloatField(
+        required=False,
+        label="Probability",
+        widget=forms.TextInput(attrs=DECIMAL),
+        help_text="Between 0 and 1: how sure you are that it passes by then.",
+    )
+    reasons = forms.CharField(
+        label="Reasons",
+        max_length=10_000,
+        help_text="Why you believe it, and what would change your mind. It can never be edited.",
+        widget=forms.Textarea(attrs={"rows": 5}),
+    )
+    reviewers = forms.MultipleChoiceField(
+        required=False, widget=forms.CheckboxSelectMultiple, label="Ask for a review"
+    )
+    own = forms.CharField(required=False, widget=forms.HiddenInput)  # "1": the numbers are the person's own
+    idempotency_key = forms.CharField(widget=forms.HiddenInput, max_length=190)
+
+    def __init__(
+        self, data: Any = None, *, reviewers: Sequence[User], rivals: Sequence[Run], unit: str, **kwargs: Any
+    ) -> None:
+        super().__init__(data, label_suffix="", **kwargs)
+        self.reviewers_by_name = {user.username: user for user in reviewers}
+        self.rivals_by_id = {run.pk: run for run in rivals}
+        self.field("reviewers").choices = [(name, name) for name in self.reviewers_by_name]
+        self.field("rival").choices = [("", "Choose a run"), *((run.pk, rival_label(run)) for run in rivals)]
+        self.field("target").label = f"Target compute, {unit}"
+
+    def field(self, name: str) -> Any:
+        return self.fields[name]
+
+    def arguments(self) -> dict[str, Any]:
+        """What `freeze` takes of it, once valid."""
+        said = self.cleaned_data
+        passes = said["statement"] == Statement.PASSES
+        numbers = (None, None, None) if passes else (said["value"], said["lo_claim"], said["hi_claim"])
+        return {
+            "statement": said["statement"],
+            "target": said["target"],
+            "level": said["level"],
+            **dict(zip(("value", "lo", "hi"), numbers, strict=True)),
+            "rival": self.rivals_by_id.get(said["rival"]) if passes else None,
+            "probability": said["probability"] if passes else None,
+            "reasons": said["reasons"],
+            "key": said["idempotency_key"],
+            "is_proposed": said["own"] != "1",
+        }
+
+    def renewed(self) -> QueryDict:
+        """Sending this form again is a new request; every value of it stays. Numbers that were refused count as the
+        person's own from then on: they are not changed under the hands."""
+        data = QueryDict(mutable=True)
+        for name in self.data:
+            data.setlist(name, self.data.getlist(name))  # type: ignore[attr-defined]
+        data["idempotency_key"] = new_key()
+        if any(name in self.errors for name in CLAIMED):
+            data["own"] = "1"
+        self.data = data
+        return data
+
+    def chosen_reviewers(self) -> list[User]:
+        return [self.reviewers_by_name[name] for name in self.cleaned_data["reviewers"]]
+
+    def put_error(self, field: str | None, message: str) -> None:
+        """A service's error beside its field, or on top."""
+        here = FIELD_OF.get(field or "", field)
+        self.add_error(here if here in self.fields else None, beside(field, message))
+
+
+def beside(field: str | None, message: str) -> str:
+    """A service's message as it stands beside the field that it names first: "target: this run ..."."""
+    said = message.removeprefix(f"{field}: ") if field else message
+    return f"{said[0].upper()}{said[1:]}" if said else said
+
+
+def rival_label(run: Run) -> str:
+    """ "GRPO rev 1, seed 0, 8.00 device-hours"."""
+    named = str(run.revision) if run.revision else run.name
+    return f"{named}, seed {run.seed} ({run.pk})"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What is typed so far, as far as it can be read; `problems` names what cannot."""
+
+    statement: str
+    target: float | None
+    level: float
+    value: float | None
+    lo: float | None
+    hi: float | None
+    probability: float | None
+    rival: Run | None
+    is_own: bool
+    problems: dict[str, str]
+
+    def claim(self, asked: Asked) -> Claim | None:
+        """None without a target."""
+        if self.target is None:
+            return None
+        return Claim(
+            self.statement, self.target, self.level, self.value, self.lo, self.hi,
+            name_of(self.rival) if self.rival else "", self.probability, asked.x, asked.metric,
+        )  # fmt: skip
+
+    def with_proposal(self, proposal: Any) -> "Draft":
+        """The forecast's own numbers, where the person has not typed others."""
+        if self.is_own:
+            return self
+        return replace(
+            self, value=proposal.value, lo=proposal.lo, hi=proposal.hi, probability=proposal.probability
+        )
+
+
+def draft_of(query: QueryDict, rivals: Sequence[Run]) -> Draft:
+    """Read what is typed; nothing is refused."""
+    problems: dict[str, str] = {}
+
+    def number(name: str) -> float | None:
+        text = query.get(name, "").strip()
+        if not text:
+            return None
+        try:
+            return number_in(text)
+        except NoAmount:
+            problems[name] = "Enter a number."
+            return None
+
+    statement = query.get("statement", "")
+    target = number("target")
+    if target is not None and target <= 0:
+        problems["target"], target = "Compute is above 0.", None
+    level = number("level")
+    return Draft(
+        statement if statement in STATEMENTS else str(Statement.PASS_RATE),
+        target,
+        level if level is not None and 0 < level < 1 else DEFAULT_LEVEL,
+        number("value"), number("lo_claim"), number("hi_claim"), number("probability"),
+        next((run for run in rivals if run.pk == query.get("rival")), None),
+        query.get("own") == "1",
+        problems,
+    )  # fmt: skip
+
+
+def shown(value: float | None, digits: int = 4) -> str:
+    """A number as it stands in a field."""
+    return "" if value is None else f"{value:.{digits}g}"
+
+
+def initial_of(draft: Draft, reasons: str = "", reviewers: Sequence[str] = ()) -> dict[str, Any]:
+    """A draft as the form's initial values."""
+    return {
+        "statement": draft.statement,
+        "target": shown(draft.target, 6),
+        "level": f"{draft.level:g}",
+        "value": shown(draft.value),
+        "lo_claim": shown(draft.lo),
+        "hi_claim": shown(draft.hi),
+        "rival": draft.rival.pk if draft.rival else "",
+        "probability": shown(draft.probability, 3),
+        "reasons": reasons,
+        "reviewers": list(reviewers),
+        "own": "1" if draft.is_own else "",
+        "idempotency_key": new_key(),
+    }
+
+
+def draft_from(prediction: Prediction) -> Draft:
+    """The claim of a prediction, to be changed and made anew."""
+    return Draft(
+        prediction.statement, prediction.target, prediction.level, prediction.value, prediction.lo, prediction.hi,
+        prediction.probability, prediction.rival, True, {},
+    )  # fmt: skip

@@ -1,0 +1,90 @@
+"""The form that writes a block: which chart, table or number, of what."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import Prefetch
+
+from webapp.base.errors import InvalidInput
+from webapp.identity.accounts.models import Project
+from webapp.record.recipes.models import Revision
+from webapp.record.runs.models import Run
+from webapp.record.runs.names import label_of
+from webapp.reporting.reports import resolve
+from webapp.reporting.reports.blocks import text_of
+from webapp.reporting.reports.selectors import ask_of
+from webapp.science.decisions.models import Decision, Subject
+from webapp.science.predictions.claims import in_a_line
+from webapp.science.predictions.models import Prediction
+
+OFFERED = 200
+CHOICES = (
+    ("chart run", "Chart of a run"),
+    ("chart compare", "Chart of several runs or recipes"),
+    ("number ceiling", "Ceiling of a run"),
+    ("number pass_rate", "Newest pass rate of a run"),
+    ("number forecast", "Forecast at the budget of a run"),
+    ("number compute", "Compute that a run used"),
+    ("table parameters", "Table: parameters of runs"),
+    ("table leaderboard", "Table: leaderboard"),
+    ("prediction", "A prediction"),
+    ("decision", "A decision"),
+)
+OF_ONE_RUN = ("chart run", "number ceiling", "number pass_rate", "number forecast", "number compute")
+OF_RUNS = ("chart compare", "table parameters")
+
+
+def offered(project: Project) -> dict[str, Any]:
+    """What the form's lists have. Five queries."""
+    runs = Run.objects.filter(project=project, archived_at=None).only("name", "seed", "task")
+    newest = Revision.objects.filter(recipe__project=project, runs__isnull=False).order_by(
+        "recipe_id", "-number"
+    )
+    revisions = newest.distinct("recipe_id", "number").defer("config").select_related("recipe")[:OFFERED]
+    predictions = Prediction.objects.filter(project=project).select_related(
+        "rival__revision__recipe", "author"
+    )
+    subjects = Prefetch("subjects", Subject.objects.only("decision_id", "name", "part"))
+    decisions = (
+        Decision.objects.filter(project=project).select_related("decided_by").prefetch_related(subjects)
+    )
+    return {
+        "choices": CHOICES,
+        "of_one": " ".join(name.replace(" ", "-") for name in OF_ONE_RUN),
+        "runs": [(run.pk, label_of(run), run.task) for run in runs.order_by("-created_at", "id")[:OFFERED]],
+        "recipes": [(f"{one.recipe.slug}@{one.number}", str(one)) for one in revisions],
+        "predictions": [(one.pk, f"{in_a_line(one)}, by {one.author.username}")
+                        for one in predictions.order_by("-created_at")[:OFFERED]],
+        "decisions": [(one.pk, _decision_words(one)) for one in decisions[:OFFERED]],
+    }  # fmt: skip
+
+
+def _decision_words(decision: Decision) -> str:
+    names = ", ".join(one.name for one in decision.subjects.all() if one.part == Subject.Part.OF)
+    return f"{decision.get_kind_display()} {names}, by {decision.decided_by.username}"
+
+
+def block_of(project: Project, query: Mapping[str, Any]) -> str:
+    """The text of the block that the form asks for, if it can be shown. Raises InvalidInput with the reason."""
+    what = query.get("what", "")
+    if what not in dict(CHOICES):
+        raise InvalidInput("what", "Choose what to show.")
+    kind, _, which = what.partition(" ")
+    fields = {kind: which or query.get(kind, "")}
+    if what in OF_ONE_RUN:
+        fields["run"] = query.get("run", "")
+    if what in OF_RUNS:
+        fields["runs"] = ", ".join(query.getlist("runs"))  # type: ignore[attr-defined]
+    if what == "chart compare":
+        fields["recipes"] = ", ".join(query.getlist("recipes"))  # type: ignore[attr-defined]
+        fields["by"] = "recipe" if fields["recipes"] else ""
+    for key in ("cutoff", "x") if what == "chart run" else ():
+        fields[key] = query.get(key, "")
+    text = text_of(fields | {"caption": query.get("caption", "")[:300]})
+    ask = ask_of(text)
+    if ask is None:
+        raise InvalidInput("what", "Choose what to show, and of which run.")
+    shown = resolve.shown(project, ask)
+    if shown["kind"] == "problem":
+        raise InvalidInput("what", shown["reason"][:1].upper() + shown["reason"][1:])
+    return text

@@ -1,0 +1,141 @@
+"""The small multiples of the run page: which metrics, their latest values, and what is alarming.
+
+All panels come from two queries. A panel shows every 2^k-th step, k the least that keeps it under MAX_POINTS, so
+that a point once drawn never moves: later it is kept or left out. The newest value of each metric and the alarming
+points are always drawn, so that no alarm hides between the steps (the page says so).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from webapp.interfaces.pages.marks import Limit
+from webapp.record.alarm_rules.configured import rules
+from webapp.record.alarm_rules.rules import Rule
+from webapp.record.runs.models import Run
+from webapp.record.runs.thinned import thinned_series
+from webapp.reporting.alarms import words
+from webapp.reporting.alarms.models import Alarm
+from webapp.reporting.alarms.selectors import most_severe
+
+NEAR = 0.5  # a limit is drawn from half of it on
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric as a panel."""
+
+    name: str
+    title: str
+
+    @property
+    def slug(self) -> str:
+        """Its panel's id on the page."""
+        return self.name.replace("/", "-")
+
+
+METRICS = (
+    Metric("train/reward", "Training reward"),
+    Metric("train/truncation_rate", "Truncation rate"),
+    Metric("eval/truncation_rate", "Truncation, evaluations"),
+    Metric("train/entropy", "Entropy"),
+    Metric("train/grad_norm", "Gradient norm"),
+    Metric("train/ratio_max", "Largest ratio"),
+    Metric("train/ratio_min", "Smallest ratio"),
+    Metric("train/ratio_clip_fraction", "Clipped ratios"),
+    Metric("train/mismatch_logp_mean", "Log-prob gap"),
+    Metric("train/mismatch_logp_max", "Log-prob gap, max"),
+    Metric("train/kl", "KL"),
+    Metric("train/kl_reference", "KL to the start"),
+    Metric("train/response_length", "Response length"),
+    Metric("train/effective_batch", "Effective batch"),
+    Metric("train/verifier_failure_rate", "Verifier failures"),
+    Metric("eval/verifier_failure_rate", "Verifier failures, evaluations"),
+    Metric("train/staleness_mean", "Staleness, mean"),
+    Metric("train/staleness_max", "Staleness, max"),
+    Metric("train/token_staleness_mean", "Staleness of tokens, mean"),
+    Metric("perf/tokens_per_second", "Tokens per second"),
+    Metric("perf/generator_idle", "Generator idle"),
+    Metric("perf/trainer_idle", "Trainer idle"),
+)
+
+
+@dataclass
+class Panel:
+    """One small multiple."""
+
+    metric: Metric
+    alarms: list[Alarm] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    stride: int = 1
+
+    @property
+    def latest(self) -> str:
+        """The newest value with three significant digits; "not finite" where that is what was reported last."""
+        is_finite = not any(alarm.active and alarm.threshold is None for alarm in self.alarms)
+        return words.number(self.metric.name, self.values[-1] if is_finite else None)
+
+    @property
+    def label(self) -> str:
+        """What the picture shows, for readers who do not see it."""
+        said = "".join(f"; {alarm.level}" for alarm in self.alarms if alarm.active)
+        steps = f"over steps {self.steps[0]} to {self.steps[-1]}"
+        return f"{self.metric.title} {steps}, latest {self.latest}{said}"
+
+    @property
+    def alarming(self) -> Alarm | None:
+        """The most severe active alarm."""
+        return next((alarm for alarm in most_severe(self.alarms) if alarm.active), None)
+
+    @property
+    def alarmed_until(self) -> int | None:
+        """The last step of an alarm that is over, where none is active."""
+        return None if self.alarming else max((alarm.last_step for alarm in self.alarms), default=None)
+
+    @property
+    def limits(self) -> list[Limit]:
+        """The thresholds in sight: of its alarms, those that the values are near, and the first of any rate."""
+        own = [rule for rule in rules() if rule.metric == self.metric.name]
+        known = {alarm.rule: alarm.threshold for alarm in self.alarms}
+        always = {own[0].name} if own and words.is_share(self.metric.name) else set()
+        limits = [
+            (rule, known.get(rule.name, None if rule.comparison.relative else rule.threshold)) for rule in own
+        ]
+        return [
+            Limit(limit, rule.comparison.upwards, rule.level)
+            for rule, limit in limits
+            if limit is not None and (rule.name in known.keys() | always or self._is_near(rule, limit))
+        ]
+
+    def _is_near(self, rule: Rule, limit: float) -> bool:
+        if rule.comparison.upwards:
+            return max(self.values) >= NEAR * limit
+        return 0 < min(self.values) <= limit / NEAR
+
+    @property
+    def dots(self) -> list[tuple[int, float]]:
+        """The alarming points that must be seen, whatever the stride."""
+        return sorted(
+            {(step, value) for alarm in self.alarms for step, value in alarm.marks if value is not None}
+        )
+
+    def draw_alarming(self) -> None:
+        """Put the alarming points that the stride left out into the line."""
+        drawn = set(self.steps)
+        extra = [(step, value) for step, value in self.dots if step not in drawn]
+        if extra:
+            line = sorted([*zip(self.steps, self.values, strict=True), *extra], key=lambda point: point[0])
+            self.steps, self.values = [step for step, _ in line], [value for _, value in line]
+
+
+def panels(run: Run, alarms: Sequence[Alarm] = ()) -> list[Panel]:
+    """Panels of the metrics that the run reports, in the order of METRICS, with the alarms of each."""
+    lines, stride = thinned_series(run, [metric.name for metric in METRICS])
+    shown = [
+        Panel(metric, [a for a in alarms if a.metric == metric.name], line.steps, line.values, stride)
+        for metric in METRICS
+        if (line := lines.get(metric.name)) is not None
+    ]
+    for panel in shown:
+        panel.draw_alarming()
+    return shown

@@ -1,0 +1,85 @@
+"""What the page of a run that trains elsewhere says and asks about its metrics (`webapp.record.runs.meaning`)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import Case, Max, Value, When
+
+from webapp.base.amounts import NoAmount, amount_in
+from webapp.base.errors import InvalidInput
+from webapp.record.runs.meaning import Meaning, meaning_of
+from webapp.record.runs.models import Point, Run, Series
+from webapp.record.runs.states import ENDED
+from webapp.science.curves.answers import UNITS
+from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
+
+MOST_NAMES = 300  # that the form suggests
+PREFERRED = ("eval", "val", "test")  # how names of held-out metrics begin
+NOT_YET = {
+    "title": "No evaluation yet",
+    "text": "The first comes before the first update, the next after a few steps. Points and the fit appear here by "
+    "themselves.",
+}
+NEVER = {
+    "title": "No evaluation",
+    "text": "It ended before the first one. A resume goes on to it, and points and the fit appear here by themselves.",
+}
+ELSEWHERE = {
+    "title": "No evaluation yet",
+    "text": f"A point of the curve is a value of {DEFAULT_METRIC}. If another metric of this run is its held-out pass "
+    "rate, say so under Metrics: what was reported before counts, too.",
+}
+
+
+def known_axis(run: Run, metric: str = DEFAULT_METRIC) -> str | None:
+    """The first axis on which the run's evaluations lie, beyond a start at nothing; None without any. One query."""
+    points = Point.objects.filter(series__run=run, series__metric=metric)
+    most = points.aggregate(**{f"most_{key}": Max(key) for key in AXES})
+    return next((key for key in AXES if most[f"most_{key}"]), None)
+
+
+def nothing_to_draw(run: Run, question: Mapping[str, Any]) -> dict[str, str]:
+    """Heading and sentence for a chart without a point."""
+    if run.origin == Run.Origin.LAUNCHED:
+        return NEVER if run.state in ENDED else NOT_YET
+    known = known_axis(run, question["metric"])
+    if known is None:
+        return ELSEWHERE
+    wanted, other = UNITS[question["x"]], UNITS[known]
+    hint = " Say under Metrics on how many devices it trains, and" if question["x"] == DEFAULT_AXIS else ""
+    told = f"{hint} they are worked out from its times." if hint else ""
+    return {
+        "title": f"Its {wanted} are not known",
+        "text": f"No evaluation of this run was reported with its {wanted}; by {other} they can be drawn.{told}",
+    }
+
+
+def form_of(run: Run) -> dict[str, Any]:
+    """What the form of the page shows: what was said, and names to choose from."""
+    preferred = Case(
+        *(When(metric__startswith=start, then=Value(0)) for start in PREFERRED), default=Value(1)
+    )
+    names = Series.objects.filter(run=run).exclude(metric=DEFAULT_METRIC).order_by(preferred, "metric")
+    return {"said": meaning_of(run), "names": list(names.values_list("metric", flat=True)[:MOST_NAMES])}
+
+
+def meaning_in(sent: Mapping[str, str]) -> Meaning:
+    """What the form sent. Raises InvalidInput (n_prompts, devices)."""
+    n_prompts = _amount(sent, "n_prompts", "Prompts of each evaluation")
+    if n_prompts is not None and n_prompts != int(n_prompts):
+        raise InvalidInput("n_prompts", "Prompts of each evaluation: a whole number.")
+    return Meaning(
+        pass_rate=sent.get("pass_rate", "").strip(),
+        n_prompts=None if n_prompts is None else int(n_prompts),
+        devices=_amount(sent, "devices", "Devices"),
+    )
+
+
+def _amount(sent: Mapping[str, str], field: str, label: str) -> float | None:
+    text = sent.get(field, "").strip()
+    if not text:
+        return None
+    try:
+        return amount_in(text)
+    except NoAmount as error:
+        raise InvalidInput(field, f"{label}: {error}.") from None

@@ -1,0 +1,96 @@
+"""What an action on many runs will do, in sentences, before it is done. Pure functions of the runs."""
+
+from collections.abc import Sequence
+
+from webapp.record.runs.models import Run, State
+from webapp.record.runs.states import ACTIVE, ENDED
+from webapp.record.runs.summaries import spent_hours, summary_of
+from webapp.science.curves.words import amount, count
+
+TITLES = {
+    "stop": "Stop {runs}",
+    "resume": "Resume {runs}",
+    "tag": "Tag {runs}",
+    "untag": "Take a tag off {runs}",
+    "archive": "Archive {runs}",
+    "unarchive": "Unarchive {runs}",
+}
+NOT_STARTED = frozenset({State.QUEUED})
+
+
+def title(action: str, runs: Sequence[Run]) -> str:
+    """ "Stop 3 runs" """
+    return TITLES[action].format(runs=count(len(runs), "run"))
+
+
+def consequences(action: str, runs: Sequence[Run]) -> list[str]:
+    """What will happen, and what will be lost."""
+    if action == "stop":
+        return _of_stopping(runs)
+    if action == "resume":
+        return _of_resuming(runs)
+    if action == "archive":
+        unfinished = sum(run.state in ACTIVE for run in runs)
+        kept = "Archived runs are hidden from the list; their data, fits and pages stay."
+        return [kept] + ([f"{_those(unfinished)} not ended and will not be archived."] if unfinished else [])
+    if action == "unarchive":
+        return ["They are listed again."]
+    return []
+
+
+def _of_stopping(runs: Sequence[Run]) -> list[str]:
+    ended = sum(run.state in ENDED for run in runs)
+    going = [run for run in runs if run.state in ACTIVE]
+    queued = sum(run.state in NOT_STARTED and run.origin == Run.Origin.LAUNCHED for run in going)
+    tracked = sum(run.origin == Run.Origin.TRACKED for run in going)
+    training = len(going) - queued - tracked
+    said = []
+    if training:
+        asked = count(training, "run is", "runs are")
+        said.append(
+            f"{asked} asked to write a checkpoint and end. What was learnt since the last checkpoint may be lost; "
+            "what was reported stays, and a stopped run can be resumed."
+        )
+    if queued:
+        said.append(f"{_those(queued)} not started and never will, unless resumed.")
+    if tracked:
+        said.append(
+            f"{count(tracked, 'run trains', 'runs train')} elsewhere: marked as cancelled here, not stopped there."
+        )
+    if ended:
+        stays = "stays as it is" if ended == 1 else "stay as they are"
+        said.append(f"{_those(ended)} ended already and {stays}.")
+    return said + ([_spent(going)] if going else [])
+
+
+def _spent(going: Sequence[Run]) -> str:
+    spent = [spent_hours(run, summary_of(run).used_hours) for run in going]
+    known = [used for used in spent if used is not None]
+    if not known:
+        return "What was spent so far is not known."
+    budget = sum(run.budget_hours or 0.0 for run in going)
+    of = f" of {amount(budget)}" if budget else ""
+    unknown = len(spent) - len(known)
+    rest = f"; of {count(unknown, 'run')} it is not known" if unknown else ""
+    return f"Spent so far: {amount(sum(known))}{of} device-hours{rest}."
+
+
+def _of_resuming(runs: Sequence[Run]) -> list[str]:
+    said = [
+        "Each goes on from its newest checkpoint as its next attempt, within what is left of its budget. "
+        "One without a checkpoint begins anew from step 0."
+    ]
+    done = sum(run.state == State.SUCCEEDED and run.origin == Run.Origin.LAUNCHED for run in runs)
+    if done:
+        said.append(f"{_those(done)} succeeded: such a run goes on only where its budget was extended since.")
+    tracked = sum(run.origin == Run.Origin.TRACKED for run in runs)
+    if tracked:
+        said.append(f"{count(tracked, 'run trains', 'runs train')} elsewhere and cannot be resumed here.")
+    going = sum(run.state in ACTIVE for run in runs)
+    if going:
+        said.append(f"{_those(going)} not ended and {'is' if going == 1 else 'are'} left alone.")
+    return said
+
+
+def _those(number: int) -> str:
+    return f"{number:,} {'has' if number == 1 else 'have'}"

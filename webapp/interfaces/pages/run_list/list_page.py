@@ -1,0 +1,142 @@
+"""The runs list as a page, as what htmx swaps, and as what changed since a cursor."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from webapp.identity.accounts.models import Project
+from webapp.interfaces.pages.access import current_project, granted, signed_in
+from webapp.interfaces.pages.fragments import page_or_fragment, wants_fragment
+from webapp.interfaces.pages.run_list.columns import ALWAYS, BY_KEY, COLUMNS, DEFAULTS, Column, is_setting
+from webapp.interfaces.pages.run_list.filter_notes import notes
+from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, Table, state_of
+from webapp.interfaces.pages.run_list.rows import rows_of
+from webapp.record.runs.bulk import ACTIONS, NEEDS, report_of
+from webapp.record.runs.filtering import Compiled, FilterError, compile_filter
+from webapp.record.runs.filtering.fields import FIELDS
+from webapp.record.runs.models import Run
+from webapp.record.savedviews.selectors import Views, views_of
+
+CURSOR = "X-Cursor"  # asked: what the page knows; answered: what it knows then
+RELOAD = "X-Reload"
+BUILT_IN = (
+    ("All", ""),
+    ("Unfinished", "state:unfinished"),
+    ("Mine", "by:me"),
+    ("Alarms", "alarm:active"),
+    ("Archived", "archived:yes"),
+)
+
+
+def list_page(request: HttpRequest, *, problem: str = "", status: int = 200) -> HttpResponse:
+    """The list that the address asks for; `problem` is what went wrong with something that was sent."""
+    project, user = current_project(request), signed_in(request)
+    known = request.headers.get(CURSOR)
+    # What a page asks again and again says all of its state, whatever became of its saved view.
+    views = views_of(user, project) if known is None else Views([], None)
+    plain = not request.GET and not problem and not wants_fragment(request)
+    if plain and views.default and views.by_id(str(views.default)):
+        return redirect(f"{reverse('runs')}?view={views.default}")
+    state = state_of(request.GET, views)
+    try:
+        compiled = compile_filter(state.filter, user=user)
+    except FilterError as error:
+        return _wrong_filter(request, project, state, views, error, problem)
+    table = Table(project, state, compiled.condition, request.GET.get("page"))
+    if known is not None:
+        return _what_changed(request, table, known)
+    said = notes(compiled, state, project)
+    context = _context(request, project, state, views, table) | _empty(compiled, project, table, request)
+    context |= {"notes": said, "problem": problem}
+    return page_or_fragment(request, "runs/list.html", "runs/_swap.html", context, status)
+
+
+def state_from(request: HttpRequest, back: str) -> None:
+    """Take the list's state from what a form sent along, as if it were in the address."""
+    request.GET = QueryDict(back[:8000].replace("\0", ""))
+
+
+def _what_changed(request: HttpRequest, table: Table, known: str) -> HttpResponse:
+    """204, the rows that changed, or the advice to ask for all of it."""
+    if known == table.cursor:
+        return HttpResponse(status=204)
+    if not table.keep_changed(known):
+        return HttpResponse(headers={RELOAD: "yes"})
+    rows = table.html_of(rows_of(table.changed_runs))
+    response = render(request, "runs/_rows.html", {"rows": rows})
+    response[CURSOR] = table.cursor
+    response["X-Live"] = "yes" if table.live else "no"
+    return response
+
+
+def _wrong_filter(
+    request: HttpRequest,
+    project: Project,
+    state: ListState,
+    views: Views,
+    error: FilterError,
+    problem: str,
+) -> HttpResponse:
+    """htmx keeps the table that is there; a page shows all runs, and says so."""
+    if request.headers.get(CURSOR) is not None:
+        return HttpResponse(status=204)
+    if wants_fragment(request):
+        response = render(request, "runs/_note.html", {"error": error, "oob": True})
+        response["HX-Reswap"], response["HX-Push-Url"] = "none", "false"
+        return response
+    table = Table(project, state, compile_filter("", user=None).condition)
+    context = _context(request, project, state, views, table)
+    context |= {"error": error, "problem": problem, "any_run": True}
+    return render(request, "runs/list.html", context, status=error.status)
+
+
+def _context(
+    request: HttpRequest, project: Project, state: ListState, views: Views, table: Table
+) -> dict[str, Any]:
+    tabs = [
+        {
+            "title": title,
+            "filter": text,
+            "current": not state.view and not state.view_missing and state.filter == text,
+        }
+        for title, text in BUILT_IN
+    ]
+    return {
+        "state": state,
+        "table": table,
+        "views": views,
+        "tabs": tabs,
+        "columns": _columns_to_choose(state),
+        "settings_shown": ",".join(key for key in state.columns if is_setting(key)),
+        "default_columns": ",".join(DEFAULTS),
+        "fields": FIELDS,
+        "max_total": MAX_TOTAL,
+        "bulk_actions": [
+            (action, action.capitalize()) for action in ACTIONS if NEEDS[action] in granted(request)
+        ],
+        "report": report_of(project, request.GET.get("report", "")),
+    }
+
+
+def _columns_to_choose(state: ListState) -> list[tuple[Column, bool, bool]]:
+    """(column, whether it is shown, whether it always is): those that are shown first, in their order."""
+    shown = [BY_KEY[key] for key in state.columns if key in BY_KEY]
+    others = [column for column in COLUMNS if column not in shown]
+    return [(column, column in shown, column.key == ALWAYS) for column in (*shown, *others)]
+
+
+def _empty(compiled: Compiled, project: Project, table: Table, request: HttpRequest) -> dict[str, Any]:
+    """Why nothing is there; read only then."""
+    if table.total:
+        return {"any_run": True}
+    hidden = 0
+    if not compiled.names("archived"):
+        text = f"archived:yes {f'({compiled.text})' if compiled.node else ''}"
+        try:
+            condition = compile_filter(text, user=signed_in(request)).condition
+            hidden = Run.objects.filter(project=project).filter(condition).count()
+        except FilterError:  # too long with what was added
+            hidden = 0
+    return {"any_run": Run.objects.filter(project=project).exists(), "archived": hidden}

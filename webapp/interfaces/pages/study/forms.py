@@ -1,0 +1,140 @@
+"""The form of a new study: what was typed, and the request that it means."""
+
+import re
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+from django.urls import reverse
+
+from webapp.base.errors import InvalidInput
+from webapp.interfaces.pages.forms import new_key
+from webapp.science.studies.axes import NAMED_AXES
+from webapp.science.studies.models import Kind
+from webapp.science.studies.planning import Asked
+
+MAX_SEEDS = 50
+RELOAD = {"hx-trigger": "change", "hx-target": "#study-form", "hx-include": "closest form"}
+ANY_SETTING = "setting"
+
+
+class StudyForm(forms.Form):
+    """A new study; choices and defaults come from the chosen base."""
+
+    kind = forms.ChoiceField(choices=Kind.choices, widget=forms.HiddenInput)
+    name = forms.CharField(max_length=120, help_text="What the study asks, in a few words.")
+    recipe = forms.ChoiceField(label="Base recipe", help_text="Every variant differs from it in one thing.")
+    revision = forms.TypedChoiceField(coerce=int, label="Base revision")
+    task = forms.ChoiceField(help_text="The same for all runs.")
+    model = forms.CharField(
+        max_length=200,
+        help_text="The same for all runs, unless the model is the axis.",
+        widget=forms.TextInput(attrs={"list": "models", "autocomplete": "off", "spellcheck": "false"}),
+    )
+    seeds = forms.CharField(
+        max_length=400,
+        help_text="Whole numbers with commas. Two or three seeds show how far seeds differ; one cannot.",
+    )
+    budget_hours = forms.FloatField(
+        label="Compute budget of each run, device-hours",
+        widget=forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"}),
+    )
+    settings = forms.CharField(
+        label="Any other setting",
+        required=False,
+        max_length=4000,
+        help_text="One change a line, as path = value, such as optimizer.lr = 1e-6.",
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+    )
+    axis = forms.ChoiceField(
+        required=False,
+        choices=[(key, axis.title) for key, axis in NAMED_AXES.items()] + [(ANY_SETTING, "Any setting")],
+    )
+    path = forms.CharField(
+        label="Path of the setting",
+        required=False,
+        max_length=120,
+        help_text="For “Any setting”, such as rollout.temperature.",
+        widget=forms.TextInput(attrs={"list": "paths", "autocomplete": "off", "spellcheck": "false"}),
+    )
+    values = forms.CharField(
+        label="Values besides the base's own",
+        required=False,
+        max_length=1000,
+        help_text="With commas between them.",
+    )
+    idempotency_key = forms.CharField(widget=forms.HiddenInput, max_length=200)
+
+    data: QueryDict
+
+    def __init__(self, data: Any = None, *, choices: dict[str, list], **kwargs: Any) -> None:
+        super().__init__(data, label_suffix="", **kwargs)
+        for name, values in choices.items():
+            self.fields[name].choices = values  # type: ignore[attr-defined]
+        for name in ("recipe", "revision"):  # another base has other alternatives: the form comes anew
+            self.fields[name].widget.attrs |= RELOAD | {"hx-get": reverse("new-study")}
+
+    @property
+    def is_axis(self) -> bool:
+        """Whether values of one axis are asked for, rather than choices to take back."""
+        return str(self["kind"].value()) == Kind.AXIS
+
+    def renew_key(self) -> None:
+        """Sending this form again makes a new study."""
+        renewed = self.data.copy()
+        renewed["idempotency_key"] = new_key()
+        self.data = renewed
+
+    def clean_seeds(self) -> tuple[int, ...]:
+        """Whole numbers out of "0, 1, 2"."""
+        try:
+            return numbers_in(self.cleaned_data["seeds"])
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from None
+
+    def changes(self) -> list[tuple[str, str]]:
+        """(field, change) of all that is asked for: ticked choices and typed settings, or the values of the axis."""
+        if not self.is_axis:
+            ticked = [("change", token) for token in self.data.getlist("change")]
+            lines = str(self.cleaned_data.get("settings") or "").splitlines()
+            return ticked + [("settings", line.strip()) for line in lines if line.strip()]
+        axis = self.cleaned_data.get("axis") or ANY_SETTING
+        key = str(self.cleaned_data.get("path") or "").strip() if axis == ANY_SETTING else axis
+        values = re.split(r",(?![^\[]*\])", str(self.cleaned_data.get("values") or ""))
+        return [("values", f"{key}={value.strip()}") for value in values if value.strip()]
+
+    def asked(self) -> Asked:
+        """The request. Raises InvalidInput where the axis has no path."""
+        data = self.cleaned_data
+        if self.is_axis and data.get("axis") == ANY_SETTING and not str(data.get("path") or "").strip():
+            raise InvalidInput("path", "Say which setting: its path, such as optimizer.lr.")
+        return Asked(
+            recipe=data["recipe"],
+            revision=data["revision"],
+            changes=tuple(token for _, token in self.changes()),
+            seeds=data["seeds"],
+            task=data["task"],
+            model=data["model"],
+            budget_hours=data["budget_hours"],
+        )
+
+    def blame(self, error: InvalidInput) -> str | None:
+        """The field that a service's objection belongs to; None: the form as a whole."""
+        name, _, index = (error.field or "").partition(".")
+        if name == "changes":
+            fields = [field for field, _ in self.changes()]
+            name = fields[int(index)] if index.isdigit() and int(index) < len(fields) else "settings"
+            if not index and self.is_axis:
+                name = "values"
+        return name if name in self.fields else None
+
+
+def numbers_in(text: str) -> tuple[int, ...]:
+    """Whole numbers with commas or blanks between them. Raises InvalidInput (field seeds)."""
+    pieces = [piece for piece in re.split(r"[,\s]+", text.strip()) if piece]
+    if not pieces or len(pieces) > MAX_SEEDS:
+        raise InvalidInput("seeds", f"Give 1 to {MAX_SEEDS} whole numbers with commas.")
+    for piece in pieces:
+        if not re.fullmatch(r"\d{1,10}", piece):
+            raise InvalidInput("seeds", f"{piece[:20]!r} is no whole number from 0 to 2147483647.")
+    return tuple(int(piece) for piece in pieces)

@@ -1,0 +1,176 @@
+"""Forms of members, invitations, projects, organisations, secrets and the audit log. The services decide."""
+
+from typing import Any
+
+from django import forms
+
+from webapp.identity.accounts.invitations import DEFAULT_DAYS
+from webapp.identity.accounts.models import Project, Role
+from webapp.identity.accounts.organisations import MOST_METRICS
+
+ROLES = (
+    (Role.VIEWER, "viewer: sees everything of the project"),
+    (Role.CONTRIBUTOR, "contributor: also reports runs, writes recipes, predictions, comments"),
+    (Role.LAUNCHER, "launcher: also launches, stops and resumes runs"),
+    (Role.REVIEWER, "reviewer: also judges the predictions of others"),
+    (Role.ADMIN, "admin: also members, invitations, secrets, the audit log"),
+)
+OFF = {"autocomplete": "off", "spellcheck": "false"}
+
+
+class InviteForm(forms.Form):
+    """A new invitation."""
+
+    role = forms.ChoiceField(choices=ROLES, label="As")
+    email = forms.EmailField(
+        required=False,
+        max_length=254,
+        label="Mail address, optional",
+        help_text="Stored with the new account.",
+        widget=forms.EmailInput(attrs=OFF),
+    )
+    days = forms.TypedChoiceField(
+        coerce=int,
+        label="Open",
+        choices=[(1, "for 1 day"), (DEFAULT_DAYS, f"for {DEFAULT_DAYS} days"), (30, "for 30 days")],
+        initial=DEFAULT_DAYS,
+    )
+
+
+class JoinForm(forms.Form):
+    """A new account, by an invitation."""
+
+    username = forms.CharField(
+        max_length=60,
+        label="Name",
+        help_text="What colleagues see. Letters, digits and @ . + - _.",
+        widget=forms.TextInput(
+            attrs={"autocomplete": "username", "spellcheck": "false", "autocapitalize": "none"}
+        ),
+    )
+    password = forms.CharField(
+        strip=False,
+        max_length=1000,
+        help_text="At least 10 characters, and not one of the common ones.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+    again = forms.CharField(
+        strip=False,
+        max_length=1000,
+        label="Password, once more",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+    def clean_again(self) -> str:
+        """The two must be one."""
+        again = self.cleaned_data["again"]
+        if "password" in self.cleaned_data and again != self.cleaned_data["password"]:
+            raise forms.ValidationError("The two passwords differ.")
+        return again
+
+
+class ProjectForm(forms.Form):
+    """What a project is called, and what it shows."""
+
+    name = forms.CharField(max_length=100, widget=forms.TextInput(attrs=OFF))
+    ranks_forecasters = forms.BooleanField(
+        required=False,
+        label="Rank forecasters",
+        help_text="Shows a leaderboard of people by the scores of their predictions.",
+    )
+    max_metrics = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MOST_METRICS,
+        label="Metrics of a run",
+        help_text="What a run reports under further names is kept in its records and has no curve.",
+        widget=forms.TextInput(attrs=OFF | {"inputmode": "numeric"}),
+    )
+
+    @classmethod
+    def of(cls, project: Project, data: Any = None) -> "ProjectForm":
+        """With what the project has now."""
+        return cls(data, initial={name: getattr(project, name) for name in cls.base_fields})
+
+
+class QueueForm(forms.Form):
+    """What the project may take of the cluster."""
+
+    most_at_work = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=10_000,
+        label="Runs at work at a time",
+        help_text="Others wait in the project's queue. Empty: as many as the cluster holds.",
+        widget=forms.TextInput(attrs=OFF | {"inputmode": "numeric"}),
+    )
+    quota_hours = forms.FloatField(
+        required=False,
+        min_value=0,
+        max_value=1e9,
+        label="Quota, device-hours",
+        help_text="Of all launched runs together, with what unfinished ones may still use. Empty: none.",
+        widget=forms.TextInput(attrs=OFF | {"inputmode": "decimal"}),
+    )
+
+
+class SecretForm(forms.Form):
+    """A secret, new or in the place of an older one. Its ids are its own: another form stands on the same page."""
+
+    name = forms.CharField(
+        max_length=64,
+        help_text="The variable that the project's jobs will have: HF_TOKEN for private models and data of the hub.",
+        widget=forms.TextInput(attrs=OFF | {"autocapitalize": "characters", "list": "common-secrets"}),
+    )
+    value = forms.CharField(
+        max_length=4096,
+        help_text="Stored encrypted; nobody sees it again.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+    )
+
+    def __init__(self, data: Any = None) -> None:
+        super().__init__(data, auto_id="secret_%s")
+
+
+class NewProjectForm(forms.Form):
+    """A new project of an organisation."""
+
+    slug = forms.CharField(
+        max_length=50,
+        help_text="For programs: a-z, 0-9 and hyphens. It stays.",
+        widget=forms.TextInput(attrs=OFF),
+    )
+    name = forms.CharField(max_length=100, help_text="For people.", widget=forms.TextInput(attrs=OFF))
+
+
+class OwnerForm(forms.Form):
+    """A new owner, among the people of the organisation's projects."""
+
+    username = forms.ChoiceField(label="Person")
+
+    def __init__(self, data: Any = None, *, people: list[str]) -> None:
+        super().__init__(data)
+        self.fields["username"].choices = [(name, name) for name in people]  # type: ignore[attr-defined]
+
+
+class OrganisationForm(forms.Form):
+    """What the organisation is called."""
+
+    name = forms.CharField(max_length=100, widget=forms.TextInput(attrs=OFF))
+
+
+class AuditForm(forms.Form):
+    """What is looked for in the audit log. It shows what was asked; `webapp.identity.audit.selectors.asked_by` reads
+    it."""
+
+    person = forms.CharField(required=False, widget=forms.TextInput(attrs=OFF | {"list": "people"}))
+    verb = forms.CharField(
+        required=False,
+        label="What",
+        widget=forms.TextInput(attrs=OFF | {"list": "verbs", "placeholder": "run.launched"}),
+    )
+    object = forms.CharField(
+        required=False, label="Of what", widget=forms.TextInput(attrs=OFF | {"placeholder": "id or name"})
+    )
+    since = forms.CharField(required=False, label="From day", widget=forms.DateInput(attrs={"type": "date"}))
+    until = forms.CharField(required=False, label="To day", widget=forms.DateInput(attrs={"type": "date"}))

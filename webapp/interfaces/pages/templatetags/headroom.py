@@ -1,0 +1,161 @@
+"""Template tags: numbers with the digits their intervals support, ages, and the marks of
+`webapp.interfaces.pages.marks`."""
+
+from datetime import datetime, timedelta
+
+from django import template
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from webapp.base.disk import bytes_in_words
+from webapp.interfaces.pages import marks
+from webapp.interfaces.pages.ages import age_words, ago_words
+from webapp.interfaces.pages.durations import duration
+from webapp.record.runs.models import Run, State
+from webapp.record.runs.names import label_of
+from webapp.reporting.status.troubles import span_words
+from webapp.science.curves import words
+
+register = template.Library()
+register.simple_tag(marks.whisker, name="whisker")
+register.simple_tag(marks.sparkline, name="sparkline")
+register.simple_tag(marks.small_multiple, name="small_multiple")
+register.simple_tag(marks.alarm_mark, name="alarm_mark")
+register.simple_tag(marks.meter, name="meter")
+register.simple_tag(marks.key, name="key")
+register.filter("amount", words.amount)
+register.filter("run_label", label_of)
+
+
+@register.filter
+def rate(value: float | None, stderr: float | None = None) -> str:
+    """A pass rate with the digits that its standard error supports."""
+    if value is None or stderr is None:
+        return words.rate(value)
+    return words.rate(value, (value - stderr, value + stderr))
+
+
+@register.filter
+def grouped(number: int) -> str:
+    """A count with its thousands parted: "10,000"."""
+    return f"{number:,}"
+
+
+@register.filter
+def in_bytes(size: float | None) -> str:
+    """ "1.5 GiB"."""
+    return "–" if size is None else bytes_in_words(size)
+
+
+@register.filter
+def in_seconds(seconds: float | None) -> str:
+    """A span of time in words: "40 s", "25 min"; of short ones with a digit behind the point."""
+    if seconds is None:
+        return "–"
+    return f"{seconds:.1f} s" if seconds < 10 else duration(timedelta(seconds=seconds))
+
+
+@register.filter
+def seconds_since(moment: datetime) -> str:
+    """How long ago, to the second where a page is to say what has just stopped: "33 s", "5 min"."""
+    return span_words(timezone.now() - moment)
+
+
+@register.simple_tag(name="rank")
+def rank_mark(rank: int | None, is_shared: bool) -> SafeString | str:
+    """A place in a table, with "=" where others have it as well; a dash for who has none."""
+    if rank is None:
+        return "–"
+    return format_html('{}<span title="shares this rank">=</span>', rank) if is_shared else str(rank)
+
+
+@register.filter
+def span(ceiling: dict) -> str:
+    """The interval of a ceiling alone, for columns whose title has the level: "0.596 to 0.627"."""
+    return words.span((ceiling["lo"], ceiling["hi"]))
+
+
+@register.filter
+def age(moment: datetime | None, form: str = "") -> SafeString | str:
+    """A `time` element that says "3 h", or in the form "ago", for sentences, "3 h ago".
+
+    Scripts keep it true, and start from the same words, so that nothing moves.
+    """
+    if moment is None:
+        return "–"
+    words = age_words(moment) if form != "ago" else ago_words(moment)
+    return format_html('<time datetime="{}" data-age="{}">{}</time>', moment.isoformat(), form, words)
+
+
+@register.filter
+def moment(value: datetime | None) -> SafeString | str:
+    """A `time` element with date and time of day, in UTC until static/js/times.js writes the reader's own zone."""
+    if value is None:
+        return "–"
+    return format_html(
+        '<time datetime="{}" data-moment>{}</time>', value.isoformat(), value.strftime("%Y-%m-%d %H:%M UTC")
+    )
+
+
+@register.simple_tag
+def pill(state: str) -> SafeString:
+    """The state of a run or an attempt."""
+    return format_html('<span class="pill" data-state="{}">{}</span>', state, State(state).label.lower())
+
+
+@register.filter
+def short_hash(digest: str) -> str:
+    """The first ten characters of a content hash, as pages show it."""
+    return digest[:10]
+
+
+@register.filter
+def recipe_label(run: Run) -> str:
+    """ "ScaleRL rev 2", or nothing for a run tracked without a recipe."""
+    return str(run.revision) if run.revision else ""
+
+
+@register.simple_tag(takes_context=True)
+def with_query(context: template.Context, **changes: object) -> str:
+    """The current query string with some keys set, or dropped where the value is None: state lives in the URL."""
+    request: HttpRequest = context["request"]
+    query = request.GET.copy()
+    for name, value in changes.items():
+        query.pop(name, None)
+        if value is not None:
+            query[name] = str(value)
+    return f"?{query.urlencode()}" if query else "?"
+
+
+SHARED_CHART = "chart"  # the id of the chart of a page that can be shared
+SHAREABLE = {"run": "run", "compare": "comparison", "prediction": "prediction"}  # url name -> kind of share
+
+
+@register.simple_tag(takes_context=True)
+def shareable(context: template.Context, chart: str) -> str:
+    """Where a link to this chart is made, with the page's question; "" on pages whose chart cannot be shared."""
+    request: HttpRequest | None = context.get("request")
+    match = request.resolver_match if request else None
+    if request is None or match is None or chart != SHARED_CHART or match.url_name not in SHAREABLE:
+        return ""
+    query = request.GET.copy()
+    query["kind"] = SHAREABLE[match.url_name]
+    if match.url_name == "run":
+        query["run"] = match.kwargs["run_id"]
+    elif match.url_name == "prediction":
+        query["prediction"] = match.kwargs["prediction_id"]
+    elif not query.getlist("run") and not query.getlist("ref"):
+        return ""
+    return f"{reverse('new-share')}?{query.urlencode()}"
+
+
+@register.filter
+def iframe(address: str, title: str) -> str:
+    """The markup that puts a shared chart into another page, as text to copy."""
+    markup = format_html(
+        '<iframe src="{}" title="{}" width="720" height="520" loading="lazy"></iframe>', address, title
+    )
+    return markup + ""  # plain text again: shown and copied as it is, so it is escaped once more

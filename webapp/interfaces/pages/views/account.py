@@ -1,0 +1,132 @@
+"""Signing in and out, the current project, API tokens."""
+
+from functools import partial
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth import views as auth_views
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from webapp.base.errors import InvalidInput
+from webapp.identity.accounts.models import ApiToken, Project, Role
+from webapp.identity.accounts.permissions import Permission
+from webapp.identity.accounts.services import create_token
+from webapp.identity.accounts.services import revoke_token as revoke
+from webapp.identity.accounts.token_lists import others_tokens_of, tokens_of
+from webapp.interfaces.pages.access import (
+    SESSION_KEY,
+    allow,
+    current_project,
+    granted_here,
+    projects_of,
+    role_of,
+    signed_in,
+)
+from webapp.interfaces.pages.forms import SignInForm, TokenForm
+
+
+class SignIn(auth_views.LoginView):
+    """Django's own sign-in with our template; who is signed in already goes on to the runs."""
+
+    template_name = "sign_in.html"
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+
+
+class SignOut(auth_views.LogoutView):
+    """POST only, as Django has it."""
+
+
+def locked_out(request: HttpRequest, credentials: dict[str, Any] | None) -> HttpResponse:
+    """django-axes' answer after too many wrong passwords: the same page, saying when to try again."""
+    from axes.helpers import get_cool_off
+
+    wait = get_cool_off(request)
+    context = {
+        "form": SignInForm(request),
+        "locked_out": True,
+        "cooloff_minutes": round(wait.total_seconds() / 60) if wait else 0,
+    }
+    return render(request, "sign_in.html", context, status=429)
+
+
+@require_POST
+def choose_project(request: HttpRequest) -> HttpResponse:
+    """Work in another of the user's projects from now on."""
+    wanted = request.POST.get("project")
+    chosen = next((project for project in projects_of(request) if project.slug == wanted), None)
+    if chosen is None:
+        raise Http404("no such project")
+    allow(request, chosen)
+    request.session[SESSION_KEY] = chosen.slug
+    return redirect("runs")
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def tokens(request: HttpRequest) -> HttpResponse:
+    """The user's tokens; to an admin those of the project's other members too, by name.
+
+    A new one is shown once, in the answer to its creation, and nowhere else.
+    """
+    current, user = current_project(request), signed_in(request)
+    asked = partial(TokenForm, projects=_projects_with_role(request), current=current.slug)
+    form = asked(request.POST if request.method == "POST" else None)
+    raw = _try_create(request, form, current) if form.is_valid() else None
+    if raw:
+        form = asked()
+    projects, is_admin = projects_of(request), Permission.ADMIN in granted_here(request)
+    now = timezone.now()
+    context = {
+        "form": form,
+        "raw": raw,
+        "own": tokens_of(user, projects, now),
+        "others": others_tokens_of(current, user, now) if is_admin else [],
+        "is_admin": is_admin,
+        "several": len(projects) > 1,
+        "base_url": _base(request),
+    }
+    return render(request, "tokens.html", context, status=422 if form.errors else 200)
+
+
+def _projects_with_role(request: HttpRequest) -> dict[str, tuple[str, Role]]:
+    roles = ((project, role_of(request, project)) for project in projects_of(request))
+    return {project.slug: (project.name, role) for project, role in roles if role is not None}
+
+
+def _try_create(request: HttpRequest, form: TokenForm, current: Project) -> str | None:
+    """The raw token, or None with the service's objection beside the field."""
+    wanted, projects = form.cleaned_data["project"], projects_of(request)
+    project = next((one for one in projects if one.slug == wanted), current)
+    allow(request, project)
+    try:
+        return create_token(
+            user=signed_in(request),
+            project=project,
+            scope=form.cleaned_data["scope"],
+            name=form.cleaned_data["name"],
+            days=form.days_or_none(),
+        )
+    except InvalidInput as error:
+        form.add_error(error.field if error.field in form.fields else None, error.message)
+        return None
+
+
+def _base(request: HttpRequest) -> str:
+    return request.build_absolute_uri("/").rstrip("/")
+
+
+@require_POST
+def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
+    """Revoke a token of one's own, or as an admin of its project; revoking it again changes nothing."""
+    tokens = ApiToken.objects.select_related("project", "user").filter(run=None)
+    token = get_object_or_404(tokens, pk=token_id, project__in=projects_of(request))
+    user = signed_in(request)
+    allow(request, token.project, None if token.user_id == user.pk else Permission.ADMIN)
+    revoke(token, user=user)
+    messages.info(request, "The token is revoked: requests with it are refused from now on.")
+    return redirect("tokens")

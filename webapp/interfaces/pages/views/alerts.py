@@ -1,0 +1,338 @@
+"""Alerts: rules, channels, what fired; and the quiet hours of a person."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from webapp.base.errors import Forbidden, InvalidInput, NotFound, ServiceError
+from webapp.identity.accounts.permissions import Permission
+from webapp.interfaces.pages.access import allow, current_project, granted, signed_in
+from webapp.interfaces.pages.alert_forms import FORMS, ChannelForm, QuietForm, RuleForm, quiet_initial
+from webapp.record.runs.filtering import FilterError
+from webapp.reporting.alerts import channels, conditions, preview, rules, selectors, senders, trial
+from webapp.reporting.alerts.defaults import ensure_defaults
+from webapp.reporting.alerts.models import AlertRule, Channel
+
+KINDS = {
+    "state": "A run starts, ends or is lost",
+    "metric": "A metric crosses a threshold",
+    "alarm": "An alarm is raised",
+    "fit": "A fit says something",
+    "budget": "The budget is being spent",
+    "outcome": "A prediction is scored",
+}
+NEWEST = 30
+
+
+@never_cache
+@require_GET
+def alerts(request: HttpRequest) -> HttpResponse:
+    """Rules, channels, and what fired, newest first (`before` an id: earlier ones)."""
+    project, user = current_project(request), signed_in(request)
+    own = selectors.rules_of(user, project, shared=False)
+    if not any(row.rule.default_key for row in own):  # the worker has not met this member yet
+        ensure_defaults(user, project)
+        own = selectors.rules_of(user, project, shared=False)
+    before = request.GET.get("before", "")
+    firings = selectors.firings_of(project, user).select_related("run", "rule")
+    if before.isdigit() and len(before) < 19:
+        firings = firings.filter(pk__lt=int(before))
+    found = list(firings[: NEWEST + 1])
+    context = {
+        "own": own,
+        "shared": selectors.rules_of(user, project, shared=True),
+        "channels": [(c, selectors.quiet_words(c)) for c in selectors.channels_of(user, project)],
+        "quiet": selectors.quiet_words(selectors.preferences_of(user)),
+        "firings": found[:NEWEST],
+        "earlier": found[NEWEST - 1].pk if len(found) > NEWEST else None,
+        "before": before,
+    }
+    return render(request, "alerts/page.html", context)
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def new_rule(request: HttpRequest) -> HttpResponse:
+    """A rule of the kind that the query names; first of all the choice of a kind."""
+    project, user = current_project(request), signed_in(request)
+    on, shared = request.GET.get("on", ""), request.GET.get("for") == "project"
+    if shared:
+        allow(request, project, Permission.ADMIN)
+    if on not in KINDS:
+        return render(request, "alerts/new_rule.html", {"kinds": KINDS, "shared": shared})
+    form = _rule_form(request, on, shared)
+    context = {"form": form, "on": on, "title": KINDS[on], "shared": shared, "metrics": _metrics(request, on)}
+    if request.method == "POST" and form.is_valid():
+        try:
+            rule = rules.create_rule(user=user, project=project, wanted=form.wanted(), shared=shared)
+        except ServiceError as error:
+            form.refuse(error)
+        else:
+            messages.info(
+                request, f"The rule “{rule.name}” watches from now on; what happened before does not fire."
+            )
+            return redirect("alerts")
+    return render(request, "alerts/rule.html", context, status=422 if form.errors else 200)
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """A rule in its form; what a member may not change is shown, and cannot be sent."""
+    project, user = current_project(request), signed_in(request)
+    found = _or_404(lambda: selectors.rule_by_id(user, project, rule_id))
+    shared = found.owner_id is None
+    form = _rule_form(request, found.on, shared, found)
+    if request.method == "POST" and form.is_valid():
+        try:
+            rules.change_rule(
+                rule_id,
+                user=user,
+                project=project,
+                version=form.cleaned_data["version"],
+                wanted=form.wanted(),
+            )
+        except Forbidden as error:
+            allow(request, project, Permission.ADMIN)
+            raise error
+        except ServiceError as error:
+            form.refuse(error)
+        else:
+            messages.info(request, "The rule is changed.")
+            return redirect("alerts")
+    may_write = not shared or Permission.ADMIN in granted(request)
+    context = {
+        "form": form, "rule": found, "on": found.on, "title": KINDS.get(found.on, "Predictions"), "shared": shared,
+        "may_write": may_write, "metrics": _metrics(request, found.on),
+        "words": conditions.read(found.on, found.condition).words(),
+    }  # fmt: skip
+    return render(request, "alerts/rule.html", context, status=422 if form.errors else 200)
+
+
+@never_cache
+@require_GET
+def check(request: HttpRequest) -> HttpResponse:
+    """What the rule in the form would do: runs that it watches, and when it would have fired in the last week."""
+    project, user = current_project(request), signed_in(request)
+    on, shared = request.GET.get("on", ""), request.GET.get("for") == "project"
+    if on not in KINDS:
+        raise Http404("no such kind of rule")
+    form = FORMS[on](request.GET, channels=[])
+    context: dict[str, Any] = {}
+    try:
+        runs = request.GET.get("runs", "")[:1000]
+        condition = conditions.read(on, form.condition_given())
+        cooldown = form.cooldown_given()
+        context["it"] = preview.preview(
+            project=project,
+            user=None if shared else user,
+            condition=condition,
+            runs=runs,
+            cooldown_minutes=cooldown,
+        )
+        context["words"] = condition.words()
+    except FilterError as error:
+        context |= {"problem": error.message, "pointer": error.pointer}
+    except InvalidInput as error:
+        not_said_yet = error.field is not None and not request.GET.get(error.field, "").strip()
+        context |= {"not_said_yet": True} if not_said_yet else {"problem": error.message}
+    return render(request, "alerts/_check.html", context)
+
+
+@require_POST
+def test_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """A test each way that the rule tells by, and what came of each."""
+    project = current_project(request)
+    try:
+        tried = trial.try_rule(rule_id, user=signed_in(request), project=project)
+    except NotFound as error:
+        raise Http404(error.message) from None
+    except Forbidden:
+        allow(request, project, Permission.ADMIN)
+        raise
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "alerts/_tried.html", {"tried": tried})
+    for one in tried:
+        tell = messages.info if one.ok else messages.error
+        tell(request, f"{one.way}: {'the test went through.' if one.ok else one.error}")
+    return redirect("alert-rule", rule_id)
+
+
+@require_POST
+def turn_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """On or off; a repeated request changes nothing."""
+    on = request.POST.get("to") == "on"
+    _service(request, lambda user, project: rules.turn(rule_id, user=user, project=project, on=on))
+    return redirect("alerts")
+
+
+@require_POST
+def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """Gone for good; what it found stays in the history."""
+    _service(request, lambda user, project: rules.delete_rule(rule_id, user=user, project=project))
+    messages.info(request, "The rule is deleted. What it found stays in the history.")
+    return redirect("alerts")
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def new_channel(request: HttpRequest) -> HttpResponse:
+    """A channel. The secret of a webhook is shown once, in the answer to its creation, and nowhere else."""
+    project, user = current_project(request), signed_in(request)
+    shared, kind = request.GET.get("for") == "project", request.GET.get("kind", "mail")
+    if kind not in Channel.Kind.values:
+        raise Http404("no such kind of channel")
+    allow(request, project, _needed(kind, shared))
+    form = ChannelForm(request.POST or None, kind=kind, shared=shared, initial={"name": _first_name(kind)})
+    context: dict[str, Any] = {
+        "form": form, "kind": kind, "shared": shared, "account_mail": user.email,
+        "no_mail": kind == "mail" and not senders.can_mail(), "no_mail_words": senders.NO_SERVER,
+    }  # fmt: skip
+    if request.method == "POST" and form.is_valid():
+        try:
+            channel, secret = channels.create_channel(
+                user=user, project=project, kind=kind, shared=shared, **form.channel_fields()
+            )
+        except ServiceError as error:
+            form.refuse(error)
+        else:
+            if not secret:
+                messages.info(
+                    request, f"The channel {channel.name} is there. Send a test, then name it in a rule."
+                )
+                return redirect("alerts")
+            context |= {"secret": secret, "channel": channel}
+    return render(request, "alerts/new_channel.html", context, status=422 if form.errors else 200)
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
+    """Name and quiet hours of a channel."""
+    project, user = current_project(request), signed_in(request)
+    found = _or_404(lambda: selectors.channel_by_id(user, project, channel_id))
+    shared = found.owner_id is None
+    if shared:
+        allow(request, project, Permission.ADMIN)
+    initial = {"name": found.name, "critical_through": found.critical_through, "version": found.version}
+    form = ChannelForm(
+        request.POST or None, kind=found.kind, shared=shared, old=True, initial=initial | quiet_initial(found)
+    )
+    if request.method == "POST" and form.is_valid():
+        try:
+            channels.change_channel(
+                channel_id,
+                user=user,
+                project=project,
+                version=form.cleaned_data["version"],
+                **form.channel_fields(),
+            )
+        except ServiceError as error:
+            form.refuse(error)
+        else:
+            messages.info(request, "The channel is changed.")
+            return redirect("alerts")
+    context = {"form": form, "channel": found, "shared": shared}
+    return render(request, "alerts/channel.html", context, status=422 if form.errors else 200)
+
+
+@require_POST
+def test_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
+    """Send a test for real; the answer is the outcome, for htmx or as a page's message."""
+    outcome, problem = None, ""
+    try:
+        outcome = channels.send_test(channel_id, user=signed_in(request), project=current_project(request))
+    except NotFound as error:
+        raise Http404(error.message) from None
+    except Forbidden:
+        allow(request, current_project(request), Permission.ADMIN)
+    except ServiceError as error:
+        problem = error.message
+    return render(request, "alerts/_tested.html", {"outcome": outcome, "problem": problem})
+
+
+@require_POST
+def resume_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
+    """A paused channel is tried again."""
+    if _service(
+        request, lambda user, project: channels.resume_channel(channel_id, user=user, project=project)
+    ):
+        messages.info(request, "The channel is tried again; what waited less than a day goes out.")
+    return redirect("alerts")
+
+
+@require_POST
+def delete_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
+    """Gone; a rule that had no other way to anybody goes to the page."""
+    _service(request, lambda user, project: channels.delete_channel(channel_id, user=user, project=project))
+    messages.info(request, "The channel is deleted. Rules that named only it go to the page now.")
+    return redirect("alerts")
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def preferences(request: HttpRequest) -> HttpResponse:
+    """Quiet hours of a person."""
+    current_project(request)
+    user = signed_in(request)
+    stored = selectors.preferences_of(user)
+    form = QuietForm(request.POST or None, initial=quiet_initial(stored))
+    if request.method == "POST" and form.is_valid():
+        try:
+            channels.set_quiet_hours(user=user, quiet=form.quiet())
+        except ServiceError as error:
+            form.refuse(error)
+        else:
+            messages.info(request, "Your quiet hours are stored.")
+            return redirect("alert-preferences")
+    context = {"form": form, "now": selectors.quiet_words(stored)}
+    return render(request, "alerts/preferences.html", context, status=422 if form.errors else 200)
+
+
+def _rule_form(request: HttpRequest, on: str, shared: bool, found: AlertRule | None = None) -> RuleForm:
+    known = selectors.channels_of(signed_in(request), current_project(request), shared=shared)
+    runs = request.GET.get("runs", "" if shared else "by:me")[
+        :1000
+    ]  # what the list of runs shows, from its button
+    initial = RuleForm.initial_of(found) if found is not None else {"runs": runs, "to_page": True}
+    return FORMS[on](request.POST or None, channels=known, initial=initial)
+
+
+def _metrics(request: HttpRequest, on: str) -> list[str]:
+    return preview.metric_names(current_project(request)) if on == "metric" else []
+
+
+def _needed(kind: str, shared: bool) -> Permission:
+    if shared:
+        return Permission.ADMIN
+    return Permission.VIEW if kind == Channel.Kind.MAIL else Permission.CONTRIBUTE
+
+
+def _first_name(kind: str) -> str:
+    return {"mail": "My mail", "webhook": "Webhook", "slack": "Slack"}[kind]
+
+
+def _or_404(find: Any) -> Any:
+    try:
+        return find()
+    except NotFound as error:
+        raise Http404(error.message) from None
+
+
+def _service(request: HttpRequest, do: Any) -> Any:
+    """A change whose refusal is told on the page that follows; 404 and 403 as everywhere."""
+    user, project = signed_in(request), current_project(request)
+    try:
+        return do(user, project)
+    except NotFound as error:
+        raise Http404(error.message) from None
+    except Forbidden:
+        allow(request, project, Permission.ADMIN)
+        raise
+    except ServiceError as error:
+        messages.error(request, error.message)
+        return None

@@ -1,0 +1,205 @@
+"""Runs, recipes and published curves side by side. All of the choice is in the URL."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from webapp.base.amounts import NoAmount, amount_in
+from webapp.interfaces.pages.access import current_project
+from webapp.interfaces.pages.config_table import config_table
+from webapp.interfaces.pages.ties import tie_stripes
+from webapp.record.recipes.selectors import revisions_with_runs
+from webapp.record.runs.names import label_of
+from webapp.record.runs.selectors import RunFilters, runs_of
+from webapp.science.curves.axes import AXES, DEFAULT_AXIS
+from webapp.science.curves.comparison import odds
+from webapp.science.curves.comparison.choice import BY, MOST_RUNS, Choice, choose
+from webapp.science.curves.comparison.compare import entries_of, payload_of
+from webapp.science.curves.comparison.drawing import VIEWS as KNOWN_VIEWS
+from webapp.science.curves.comparison.entries import Entry
+from webapp.science.curves.models import ReferenceFit
+
+VIEWS = dict(zip(KNOWN_VIEWS, ("Pass rate", "Share of the gain", "Slope"), strict=True))
+CHIPS_UP_TO = 8
+FOUND_RUNS, FOUND_RECIPES, FOUND_CURVES = 12, 6, 4
+LONGEST_SEARCH = 200
+MOST_COMPUTE = 1e30  # of a budget, in any unit
+
+
+@require_GET
+def compare(request: HttpRequest) -> HttpResponse:
+    """Overlay, table and sentences for `run`, `recipe` and `ref` of the query; without any, how to choose."""
+    current_project(request)
+    if "drop" in request.GET:
+        return redirect(f"{reverse('compare')}?{_without(request.GET, request.GET['drop']).urlencode()}")
+    choice, asked = _choice(request), _asked(request)
+    entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
+    payload = payload_of(entries, **asked)
+    budget, problem = read_budget(request)
+    context = {
+        "choice": choice,
+        "chips": _chips(request, choice),
+        "many_chips": len(request.GET.getlist("run")) > CHIPS_UP_TO,
+        "most_runs": MOST_RUNS,
+        "payload": payload,
+        "drawing": _drawing(payload),
+        "table": tie_stripes(payload["table"]),
+        "config": config_table(entries),
+        "axes": AXES,
+        "views": VIEWS,
+        "by": BY,
+        "kept": _kept(request, asked),
+        "problem": problem,
+    }
+    return render(request, "compare.html", context | _odds(entries, asked["x"], budget))
+
+
+@require_GET
+def compare_odds(request: HttpRequest) -> HttpResponse:
+    """The part of the page that a budget changes."""
+    choice, asked = _choice(request), _asked(request)
+    entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
+    budget, problem = read_budget(request)
+    context = _odds(entries, asked["x"], budget)
+    return render(request, "compare/_odds.html", context | {"problem": problem})
+
+
+@require_GET
+def compare_crossings(request: HttpRequest) -> HttpResponse:
+    """Where the forecasts cross: asked for once the page is there, because they are compared at many computes."""
+    choice, asked = _choice(request), _asked(request)
+    entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
+    found = odds.crossings(entries, asked["x"])
+    return render(request, "compare/_crossings.html", {"crossings": found})
+
+
+@require_GET
+def compare_search(request: HttpRequest) -> HttpResponse:
+    """Runs, recipes and published curves that match `q`, each with the address that adds it to the choice."""
+    project = current_project(request)
+    text = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST_SEARCH]
+    matching = runs_of(project, RunFilters(q=text))
+    total = matching.count()
+    runs = list(matching[:FOUND_RUNS])
+    chosen = {name: set(request.GET.getlist(name)) for name in ("run", "recipe", "ref")}
+    context = {
+        "q": text,
+        "runs": [(run, _with(request.GET, "run", run.pk), run.pk in chosen["run"]) for run in runs],
+        "total": total,
+        "all_url": _all_url(request.GET, matching, total) if text else "",
+        "recipes": [
+            (found, _with(request.GET, "recipe", token), token in chosen["recipe"])
+            for found in revisions_with_runs(project, text)[:FOUND_RECIPES]
+            for token in [f"{found.recipe.slug}@{found.number}"]
+        ],
+        "published": [
+            (one, _with(request.GET, "ref", one.slug), one.slug in chosen["ref"])
+            for one in ReferenceFit.objects.all()
+            if text.lower() in f"{one.name} published".lower()
+        ][:FOUND_CURVES],
+    }
+    return render(request, "compare/_found.html", context)
+
+
+def _all_url(query: QueryDict, matching: Any, total: int) -> str:
+    """The address that adds every run that matches; empty where they are too many."""
+    room = MOST_RUNS - len(query.getlist("run"))
+    if not 1 < total <= room:
+        return ""
+    return _with(query, "run", *matching.values_list("pk", flat=True))
+
+
+def _drawing(payload: dict[str, Any]) -> dict[str, Any]:
+    """What the chart draws of the payload; the rest stands in the page as words. places: colour and shape of each."""
+    drawn = {name: payload[name] for name in ("x", "y_label", "view", "many", "mixed", "series")}
+    return drawn | {"places": {row["id"]: row["series"] for row in payload["table"]}}
+
+
+def _choice(request: HttpRequest) -> Choice:
+    get = request.GET.getlist
+    return choose(current_project(request), runs=get("run"), recipes=get("recipe"), references=get("ref"))
+
+
+def _asked(request: HttpRequest) -> dict[str, str]:
+    """x, view and by of the query, each one that exists. Whoever asks for recipes sees recipes."""
+    x, view, by = (request.GET.get(name, "") for name in ("x", "view", "by"))
+    default = "recipe" if request.GET.getlist("recipe") else "run"
+    return {
+        "x": x if x in AXES else DEFAULT_AXIS,
+        "view": view if view in VIEWS else "rate",
+        "by": by if by in BY else default,
+    }
+
+
+def _kept(request: HttpRequest, asked: dict[str, str]) -> list[tuple[str, str]]:
+    """What the form of the choice sends along besides the choice."""
+    said = [(name, asked[name]) for name in ("x", "view", "by") if request.GET.get(name)]
+    return said + [
+        (name, value) for name in ("scale", "hide") for value in request.GET.getlist(name) if value
+    ]
+
+
+def _odds(entries: list[Entry], x: str, budget: float | None) -> dict[str, Any]:
+    asked = budget if budget is not None else odds.default_budget(entries)
+    if asked is None:
+        return {"odds": None, "stops": []}
+    shown = odds.at_budget(entries, asked, x)
+    if budget is None:  # the sentences above say the same
+        shown["sentence"] = ""
+    return {"odds": shown, "stops": odds.budget_stops(entries)}
+
+
+def read_budget(request: HttpRequest) -> tuple[float | None, str]:
+    """The budget of the query in units of its axis, or None and what is wrong with it."""
+    text = request.GET.get("budget", "").strip()
+    if not text:
+        return None, ""
+    try:
+        return amount_in(text, most=MOST_COMPUTE), ""
+    except NoAmount:
+        x = request.GET.get("x", "")
+        axis = AXES[x if x in AXES else DEFAULT_AXIS]
+        return (
+            None,
+            f"Budget “{text[:40]}”: a number above 0 is needed, in {axis.label.replace('D', 'd', 1)}.",
+        )
+
+
+def _chips(request: HttpRequest, choice: Choice) -> list[dict[str, str]]:
+    """What is chosen, as it stands in the query: name and value of its field, and its label."""
+    by_id = {run.pk: run for run in choice.runs}
+    wanted = [pk for pk in dict.fromkeys(request.GET.getlist("run")) if pk in by_id]
+    chips = [{"name": "run", "value": pk, "label": label_of(by_id[pk]), "note": ""} for pk in wanted]
+    here = {
+        f"{run.revision.recipe.slug}@{run.revision.number}": str(run.revision)
+        for run in choice.runs
+        if run.revision
+    }
+    for token in dict.fromkeys(request.GET.getlist("recipe")):
+        if token in here:
+            chips.append({"name": "recipe", "value": token, "label": here[token], "note": "all runs"})
+    for one in choice.references:
+        chips.append({"name": "ref", "value": one.slug, "label": one.name, "note": "published"})
+    return chips
+
+
+def _with(query: QueryDict, name: str, *values: str) -> str:
+    """The address of the page with more chosen."""
+    changed = query.copy()
+    for dropped in ("q", "drop"):
+        changed.pop(dropped, None)
+    changed.setlist(name, list(dict.fromkeys([*changed.getlist(name), *values])))
+    return f"{reverse('compare')}?{changed.urlencode()}"
+
+
+def _without(query: QueryDict, value: str) -> QueryDict:
+    changed = query.copy()
+    del changed["drop"]
+    changed.pop("q", None)
+    for name in ("run", "recipe", "ref"):
+        left = [one for one in changed.getlist(name) if one and one != value]
+        changed.setlist(name, left)
+    return changed

@@ -1,0 +1,206 @@
+"""Freezing a fit as a prediction: the form, and the claim drawn while it is typed."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
+
+from webapp.base.errors import NotFound, ServiceError
+from webapp.identity.accounts.models import User
+from webapp.interfaces.pages.access import get_run, signed_in
+from webapp.interfaces.pages.prediction import form as forms
+from webapp.interfaces.pages.prediction import preview
+from webapp.interfaces.pages.prediction.form import (
+    Asked,
+    ClaimForm,
+    Draft,
+    draft_from,
+    draft_of,
+    initial_of,
+    shown,
+)
+from webapp.interfaces.pages.run.questions import BadQuestion
+from webapp.record.runs.models import Run
+from webapp.science.curves.answers import UNITS
+from webapp.science.curves.fitting import Curve, curve_of, try_fit
+from webapp.science.curves.run.forecast import forecast_of_run
+from webapp.science.predictions import selectors, services
+from webapp.science.predictions.claims import Statement, claim_of
+from webapp.science.predictions.known import known_of, passed_already
+from webapp.science.predictions.models import Prediction
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is to be frozen: the run with its curve, the question, who may be asked or passed, and what is replaced."""
+
+    run: Run
+    asked: Asked
+    curve: Curve
+    rivals: list[Run]
+    reviewers: list[User]
+    replaces: Prediction | None
+
+
+def subject_of(request: HttpRequest, query: QueryDict) -> Subject:
+    """From a query or a posted form. Raises Http404 and BadQuestion."""
+    run = get_run(request, query.get("run", ""))
+    replaces = None
+    if query.get("replaces"):
+        try:
+            replaces = selectors.prediction_by_id(run.project, query.get("replaces", ""))
+        except NotFound as error:
+            raise Http404(error.message) from None
+    asked = Asked.of(query)
+    return Subject(
+        run, asked, curve_of(run, asked.x, asked.metric), list(preview.rivals_of(run)),
+        preview.reviewers_of(run.project, signed_in(request)), replaces,
+    )  # fmt: skip
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def new_prediction(request: HttpRequest) -> HttpResponse:
+    """The form; posted, the frozen prediction, or the form with its errors and everything that was typed."""
+    query = request.POST if request.method == "POST" else request.GET
+    try:
+        subject = subject_of(request, query)
+    except BadQuestion as error:
+        return render(request, "predictions/new.html", {"problem": str(error)}, status=400)
+    if request.method == "GET":
+        return _show(request, subject, _first_draft(subject))
+    form = _form(subject, request.POST)
+    prediction = _try_freeze(request, subject, form)
+    if prediction is not None:
+        return redirect("prediction", prediction.pk)
+    return _show(request, subject, draft_of(form.renewed(), subject.rivals), form)
+
+
+def _first_draft(subject: Subject) -> Draft:
+    """What the form begins with: the claim that is replaced, else a pass rate where the run's budget ends."""
+    if subject.replaces is not None:
+        return draft_from(subject.replaces)
+    draft = draft_of(QueryDict(), subject.rivals)  # the run page's own `target` is another thing
+    target = preview.default_target(subject.run, subject.curve, subject.asked)
+    return replace(draft, target=target)
+
+
+def _form(subject: Subject, data: Any = None, **kwargs: Any) -> ClaimForm:
+    unit = UNITS[subject.asked.x]
+    return ClaimForm(data, reviewers=subject.reviewers, rivals=subject.rivals, unit=unit, **kwargs)
+
+
+def _try_freeze(request: HttpRequest, subject: Subject, form: ClaimForm) -> Prediction | None:
+    """The prediction, or None with the reason in the form."""
+    if not form.is_valid():
+        return None
+    user = signed_in(request)
+    try:
+        prediction = services.freeze(
+            user=user, run=subject.run, question=subject.asked.as_question(), replaces=subject.replaces,
+            **form.arguments(),
+        )  # fmt: skip
+    except ServiceError as error:
+        form.put_error(error.field, error.message)
+        return None
+    messages.info(request, "Frozen. From now on it can only be withdrawn, visibly.")
+    _ask(request, prediction, form.chosen_reviewers())
+    return prediction
+
+
+def _ask(request: HttpRequest, prediction: Prediction, reviewers: list[User]) -> None:
+    """Ask for reviews; the claim stands whether or not they can be asked."""
+    if not reviewers:
+        return
+    try:
+        services.ask_review(prediction, user=signed_in(request), reviewers=reviewers)
+    except ServiceError as error:
+        messages.warning(request, f"Nobody was asked for a review. {error.message}")
+
+
+def _show(
+    request: HttpRequest, subject: Subject, draft: Draft, form: ClaimForm | None = None
+) -> HttpResponse:
+    said = _preview(subject, draft)
+    if form is None:
+        kept = subject.replaces
+        asked = list(kept.requests.values_list("reviewer__username", flat=True)) if kept else ()
+        form = _form(subject, initial=initial_of(said["draft"], kept.reasons if kept else "", asked))
+    context = said | {
+        "subject": subject,
+        "run": subject.run,
+        "form": form,
+        "hidden": subject.asked.hidden(),
+        "reach_words": preview.reach_words(subject.run, subject.curve, subject.asked),
+        "replaced_claim": claim_of(subject.replaces) if subject.replaces else None,
+    }
+    return render(request, "predictions/new.html", context, status=422 if form.errors else 200)
+
+
+@never_cache
+@require_GET
+def proposal(request: HttpRequest) -> HttpResponse:
+    """What the forecast says of what is typed so far, as regions: the drawing, and the numbers that are its own."""
+    try:
+        subject = subject_of(request, request.GET)
+    except BadQuestion as error:
+        return HttpResponse(str(error), status=400, content_type="text/plain")
+    said = _preview(subject, draft_of(request.GET, subject.rivals))
+    draft: Draft = said["draft"]
+    data = request.GET.copy()
+    says = {"value": draft.value, "lo_claim": draft.lo, "hi_claim": draft.hi}
+    for name, value in says.items():
+        data[name] = request.GET.get(name, "") if draft.is_own else shown(value)
+    if not draft.is_own:
+        data["probability"] = shown(draft.probability, 3)
+    form = _form(subject, initial={name: data.get(name, "") for name in (*forms.CLAIMED, "rival", "own")})
+    claimed = "probability" if said["passes"] else "value"
+    typed_already = draft.is_own and claimed in request.GET  # is not put anew under the hands
+    return render(
+        request, "predictions/_preview.html",
+        said | {"form": form, "with_values": not typed_already, "subject": subject, "run": subject.run},
+    )  # fmt: skip
+
+
+def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
+    """The draft with the forecast's own numbers, its drawing, and what stands against it."""
+    asked, problems = subject.asked, dict(draft.problems)
+    question = preview.question_for(asked, draft.level)
+    fit, why = try_fit(subject.curve, question)
+    forecast, own = forecast_of_run(subject.run, fit, question), None
+    if draft.target is not None and not problems.get("target"):
+        try:
+            own = services.proposal(
+                subject.run,
+                asked.as_question(),
+                draft.statement,
+                draft.target,
+                draft.rival,
+                level=draft.level,
+            )
+            draft = draft.with_proposal(own)
+        except ServiceError as error:
+            problems[forms.FIELD_OF.get(error.field or "", error.field or "target")] = error.message
+    if draft.is_own and draft.target is not None:
+        problems |= preview.own_problems(draft)
+    # A claim that would be refused is not drawn: an interval upside down would look like one that can be made.
+    claim = draft.claim(asked) if problems.keys().isdisjoint(forms.CLAIMED) else None
+    if draft.target is not None and "target" not in problems:
+        problem = preview.target_problem(draft.target, asked, known_of(subject.run, asked.x))
+        problems |= {"target": problem} if problem else {}
+    seen = passed_already(subject.run, asked.x, draft.target) if draft.target is not None else []
+    return {
+        "seen": preview.seen_words([pk for pk in seen if pk != subject.run.pk]),
+        "draft": draft,
+        "claim": claim,
+        "own": own,
+        "no_fit": why,
+        "problems": problems,
+        "preview": preview.preview_figure(fit, forecast, subject.curve, question, claim),
+        "passes": draft.statement == Statement.PASSES,
+        "target_problem": problems.get("target", ""),
+    }

@@ -1,0 +1,164 @@
+"""The form of a new study, with a preview of every run and of the cost before anything is stored."""
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
+
+from training.models import available_models, default_home
+from training.tasks import task_names
+from webapp.base.errors import Conflict, InvalidInput, ServiceError
+from webapp.identity.accounts.models import Project
+from webapp.interfaces.pages.access import current_project, signed_in
+from webapp.interfaces.pages.forms import add_service_error, new_key
+from webapp.interfaces.pages.fragments import page_or_fragment
+from webapp.interfaces.pages.recipe_asked import not_here
+from webapp.interfaces.pages.study.forms import StudyForm
+from webapp.interfaces.pages.study.preview import choices_for, preview_rows
+from webapp.record.recipes.models import Revision
+from webapp.record.recipes.services import parse_config
+from webapp.science.studies import services
+from webapp.science.studies.axes import NAMED_AXES, setting_paths
+from webapp.science.studies.estimate import estimate
+from webapp.science.studies.models import Kind, Study
+from webapp.science.studies.planning import plan
+
+
+@require_http_methods(["GET", "POST"])
+def new_study(request: HttpRequest) -> HttpResponse:
+    """The form; asked by htmx (another base was chosen), the form alone with its defaults."""
+    revisions = newest_revisions(current_project(request))
+    if not revisions:
+        return render(request, "studies/new.html", {"no_recipes": True})
+    base = chosen(request, revisions)
+    form = _form(request, revisions, base)
+    if request.method == "POST" and form.is_valid():
+        made = _try_create(request, form)
+        if made:
+            return redirect("study", made.pk)
+    context = _form_context(request, form, base) | {"not_here": not_here(request, base)}
+    status = 422 if form.errors else 200
+    return page_or_fragment(request, "studies/new.html", "studies/_form.html", context, status)
+
+
+@require_GET
+def preview(request: HttpRequest) -> HttpResponse:
+    """Each run with its one difference, and what all of them cost; a mistake is said instead. Nothing is stored."""
+    project = current_project(request)
+    revisions = newest_revisions(project)
+    if not revisions:
+        raise Http404("no recipes")
+    form = _form(request, revisions, chosen(request, revisions), bound=True)
+    form.fields["name"].required = False
+    form.fields["idempotency_key"].required = False
+    context: dict[str, Any] = {}
+    if not form.is_valid():
+        field, errors = next(iter(form.errors.items()))
+        label = (
+            ""
+            if field == "__all__"
+            else f"{form.fields[field].label or field.replace('_', ' ').capitalize()}: "
+        )
+        context["problem"] = f"{label}{errors[0]}"
+    elif not form.changes():  # nobody has typed anything wrong yet
+        context["awaits"] = "the values of the axis" if form.is_axis else "at least one choice to take back"
+    else:
+        try:
+            planned = plan(project, form.asked())
+            context |= {"rows": preview_rows(planned), "estimate": estimate(project, planned)}
+        except ServiceError as error:
+            context["problem"] = error.message
+    return render(request, "studies/_preview.html", context)
+
+
+def newest_revisions(project: Project) -> list[Revision]:
+    """The newest revision of each recipe; ScaleRL at the local default's size first, then by slug."""
+    newest = (
+        Revision.objects.filter(recipe__project=project)
+        .select_related("recipe")
+        .order_by("recipe_id", "-number")
+        .distinct("recipe_id")
+    )
+    order = lambda slug: (not slug.endswith("scalerl"), not slug.startswith("tiny-"), slug)
+    return sorted(newest, key=lambda revision: order(revision.recipe.slug))
+
+
+def chosen(request: HttpRequest, revisions: list[Revision]) -> Revision:
+    """The revision that the request names, else the newest of its recipe, else of the first recipe."""
+    asked = request.POST or request.GET
+    newest = next((r for r in revisions if r.recipe.slug == asked.get("recipe")), revisions[0])
+    number = asked.get("revision", "")
+    same_recipe = request.headers.get("HX-Trigger-Name") != "recipe"
+    if same_recipe and number.isdecimal() and int(number) < newest.number:
+        return newest.recipe.revisions.select_related("recipe").filter(number=int(number)).first() or newest
+    return newest
+
+
+def _form(request: HttpRequest, revisions: list[Revision], base: Revision, bound: bool = False) -> StudyForm:
+    numbers = list(base.recipe.revisions.order_by("-number").values_list("number", "message"))
+    choices: dict[str, list[tuple[Any, str]]] = {
+        "recipe": [(r.recipe.slug, r.recipe.name) for r in revisions],
+        "revision": [(n, f"rev {n}{f': {message}' if message else ''}") for n, message in numbers],
+        "task": [(name, name) for name in task_names()],
+    }
+    config, query = base.config, request.GET
+    kind = query.get("kind", "")
+    defaults = {
+        "kind": kind if kind in Kind.values else Kind.LEAVE_ONE_OUT,
+        "name": query.get("name", ""),
+        "recipe": base.recipe.slug,
+        "revision": base.number,
+        "task": config["task"]["name"],
+        "model": config["model"],
+        "seeds": query.get("seeds") or "0, 1, 2",
+        "budget_hours": config["budget"]["device_hours"],
+        "axis": query.get("axis", ""),
+        "path": query.get("path", ""),
+        "values": query.get("values", ""),
+        "settings": query.get("settings", ""),
+        "idempotency_key": new_key(),
+    }
+    base_of = ", ".join(
+        f"{axis.title.lower()} {value:g}"
+        for axis in NAMED_AXES.values()
+        if (value := axis.of_base(parse_config(config))) is not None
+    )
+    data = request.POST if request.method == "POST" else request.GET if bound else None
+    form = StudyForm(data, choices=choices, initial=defaults)
+    form.fields["axis"].help_text = f"The base has {base_of}."
+    return form
+
+
+def _form_context(request: HttpRequest, form: StudyForm, base: Revision) -> dict[str, Any]:
+    recipe = parse_config(base.config)
+    ticked = set(form.data.getlist("change")) if form.is_bound else None
+    return {
+        "form": form,
+        "base": base,
+        "choices": [] if form.is_axis else choices_for(recipe, ticked),
+        "paths": setting_paths(recipe),
+        "models": list(available_models(default_home())),
+        "kinds": Kind,
+    }
+
+
+def _try_create(request: HttpRequest, form: StudyForm) -> Study | None:
+    """The study, or None with the service's objection put into the form."""
+    try:
+        return services.create_study(
+            user=signed_in(request),
+            project=current_project(request),
+            name=form.cleaned_data["name"],
+            kind=form.cleaned_data["kind"],
+            asked=form.asked(),
+            idempotency_key=form.cleaned_data["idempotency_key"],
+        )
+    except InvalidInput as error:
+        add_service_error(form, form.blame(error), error.message)
+    except Conflict:
+        form.renew_key()
+        form.add_error(
+            None, "This form was sent before with other values. Send it again to make another study."
+        )
+    return None

@@ -1,0 +1,63 @@
+"""The first page: what runs, bent, alarms, waits and ended. Asked by htmx, only the parts that changed."""
+
+from hashlib import sha256
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.cache import patch_vary_headers
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_GET
+
+from webapp.interfaces.pages.access import current_project, signed_in
+from webapp.interfaces.pages.cluster import cluster_now
+from webapp.interfaces.pages.context import may_of
+from webapp.interfaces.pages.fragments import wants_fragment
+from webapp.interfaces.pages.overview import MOST, PARTS
+from webapp.interfaces.pages.overview import overview as overview_of
+from webapp.interfaces.pages.prediction.listing import named
+from webapp.science.predictions.selectors import awaiting_review
+
+DIGEST_CHARACTERS = 8
+
+
+@require_GET
+def overview(request: HttpRequest) -> HttpResponse:
+    """The page; for htmx the parts whose digest is not in `seen`, or 204 where there are none.
+
+    The worker is asked by the fragment alone: the page does not wait for it.
+    """
+    project = current_project(request)
+    said = overview_of(project)
+    reviews = list(named(awaiting_review(signed_in(request), project))[: MOST + 1])
+    said |= {"reviews": reviews[:MOST], "more_reviews": len(reviews) > MOST}
+    is_fragment = wants_fragment(request)
+    said["may"] = may_of(request)
+    said["troubles"] = cluster_now().troubles if is_fragment else []
+    parts = {name: _part(name, said) for name in ("health", *PARTS)}
+    digests = {name: _digest(name + html) for name, html in parts.items()}
+    context: dict[str, Any] = said | {"parts": parts, "seen": ",".join(digests.values())}
+    if not is_fragment:
+        response = render(request, "overview.html", context)
+    else:
+        seen = request.GET.get("seen", "").split(",")
+        changed = {name: html for name, html in parts.items() if digests[name] not in seen}
+        response = _changed(request, changed, context)
+    patch_vary_headers(response, ["HX-Request", "HX-History-Restore-Request"])
+    return response
+
+
+def _part(name: str, said: dict[str, Any]) -> SafeString:
+    """A part's HTML; nothing at all, not even a line's end, where it has nothing to say: its place is then closed."""
+    return SafeString(render_to_string(f"overview/_{name}.html", said).strip())  # nosec B703  # a template escapes
+
+
+def _changed(request: HttpRequest, changed: dict[str, SafeString], context: dict[str, Any]) -> HttpResponse:
+    if not changed:
+        return HttpResponse(status=204)
+    return render(request, "overview/_changed.html", context | {"changed": changed})
+
+
+def _digest(html: str) -> str:
+    return sha256(html.encode()).hexdigest()[:DIGEST_CHARACTERS]

@@ -1,0 +1,196 @@
+"""One prediction: what it claims, what came since, its review, its comments, and the analyses behind its tabs."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from webapp.base.amounts import number_in
+from webapp.base.errors import NotFound, ServiceError
+from webapp.identity.accounts.models import User
+from webapp.identity.accounts.permissions import Permission
+from webapp.interfaces.pages.access import allow, granted, projects_of, signed_in
+from webapp.interfaces.pages.fragments import page_or_fragment, wants_fragment
+from webapp.interfaces.pages.prediction import preview
+from webapp.interfaces.pages.prediction.page import REGIONS, page_context, version_of
+from webapp.interfaces.pages.prediction.tabs import TABS, tab_context
+from webapp.science.predictions import selectors, services
+from webapp.science.predictions.models import Comment, Prediction
+
+Context = dict[str, Any]
+
+
+def get_prediction(
+    request: HttpRequest, prediction_id: str, permission: Permission | None = None
+) -> Prediction:
+    """A prediction of one of the reader's projects. Raises Http404, and PermissionDenied for too low a role."""
+    for project in projects_of(request):
+        try:
+            found = selectors.prediction_by_id(project, prediction_id)
+        except NotFound:
+            continue
+        allow(request, project, permission)
+        return found
+    raise Http404("no such prediction")
+
+
+@require_GET
+def prediction(request: HttpRequest, prediction_id: str) -> HttpResponse:
+    """The whole page; asked by htmx, the panel of one tab."""
+    found = get_prediction(request, prediction_id)
+    tab = request.GET.get("tab", "")
+    tab = tab if tab in TABS else next(iter(TABS))
+    if wants_fragment(request):
+        return page_or_fragment(
+            request, "", "predictions/_tabs.html", _tab(found, tab) | {"prediction": found, "tab": tab}
+        )
+    return _page(request, found, tab=tab)
+
+
+def _tab(found: Prediction, tab: str) -> Context:
+    return tab_context(tab, found) | {"tabs": TABS}
+
+
+def _page(
+    request: HttpRequest, found: Prediction, *, tab: str = "", status: int = 200, **more: Any
+) -> HttpResponse:
+    tab = tab or next(iter(TABS))
+    lazy = TABS[tab].heavy
+    context = _context(request, found) | {"tab": tab, "tabs": TABS, "lazy": lazy} | more
+    if not lazy:
+        context |= _tab(found, tab)
+    return render(request, "predictions/prediction.html", context, status=status)
+
+
+def _context(request: HttpRequest, found: Prediction) -> Context:
+    return page_context(found, signed_in(request), granted(request))
+
+
+@require_GET
+def figure(request: HttpRequest, prediction_id: str) -> HttpResponse:
+    """The figure and the regions that changed, as JSON; 204 where nothing did since `since`."""
+    found = get_prediction(request, prediction_id)
+    if request.GET.get("since") == version_of(found):
+        return HttpResponse(status=204)
+    context = _context(request, found)
+    html = {name: render_to_string(template, context, request) for name, template in REGIONS.items()}
+    return JsonResponse({"figure": context["figure"], "html": html})
+
+
+# --- what people do with it -----------------------------------------------------------------------------------
+
+
+def _done(
+    request: HttpRequest, found: Prediction, service: Callable[[], Any], words: str, **kept: Any
+) -> HttpResponse:
+    """Do it and go back to the page; what is refused is said beside its field, with everything that was typed."""
+    try:
+        service()
+    except ServiceError as error:
+        if error.status == 403 or not kept:
+            messages.warning(request, error.message)
+            return redirect("prediction", found.pk)
+        return _page(
+            request, found, status=error.status, problem={"field": error.field, "text": error.message, **kept}
+        )
+    messages.info(request, words)
+    return redirect("prediction", found.pk)
+
+
+@require_POST
+def review(request: HttpRequest, prediction_id: str) -> HttpResponse:
+    """A verdict."""
+    found = get_prediction(request, prediction_id)
+    typed = {"verdict": request.POST.get("verdict", ""), "reason": request.POST.get("reason", "")}
+    act = lambda: services.review(found, user=signed_in(request), **typed)
+    return _done(request, found, act, "Your verdict is kept.", of="review", **typed)
+
+
+@require_POST
+def ask_review(request: HttpRequest, prediction_id: str) -> HttpResponse:
+    """Ask people for their verdict."""
+    found = get_prediction(request, prediction_id)
+    names = request.POST.getlist("reviewers")
+    reviewers = list(User.objects.filter(username__in=[name.replace("\0", "") for name in names]))
+    allowed = {user.pk for user in preview.reviewers_of(found.project, found.author)}
+    chosen = [user for user in reviewers if user.pk in allowed]
+    if not chosen:
+        messages.warning(request, "Choose somebody who may review.")
+        return redirect("prediction", found.pk)
+    act = lambda: services.ask_review(found, user=signed_in(request), reviewers=chosen)
+    return _done(request, found, act, f"Asked {', '.join(user.username for user in chosen)}.")
+
+
+@require_POST
+def withdraw(request: HttpRequest, prediction_id: str) -> HttpResponse:
+    """Withdraw it, visibly and for good."""
+    found = get_prediction(request, prediction_id)
+    reason = request.POST.get("reason", "")
+    act = lambda: services.withdraw(found, user=signed_in(request), reason=reason)
+    return _done(request, found, act, "Withdrawn. It stays here to be seen.", of="withdraw", reason=reason)
+
+
+# --- comments ---------------------------------------------------------------------------------------------------
+
+
+@require_POST
+def comment(request: HttpRequest, prediction_id: str) -> HttpResponse:
+    """A new comment, of its own or in a thread."""
+    found = get_prediction(request, prediction_id)
+    text, parent_id = request.POST.get("text", ""), request.POST.get("parent", "")
+    parent = _comment(found, int(parent_id)) if parent_id.isdecimal() and len(parent_id) < 10 else None
+    anchor = anchor_of(request.POST.get("anchor", "")) if parent is None else None
+    kept = {
+        "of": f"reply-{parent.pk}" if parent else "comment",
+        "text": text,
+        "anchor": request.POST.get("anchor", ""),
+    }
+    act = lambda: services.comment(found, user=signed_in(request), text=text, parent=parent, anchor=anchor)
+    return _said(request, found, act, **kept)
+
+
+def anchor_of(text: str) -> tuple[float, float] | None:
+    """(x, y) out of "4.0,0.512"; None for what is no point."""
+    try:
+        x, y = (number_in(part) for part in text.split(","))
+    except ValueError:
+        return None
+    return x, y
+
+
+@require_POST
+def change_comment(request: HttpRequest, prediction_id: str, comment_id: int) -> HttpResponse:
+    """Edit a comment, or resolve its thread, or open it again."""
+    found = get_prediction(request, prediction_id)
+    said, user = _comment(found, comment_id), signed_in(request)
+    if "resolved" in request.POST:
+        resolved = request.POST["resolved"] == "1"
+        return _said(request, found, lambda: services.resolve_comment(said, user=user, resolved=resolved))
+    text = request.POST.get("text", "")
+    act = lambda: services.edit_comment(said, user=user, text=text)
+    return _said(request, found, act, of=f"edit-{said.pk}", text=text)
+
+
+def _comment(found: Prediction, comment_id: int) -> Comment:
+    return get_object_or_404(Comment, pk=comment_id, prediction=found)
+
+
+def _said(request: HttpRequest, found: Prediction, service: Callable[[], Any], **kept: Any) -> HttpResponse:
+    """The comments anew: the region for htmx, the page otherwise."""
+    problem: Context = {}
+    try:
+        service()
+    except ServiceError as error:
+        problem = {"field": error.field, "text_problem": error.message, **kept}
+    status = 422 if problem else 200
+    if not wants_fragment(request):
+        if problem:
+            return _page(request, found, status=status, problem=problem)
+        return redirect(f"{reverse('prediction', args=[found.pk])}#talk")
+    context = _context(request, found) | {"problem": problem}
+    return render(request, "predictions/_talk.html", context, status=status)

@@ -1,0 +1,281 @@
+"""The run page: chart and answers (live through the figure endpoint), tabs, log, stop and resume."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_POST
+
+from scaling import MIN_POINTS
+from webapp.base.amounts import NoAmount, amount_in
+from webapp.base.errors import Conflict, InvalidInput
+from webapp.identity.accounts.permissions import Permission
+from webapp.interfaces.pages import marks
+from webapp.interfaces.pages.access import get_run, granted, signed_in
+from webapp.interfaces.pages.fragments import page_or_fragment, wants_fragment
+from webapp.interfaces.pages.prediction.listing import of_run
+from webapp.interfaces.pages.run import alarms as alarm_pages
+from webapp.interfaces.pages.run import forecast as forecast_page
+from webapp.interfaces.pages.run import meaning as meanings
+from webapp.interfaces.pages.run import policies
+from webapp.interfaces.pages.run.logs import last_words, since
+from webapp.interfaces.pages.run.questions import BadQuestion, question_of
+from webapp.interfaces.pages.run.resuming import before_resuming
+from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
+from webapp.record.logs.selectors import Kept
+from webapp.record.runs import drafts, extending, launch, lifecycle, places
+from webapp.record.runs.bounds import SPENT_SHARE
+from webapp.record.runs.meaning import state_meaning
+from webapp.record.runs.models import Attempt, Run, State, Summary
+from webapp.record.runs.states import ACTIVE, ENDED
+from webapp.reporting.alarms.models import Alarm
+from webapp.reporting.alarms.services import current_alarms
+from webapp.science.curves.answers import DEFAULT_GOAL
+from webapp.science.curves.axes import AXES, DEFAULT_AXIS
+from webapp.science.curves.run.figure import run_figure
+from webapp.science.predictions.selectors import status_of
+
+
+def page_figure(
+    run: Run, question: dict[str, Any], alarms: list[Alarm], *, may_launch: bool
+) -> dict[str, Any]:
+    """The payload of `run_figure` with what only the page needs: the drawn whisker and what the reader may do now."""
+    payload = run_figure(run, **question, may_wait=True)
+    payload |= forecast_page.words_of(payload)
+    payload["ceiling_svg"] = marks.labelled_whisker(payload["forecast_ceiling"])
+    payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
+    payload["alarm_level"] = alarm_pages.worst_level(alarms)
+    payload["last_words_html"], payload["policies_html"] = last_words(run), policies.acted(run)
+    payload["asked"] = asked_of(question)
+    nothing = not payload["points"]["x"] and (payload["unknown"] or not payload["start"])
+    payload["empty"] = meanings.nothing_to_draw(run, question) if nothing else None
+    if nothing and not payload["state_reason"]:
+        payload["state_reason"] = places.waits_for(run)
+    payload["actions"] = {name: may_launch and may(run) for name, may in ACTIONS.items()}
+    payload["resume_html"] = before_resuming(run) if payload["actions"]["resume"] else ""
+    return payload
+
+
+def asked_of(question: dict[str, Any]) -> dict[str, Any]:
+    """The question as the page's script keeps it and asks it again; null is what the address need not say."""
+    goal = question["goal"]
+    asked = {name: question[name] for name in ("x", "metric", "view", "robust", "cutoff", "superseded")}
+    asked |= {"lo": question["window_lo"], "target": None, "of": None}
+    if goal != DEFAULT_GOAL:
+        asked |= {"target": goal.value if goal.of == "rate" else round(100 * goal.value, 6), "of": goal.of}
+    return asked
+
+
+def may_launch(request: HttpRequest) -> bool:
+    """Whether the reader's role in the run's project reaches as far as stopping and resuming it."""
+    return Permission.LAUNCH in granted(request)
+
+
+def may_say_meaning(request: HttpRequest, run: Run) -> bool:
+    """Whether the page asks what the run's metrics mean: it trains elsewhere, and the reader may report to it."""
+    return run.origin == Run.Origin.TRACKED and Permission.CONTRIBUTE in granted(request)
+
+
+def may_stop(run: Run) -> bool:
+    """Whether the page offers to stop it: a run that trains elsewhere is not ours to stop."""
+    return run.origin == Run.Origin.LAUNCHED and run.state in ACTIVE - {State.STOPPING}
+
+
+def may_resume(run: Run) -> bool:
+    """Whether the page offers to resume it: it ended before its budget did, or has been given more since."""
+    if run.origin != Run.Origin.LAUNCHED or run.state not in ENDED:
+        return False
+    return run.state != State.SUCCEEDED or _is_extended(run)
+
+
+def _is_extended(run: Run) -> bool:
+    """Whether a run that has used its budget, and so succeeded, was given a larger one since."""
+    if run.budget_hours is None or (run.config.get("budget") or {}).get("max_steps") is not None:
+        return False
+    used = Summary.objects.filter(run=run).values_list("used_hours", flat=True).first()
+    return used is not None and used < SPENT_SHARE * run.budget_hours
+
+
+def may_extend(run: Run) -> bool:
+    """Whether the page offers a larger budget: of a run that was launched here."""
+    return run.origin == Run.Origin.LAUNCHED and run.state != State.DRAFT and run.budget_hours is not None
+
+
+def is_draft(run: Run) -> bool:
+    """Whether it can be launched or deleted."""
+    return run.state == State.DRAFT
+
+
+def may_set_priority(run: Run) -> bool:
+    """Whether its place in the queue still matters."""
+    return run.state in (State.DRAFT, State.QUEUED)
+
+
+ACTIONS: dict[str, Callable[[Run], bool]] = {
+    "stop": may_stop, "resume": may_resume, "extend": may_extend, "launch": is_draft, "delete": is_draft,
+    "priority": may_set_priority,
+}  # fmt: skip
+
+
+@require_GET
+def page(request: HttpRequest, run_id: str) -> HttpResponse:
+    """The whole page, or, asked by htmx, the panel of one tab. What cannot be read in the address is said.
+
+    A tab whose analysis takes many fits comes as a fragment only.
+    """
+    run = get_run(request, run_id)
+    if "x" not in request.GET and not wants_fragment(request) and run.origin == Run.Origin.TRACKED:
+        known = meanings.known_axis(run)
+        if known not in (None, DEFAULT_AXIS):  # say so in the address, as if the reader had chosen it
+            return redirect(f"{request.path}?{urlencode({'x': known})}&{request.GET.urlencode()}".rstrip("&"))
+    tab = request.GET.get("tab", "diagnostics")
+    tab = tab if tab in TABS else "diagnostics"
+    asked = Asked.of(run, request.GET)
+    context: dict[str, Any] = {"run": run, "tab": tab, "tabs": TABS, "priorities": Run.Priority.choices}
+    if wants_fragment(request) or tab not in HEAVY:
+        context |= tab_context(tab, asked)
+    else:
+        context["lazy"] = True  # the page is there first; its script asks for the panel
+    if not wants_fragment(request):
+        shown = page_figure(run, asked.question, asked.alarms, may_launch=may_launch(request))
+        context |= {
+            "figure": shown,
+            "nothing": shown["empty"] is not None,
+            "fewest_fitted": MIN_POINTS,
+            "meaning": meanings.form_of(run) if may_say_meaning(request, run) else None,
+            "axes": AXES,
+            "predictions": [(one, status_of(one)) for one in of_run(run.project, run.pk)],
+            "problems": [
+                error for error in asked.problems if tab != "plan" or error.field not in PLAN_FIELDS
+            ],
+        }
+    return page_or_fragment(request, "run/page.html", "run/_tabs.html", context)
+
+
+@require_GET
+def figure(request: HttpRequest, run_id: str) -> HttpResponse:
+    """The figure as JSON; 204 when nothing changed since version `since`; 400 names the parameter at fault."""
+    run = get_run(request, run_id)
+    if request.GET.get("since") == str(run.version):
+        return HttpResponse(status=204)
+    try:
+        question = question_of(request.GET)
+        return JsonResponse(page_figure(run, question, current_alarms(run), may_launch=may_launch(request)))
+    except BadQuestion as error:
+        body = {"error": {"code": "invalid_input", "message": str(error), "field": error.field}}
+        return JsonResponse(body, status=400)
+
+
+@require_GET
+def log(request: HttpRequest, run_id: str, attempt: int) -> StreamingHttpResponse:
+    """What is kept of an attempt's log, as a text file to save."""
+    found = _attempt(get_run(request, run_id), attempt)
+    headers = {"Content-Disposition": f'attachment; filename="{run_id}-attempt-{attempt}.log"'}
+    return StreamingHttpResponse(
+        Kept(found).text(), content_type="text/plain; charset=utf-8", headers=headers
+    )
+
+
+@require_GET
+def log_lines(request: HttpRequest, run_id: str, attempt: int) -> JsonResponse:
+    """The lines after the number `after`: what the open log appends."""
+    found = _attempt(get_run(request, run_id), attempt)
+    after = request.GET.get("after", "")
+    if not (after.isascii() and after.isdecimal() and len(after) < 16):
+        body = {
+            "error": {"code": "invalid_input", "message": "after: the number of a line.", "field": "after"}
+        }
+        return JsonResponse(body, status=400)
+    return JsonResponse(since(found, int(after)))
+
+
+def _attempt(run: Run, number: int) -> Attempt:
+    found = run.attempts.filter(number=number).first() if number < 2**31 else None
+    if found is None:
+        raise Http404(f"run {run.pk} has no attempt {number}")
+    return found
+
+
+@require_POST
+def stop(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Ask the run to stop."""
+    run = get_run(request, run_id)
+    return _change(request, run, lambda: lifecycle.cancel_run(run, user=signed_in(request)), "Stopping")
+
+
+@require_POST
+def resume(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Launch the run's next attempt from its last checkpoint."""
+    run = get_run(request, run_id)
+    return _change(request, run, lambda: launch.resume_run(run, user=signed_in(request)), "Resuming")
+
+
+@require_POST
+def extend(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Give the run a larger budget, in device-hours in all."""
+    run = get_run(request, run_id)
+    try:
+        hours = amount_in(request.POST.get("budget_hours", "").strip())
+    except NoAmount as error:
+        messages.warning(request, f"The budget was not extended: {error}.")
+        return redirect("run", run.pk)
+    return _change(
+        request,
+        run,
+        lambda: extending.extend_run(run, hours, user=signed_in(request)),
+        "Extended the budget of",
+    )
+
+
+@require_POST
+def priority(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Put the queued run before or after others of its project."""
+    run, sent = get_run(request, run_id), request.POST.get("priority", "")
+    value = int(sent) if sent.isascii() and sent.isdecimal() and len(sent) < 3 else -1
+    return _change(
+        request,
+        run,
+        lambda: places.set_priority(run, value, user=signed_in(request)),
+        "Changed the priority of",
+    )
+
+
+@require_POST
+def meaning(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Say which metric is the pass rate of a run that trains elsewhere, and on how many devices it trains."""
+    run = get_run(request, run_id)
+    say = lambda: state_meaning(run, meanings.meaning_in(request.POST.dict()), user=signed_in(request))
+    return _change(request, run, say, "Noted what the metrics mean of")
+
+
+@require_POST
+def launch_draft(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Launch a draft."""
+    run = get_run(request, run_id)
+    return _change(request, run, lambda: drafts.launch_draft(run, user=signed_in(request)), "Launched")
+
+
+@require_POST
+def delete_draft(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Delete a draft for good."""
+    run = get_run(request, run_id)
+    try:
+        drafts.delete_draft(run, user=signed_in(request))
+    except Conflict as error:
+        messages.warning(request, str(error))
+        return redirect("run", run.pk)
+    messages.info(request, f"Deleted the draft {run.name}.")
+    return redirect("runs")
+
+
+def _change(request: HttpRequest, run: Run, service: Callable[[], Run], done: str) -> HttpResponse:
+    try:
+        service()
+    except (Conflict, InvalidInput) as error:
+        messages.warning(request, str(error))
+    else:
+        messages.info(request, f"{done} {run.name}.")
+    return redirect("run", run.pk)

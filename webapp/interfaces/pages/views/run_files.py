@@ -1,0 +1,19 @@
+"""Every record of a run as a file."""
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.views.decorators.http import require_GET
+
+from webapp.base.errors import InvalidInput
+from webapp.interfaces.exports.forms import download
+from webapp.interfaces.exports.of_run import run_pieces
+from webapp.interfaces.pages.access import get_run
+
+
+@require_GET
+def records(request: HttpRequest, run_id: str, form: str) -> HttpResponseBase:
+    """Unsampled and streamed, without superseded records; 422 with the reason where a table would be too wide."""
+    run = get_run(request, run_id)
+    try:
+        return download(form, f"{run.pk}-records", run_pieces(run, form))
+    except InvalidInput as error:
+        return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")

@@ -1,0 +1,148 @@
+"""Links that show one chart without an account: making and revoking them, and what they show."""
+
+from typing import Any
+
+from csp.decorators import csp_replace
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.clickjacking import xframe_options_exempt
+from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
+
+from webapp.base.errors import InvalidInput, NotFound
+from webapp.interfaces.pages.access import current_project, signed_in
+from webapp.interfaces.pages.forms import ShareForm
+from webapp.interfaces.pages.links import WORDS, gone, status_of, unlisted
+from webapp.reporting.shares import services
+from webapp.reporting.shares.drawing import Drawing
+from webapp.reporting.shares.models import Share
+from webapp.reporting.shares.picture import HEIGHT, WIDTH, png_of
+from webapp.reporting.shares.questions import question_of
+from webapp.reporting.shares.selectors import drawing_of, share_by_token, shares_of
+from webapp.reporting.shares.titles import title_of
+
+DESCRIPTION_LENGTH = 200  # what previews of links show
+
+
+@never_cache
+@require_GET
+def shares(request: HttpRequest) -> HttpResponse:
+    """Every link of the project, and who may close it: any contributor."""
+    now = timezone.now()
+    rows = [(share, share.state_at(now)) for share in shares_of(current_project(request))]
+    return render(request, "shares/list.html", {"rows": rows})
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def new_share(request: HttpRequest) -> HttpResponse:
+    """A link to the chart that the query asks for. It is shown once, in the answer to its creation."""
+    project, kind = current_project(request), request.GET.get("kind", "")
+    try:
+        question = question_of(project, kind, request.GET)
+    except NotFound as error:
+        raise Http404(error.message) from None
+    except InvalidInput as error:
+        return render(request, "shares/new.html", {"problem": error.message}, status=error.status)
+    form = ShareForm(request.POST or None, initial={"title": title_of(kind, question)})
+    token = _try_create(request, form, kind=kind, question=question)
+    context = {"form": form, "kind": kind, "addresses": _addresses(request, token) if token else None}
+    return render(request, "shares/new.html", context, status=422 if form.errors else 200)
+
+
+def _try_create(request: HttpRequest, form: ShareForm, **asked: Any) -> str | None:
+    """The token of a new share, or None with the reason in the form."""
+    if request.method != "POST" or not form.is_valid():
+        return None
+    try:
+        return services.create_share(
+            user=signed_in(request), project=current_project(request), **asked, **form.cleaned_data
+        )
+    except InvalidInput as error:
+        form.add_error(error.field, error.message)
+        return None
+
+
+def _addresses(request: HttpRequest, token: str) -> dict[str, Any]:
+    """Absolute addresses of the page, the picture and the frame of a share."""
+    names = {"page": "shared", "picture": "shared-picture", "embed": "embed"}
+    found = {key: request.build_absolute_uri(reverse(name, args=[token])) for key, name in names.items()}
+    return found | {"width": WIDTH, "height": HEIGHT}
+
+
+@require_POST
+def revoke(request: HttpRequest, share_id: int) -> HttpResponse:
+    """Close a link of the current project; closing it again changes nothing."""
+    share = get_object_or_404(Share, pk=share_id, project=current_project(request))
+    services.revoke_share(share, user=signed_in(request))
+    messages.info(request, f"The link “{share.title}” is closed: it shows nothing from now on.")
+    return redirect("shares")
+
+
+@require_safe
+def shared(request: HttpRequest, token: str) -> HttpResponse:
+    """The chart with its sentences, for whoever has the link."""
+    return _show(request, token, "shares/page.html")
+
+
+@xframe_options_exempt
+@csp_replace({"frame-ancestors": settings.EMBED_ANCESTORS})  # type: ignore[arg-type]  # it is typed for no argument
+@require_safe
+def embed(request: HttpRequest, token: str) -> HttpResponse:
+    """The chart alone, which other sites may put into a frame."""
+    return _show(request, token, "shares/embed.html")
+
+
+@require_safe
+def picture(request: HttpRequest, token: str) -> HttpResponse:
+    """The chart as PNG, for previews of the link."""
+    share, drawing, why = _find(token)
+    if share is None or drawing is None:
+        return unlisted(HttpResponse(WORDS[why][0], status=status_of(why), content_type="text/plain"))
+    response = HttpResponse(png_of(drawing, share.title), content_type="image/png")
+    response["Cache-Control"] = "public, max-age=60"
+    return unlisted(response)
+
+
+def _find(token: str) -> tuple[Share | None, Drawing | None, str]:
+    """The share with its chart, or why there is nothing to show: a key of `webapp.interfaces.pages.links.WORDS`."""
+    share = share_by_token(token)
+    if share is None:
+        return None, None, "unknown"
+    state = share.state_at(timezone.now())
+    if state != "open":
+        return share, None, state
+    try:
+        return share, drawing_of(share), ""
+    except NotFound:
+        return share, None, "deleted"
+
+
+def _show(request: HttpRequest, token: str, template: str) -> HttpResponse:
+    """Without the request in the context: what is shown is the same for everybody, signed in or not."""
+    share, drawing, why = _find(token)
+    if share is None or drawing is None:
+        return gone(share, why)
+    services.note_visit(share)
+    context = {
+        "share": share,
+        "drawing": drawing,
+        "payload": drawing.as_json(),
+        "description": description_of(drawing),
+        "addresses": _addresses(request, token),
+        "now": timezone.now(),
+    }
+    return unlisted(HttpResponse(render_to_string(template, context)))
+
+
+def description_of(drawing: Drawing) -> str:
+    """What a preview says below the title, as much as is shown; what is missing comes before the details."""
+    words = " ".join(
+        (f"{drawing.heading}.", *drawing.sentences[:1], *drawing.missing, *drawing.sentences[1:])
+    )
+    return words if len(words) <= DESCRIPTION_LENGTH else f"{words[: DESCRIPTION_LENGTH - 1].rstrip()}…"

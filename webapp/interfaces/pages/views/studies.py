@@ -1,0 +1,259 @@
+"""Studies: the list, and one study with its results as they come."""
+
+import csv
+from typing import Any
+
+from django.contrib import messages
+from django.core.cache import cache
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_GET, require_POST
+
+from webapp.base.errors import NotFound, ServiceError
+from webapp.base.spreadsheets import harmless
+from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
+from webapp.interfaces.pages.study.forms import numbers_in
+from webapp.record.runs.models import Run
+from webapp.record.runs.selectors import is_pass_rate
+from webapp.record.runs.states import ENDED
+from webapp.science.curves.axes import DEFAULT_METRIC
+from webapp.science.curves.ranking.variation import seeds_of_tasks
+from webapp.science.curves.run.figure import curve_label
+from webapp.science.studies import keeping, selectors, services
+from webapp.science.studies.models import Study
+from webapp.science.studies.results import CSV_COLUMNS, csv_rows, progress_sentence, results, stored_headline
+
+PAGE_SIZE = 20
+OFFERED = 200  # newest runs in the list of runs to add
+CACHE_SECONDS = 300
+ENDED_EARLY = "ended early"
+COMPARED = 100  # most runs that a link to the comparison names
+
+
+@require_GET
+def studies(request: HttpRequest) -> HttpResponse:
+    """All studies, newest first, each with how far it is and what it says; with `archived=1` the hidden ones."""
+    project, archived = current_project(request), request.GET.get("archived") == "1"
+    listed = selectors.studies_of(project, archived=archived)
+    page = Paginator(listed, PAGE_SIZE).get_page(request.GET.get("page"))
+    found = list(page.object_list)
+    arms, waits = selectors.stored_courses_of(found), selectors.waits_in(found)
+    seeds = seeds_of_tasks(project) if found else {}
+    rows = [
+        {
+            "study": one,
+            "progress": (progress := selectors.progress_of(one, waits.get(one.pk))),
+            "share": progress.succeeded / progress.total if progress.total else None,
+            "state": _state(progress),
+            "variants": max(0, len(arms[one.pk]) - 1),
+            "headline": stored_headline(arms[one.pk], seeds[one.task]),
+        }
+        for one in found
+    ]
+    context = {"page": page, "rows": rows, "archived": archived}
+    context["hidden"] = selectors.archived_count(project)
+    return render(request, "studies/list.html", context)
+
+
+def _state(progress: selectors.Progress) -> str:
+    """The state of a study as that of its runs; ENDED_EARLY where none of them was done."""
+    if progress.running:
+        return "running"
+    if progress.waiting:
+        return "queued"
+    if not progress.total:
+        return "cancelled"
+    return "succeeded" if progress.succeeded else ENDED_EARLY
+
+
+# --- one study ------------------------------------------------------------------------------------------------
+
+
+@require_GET
+def study(request: HttpRequest, study_id: str) -> HttpResponse:
+    """The page of a study; its results come with it and are kept fresh by `state`."""
+    found = _get(request, study_id)
+    payload = _payload(request, found)
+    runs = [run for row in payload["results"]["rows"] for run in row["runs"]]
+    context = payload | {
+        "study": found,
+        "runs": runs,
+        "unfinished": sum(run["state"] not in ENDED for run in runs),
+        "variants": [row for row in payload["results"]["rows"] if not row["by_hand"]],
+        "offered": selectors.runs_to_add(found, OFFERED),
+        "next_seed": max([-1, *found.seeds]) + 1,
+        "compared": [run["id"] for run in runs[:COMPARED]],
+    }
+    return render(request, "studies/study.html", context)
+
+
+@require_GET
+def state(request: HttpRequest, study_id: str) -> HttpResponse:
+    """What changes, as JSON with the regions as HTML; 204 where nothing did since `since`."""
+    found = _get(request, study_id)
+    if request.GET.get("since") == selectors.version_of(found):
+        return HttpResponse(status=204)
+    payload = _payload(request, found)
+    html = {name: render_to_string(template, payload) for name, template in REGIONS.items()}
+    shown = {name: payload[name] for name in ("version", "live")}
+    return JsonResponse(shown | {"html": html, "figures": payload["figures"]})
+
+
+REGIONS = {
+    "progress": "studies/_progress.html",
+    "results": "studies/_results.html",
+    "legend": "studies/_legend.html",
+    "slopes-table": "studies/_slopes.html",
+}
+
+
+@require_GET
+def results_csv(request: HttpRequest, study_id: str) -> HttpResponse:
+    """A row for each run, with what its variant says."""
+    found = _get(request, study_id)
+    payload = results(found, selectors.groups_of(found, _metric(request)), metric=_metric(request))
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="study-{found.pk}.csv"'
+    writer = csv.writer(response, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    writer.writerows([[harmless(cell) for cell in row] for row in csv_rows(payload)])
+    return response
+
+
+def _get(request: HttpRequest, study_id: str) -> Study:
+    """A study of one of the user's projects."""
+    for project in projects_of(request):
+        try:
+            study = selectors.study_by_id(project, study_id)
+        except NotFound:
+            continue
+        allow(request, project)
+        return study
+    raise Http404("no such study")
+
+
+def _metric(request: HttpRequest) -> str:
+    asked = request.GET.get("metric", "")
+    return asked if is_pass_rate(asked) else DEFAULT_METRIC
+
+
+def _payload(request: HttpRequest, found: Study) -> dict[str, Any]:
+    """Everything of a study's page that may change while it is open."""
+    metrics = selectors.metrics_of(found) or [DEFAULT_METRIC]
+    metric = _metric(request) if _metric(request) in metrics else metrics[0]
+    version = selectors.version_of(found)  # read before the rows: what comes meanwhile is asked for again
+    shown = _results(found, version, metric, metrics.index(metric))
+    waits = selectors.waits_in([found]).get(found.pk, {})
+    progress = selectors.progress_of(found, waits)
+    for row in shown["rows"]:
+        for run in row["runs"]:
+            run["waits"] = waits.get(run["id"], "")
+        row["cells"] = [[run for run in row["runs"] if run["seed"] == seed] for seed in shown["seeds"]]
+    return {
+        "study": found,
+        "version": version,
+        "live": selectors.is_live(progress),
+        "progress": progress,
+        "progress_sentence": progress_sentence(progress),
+        "results": shown,
+        "metrics": [(name, curve_label(name)) for name in metrics],
+        "metric": metric,
+        "figures": {name: shown[name] for name in ("overlay", "slopes", "axis")},
+    }
+
+
+def _results(found: Study, version: str, metric: str, index: int) -> dict[str, Any]:
+    """The results, computed once for a version: many people may watch, and shared ceilings take refits."""
+    key = f"study-results:{found.pk}:{version}:{index}"
+    shown = cache.get(key)
+    if shown is None:
+        shown = results(found, selectors.groups_of(found, metric), metric=metric)
+        cache.set(key, shown, CACHE_SECONDS)
+    return shown
+
+
+# --- what people do with it -----------------------------------------------------------------------------------
+
+
+@require_POST
+def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
+    """Put a run of the project into the study."""
+    found = _get(request, study_id)
+    text, arm = request.POST.get("run", "").strip(), request.POST.get("arm", "")
+    run = Run.objects.filter(project=found.project_id, pk=text.replace("\0", "")).first()
+    if run is None:
+        messages.warning(request, f"There is no run {text[:40]} in this project.")
+        return redirect("study", found.pk)
+    try:
+        position = int(arm) if arm.isdecimal() and len(arm) < 6 else None
+        place = services.add_run(found, run, user=signed_in(request), position=position)
+    except ServiceError as error:
+        messages.warning(request, error.message)
+    else:
+        messages.info(request, f"{run.name} is in the study now, under {place.label}.")
+    return redirect("study", found.pk)
+
+
+@require_POST
+def remove_run(request: HttpRequest, study_id: str, run_id: str) -> HttpResponse:
+    """Take a run out of the study; the run stays."""
+    found = _get(request, study_id)
+    run = Run.objects.filter(project=found.project_id, pk=run_id).first()
+    if run is not None:
+        services.remove_run(found, run, user=signed_in(request))
+        messages.info(request, f"{run.name} was taken out of the study; the run itself stays.")
+    return redirect("study", found.pk)
+
+
+@require_POST
+def launch_seeds(request: HttpRequest, study_id: str) -> HttpResponse:
+    """Launch every variant with further seeds."""
+    found = _get(request, study_id)
+    try:
+        count = services.launch_seeds(
+            found, numbers_in(request.POST.get("seeds", "")), user=signed_in(request)
+        )
+    except ServiceError as error:
+        messages.warning(request, f"Nothing was launched. {error.message}")
+    else:
+        said = f"Launched {count} further runs." if count else "These seeds were launched before."
+        messages.info(request, said)
+    return redirect("study", found.pk)
+
+
+@require_POST
+def stop(request: HttpRequest, study_id: str) -> HttpResponse:
+    """Ask every run that has not ended to stop."""
+    found = _get(request, study_id)
+    count = services.stop_all(found, user=signed_in(request))
+    messages.info(
+        request, f"Stopping {count} run{'' if count == 1 else 's'}." if count else "Nothing to stop."
+    )
+    return redirect("study", found.pk)
+
+
+@require_POST
+def rename(request: HttpRequest, study_id: str) -> HttpResponse:
+    """Give the study another name."""
+    found = _get(request, study_id)
+    name, was = request.POST.get("name", ""), request.POST.get("was", "")
+    try:
+        keeping.rename_study(found, name, was=was, user=signed_in(request))
+    except ServiceError as error:
+        messages.warning(request, f"The study was not renamed. {error.message}")
+    return redirect("study", found.pk)
+
+
+@require_POST
+def archive(request: HttpRequest, study_id: str) -> HttpResponse:
+    """Hide the study from the list, or with `do=unarchive` list it again."""
+    found = _get(request, study_id)
+    if request.POST.get("do") == "unarchive":
+        keeping.unarchive_study(found, user=signed_in(request))
+        messages.info(request, f"{found.name} is in the list of studies again.")
+        return redirect("study", found.pk)
+    keeping.archive_study(found, user=signed_in(request))
+    messages.info(request, f"{found.name} is archived. Its page, runs and results stay.")
+    return redirect("studies")

@@ -1,0 +1,321 @@
+"""Who is in a project, what it is called, its secrets, and the organisation that it belongs to."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.forms import Form
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from webapp.base.errors import Forbidden, NotFound, ServiceError
+from webapp.identity.accounts import invitations, members, organisations, selectors
+from webapp.identity.accounts.invitation_mail import send_invitation
+from webapp.identity.accounts.models import Invitation, Organisation, Project, Role, User
+from webapp.identity.accounts.permissions import Permission
+from webapp.identity.secrets import services as secrets
+from webapp.identity.secrets.names import COMMON
+from webapp.interfaces.pages.access import SESSION_KEY, current_project, granted, projects_of, signed_in
+from webapp.interfaces.pages.forms import add_service_error
+from webapp.interfaces.pages.team.forms import (
+    InviteForm,
+    NewProjectForm,
+    OrganisationForm,
+    OwnerForm,
+    ProjectForm,
+    QueueForm,
+    SecretForm,
+)
+from webapp.record.runs import places
+from webapp.record.runs.models import ProjectQueue
+
+UNPROCESSABLE = 422
+
+
+def tell(request: HttpRequest, error: ServiceError) -> None:
+    """What a service refused, on the next page. Raises PermissionDenied and Http404 for what is not for this reader."""
+    if isinstance(error, Forbidden):
+        raise PermissionDenied(error.message) from None
+    messages.warning(request, error.message)
+
+
+def _status(*forms: Form) -> int:
+    return UNPROCESSABLE if any(form.errors for form in forms) else 200
+
+
+# --- members --------------------------------------------------------------------------------------------------
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def members_page(request: HttpRequest) -> HttpResponse:
+    """Everybody in the project; for admins also the invitations, and the form that makes one (POST)."""
+    project = current_project(request)
+    form = InviteForm(request.POST if request.method == "POST" else None)
+    made = _try_invite(request, form) if request.method == "POST" else None
+    is_admin = Permission.ADMIN in granted(request)
+    rows = list(selectors.members_of(project))
+    context = {
+        "rows": rows,
+        "owners": list(selectors.owners_of(project.organisation)),
+        "roles": Role.choices,
+        "form": InviteForm() if made else form,
+        "made": made,
+        "invitations": list(invitations.open_invitations(project)) if is_admin else [],
+        "is_member": any(row.user_id == signed_in(request).pk for row in rows),
+    }
+    return render(request, "teams/members.html", context, status=_status(form))
+
+
+def _try_invite(request: HttpRequest, form: InviteForm) -> dict[str, Any] | None:
+    """The link of a new invitation and whether it was mailed; None with the reason in the form."""
+    if not form.is_valid():
+        return None
+    try:
+        invitation, token = invitations.invite(
+            current_project(request), actor=signed_in(request), **form.cleaned_data
+        )
+    except ServiceError as error:
+        add_service_error(form, error.field, error.message)
+        return None
+    url = request.build_absolute_uri(reverse("invitation", args=[token]))
+    return {"url": url, "invitation": invitation, "mailed": send_invitation(invitation, url)}
+
+
+@require_POST
+def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Give a member another role."""
+    project, user = current_project(request), get_object_or_404(User, pk=user_id)
+    role = request.POST.get("role", "")
+    try:
+        members.change_role(project, user, role, actor=signed_in(request))
+    except NotFound as error:
+        raise Http404(error.message) from None
+    except ServiceError as error:
+        tell(request, error)
+    else:
+        messages.info(request, f"{user} is {role} now.")
+    return redirect("members")
+
+
+@require_POST
+def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Take somebody out of the project."""
+    project, user = current_project(request), get_object_or_404(User, pk=user_id)
+    try:
+        members.remove_member(project, user, actor=signed_in(request))
+    except NotFound as error:
+        raise Http404(error.message) from None
+    except ServiceError as error:
+        tell(request, error)
+    else:
+        messages.info(request, f"{user} is no member any more.")
+    return redirect("members")
+
+
+@require_POST
+def leave_project(request: HttpRequest) -> HttpResponse:
+    """The reader leaves the project. An owner who is no member has nothing to leave, and is told so."""
+    project, user = current_project(request), signed_in(request)
+    try:
+        members.remove_member(project, user, actor=user)
+    except ServiceError as error:
+        tell(request, error)
+        return redirect("members")
+    messages.info(request, f"You have left {project}.")
+    return redirect("overview")
+
+
+@require_POST
+def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
+    """Take an invitation back; doing so again changes nothing."""
+    found = get_object_or_404(Invitation, pk=invitation_id, project=current_project(request))
+    try:
+        invitations.revoke_invitation(found, actor=signed_in(request))
+    except ServiceError as error:
+        tell(request, error)
+    else:
+        messages.info(request, "The invitation is taken back: its link opens nothing from now on.")
+    return redirect("members")
+
+
+# --- the project ----------------------------------------------------------------------------------------------
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def project_settings(request: HttpRequest) -> HttpResponse:
+    """Name and switches of the project, and its secrets by name."""
+    project = current_project(request)
+    form = ProjectForm.of(project, request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            organisations.change_project(project, actor=signed_in(request), **form.cleaned_data)
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            messages.info(request, "The settings are saved.")
+            return redirect("project-settings")
+    return _settings(request, form, SecretForm())
+
+
+@never_cache
+@require_POST
+def set_secret(request: HttpRequest) -> HttpResponse:
+    """Store a secret, new or in the place of the one of this name. Its value is in no answer."""
+    project, form = current_project(request), SecretForm(request.POST)
+    if form.is_valid():
+        try:
+            is_new = secrets.set_secret(project, user=signed_in(request), **form.cleaned_data)
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            name = form.cleaned_data["name"].strip()
+            words = "is set" if is_new else "has another value"
+            messages.info(request, f"{name} {words}: jobs that start from now on have it.")
+            return redirect("project-settings")
+    return _settings(request, ProjectForm.of(project), form)
+
+
+@require_POST
+def delete_secret(request: HttpRequest, name: str) -> HttpResponse:
+    """Jobs that start from now on do without it."""
+    try:
+        secrets.delete_secret(current_project(request), name=name, user=signed_in(request))
+    except NotFound:
+        messages.info(request, f"There is no secret {name} any more.")
+    else:
+        messages.info(request, f"{name} is deleted: jobs that start from now on do without it.")
+    return redirect("project-settings")
+
+
+@require_POST
+def set_queue(request: HttpRequest) -> HttpResponse:
+    """How many runs may be at work, and the quota."""
+    project, form = current_project(request), QueueForm(request.POST)
+    if form.is_valid():
+        try:
+            places.set_queue(project, user=signed_in(request), **form.cleaned_data)
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            messages.info(request, "Places and quota are saved.")
+            return redirect("project-settings")
+    return _settings(request, ProjectForm.of(project), SecretForm(), form)
+
+
+def _queue_form(project: Project) -> QueueForm:
+    row = ProjectQueue.objects.filter(project=project).first()
+    known = {"most_at_work": row.most_at_work, "quota_hours": row.quota_hours} if row else {}
+    return QueueForm(initial=known)
+
+
+def _settings(
+    request: HttpRequest, form: ProjectForm, secret_form: SecretForm, queue_form: QueueForm | None = None
+) -> HttpResponse:
+    project = current_project(request)
+    queue_form = queue_form or _queue_form(project)
+    context = {
+        "form": form,
+        "queue_form": queue_form,
+        "quota": places.quota_of(project),
+        "secret_form": secret_form,
+        "secrets": secrets.live_secrets(project),
+        "common": COMMON,
+    }
+    return render(request, "teams/settings.html", context, status=_status(form, secret_form, queue_form))
+
+
+# --- the organisation -----------------------------------------------------------------------------------------
+
+
+@never_cache
+@require_GET
+def organisation(request: HttpRequest) -> HttpResponse:
+    """Projects and owners of the organisation that the current project belongs to; owners change them here."""
+    return _organisation(request)
+
+
+@require_POST
+def new_project(request: HttpRequest) -> HttpResponse:
+    """Make a project and go there."""
+    found, form = current_project(request).organisation, NewProjectForm(request.POST)
+    try:
+        organisations.require_owner(signed_in(request), found)
+    except (Forbidden, NotFound) as error:
+        raise PermissionDenied(error.message) from None
+    if form.is_valid():
+        try:
+            project = organisations.found_project(found, actor=signed_in(request), **form.cleaned_data)
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            request.session[SESSION_KEY] = project.slug
+            messages.info(request, f"{project} is there. Invite whoever works in it.")
+            return redirect("members")
+    return _organisation(request, new_project_form=form)
+
+
+@require_POST
+def rename_organisation(request: HttpRequest) -> HttpResponse:
+    """Give the organisation another name."""
+    found = current_project(request).organisation
+    name = request.POST.get("name", "")
+    return _change(
+        request, lambda: organisations.rename_organisation(found, name=name, actor=signed_in(request))
+    )
+
+
+@require_POST
+def add_owner(request: HttpRequest) -> HttpResponse:
+    """Make somebody of its projects an owner."""
+    found = current_project(request).organisation
+    name = request.POST.get("username", "")
+    return _change(request, lambda: organisations.add_owner(found, username=name, actor=signed_in(request)))
+
+
+@require_POST
+def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
+    """End somebody's ownership."""
+    found, actor = current_project(request).organisation, signed_in(request)
+
+    def end() -> None:
+        user = organisations.person_of(found, user_id, actor=actor)
+        organisations.remove_owner(found, user=user, actor=actor)
+
+    return _change(request, end)
+
+
+def _change(request: HttpRequest, change: Any) -> HttpResponse:
+    try:
+        change()
+    except ServiceError as error:
+        tell(request, error)
+    else:
+        messages.info(request, "It is changed.")
+    return redirect("organisation")
+
+
+def _organisation(request: HttpRequest, new_project_form: NewProjectForm | None = None) -> HttpResponse:
+    """Everybody sees the projects that they are in; owners see all, and the forms."""
+    found: Organisation = current_project(request).organisation
+    owners = list(selectors.owners_of(found))
+    is_owner = signed_in(request) in owners
+    form = new_project_form or NewProjectForm()
+    mine = [project.pk for project in projects_of(request)]
+    people = [user.username for user in selectors.people_of(found)] if is_owner else []
+    context = {
+        "organisation": found,
+        "owners": owners,
+        "is_owner": is_owner,
+        "rows": selectors.projects_of_organisation(found, shown=None if is_owner else mine),
+        "form": form,
+        "name_form": OrganisationForm(initial={"name": found.name}),
+        "owner_form": OwnerForm(people=people) if people else None,
+        "now": timezone.now(),
+    }
+    return render(request, "teams/organisation.html", context, status=_status(form))

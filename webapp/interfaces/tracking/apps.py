@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class TrackingConfig(AppConfig):
+    name = "webapp.interfaces.tracking"

@@ -1,0 +1,160 @@
+"""Runs of other trackers' clients: made, described, ended, joined again. Who may, the callers have checked."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.base.errors import Conflict, InvalidInput
+from webapp.identity.accounts.models import User
+from webapp.interfaces.tracking.attempts import rejoin
+from webapp.interfaces.tracking.intake import locked
+from webapp.interfaces.tracking.models import ClientRun, Group
+from webapp.interfaces.tracking.translate import Meter, said_by
+from webapp.record.runs import lifecycle
+from webapp.record.runs.bounds import MAX_NAME, MAX_SEED
+from webapp.record.runs.launch import UNSTATED, track_run
+from webapp.record.runs.models import Run
+from webapp.record.runs.states import bump
+
+MAX_PARAMS = 20_000  # of a run, so that its configuration stays what a page can show
+MAX_TASK, MAX_MODEL = 80, 200
+MAX_MODELS = 1000
+ALERTS, LEFT_OUT = "alerts", "left_out"  # what a run's page says besides its configuration
+
+
+@transaction.atomic
+def make_client_run(
+    group: Group,
+    *,
+    client: str,
+    user: User | None,
+    name: str,
+    start_ms: int,
+    key: str = "",
+    user_name: str = "",
+    params: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> ClientRun:
+    """A tracked run in a group, running from now on. `key`: the client's id of it; else a new one of 32 hex digits."""
+    key = key or uuid.uuid4().hex
+    name = name or f"run {key[:8]}"
+    run = track_run(user=user, project=group.project, name=presentable(name, MAX_NAME))
+    here = ClientRun.objects.create(
+        run=run,
+        group=group,
+        client=client,
+        key=key,
+        name=name,
+        user_name=user_name,
+        start_ms=start_ms,
+        params=dict(params or {}),
+        tags=dict(tags or {}),
+        meter=Meter(since_ms=start_ms).as_json(),
+    )
+    _show(run, here)
+    return here
+
+
+def presentable(text: str, most: int) -> str:
+    """As a page can show it; the whole text is kept beside it."""
+    return "".join(letter if letter.isprintable() else " " for letter in text).strip()[:most]
+
+
+@transaction.atomic
+def describe(
+    client_run: ClientRun,
+    *,
+    params: Mapping[str, Any] | None = None,
+    tags: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    may_replace: bool = False,
+) -> ClientRun:
+    """Add params, set tags (None takes one away), rename. All or nothing, and safe to repeat.
+
+    Raises InvalidInput (params) where a param is there with another value, unless it `may_replace`.
+    """
+    run, here = locked(client_run)
+    if params and not may_replace:
+        _check_unchanged(here, params)
+    here.params = here.params | dict(params or {})
+    if len(here.params) > MAX_PARAMS:
+        raise InvalidInput("params", f"params: a run has at most {MAX_PARAMS:,} of them.")
+    here.tags = {key: value for key, value in (here.tags | dict(tags or {})).items() if value is not None}
+    here.name = here.name if name is None else name
+    here.save(update_fields=["params", "tags", "name"])
+    _show(run, here)
+    return here
+
+
+def _check_unchanged(here: ClientRun, params: Mapping[str, Any]) -> None:
+    for key, value in params.items():
+        if here.params.get(key, value) != value:
+            raise InvalidInput(
+                "params",
+                f"Changing param values is not allowed. Param with key='{key}' was already logged with "
+                f"value='{here.params[key]}' for run ID='{here.key}'. Attempted logging new value '{value}'.",
+            )
+
+
+def _show(run: Run, here: ClientRun) -> None:
+    """What Headroom's pages show of it: name and configuration, and task, model and seed where they are said."""
+    said = said_by(here.params, here.tags)
+    origin: dict[str, Any] = {"client": here.client, "group": here.group.name, "run_id": here.key}
+    origin |= {name: here.tags[name] for name in (ALERTS, LEFT_OUT) if name in here.tags}
+    fields: dict[str, Any] = {
+        "config": {**here.params, "logged_through": origin},
+        "name": presentable(here.name, MAX_NAME) or run.name,
+        "task": presentable(said.task, MAX_TASK) or UNSTATED,
+        "model": presentable(said.model, MAX_MODEL) or UNSTATED,
+        "seed": said.seed if said.seed is not None and said.seed <= MAX_SEED else 0,
+    }
+    if any(getattr(run, name) != value for name, value in fields.items()):
+        bump(run.pk, **fields)
+
+
+@transaction.atomic
+def go_on(client_run: ClientRun) -> None:
+    """Its client joins it again."""
+    rejoin(*locked(client_run))
+
+
+@transaction.atomic
+def end(client_run: ClientRun, *, state: str, end_ms: int | None) -> None:
+    """Its client says how it ended. One that has ended in another way stays so: for the training that is no error."""
+    run, here = locked(client_run)
+    here.end_ms = end_ms
+    here.save(update_fields=["end_ms"])
+    try:
+        with transaction.atomic():
+            lifecycle.report_finished(run, attempt=run.attempt_number, state=state)
+    except Conflict:
+        return
+
+
+def set_deleted(client_run: ClientRun, is_deleted: bool) -> None:
+    """Hide it from the client, or show it again. On Headroom's pages it stays: nothing of it is lost."""
+    ClientRun.objects.filter(pk=client_run.pk, deleted_at__isnull=is_deleted).update(
+        deleted_at=timezone.now() if is_deleted else None
+    )
+
+
+@transaction.atomic
+def add_model(client_run: ClientRun, about: dict[str, Any]) -> tuple[str, ClientRun]:
+    """Note a model that the run logged; its new id. Raises InvalidInput where there are too many."""
+    _, here = locked(client_run)
+    if len(here.logged_models) >= MAX_MODELS:
+        raise InvalidInput("name", f"A run may log at most {MAX_MODELS} models.")
+    model_id = f"m-{here.key}-{len(here.logged_models) + 1}"
+    return model_id, change_model(here, model_id, about)
+
+
+@transaction.atomic
+def change_model(client_run: ClientRun, model_id: str, about: dict[str, Any]) -> ClientRun:
+    """What is said of a model from now on."""
+    _, here = locked(client_run)
+    here.logged_models[model_id] = about
+    here.save(update_fields=["logged_models"])
+    return here

@@ -1,0 +1,156 @@
+"""Storing what clients of other trackers log: through `store_records`, once, and so that they find it again."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from webapp.interfaces.tracking import receipts
+from webapp.interfaces.tracking.attempts import attempt_for, meter_at
+from webapp.interfaces.tracking.lines import Value, by_moment, records_of
+from webapp.interfaces.tracking.models import ClientMetric, ClientRun, NotFinite
+from webapp.interfaces.tracking.translate import Meter, Said, said_by, stored_name
+from webapp.record.runs import ingest
+from webapp.record.runs.models import Record, Run
+
+CHUNK = 1000
+APART = "logged/"  # in front of a name whose series another name has
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Of the values of a request: new ones, those that had arrived before, and how many of the new were not finite."""
+
+    new: int = 0
+    repeated: int = 0
+    not_finite: int = 0
+
+
+@transaction.atomic
+def store_values(client_run: ClientRun, values: Sequence[Value]) -> Stored:
+    """Store values that have arrived for the first time, one record for each moment. Safe to repeat, also when the
+    values come in other batches the second time. A repeat says that the trainer lives, and costs no more than what it
+    repeats. All or nothing: raises what `store_records` raises.
+    """
+    run, here = locked(client_run)
+    fresh = _without_repeats(here, values)
+    store_lists(run, here, by_moment(fresh))
+    not_finite = sum(not math.isfinite(each.value) for each in fresh)
+    return Stored(len(fresh), len(values) - len(fresh), not_finite)
+
+
+def locked(client_run: ClientRun) -> tuple[Run, ClientRun]:
+    """Both as they are now; one request at a time changes them."""
+    run = Run.objects.select_for_update().get(pk=client_run.pk)
+    return run, ClientRun.objects.select_related("group").get(pk=client_run.pk)
+
+
+def _without_repeats(here: ClientRun, values: Sequence[Value]) -> list[Value]:
+    """The values that are new, noted as arrived."""
+    moments = {value.moment for value in values}
+    known = receipts.known_values(here, moments)
+    seen = {receipts.key_of(moment): known.get(receipts.key_of(moment), set()) for moment in moments}
+    fresh = []
+    for value in values:
+        arrived = seen[receipts.key_of(value.moment)]
+        code = receipts.digest(value.name, value.value)
+        if code not in arrived:
+            arrived.add(code)
+            fresh.append(value)
+    changed = {receipts.key_of(value.moment) for value in fresh}
+    receipts.note_values(here, {key: seen[key] for key in changed})
+    return fresh
+
+
+def store_lists(run: Run, here: ClientRun, lists: Sequence[Sequence[Value]]) -> None:
+    """One record for each list of values of one moment; run and client's run are locked. None: the trainer lives."""
+    values = [value for each in lists for value in each]
+    if not values:
+        ingest.store_records(run, [])
+        return
+    said = said_by(here.params, here.tags)
+    metrics = _metrics(run, here, {value.name for value in values}, said)
+    kept = [value for value in values if value.name in metrics]
+    attempt = attempt_for(run, here, kept, metrics, said.trainer)
+    # Who came back and logs at an earlier step has not shown yet whether the training went back: it is told the compute
+    # of that step, and nothing is counted.
+    first_step = min(value.step for value in values)
+    is_open = here.has_rejoined and first_step < here.last_step
+    meter = meter_at(run, here, attempt + 1, first_step) if is_open else Meter(**here.meter)
+    records = list(
+        records_of(
+            lists,
+            series={name: metric.series for name, metric in metrics.items()},
+            attempt=attempt,
+            first_seq=_next_seq(run, attempt),
+            meter=meter,
+            said=said,
+        )
+    )
+    for first in range(0, len(records), ingest.MAX_RECORDS):
+        ingest.store_records(run, records[first : first + ingest.MAX_RECORDS], reporter=attempt)
+    _note(here, kept, metrics)
+    if not is_open:
+        here.meter, here.last_step = meter.as_json(), values[-1].step
+    here.save(update_fields=["meter", "last_step", "has_rejoined"])
+
+
+def _next_seq(run: Run, attempt: int) -> int:
+    newest = (
+        Record.objects.filter(run=run, attempt=attempt).order_by("-seq").values_list("seq", flat=True).first()
+    )
+    return 0 if newest is None else newest + 1
+
+
+def _metrics(run: Run, here: ClientRun, names: set[str], said: Said) -> dict[str, ClientMetric]:
+    """Name -> its row; those that are new get the name of their series, and are not stored yet. Names beyond what the
+    project allows a run are left out."""
+    known = {metric.key: metric for metric in here.client_metrics.filter(key__in=names)}
+    missing = sorted(names - known.keys())
+    if not missing:
+        return known
+    missing = missing[: max(0, run.project.max_metrics - here.client_metrics.count())]
+    choices = {name: (stored_name(name, said.trainer), name, APART + name) for name in missing}
+    wanted = {choice for each in choices.values() for choice in each}
+    taken = set(here.client_metrics.filter(series__in=wanted).values_list("series", flat=True))
+    for name in missing:
+        series = next((choice[:250] for choice in choices[name] if choice[:250] not in taken), name)
+        taken.add(series)
+        known[name] = ClientMetric(run=here, key=name, series=series, value=math.nan, step=-1, time_ms=0)
+    return known
+
+
+def _note(here: ClientRun, values: Sequence[Value], metrics: Mapping[str, ClientMetric]) -> None:
+    """The newest value of each metric, and what was not finite."""
+    newest: dict[str, Value] = {}
+    steps = {(name, metric.step) for name, metric in metrics.items()}
+    for value in values:
+        if not here.has_rejoined and (value.name, value.step) in steps:
+            metrics[value.name].comes_often = True
+        steps.add((value.name, value.step))
+        if value.name not in newest or value.rank > newest[value.name].rank:
+            newest[value.name] = value
+    changed = [
+        metric
+        for name, metric in metrics.items()
+        if newest[name].rank >= Value(name, metric.value, metric.step, metric.time_ms).rank
+    ]
+    for metric in changed:
+        found = newest[metric.key]
+        metric.value, metric.step, metric.time_ms = found.value, found.step, found.time_ms
+    ClientMetric.objects.bulk_create(
+        changed,
+        CHUNK,
+        update_conflicts=True,
+        unique_fields=["run", "key"],
+        update_fields=["value", "step", "time_ms", "comes_often"],
+    )
+    lost = [each for each in values if not math.isfinite(each.value)]
+    NotFinite.objects.bulk_create(
+        [
+            NotFinite(run=here, key=each.name, value=each.value, step=each.step, time_ms=each.time_ms)
+            for each in lost
+        ],
+        CHUNK,
+    )

@@ -1,0 +1,108 @@
+"""trackio's HTTP protocol (version 1), as its client 0.43 speaks it: TRACKIO_SERVER_URL and TRACKIO_WRITE_TOKEN."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from webapp.base.errors import InvalidInput
+from webapp.identity.accounts.models import ApiToken, Scope
+from webapp.interfaces.tracking.models import ClientRun
+from webapp.interfaces.tracking.selectors import runs_of_client
+from webapp.interfaces.trackio import lines, services
+from webapp.interfaces.trackio.door import tool
+from webapp.record.runs.models import Record
+
+API_VERSION = 1
+LEVELS = ("info", "warn", "error")
+
+
+def version(request: HttpRequest) -> JsonResponse:
+    """trackio's client wants api_version. MLflow's client reads no version here, and then asks for nothing new."""
+    return JsonResponse({"server": "headroom", "api_version": API_VERSION})
+
+
+def health(request: HttpRequest) -> HttpResponse:
+    """As MLflow's server says it; /healthz says more."""
+    return HttpResponse("OK", content_type="text/plain")
+
+
+@tool(Scope.READ, "project")
+def get_runs_for_project(token: ApiToken, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found = _runs(token, given).order_by("run__created_at", "key")
+    return [
+        {
+            "id": row.key,
+            "name": row.name,
+            "created_at": row.run.created_at.isoformat(),
+            "status": row.run.state,
+        }
+        for row in found
+    ]
+
+
+def _runs(token: ApiToken, given: Mapping[str, Any]) -> Any:
+    name = lines.text(given, "kwargs", "project", lines.MAX_GROUP)
+    return runs_of_client(token.project, ClientRun.Client.TRACKIO).filter(group__name=name)
+
+
+@tool(Scope.READ, "project", "run", "run_id")
+def get_run_summary(token: ApiToken, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a client that goes on with a run asks: `last_step`. Of runs with one name the newest."""
+    asked = {name: given.get(name) for name in ("project", "run", "run_id")}
+    named = {"key": given["run_id"]} if given.get("run_id") else {"name": given.get("run") or ""}
+    if not all(isinstance(value, str) for value in named.values()):
+        raise InvalidInput("kwargs.run", "kwargs.run and kwargs.run_id must be text.")
+    found = _runs(token, given).filter(**named).order_by("-run__created_at").first()
+    count = Record.objects.filter(run=found.run).count() if found else 0
+    if not found or not count:
+        return asked | {"num_logs": 0, "metrics": [], "config": None, "last_step": None}
+    names = list(found.client_metrics.order_by("key").values_list("key", flat=True))
+    last = found.client_metrics.order_by("-step").values_list("step", flat=True).first()
+    about = {"num_logs": count, "metrics": names, "config": found.params, "last_step": last}
+    return {"project": found.group.name, "run": found.name, "run_id": found.key} | about
+
+
+@tool(Scope.WRITE, "logs", "hf_token")
+def bulk_log(token: ApiToken, given: Mapping[str, Any]) -> None:
+    entries = _list(given, "logs")
+    read = [lines.parse(entry, f"logs[{i}]") for i, entry in enumerate(entries)]
+    services.store_lines(token.project, token.user, read)
+
+
+@tool(Scope.WRITE, "logs", "hf_token")
+def bulk_log_system(token: ApiToken, given: Mapping[str, Any]) -> None:
+    entries = _list(given, "logs")
+    read = [lines.parse(entry, f"logs[{i}]", is_system=True) for i, entry in enumerate(entries)]
+    services.store_lines(token.project, token.user, read)
+
+
+@tool(Scope.WRITE, "alerts", "hf_token")
+def bulk_alert(token: ApiToken, given: Mapping[str, Any]) -> None:
+    read = [_alert(entry, f"alerts[{i}]") for i, entry in enumerate(_list(given, "alerts"))]
+    services.store_alerts(token.project, token.user, read)
+
+
+def _list(given: Mapping[str, Any], name: str) -> list[Any]:
+    found = given.get(name)
+    if not isinstance(found, list):
+        raise InvalidInput(f"kwargs.{name}", f"kwargs.{name} must be a list.")
+    return found
+
+
+def _alert(entry: Any, place: str) -> tuple[lines.Line, dict[str, Any]]:
+    if not isinstance(entry, dict):
+        raise InvalidInput(place, f"{place} must be an object.")
+    line = lines.parse(entry | {"metrics": {}, "log_id": entry.get("alert_id")}, place)
+    level = entry.get("level")
+    if level not in LEVELS:
+        raise InvalidInput(f"{place}.level", f"{place}.level must be one of {', '.join(LEVELS)}.")
+    body = entry.get("text")
+    alert = {
+        "level": level,
+        "title": lines.text(entry, place, "title", 1000),
+        "text": body[:10_000] if isinstance(body, str) else None,
+        "step": line.step,
+        "time": entry.get("timestamp"),
+    }
+    return line, alert

@@ -1,0 +1,1 @@
+"""What keeps an installation running: metrics, backups, moves, commands of the operator."""

@@ -1,0 +1,32 @@
+"""`python manage.py export_project SLUG FILE`: one project in a file that another installation imports."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management import BaseCommand, CommandError, CommandParser
+
+from webapp.identity.accounts.management.named import project_named
+from webapp.operation.management.database import database
+from webapp.operation.moving.archive import MovingError
+from webapp.operation.moving.exporting import export_project
+
+
+class Command(BaseCommand):
+    help = "Write one project with its recipes, runs, points, fits, predictions and reports into FILE, at any time."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("slug", metavar="SLUG")
+        parser.add_argument("file", type=Path, metavar="FILE")
+
+    def handle(self, *args: Any, slug: str, file: Path, **options: Any) -> None:
+        try:
+            with database():
+                manifest = export_project(project_named(slug), file)
+        except MovingError as error:
+            raise CommandError(str(error)) from error
+        rows = {name: part.rows for name, part in manifest.parts.items()}
+        self.stdout.write(
+            f"{file}: {file.stat().st_size / 1e6:.1f} MB, {rows['runs_run']:,} runs, {rows['runs_point']:,} points, "
+            f"{rows['curves_fit']:,} fits, {rows['predictions_prediction']:,} predictions"
+        )

@@ -1,0 +1,166 @@
+"""The file of a project: a zip of `manifest.json` and, as PostgreSQL's COPY writes rows, one `parts/NAME.copy` a table.
+
+Checksums tell a damaged file; they do not tell who made it.
+"""
+
+import hashlib
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from webapp.base import whole_files
+
+MANIFEST = "manifest.json"
+KIND = "headroom project"
+FORMAT = 1
+CHUNK = 1 << 20
+MOST_MANIFEST = 16 << 20  # bytes
+DAMAGES = (OSError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
+
+
+class MovingError(RuntimeError):
+    """A project cannot be exported or imported; the message says why in a sentence."""
+
+
+@dataclass(frozen=True)
+class PartSaid:
+    """What the manifest says of a part: its columns in order, how many rows, bytes and SHA-256 of the text."""
+
+    columns: list[str]
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a file says of itself."""
+
+    made_at: str  # ISO 8601
+    version: str  # of the Headroom that made it
+    migrations: list[str]  # app.name, of that database
+    project: dict[str, Any]  # `tables.PROJECT_FIELDS`
+    parts: dict[str, PartSaid] = field(default_factory=dict)
+    kind: str = KIND
+    format: int = FORMAT
+
+
+class Writer:
+    """Writes parts one after the other, then the manifest."""
+
+    def __init__(self, file: zipfile.ZipFile) -> None:
+        self.file = file
+        self.parts: dict[str, PartSaid] = {}
+
+    def part(self, name: str, columns: list[str], chunks: "Iterator[bytes | memoryview]") -> None:
+        """Rows as COPY gives them: every line is one."""
+        digest, size, rows = hashlib.sha256(), 0, 0
+        with self.file.open(_member(name), "w", force_zip64=True) as out:
+            for chunk in chunks:
+                data = bytes(chunk)
+                out.write(data)
+                digest.update(data)
+                size += len(data)
+                rows += data.count(b"\n")
+        self.parts[name] = PartSaid(columns, rows, size, digest.hexdigest())
+
+    def manifest(self, manifest: Manifest) -> None:
+        self.file.writestr(MANIFEST, json.dumps(asdict(manifest), indent=1))
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Writer]:
+    """See `webapp.base.whole_files.writing`. Raises MovingError."""
+    if not path.parent.is_dir():
+        raise MovingError(f"There is no folder {path.parent}.")
+    if path.is_dir():
+        raise MovingError(f"{path} is a folder: name a file.")
+    try:
+        with (
+            whole_files.writing(path) as raw,
+            zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as file,
+        ):
+            yield Writer(file)
+    except OSError as error:
+        raise MovingError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+class Reader:
+    """Reads a file whose manifest was understood."""
+
+    def __init__(self, path: Path, file: zipfile.ZipFile) -> None:
+        self.path, self.file = path, file
+        self.manifest = self._manifest()
+
+    def part(self, name: str) -> Iterator[bytes]:
+        """The rows of a part, checked when the last one was given. Raises MovingError."""
+        said, digest, size = self.manifest.parts[name], hashlib.sha256(), 0
+        try:
+            with self.file.open(_member(name)) as source:
+                while chunk := source.read(CHUNK):
+                    digest.update(chunk)
+                    size += len(chunk)
+                    if size > said.bytes:
+                        break
+                    yield chunk
+        except DAMAGES as error:
+            raise self._damaged(name, str(error)) from error
+        if (digest.hexdigest(), size) != (said.sha256, said.bytes):
+            raise self._damaged(name, "its checksum is another than when it was made")
+
+    def check_parts(self, wanted: dict[str, list[str]]) -> None:
+        """Raises MovingError where a part is missing, unknown, or has other columns."""
+        inside = set(self.file.namelist())
+        for name, columns in wanted.items():
+            if name not in self.manifest.parts or _member(name) not in inside:
+                raise MovingError(f"{self.path}: the part {name} is missing.")
+            if self.manifest.parts[name].columns != columns:
+                raise MovingError(f"{self.path}: the part {name} has other columns than its table here.")
+        if unknown := sorted(self.manifest.parts.keys() - wanted.keys()):
+            raise MovingError(f"{self.path}: the part {unknown[0]} is unknown here.")
+
+    def _manifest(self) -> Manifest:
+        try:
+            if self.file.getinfo(MANIFEST).file_size > MOST_MANIFEST:
+                raise ValueError("it is too long")
+            said = json.loads(self.file.read(MANIFEST))
+            if said["kind"] != KIND:
+                raise ValueError("it is of something else")
+            number = int(said["format"])
+        except (*DAMAGES, ValueError, TypeError) as error:
+            raise self._damaged(MANIFEST, str(error)) from error
+        if number > FORMAT:
+            raise MovingError(
+                f"{self.path} has format {number}, and this version reads up to {FORMAT}: import it with the Headroom "
+                f"that made it ({said.get('version')}) or a later one."
+            )
+        try:
+            parts = {name: PartSaid(**part) for name, part in said.pop("parts").items()}
+            return Manifest(**said, parts=parts)
+        except (TypeError, AttributeError, KeyError) as error:
+            raise self._damaged(MANIFEST, str(error)) from error
+
+    def _damaged(self, name: str, why: str) -> MovingError:
+        return MovingError(f"{self.path} was changed or damaged, in the part {name}: {why.rstrip('.')}.")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[Reader]:
+    """Raises MovingError for a file that is not there, is no project of Headroom, or was cut off."""
+    try:
+        file = zipfile.ZipFile(path)
+    except FileNotFoundError as error:
+        raise MovingError(f"There is no file {path}.") from error
+    except (OSError, zipfile.BadZipFile) as error:
+        raise MovingError(f"{path} is no whole project of Headroom: {error}.") from error
+    with file:
+        yield Reader(path, file)
+
+
+def _member(name: str) -> str:
+    return f"parts/{name}.copy"

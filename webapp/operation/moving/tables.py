@@ -1,0 +1,163 @@
+"""What of a project goes into its file: the tables, which of their rows, and what is left out or told differently.
+
+Not in it, on purpose: tokens, links, invitations, secrets, channels of alerts and what was sent through them (whoever
+has the file would have them), hand-overs to Ray and requests that were answered (of the other installation's own), and
+what is worked out from the rest.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import models
+from django.db.models import F, QuerySet
+
+from webapp.identity.accounts.models import Membership, Organisation, Project, User
+from webapp.identity.audit.models import Event
+from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group, NotFinite, Receipt
+from webapp.record.logs.models import JobLog, LogChunk
+from webapp.record.recipes.models import Recipe, Revision
+from webapp.record.retention.models import RetentionPolicy
+from webapp.record.runs.models import Attempt, Point, ProjectQueue, Record, Run, Series, Summary, Transition
+from webapp.record.savedviews.models import DefaultView, SavedView
+from webapp.reporting.alarms.models import Alarm
+from webapp.reporting.alerts.models import AlertRule
+from webapp.reporting.policies.models import PolicyAction, ProjectPolicy, RunPolicy
+from webapp.reporting.reports.models import Draft, Publication, Report
+from webapp.science.curves.models import Fit
+from webapp.science.decisions.models import Decision, Note, Subject
+from webapp.science.predictions.models import Comment, Outcome, Pending, Prediction, Review, ReviewRequest
+from webapp.science.studies.models import Arm, Study, StudyRun
+
+PROJECT_FIELDS = ("slug", "name", "ranks_forecasters", "created_at")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of one table. `project`: the way from a row to its project, as a filter says it.
+
+    told: column -> SQL that is stored in place of what the file says. in_order: new ids follow the old ones.
+    """
+
+    model: type[models.Model]
+    project: str
+    only: Mapping[str, Any] = field(default_factory=dict)
+    told: Mapping[str, str] = field(default_factory=dict)
+    in_order: bool = True
+
+    @property
+    def name(self) -> str:
+        """ "runs_point": of the table, and of the part in the file."""
+        return self.model._meta.db_table
+
+    @property
+    def fields(self) -> "list[models.Field[Any, Any]]":
+        return [each for each in self.model._meta.local_concrete_fields if each.column]
+
+    @property
+    def columns(self) -> list[str]:
+        return [str(each.column) for each in self.fields]
+
+    @property
+    def key(self) -> "models.Field[Any, Any]":
+        assert self.model._meta.pk is not None
+        return self.model._meta.pk
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether the database counts its ids: a row has another one here than there."""
+        return isinstance(self.key, models.AutoField)
+
+    def rows(self, project: Project) -> "QuerySet[Any]":
+        found = self.model._default_manager.filter(**{self.project: project.pk}, **self.only)
+        return found.order_by("pk") if self.in_order else found.order_by()
+
+    def people(self) -> "list[models.Field[Any, Any]]":
+        """Columns that name a person."""
+        return [each for each in self.fields if each.related_model is User]
+
+
+PARTS = (
+    Part(Membership, "project"),
+    Part(Recipe, "project"),
+    Part(Revision, "recipe__project"),
+    Part(ProjectQueue, "project"),
+    Part(ProjectPolicy, "project"),
+    Part(RetentionPolicy, "project"),
+    # What happened before is the past, and no rule fires of it.
+    Part(AlertRule, "project", only={"owner": None}, told={"since": "now()"}),
+    Part(Run, "project"),
+    Part(Attempt, "run__project"),
+    Part(Transition, "run__project"),
+    Part(Record, "run__project"),
+    Part(Summary, "run__project"),
+    Part(Series, "run__project"),
+    Part(Point, "series__run__project", in_order=False),
+    Part(JobLog, "attempt__run__project"),
+    Part(LogChunk, "log__attempt__run__project"),
+    Part(Alarm, "run__project"),
+    Part(RunPolicy, "run__project"),
+    Part(PolicyAction, "run__project"),
+    Part(Group, "project"),
+    Part(ClientRun, "run__project"),
+    Part(ClientMetric, "run__run__project"),
+    Part(NotFinite, "run__run__project"),
+    Part(Receipt, "run__run__project"),
+    Part(Fit, "run__project"),
+    Part(Study, "project"),
+    Part(Arm, "study__project"),
+    Part(StudyRun, "study__project"),
+    Part(Prediction, "project"),
+    Part(ReviewRequest, "prediction__project"),
+    Part(Review, "prediction__project"),
+    Part(Comment, "prediction__project"),
+    Part(Comment.mentions.through, "comment__prediction__project"),
+    Part(Outcome, "prediction__project"),
+    Part(Pending, "prediction__project"),
+    Part(Decision, "project"),
+    Part(Subject, "decision__project"),
+    Part(Note, "decision__project"),
+    Part(Report, "project"),
+    Part(Draft, "report__project"),
+    Part(Publication, "report__project"),
+    Part(SavedView, "project"),
+    Part(DefaultView, "project"),
+    Part(Event, "project"),
+)
+# With a project, and not in its file: why is said above.
+LEFT_OUT = {
+    "accounts.ApiToken": "a token",
+    "accounts.Invitation": "a link",
+    "shares.Share": "a link",
+    "secrets.ProjectSecret": "a secret",
+    "alerts.Channel": "its address is a secret",
+    "alerts.AlertRule_channels": "goes with its channel",
+    "alerts.Delivery": "goes with its channel",
+    "alerts.Firing": "what people were told there",
+    "alerts.Notice": "what people were told there",
+    "alerts.Watch": "how far the rules there have looked; made anew",
+    "runs.Dispatch": "hand-overs to the other installation's cluster",
+    "runs.IdempotencyKey": "requests that the other installation answered",
+    "runs.BulkAction": "answers to clicks",
+    "imports.Import": "its files and credentials are there",
+    "imports.ImportedRun": "goes with its import",
+    "curves.KeptFigure": "worked out from the rest",
+    "curves.ForecastOrigin": "forecast and judged anew from the runs",
+    "curves.ForecastOutcome": "forecast and judged anew from the runs",
+    "curves.Recalibration": "follows from the runs there; a project decides anew whether it wants it",
+    "retention.Looked": "of folders that are there",
+}
+PARTS_BY_MODEL = {part.model: part for part in PARTS}
+CONSTANT = (Project, Organisation)
+PEOPLE = "people"
+PEOPLE_COLUMNS = ("id", "username", "email", "first_name", "last_name")
+
+
+def people_rows(project: Project) -> "QuerySet[User]":
+    """Everybody whom a row of the project names."""
+    found = models.Q(pk__in=[])
+    for part in PARTS:
+        for column in part.people():
+            ids = part.rows(project).order_by().annotate(person=F(column.attname)).values("person")
+            found |= models.Q(pk__in=ids)
+    return User.objects.filter(found).order_by("pk")

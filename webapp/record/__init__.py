@@ -1,0 +1,1 @@
+"""What was run and reported: recipes, runs with their logs, points, rules and retention."""

@@ -1,0 +1,236 @@
+"""One action on many runs: stop, resume, tag, untag, archive, unarchive. What became of each is kept and told."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, connection, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from webapp.base.errors import Conflict, InvalidInput
+from webapp.identity.accounts.models import Project, User
+from webapp.identity.accounts.permissions import Permission, require
+from webapp.identity.audit.services import record_each
+from webapp.record.runs import launch, lifecycle
+from webapp.record.runs.models import BulkAction, Run, State
+from webapp.record.runs.states import ENDED
+
+ACTIONS = ("stop", "resume", "tag", "untag", "archive", "unarchive")
+NEEDS_TAG = ("tag", "untag")
+NEEDS = {action: Permission.CONTRIBUTE if action in NEEDS_TAG else Permission.LAUNCH for action in ACTIONS}
+DONE = ("stopped", "resumed", "tagged", "untagged", "archived", "unarchived")  # what is told first
+MAX_ONE_BY_ONE = 200  # runs stopped or resumed at a time
+MAX_RUNS = 10_000
+MAX_TAGS = 20  # of a run
+TAG = re.compile(r"[a-z0-9][a-z0-9._:/-]{0,39}")
+
+ADD_TAG = """
+UPDATE runs_run SET version = version + 1, tags = (
+    SELECT jsonb_agg(DISTINCT tag ORDER BY tag) FROM jsonb_array_elements_text(tags || %(tags)s::jsonb) AS tag)
+WHERE id = ANY(%(runs)s) AND NOT tags @> %(tags)s::jsonb AND jsonb_array_length(tags) < %(most)s
+RETURNING id
+"""
+REMOVE_TAG = """
+UPDATE runs_run SET version = version + 1, tags = tags - %(tag)s
+WHERE id = ANY(%(runs)s) AND tags @> %(tags)s::jsonb
+RETURNING id
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one run: a phrase that counts ("3 stopped"), and more in words where there is more to say."""
+
+    phrase: str
+    words: str = ""
+
+
+def most_for(action: str) -> int:
+    """How many runs the action takes at a time."""
+    return MAX_ONE_BY_ONE if action in ("stop", "resume") else MAX_RUNS
+
+
+def act(
+    *, user: User, project: Project, action: str, run_ids: Sequence[str], key: str, tag: str = ""
+) -> BulkAction:
+    """Do it to each run, once: the same key again is the same action, and nothing more is done.
+
+    Runs that are not of this project are reported as not found. All of it is one transaction. Raises InvalidInput
+    (action, runs, tag, key), NotFound for a user who is no member, Forbidden for too low a role (`NEEDS`), and Conflict
+    where the key was used for another action.
+    """
+    ids = _checked(action, run_ids, key)
+    tag = clean_tag(tag) if action in NEEDS_TAG else ""
+    require(user, project, NEEDS[action])
+    try:
+        with transaction.atomic():
+            row = BulkAction.objects.create(project=project, user=user, key=key, action=action, tag=tag)
+            found = Run.objects.select_for_update().filter(project=project, pk__in=ids)
+            runs = list(found.defer("config").order_by("pk"))
+            for run in runs:
+                run.project = project
+            outcomes = _DO[action](runs, user, tag)
+            _record(row, runs, outcomes)
+            row.outcomes = _told(ids, runs, outcomes)
+            row.save(update_fields=["outcomes"])
+            return row
+    except IntegrityError:
+        return _known(project, key, action, tag)
+
+
+def _record(row: BulkAction, runs: Sequence[Run], outcomes: dict[str, Outcome]) -> None:
+    """An event for each run that was changed; stops and resumes have theirs from the services that do them."""
+    if row.action in ("stop", "resume"):
+        return
+    phrase = DONE[ACTIONS.index(row.action)]
+    changed = [(run.pk, run.name) for run in runs if outcomes[run.pk].phrase == phrase]
+    detail = {"bulk": row.pk} | ({"tag": row.tag} if row.tag else {})
+    record_each(f"run.{phrase}", actor=row.user, project=row.project, kind="run", things=changed, **detail)
+
+
+def clean_tag(tag: str) -> str:
+    """The tag as it is stored. Raises InvalidInput (tag)."""
+    text = tag.strip().lower()
+    if not TAG.fullmatch(text):
+        raise InvalidInput(
+            "tag",
+            "tag: a tag is one word of at most 40 letters, digits and . _ : / -, such as paper or sweep-3.",
+        )
+    return text
+
+
+def sentence(row: BulkAction) -> str:
+    """ "3 stopped, 1 had already ended." """
+    counted = Counter(outcome["phrase"] for outcome in row.outcomes)
+    phrases = sorted(counted, key=lambda phrase: (phrase not in DONE, -counted[phrase], phrase))
+    told = ", ".join(f"{counted[phrase]:,} {phrase}" for phrase in phrases)
+    tag = f" Tag: {row.tag}." if row.tag else ""
+    return f"{told}.{tag}"
+
+
+def report_of(project: Project, text: str) -> dict[str, Any] | None:
+    """The report that an address names; None where there is none."""
+    if not text.isdigit() or len(text) > 18:
+        return None
+    row = BulkAction.objects.filter(project=project, pk=int(text)).first()
+    if row is None:
+        return None
+    return {"sentence": sentence(row), "outcomes": [o for o in row.outcomes if o["words"]], "row": row}
+
+
+def _checked(action: str, run_ids: Sequence[str], key: str) -> list[str]:
+    if action not in ACTIONS:
+        raise InvalidInput("action", f"action must be one of {', '.join(ACTIONS)}.")
+    if not 1 <= len(key) <= 64 or not key.isprintable():
+        raise InvalidInput("key", "key must have 1 to 64 printable characters.")
+    ids = [pk.replace("\0", "") for pk in dict.fromkeys(run_ids) if pk]
+    if not ids:
+        raise InvalidInput("runs", "runs: tick at least one run.")
+    if len(ids) > most_for(action):
+        raise InvalidInput("runs", f"runs: at most {most_for(action):,} at a time; narrow the filter.")
+    return ids
+
+
+def _known(project: Project, key: str, action: str, tag: str) -> BulkAction:
+    row = BulkAction.objects.get(project=project, key=key)
+    if (row.action, row.tag) != (action, tag):
+        raise Conflict("This form was sent before for another action. Choose the runs again.", field="key")
+    return row
+
+
+def _told(ids: Sequence[str], runs: Sequence[Run], outcomes: dict[str, Outcome]) -> list[dict[str, str]]:
+    names = {run.pk: run.name for run in runs}
+    missing = Outcome("not found", "It is not in this project (any more).")
+    told = ((pk, outcomes.get(pk, missing)) for pk in ids)
+    return [{"run": pk, "name": names.get(pk, pk), "phrase": o.phrase, "words": o.words} for pk, o in told]
+
+
+# --- what each action does ------------------------------------------------------------------------------------
+
+
+def _each(one: Callable[[Run, User], Outcome]) -> Callable[[list[Run], User, str], dict[str, Outcome]]:
+    return lambda runs, user, tag: {run.pk: one(run, user) for run in runs}
+
+
+def _stop(run: Run, user: User) -> Outcome:
+    if run.state in ENDED:
+        return Outcome("had already ended", f"It is {run.state}.")
+    if run.state == State.STOPPING:
+        return Outcome("already stopping", run.state_reason)
+    try:
+        stopped = lifecycle.cancel_run(run, user=user)
+    except Conflict as error:
+        return Outcome("had already ended" if run.state in ENDED else "not stopped", error.message)
+    waits = "Its job was asked to write a checkpoint and end." if stopped.state == State.STOPPING else ""
+    return Outcome("stopped", waits)
+
+
+def _resume(run: Run, user: User) -> Outcome:
+    try:
+        launch.resume_run(run, user=user)
+    except (Conflict, InvalidInput) as error:  # of the quota, or the disk
+        return Outcome("not resumed", error.message)
+    return Outcome("resumed")
+
+
+def _tag(runs: list[Run], user: User, tag: str) -> dict[str, Outcome]:
+    changed = _update_tags(ADD_TAG, runs, tag)
+    full = Outcome("not tagged", f"It has {MAX_TAGS} tags already.")
+    return {
+        run.pk: Outcome("tagged")
+        if run.pk in changed
+        else (Outcome("had the tag before") if tag in run.tags else full)
+        for run in runs
+    }
+
+
+def _untag(runs: list[Run], user: User, tag: str) -> dict[str, Outcome]:
+    changed = _update_tags(REMOVE_TAG, runs, tag)
+    return {run.pk: Outcome("untagged" if run.pk in changed else "did not have the tag") for run in runs}
+
+
+def _update_tags(statement: str, runs: list[Run], tag: str) -> set[str]:
+    values: dict[str, Any] = {
+        "runs": [run.pk for run in runs],
+        "tag": tag,
+        "tags": json.dumps([tag]),
+        "most": MAX_TAGS,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return {pk for (pk,) in cursor.fetchall()}
+
+
+def _archive(runs: list[Run], user: User, tag: str) -> dict[str, Outcome]:
+    """Only what has ended: a run that still spends compute must be seen."""
+    ready = [run.pk for run in runs if run.state in ENDED and run.archived_at is None]
+    Run.objects.filter(pk__in=ready, archived_at=None, state__in=ENDED).update(
+        archived_at=timezone.now(), version=F("version") + 1
+    )
+    busy = Outcome("not archived", "It has not ended; stop it first.")
+    before = Outcome("archived before")
+    done = set(ready)
+    return {
+        run.pk: Outcome("archived") if run.pk in done else (before if run.archived_at else busy)
+        for run in runs
+    }
+
+
+def _unarchive(runs: list[Run], user: User, tag: str) -> dict[str, Outcome]:
+    found = {run.pk for run in runs if run.archived_at is not None}
+    Run.objects.filter(pk__in=found).update(archived_at=None, version=F("version") + 1)
+    return {run.pk: Outcome("unarchived" if run.pk in found else "was not archived") for run in runs}
+
+
+_DO: dict[str, Callable[[list[Run], User, str], dict[str, Outcome]]] = {
+    "stop": _each(_stop),
+    "resume": _each(_resume),
+    "tag": _tag,
+    "untag": _untag,
+    "archive": _archive,
+    "unarchive": _unarchive,
+}

@@ -1,0 +1,78 @@
+"""Launching runs that are meant to be compared: each recipe with each seed, all of them or none."""
+
+from collections.abc import Sequence
+
+from django.db import transaction
+
+from training.recipe import recipe_names
+from webapp.base.errors import InvalidInput
+from webapp.identity.accounts.models import Project, User
+from webapp.record.recipes.models import Revision
+from webapp.record.recipes.selectors import find_revision
+from webapp.record.runs.launch import LaunchRequest, launch_run
+from webapp.record.runs.once import Launched
+
+MAX_RUNS = 500
+
+
+def leave_one_out(size: str = "") -> list[str]:
+    """Slugs of ScaleRL and of the paper's leave-one-out recipes; with size "tiny", of their overlays."""
+    prefix = f"{size}/" if size else ""
+    wanted = [
+        name for name in recipe_names() if name == f"{prefix}scalerl" or name.startswith(f"{prefix}loo-")
+    ]
+    return [name.replace("/", "-") for name in wanted]
+
+
+@transaction.atomic
+def launch_set(
+    *,
+    user: User | None,
+    project: Project,
+    recipes: Sequence[str],
+    seeds: Sequence[int],
+    label: str,
+    task: str | None = None,
+    model: str | None = None,
+    budget_hours: float | None = None,
+) -> list[Launched]:
+    """One run for each recipe (slug) and seed, of the newest revisions, seeds in the outer order.
+
+    Task, model and budget are the recipe's own where they are None. The same label, recipe and seed are the same run:
+    a repeated call launches what is missing. On an error nothing is launched. Raises InvalidInput (fields recipes,
+    seeds, label, and those of `launch_run`) and Conflict where the label was used with other settings.
+    """
+    _check_set(recipes, seeds, label)
+    revisions = [_newest(project, slug) for slug in recipes]
+    launched = []
+    for seed in seeds:
+        for revision in revisions:
+            key = f"set/{label}/{revision.recipe.slug}/{seed}"
+            config = revision.config
+            request = LaunchRequest(
+                recipe=revision.recipe.slug,
+                revision=revision.number,
+                task=task or config["task"]["name"],
+                model=model or config["model"],
+                seed=seed,
+                budget_hours=config["budget"]["device_hours"] if budget_hours is None else budget_hours,
+            )
+            launched.append(launch_run(request, user=user, project=project, idempotency_key=key))
+    return launched
+
+
+def _check_set(recipes: Sequence[str], seeds: Sequence[int], label: str) -> None:
+    for field, values in (("recipes", recipes), ("seeds", seeds)):
+        if not values or len(set(values)) < len(values):
+            raise InvalidInput(field, f"{field} must name at least one, each once.")
+    if len(recipes) * len(seeds) > MAX_RUNS:
+        raise InvalidInput("seeds", f"a set has at most {MAX_RUNS} runs, not {len(recipes) * len(seeds)}.")
+    if not label.strip() or not label.isprintable() or len(label) > 60:
+        raise InvalidInput("label", "label must have 1 to 60 printable characters.")
+
+
+def _newest(project: Project, slug: str) -> Revision:
+    found = find_revision(project, slug, None)
+    if found is None:
+        raise InvalidInput("recipes", f"There is no recipe {slug}.")
+    return found

@@ -1,0 +1,259 @@
+"""What happens to a run after its launch: claimed, submitted, cancelled, reported. `observation` has the rest."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Exists, F, OuterRef, Q
+from django.utils import timezone
+
+from webapp.base import nudge
+from webapp.base.errors import Conflict, InvalidInput
+from webapp.identity.accounts.models import User
+from webapp.identity.accounts.permissions import Permission, require
+from webapp.identity.audit.services import record
+from webapp.identity.secrets.services import redact
+from webapp.record.runs import outbox, places, stopping
+from webapp.record.runs.models import Attempt, Dispatch, Run, State
+from webapp.record.runs.states import DISPATCH, DRIVER, ENDED, INSTALLATION, bump, move, take_over
+from worker import names
+
+CLAIM = timedelta(seconds=60)
+FIRST_RETRY = timedelta(seconds=2)
+LOOK_AGAIN = timedelta(seconds=10)  # whether a run that waits for cluster or disk finds there what it needs
+MAX_ATTEMPT = 32767
+REPORTED_ENDS = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
+
+
+# --- dispatch -------------------------------------------------------------------------------------------------
+
+
+def claim_dispatches(*, run_id: str | None = None, limit: int = 100) -> list[Dispatch]:
+    """Take dispatch rows to work on for 60 s; a claim that ran out may be taken over.
+
+    Stops come first, then submissions by priority and age. Each is claimed by a conditional UPDATE, so that of two
+    workers one gets it. A stop waits until the submission of the same attempt is settled, a submission until its
+    project has a place for it, the cluster what it needs, and the disk room. Rows that have become pointless are
+    closed.
+    """
+    now = timezone.now()
+    free = Q(done_at=None) & (Q(claimed_until=None) | Q(claimed_until__lt=now))
+    unsent = Dispatch.objects.filter(
+        run=OuterRef("run"), attempt=OuterRef("attempt"), kind=Dispatch.Kind.SUBMIT, done_at=None
+    )
+    candidates = Dispatch.objects.filter(free).exclude(Q(Exists(unsent), kind=Dispatch.Kind.STOP))
+    candidates = candidates.exclude(places.submissions_without_a_place())
+    if run_id is not None:
+        candidates = candidates.filter(run_id=run_id)
+    in_order = candidates.select_related("run__project").order_by(
+        "kind", "-run__priority", "run__created_at", "id"
+    )
+    found = list(in_order[:limit])
+    held = outbox.why_held() if any(_waits(dispatch) for dispatch in found) else ""
+    there = places.devices()
+    return [dispatch for dispatch in found if _claim(dispatch, free, now, there, held)]
+
+
+def _waits(dispatch: Dispatch) -> bool:
+    return dispatch.kind == Dispatch.Kind.SUBMIT and dispatch.run.state == State.QUEUED
+
+
+@transaction.atomic
+def _claim(dispatch: Dispatch, free: Q, now: datetime, there: places.Devices | None, held: str) -> bool:
+    if _waits(dispatch):
+        lacking = held or ("" if settings.CLUSTER_GROWS else places.lacks(dispatch.run, there))
+        if lacking:
+            _look_again(dispatch, free, now, lacking)
+            return False
+        if not places.has_place(dispatch, free):
+            return False
+    taken = Dispatch.objects.filter(free, pk=dispatch.pk).update(
+        claimed_until=now + CLAIM, tries=F("tries") + 1
+    )
+    if not taken:
+        return False
+    dispatch.refresh_from_db(fields=["claimed_until", "tries"])
+    if dispatch.kind != Dispatch.Kind.SUBMIT or _ready_to_submit(dispatch):
+        return True
+    _close(dispatch, error="not sent: the run did not want it any more")
+    return False
+
+
+def _look_again(dispatch: Dispatch, free: Q, now: datetime, lacking: str) -> None:
+    """It waits and says for what, without keeping its place from others. Nothing is written that is so already."""
+    if Dispatch.objects.filter(free, pk=dispatch.pk).update(claimed_until=now + LOOK_AGAIN):
+        queued = Run.objects.filter(pk=dispatch.run_id, state=State.QUEUED, attempt_number=dispatch.attempt)
+        queued.exclude(state_reason=lacking).update(state_reason=lacking, version=F("version") + 1)
+
+
+def _ready_to_submit(dispatch: Dispatch) -> bool:
+    run, attempt = dispatch.run, dispatch.attempt
+    if move(run, State.SUBMITTING, attempt=attempt, part=DISPATCH):
+        return True
+    run.refresh_from_db()  # taken over from a worker that died between claim and submission
+    return run.state == State.SUBMITTING and run.attempt_number == attempt
+
+
+@transaction.atomic
+def dispatch_done(dispatch: Dispatch) -> None:
+    """Ray Jobs took the submission (or the stop). Safe to repeat."""
+    if _close(dispatch) and dispatch.kind == Dispatch.Kind.SUBMIT:
+        move(dispatch.run, State.STARTING, attempt=dispatch.attempt, part=DISPATCH)
+        nudge.send(names.DISPATCH, dispatch.run_id)  # a stop may have waited for this
+
+
+@transaction.atomic
+def dispatch_failed(dispatch: Dispatch, error: str, *, retry: bool) -> None:
+    """Ray Jobs did not take it. With `retry` it waits a while, doubling up to a minute; else the run has failed."""
+    text = redact(dispatch.run.project_id, error.replace("\0", "").strip()) or "unknown error"
+    if not retry:
+        if _close(dispatch, error=text) and dispatch.kind == Dispatch.Kind.SUBMIT:
+            reason = f"Could not be submitted: {text}"
+            move(dispatch.run, State.FAILED, attempt=dispatch.attempt, reason=reason, part=DISPATCH)
+        return
+    wait = min(CLAIM, FIRST_RETRY * 2 ** min(dispatch.tries, 10))
+    Dispatch.objects.filter(pk=dispatch.pk, done_at=None).update(
+        claimed_until=timezone.now() + wait, error=text
+    )
+    if dispatch.kind == Dispatch.Kind.SUBMIT:
+        reason = f"Could not be submitted, will be tried again: {text}"
+        leaving = {State.SUBMITTING}
+        move(
+            dispatch.run,
+            State.QUEUED,
+            attempt=dispatch.attempt,
+            reason=reason,
+            leaving=leaving,
+            part=DISPATCH,
+        )
+
+
+def _close(dispatch: Dispatch, error: str = "") -> bool:
+    rows = Dispatch.objects.filter(pk=dispatch.pk, done_at=None)
+    if dispatch.kind == Dispatch.Kind.BUDGET:  # extended once more meanwhile: there is a newer figure to tell
+        rows = rows.filter(claimed_until=dispatch.claimed_until)
+    changed = rows.update(done_at=timezone.now(), claimed_until=None, error=error)
+    return bool(changed)
+
+
+# --- what people ask for --------------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def cancel_run(run: Run, *, user: User | None, reason: str = "") -> Run:
+    """Stop the run: at once while it is queued or tracked, else by asking its job to stop; its driver then writes a
+    checkpoint. Safe to repeat.
+
+    `reason`: why, in words without a full stop, where it is not that a person wanted it. A person needs LAUNCH. Raises
+    Forbidden or NotFound without it, and Conflict where the run has ended otherwise.
+    """
+    if user is not None:
+        require(user, run.project, Permission.LAUNCH)
+    attempt = run.attempt_number
+    by = reason.replace(";", ",") or (f"Cancelled by {user}" if user is not None else "Cancelled")
+    who: dict[str, Any] = {"actor": user, "part": "" if user else INSTALLATION}
+    direct = {State.QUEUED} if run.origin == Run.Origin.LAUNCHED else {State.RUNNING}
+    if move(run, State.CANCELLED, attempt=attempt, reason=f"{by}.", leaving=direct, **who):
+        Dispatch.objects.filter(run=run, attempt=attempt, done_at=None).update(
+            done_at=timezone.now(), error="not sent: the run was cancelled"
+        )
+        _record_stop(run, user)
+    elif move(run, State.STOPPING, attempt=attempt, reason=stopping.while_waiting(by), **who):
+        outbox.stop(run, attempt)
+        _record_stop(run, user)
+    else:
+        run.refresh_from_db()
+        if run.state == State.DRAFT:
+            raise Conflict("This run is a draft: it was never launched. Delete it instead.")
+        if run.state in ENDED - {State.CANCELLED}:
+            raise Conflict(f"This run has already ended: {run.state}.")
+        if run.state not in (State.STOPPING, State.CANCELLED):
+            raise Conflict("This run changed its state meanwhile; try again.")
+    return run
+
+
+def _record_stop(run: Run, user: User | None) -> None:
+    record("run.stopped", actor=user, project=run.project, kind="run", key=run.pk, name=run.name)
+
+
+# --- what the trainer reports ---------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def report_started(
+    run: Run, *, attempt: int, resumed_from_step: int | None = None, device: Any = None
+) -> Run:
+    """The attempt's trainer is up. Points of earlier attempts past `resumed_from_step` are superseded from now on;
+    where it is None the attempt began anew and supersedes them all. Safe to repeat.
+
+    Raises InvalidInput where the run has no such attempt.
+    """
+    ensure_attempts(run, {attempt: "attempt"})
+    now = timezone.now()
+    fresh = Attempt.objects.filter(run=run, number=attempt, started_at=None).update(
+        started_at=now, resumed_from_step=resumed_from_step, device=device
+    )
+    started = run.started_at or now
+    moved = move(run, State.RUNNING, attempt=attempt, part=DRIVER, started_at=started, heartbeat_at=now)
+    if fresh:
+        refit = {"refit_wanted_at": now, "alarms_wanted_at": now} if attempt > 1 else {}
+        bump(run.pk, heartbeat_at=now, **refit)
+        if refit:
+            nudge.send(names.REFIT, run.pk)
+    if fresh or moved:
+        run.refresh_from_db()
+    return run
+
+
+@transaction.atomic
+def report_finished(
+    run: Run, *, attempt: int, state: str, message: str = "", infrastructure: bool = False
+) -> Run:
+    """The attempt's trainer says how it ended: succeeded, failed or cancelled. Safe to repeat. With `infrastructure`
+    it failed because of what it ran on, and may go on by itself from its newest checkpoint.
+
+    Raises InvalidInput for another state or attempt, Conflict where the attempt has ended in another way.
+    """
+    if state not in REPORTED_ENDS:
+        raise InvalidInput("state", f"state must be one of {', '.join(REPORTED_ENDS)}.")
+    ensure_attempts(run, {attempt: "attempt"})
+    reason = redact(run.project_id, message.replace("\0", ""))[:10_000]
+    if state == State.CANCELLED:
+        reason = _who_stopped(run, attempt) or reason
+    if move(run, State(state), attempt=attempt, reason=reason, part=DRIVER):
+        if state == State.FAILED:
+            kind = Attempt.Failure.INFRASTRUCTURE if infrastructure else Attempt.Failure.RECIPE
+            Attempt.objects.filter(run=run, number=attempt).update(failure=kind)
+        nudge.send(names.DISPATCH, "")  # its place is free
+    else:
+        ended = Attempt.objects.get(run=run, number=attempt).state
+        if ended != state:
+            raise Conflict(f"Attempt {attempt} of this run has already ended: {ended}.", field="state")
+    return run
+
+
+def _who_stopped(run: Run, attempt: int) -> str:
+    """A driver that stops knows only that it was asked to."""
+    asked = Run.objects.filter(pk=run.pk, attempt_number=attempt, state=State.STOPPING)
+    return stopping.once_stopped(asked.values_list("state_reason", flat=True).first() or "")
+
+
+def ensure_attempts(run: Run, wanted: dict[int, str]) -> None:
+    """Check that the run has these attempts (number -> field to blame). A tracked run gets what it lacks.
+
+    Raises InvalidInput.
+    """
+    if not wanted:
+        return
+    with connection.cursor() as cursor:  # asked for each batch of records
+        cursor.execute(
+            "SELECT number FROM runs_attempt WHERE run_id = %s AND number = ANY(%s)", [run.pk, list(wanted)]
+        )
+        known = {number for (number,) in cursor.fetchall()}
+    for number, field in sorted(wanted.items()):
+        if number in known:
+            continue
+        if run.origin == Run.Origin.LAUNCHED or not 1 <= number <= MAX_ATTEMPT:
+            raise InvalidInput(field, f"{field}: this run has no attempt {number}.")
+        take_over(run, number)

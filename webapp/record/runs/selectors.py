@@ -1,0 +1,282 @@
+"""Reading runs, their series and points."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import (
+    BooleanField,
+    Exists,
+    ExpressionWrapper,
+    F,
+    FloatField,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+)  # fmt: skip
+
+from training.checkpoint_store import URL as STORE_URL
+from webapp.base.compiled import Compiled
+from webapp.base.errors import NotFound
+from webapp.identity.accounts.models import Project
+from webapp.record.alarm_rules.configured import rules_by_name
+from webapp.record.runs.many import CHOSEN, POINTS
+from webapp.record.runs.models import Attempt, Point, Record, Run, Series, Transition
+from webapp.record.runs.states import DRIVER, ENDED
+
+PASS_RATE = "eval/pass_rate"
+MOST_LATEST = 1000  # metrics whose newest values are shown together
+# A run on a mixture of tasks reports eval/<part>/pass_rate, too. NUL cannot be asked of PostgreSQL.
+PART_PASS_RATE = re.compile(r"eval/(?:(?P<part>[^/\0]+(?:/[^/\0]+)*)/)?pass_rate")
+
+
+@dataclass(frozen=True)
+class RunFilters:
+    """Which runs of a project; an empty field does not filter. `q` searches names, recipes and ids.
+
+    `alarm`: "active" leaves the runs that alarm now, "any" also those that once did.
+    """
+
+    states: Sequence[str] = ()
+    recipe: str = ""
+    task: str = ""
+    model: str = ""
+    q: str = ""
+    alarm: str = ""
+
+
+class CurvePoint(NamedTuple):
+    """One value of a series with all its x-axes."""
+
+    step: int
+    device_hours: float | None
+    flops: float | None
+    tokens: float | None
+    value: float
+    stderr: float | None
+    attempt: int
+    seq: int
+    time: datetime
+
+
+def runs_of(project: Project, filters: RunFilters = RunFilters()) -> QuerySet[Run]:  # noqa: B008 (frozen)
+    """The project's runs, newest first, with their recipe and author, without configurations (kilobytes each)."""
+    runs = Run.objects.filter(project=project)
+    if filters.states:
+        runs = runs.filter(state__in=filters.states)
+    if filters.recipe:
+        runs = runs.filter(revision__recipe__slug=filters.recipe)
+    if filters.task:
+        runs = runs.filter(task=filters.task)
+    if filters.model:
+        runs = runs.filter(model=filters.model)
+    if filters.alarm:
+        wanted: dict[str, object] = {"alarms__rule__in": list(rules_by_name())}
+        if filters.alarm == "active":
+            wanted["alarms__active"] = True  # of the same alarm: one filter() joins once
+        runs = runs.filter(pk__in=Run.objects.filter(**wanted).values("pk"))
+    if filters.q:
+        text = filters.q.replace("\0", "")
+        runs = runs.filter(
+            Q(name__icontains=text)
+            | Q(pk__istartswith=text)
+            | Q(revision__recipe__name__icontains=text)
+            | Q(revision__recipe__slug__icontains=text)
+        )
+    light = runs.select_related("revision__recipe", "created_by").defer("config", "revision__config")
+    return light.order_by("-created_at", "id")
+
+
+def listed(project: Project) -> QuerySet[Run]:
+    """The project's runs for a list: with recipe, author and summary, without their configurations."""
+    runs = Run.objects.filter(project=project).select_related("revision__recipe", "created_by", "summary")
+    return runs.defer("config", "revision__config", "revision__recipe__description")
+
+
+def run_by_id(project: Project, run_id: str) -> Run:
+    """A run of this project. Raises NotFound, also for a run of another project."""
+    run = _RUN_OF_PROJECT.first(project=project.pk, run=run_id.replace("\0", ""))
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return run
+
+
+_RUN_OF_PROJECT = Compiled(
+    lambda project, run: Run.objects.filter(project_id=project, pk=run).select_related(
+        "project", "revision__recipe", "created_by"
+    ),
+    project=-1,
+    run="an id",
+)
+
+
+def attempts_of(run: Run) -> QuerySet[Attempt]:
+    """All attempts, newest first, without their logs."""
+    return run.attempts.defer("log_tail").order_by("-number")
+
+
+def records_of(run: Run) -> QuerySet[Record]:
+    """Everything reported, in the order of `arrival`: a page of it costs the same however many other runs report."""
+    return Record.objects.filter(run=run).annotate(arrival=F("id") + 0).order_by("arrival")
+
+
+def effective(points: QuerySet[Point]) -> QuerySet[Point]:
+    """Without the superseded: points past the step that a later, started attempt resumed from."""
+    return points.filter(~_is_superseded())
+
+
+def _is_superseded() -> Exists:
+    later = Attempt.objects.filter(
+        run=OuterRef("series__run"), number__gt=OuterRef("attempt"), started_at__isnull=False
+    )
+    return Exists(later.filter(Q(resumed_from_step=None) | Q(resumed_from_step__lt=OuterRef("step"))))
+
+
+def superseded_points(run: Run, metric: str = PASS_RATE) -> list[CurvePoint]:
+    """What earlier attempts reported of a series past the step that a later one resumed from, in the order of training.
+
+    They are kept, and no chart or fit uses them unless it says so. One query.
+    """
+    points = Point.objects.filter(series__run=run, series__metric=metric).filter(_is_superseded())
+    return [CurvePoint(*row) for row in points.order_by("attempt", "seq").values_list(*CurvePoint._fields)]
+
+
+_EVERY_POINT = f"""{CHOSEN}
+SELECT s.run_id, p.step, p.device_hours, p.flops, p.tokens, p.value, p.stderr, p.attempt, p.seq, p."time" FROM {POINTS}
+ORDER BY s.id, p.attempt, p.seq
+"""  # nosec B608  # constants; values are parameters
+
+
+def effective_points(run: Run, metric: str = PASS_RATE) -> list[CurvePoint]:
+    """Every effective point of a series, unsampled, in the order of training. One query."""
+    return effective_points_of([run.pk], metric).get(run.pk, [])
+
+
+def effective_points_of(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, list[CurvePoint]]:
+    """Run -> every effective point of a series in the order of training, for many runs in one query."""
+    found: dict[str, list[CurvePoint]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_EVERY_POINT, {"runs": list(run_ids), "metric": metric})
+        for run_id, *row in cursor.fetchall():
+            found.setdefault(run_id, []).append(CurvePoint(*row))
+    return found
+
+
+def has_said_its_end(run: Run, attempt: int) -> bool:
+    """Whether the trainer of this attempt reported how it ended, and not somebody who found it ended."""
+    found = transitions_of(run).filter(attempt=attempt, part=DRIVER, to_state__in=ENDED)
+    return found.exists()
+
+
+def transitions_of(run: Run) -> QuerySet[Transition]:
+    """Every change of the run's state, oldest first, with who did it."""
+    return Transition.objects.filter(run=run).select_related("actor").order_by("id")
+
+
+def has_checkpoint(run: Run) -> bool:
+    """Whether the run's folder holds one, whole or not: the driver looks at that."""
+    folder = Path(settings.HEADROOM_HOME) / "runs" / run.pk / "checkpoints"
+    return any(folder.glob("step-*"))
+
+
+def begins_anew(run: Run) -> bool:
+    """Whether its next attempt starts at step 0 although it has trained: there is no checkpoint, or none any more.
+
+    False also where that is not known: what a checkpoint store holds is for the driver to see.
+    """
+    return used_hours(run) > 0 and not has_checkpoint(run) and not has_store()
+
+
+def asks_the_store(run: Run) -> bool:
+    """Whether its folder has no checkpoint, and a checkpoint store is set up that may have one."""
+    return has_store() and used_hours(run) > 0 and not has_checkpoint(run)
+
+
+def has_store() -> bool:
+    """Whether drivers copy their checkpoints to a store, and look there."""
+    return bool(os.environ.get(STORE_URL, "").strip())
+
+
+def used_hours(run: Run) -> float:
+    """Device-hours that the run has spent, by its newest records. One query."""
+    return Point.objects.filter(series__run=run).aggregate(used=Max("device_hours"))["used"] or 0.0
+
+
+def series_of(run: Run) -> QuerySet[Series]:
+    return Series.objects.filter(run=run)
+
+
+def metric_names(run: Run) -> list[str]:
+    """All series of the run, by name."""
+    return list(series_of(run).order_by("metric").values_list("metric", flat=True))
+
+
+def is_pass_rate(metric: str) -> bool:
+    """Whether this is a curve to fit: the held-out pass rate, overall or of one part of a mixture."""
+    return PART_PASS_RATE.fullmatch(metric) is not None
+
+
+def part_of(metric: str) -> str | None:
+    """The part of a mixture that a pass rate is of; None for the overall one."""
+    match = PART_PASS_RATE.fullmatch(metric)
+    return match["part"] if match else None
+
+
+def pass_rates_of(run: Run) -> list[str]:
+    """The run's curves: the overall pass rate first, then one a part by name. One query."""
+    names = Series.objects.filter(run=run, metric__startswith="eval/", metric__endswith="pass_rate")
+    found = [name for name in names.values_list("metric", flat=True) if is_pass_rate(name)]
+    return sorted(found, key=lambda name: (name != PASS_RATE, name))
+
+
+_EVALUATIONS_FIRST = ExpressionWrapper(Q(metric__startswith="eval/"), BooleanField()).desc()
+
+
+def latest_values(run: Run) -> dict[str, Point]:
+    """Metric -> its newest point; of more than MOST_LATEST metrics evaluations before others, by name. One query that
+    reads one index entry a series."""
+    newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("pk")[:1]
+    series = Series.objects.filter(run=run).order_by(_EVALUATIONS_FIRST, "metric")[:MOST_LATEST]
+    chosen = (
+        Series.objects.filter(pk__in=series.values("pk")).annotate(newest=Subquery(newest)).values("newest")
+    )
+    points = Point.objects.filter(pk__in=chosen).select_related("series").order_by("series__metric")
+    return {point.series.metric: point for point in points}
+
+
+def newest_value(metric: str) -> Subquery:
+    """For a query of runs: the newest value of one of their series, null without it. One index entry a run."""
+    newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("value")[:1]
+    series = Series.objects.filter(run=OuterRef("pk"), metric=metric).annotate(newest=Subquery(newest))
+    return Subquery(series.values("newest")[:1], output_field=FloatField())
+
+
+def latest_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, Point]:
+    """Run -> the newest point of one series, for many runs in one query."""
+    newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("pk")[:1]
+    series = Series.objects.filter(run__in=list(run_ids), metric=metric).annotate(newest=Subquery(newest))
+    points = Point.objects.filter(pk__in=series.values("newest")).select_related("series")
+    return {point.series.run_id: point for point in points}
+
+
+def span_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, tuple[Point, Point]]:
+    """Run -> the first and the newest point of one series in the newest attempt that reported it. One query."""
+    own = Point.objects.filter(series=OuterRef("pk"))
+    series = Series.objects.filter(run__in=list(run_ids), metric=metric).annotate(
+        first=Subquery(own.order_by("-attempt", "seq").values("pk")[:1]),
+        newest=Subquery(own.order_by("-attempt", "-seq").values("pk")[:1]),
+    )
+    ends = series.values("first").union(series.values("newest"))  # an OR of two would read every point
+    spans: dict[str, tuple[Point, Point]] = {}
+    for point in Point.objects.filter(pk__in=ends).select_related("series").order_by("seq"):
+        first, _ = spans.get(point.series.run_id, (point, point))
+        spans[point.series.run_id] = first, point
+    return spans

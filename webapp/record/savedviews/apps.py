@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class SavedViewsConfig(AppConfig):
+    name = "webapp.record.savedviews"

@@ -1,0 +1,1 @@
+"""What people are told: alarms, alerts, policies, status, reports, shared links."""

@@ -1,0 +1,86 @@
+"""Judging a run anew and storing what was found. The points are the truth; alarms follow from all of them each time,
+so that repeated, late and superseded records need no care."""
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Case, F, When
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from webapp.record.alarm_rules.configured import rules, watched_metrics
+from webapp.record.runs.models import Run
+from webapp.reporting.alarms.judge import Finding, judge_all
+from webapp.reporting.alarms.models import Alarm
+from webapp.reporting.alarms.selectors import alarms_of
+from webapp.reporting.alarms.series import watched_series
+
+OVERDUE = timedelta(seconds=5)  # the worker judges within two; whoever reads after this judges for it
+FIELDS = (
+    "metric",
+    "level",
+    "active",
+    "threshold",
+    "value",
+    "latest",
+    "first_step",
+    "last_step",
+    "times",
+    "marks",
+)
+
+
+def judge_run(run_id: str) -> bool:
+    """Judge the run's points by the rules in force and store the outcome. True where it changed. Safe to repeat.
+
+    The wish (`alarms_wanted_at`) is served unless something new arrived meanwhile.
+    """
+    with transaction.atomic():
+        # One at a time a run, and not by its row: ingest must not wait.
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('alarms'), hashtext(%s))", [run_id])
+        version = Run.objects.values_list("version", flat=True).get(pk=run_id)
+        changed = _store(run_id, judge_all(rules(), watched_series(run_id, watched_metrics())))
+        Run.objects.filter(pk=run_id).update(
+            alarms_wanted_at=Case(When(version=version, then=None), default=Now()),
+            version=F("version") + int(changed),
+        )
+    return changed
+
+
+def current_alarms(run: Run) -> list[Alarm]:
+    """The run's alarms; where no worker has judged its newest records in time, they are judged now."""
+    if run.alarms_wanted_at is not None and timezone.now() - run.alarms_wanted_at > OVERDUE:
+        judge_run(run.pk)
+        run.alarms_wanted_at = None  # once a request
+    return alarms_of(run)
+
+
+def judge_all_anew() -> int:
+    """Wish every run to be judged again, e.g. by other thresholds; returns how many runs."""
+    return Run.objects.filter(series__isnull=False).distinct().update(alarms_wanted_at=timezone.now())
+
+
+def _store(run_id: str, findings: list[Finding]) -> bool:
+    """Bring the run's rows in line with the findings. True where a row changed."""
+    known = {alarm.rule: alarm for alarm in Alarm.objects.filter(run=run_id)}
+    gone = known.keys() - {finding.rule for finding in findings}
+    if gone:
+        Alarm.objects.filter(run=run_id, rule__in=gone).delete()
+    changed = [row for row in (_row(run_id, f, known.get(f.rule)) for f in findings) if row is not None]
+    Alarm.objects.bulk_create(
+        changed, update_conflicts=True, unique_fields=["run", "rule"], update_fields=[*FIELDS, "raised_at"]
+    )
+    return bool(gone or changed)
+
+
+def _row(run_id: str, finding: Finding, known: Alarm | None) -> Alarm | None:
+    """The row as it must be stored; None where the known one says the same."""
+    values: dict[str, Any] = asdict(finding) | {"marks": [list(mark) for mark in finding.marks]}
+    if known is not None and all(getattr(known, name) == values[name] for name in FIELDS):
+        return None
+    same_episode = known is not None and known.first_step == finding.first_step
+    raised_at = known.raised_at if known is not None and same_episode else timezone.now()
+    return Alarm(run_id=run_id, raised_at=raised_at, **values)

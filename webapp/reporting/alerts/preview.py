@@ -1,0 +1,100 @@
+"""The dry run of a rule that is being written: which runs it watches, and when it would have fired. Stores nothing."""
+
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+
+from django.db.models import Q
+from django.utils import timezone
+
+from webapp.identity.accounts.models import Project, User
+from webapp.record.runs.filtering import compile_filter
+from webapp.record.runs.models import Run, Series
+from webapp.record.runs.states import ACTIVE
+from webapp.reporting.alerts.conditions import Condition, MetricCondition
+from webapp.reporting.alerts.events import Event, RunData, events_of
+
+PAST = timedelta(days=7)
+MOST_RUNS = 60
+SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Hit:
+    """When it would have fired, for which run; `muted`: within the cooldown of an earlier one."""
+
+    run: Run
+    event: Event
+    muted: bool
+
+
+@dataclass(frozen=True)
+class Preview:
+    """watched, unfinished: runs that pass the filter; looked, active: of those that changed within PAST, how many were
+    looked at, and how many there are. hits: newest first."""
+
+    watched: int
+    unfinished: int
+    looked: int
+    active: int
+    hits: list[Hit] = field(default_factory=list)
+    note: str = ""
+
+
+def preview(
+    *, project: Project, user: User | None, condition: Condition, runs: str, cooldown_minutes: int = 0,
+    now: datetime | None = None,
+) -> Preview:  # fmt: skip
+    """Of the runs that changed within PAST the newest ones, as far as time allows. Raises FilterError."""
+    now = now or timezone.now()
+    since, until = now - PAST, time.monotonic() + SECONDS
+    watched = Run.objects.filter(compile_filter(runs, user=user).condition, project=project).distinct()
+    recent = watched.filter(Q(heartbeat_at__gte=since) | Q(ended_at__gte=since) | Q(created_at__gte=since))
+    chosen = list(recent.defer("config").order_by("-created_at", "id")[:MOST_RUNS])
+    hits: list[Hit] = []
+    looked = 0
+    for run in chosen:
+        hits += _hits(run, condition, since, now, timedelta(minutes=cooldown_minutes))
+        looked += 1
+        if time.monotonic() > until:
+            break
+    return Preview(
+        watched.count(), watched.filter(state__in=ACTIVE).count(), looked, recent.count(),
+        sorted(hits, key=lambda hit: hit.event.at, reverse=True), _note(project, condition),
+    )  # fmt: skip
+
+
+def _hits(run: Run, condition: Condition, since: datetime, now: datetime, cooldown: timedelta) -> list[Hit]:
+    found: list[Hit] = []
+    last: datetime | None = None
+    for event in events_of(condition, RunData(run)):
+        if not since <= event.at <= now:
+            continue
+        muted = last is not None and event.at - last < cooldown
+        last = last if muted else event.at
+        found.append(Hit(run, event, muted))
+    return found
+
+
+def _note(project: Project, condition: Condition) -> str:
+    """A metric that no run reports is allowed, for one may report it tomorrow; but it may be misspelt."""
+    if not isinstance(condition, MetricCondition):
+        return ""
+    names = metric_names(project)
+    if condition.metric in names:
+        return ""
+    near = get_close_matches(condition.metric, names, n=1, cutoff=0.6)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return (
+        f"No run of this project reports {condition.metric} so far; the rule waits for one that does.{hint}"
+    )
+
+
+def metric_names(project: Project, newest_runs: int = 30) -> list[str]:
+    """Metrics that the project's newest runs report, by name."""
+    newest = Run.objects.filter(project=project).order_by("-created_at", "id").values("pk")[:newest_runs]
+    rows = (
+        Series.objects.filter(run__in=newest).order_by("metric").values_list("metric", flat=True).distinct()
+    )
+    return list(rows[:500])

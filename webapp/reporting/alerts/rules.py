@@ -1,0 +1,224 @@
+"""Every write to rules. A change names the version that it was made from; an older one is refused."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from webapp.base.errors import Conflict, InvalidInput, NotFound
+from webapp.identity.accounts.models import Project, User
+from webapp.identity.accounts.permissions import Permission, require
+from webapp.identity.audit.services import record
+from webapp.record.runs.filtering import FilterError, compile_filter
+from webapp.reporting.alerts import conditions
+from webapp.reporting.alerts.models import AlertRule, Channel
+
+MAX_RULES = 100  # of one person, or of the project
+MAX_COOLDOWN = 7 * 24 * 60
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a form or a program asks of a rule. `channels` are ids."""
+
+    name: str
+    on: str
+    condition: Mapping[str, Any]
+    runs: str = ""
+    to_page: bool = True
+    channels: Sequence[int] = ()
+    critical: bool = False
+    cooldown_minutes: int = 0
+
+
+def visible_rules(user: User, project: Project) -> QuerySet[AlertRule]:
+    """The project's rules, and the user's own."""
+    return AlertRule.objects.filter(Q(owner=None) | Q(owner=user), project=project)
+
+
+@transaction.atomic
+def create_rule(
+    *, user: User, project: Project, wanted: Wanted, shared: bool = False, enabled: bool = True
+) -> AlertRule:
+    """A new rule: the user's own, or (`shared`) the project's, which only an admin makes. It watches from now on.
+
+    Raises InvalidInput (name, a field of the condition, runs, channels, cooldown_minutes), Conflict, Forbidden.
+    """
+    owner = None if shared else user
+    require(user, project, Permission.ADMIN if shared else Permission.VIEW)
+    if wanted.on == AlertRule.On.PREDICTION:
+        raise InvalidInput("on", "on: rules on predictions are there already, among your own; change those.")
+    fields, channels = _checked(wanted, user, project, owner)
+    if AlertRule.objects.filter(project=project, owner=owner).count() >= MAX_RULES:
+        raise InvalidInput(None, f"There are {MAX_RULES} rules already; delete one first.")
+    try:
+        with transaction.atomic():
+            rule = AlertRule.objects.create(
+                project=project, owner=owner, since=timezone.now(), enabled=enabled, **fields
+            )
+    except IntegrityError:
+        raise _taken(fields["name"]) from None
+    rule.channels.set(channels)
+    record(
+        "alert_rule.created",
+        actor=user,
+        project=project,
+        kind="alert_rule",
+        key=rule.pk,
+        name=rule.name,
+        on=rule.on,
+    )
+    return rule
+
+
+@transaction.atomic
+def change_rule(
+    rule_id: int, *, user: User, project: Project, version: int, wanted: Wanted, enabled: bool | None = None
+) -> AlertRule:
+    """Watch for something else, or tell others. Where the condition or the runs change, or the rule is turned on, it
+    watches anew from now on. enabled None: as it was.
+
+    Raises as `create_rule`, NotFound, and Conflict for an old version. The kind of a rule cannot change, nor what a
+    rule on predictions is about.
+    """
+    rule = _writable(rule_id, user, project, version)
+    if wanted.on != rule.on:
+        raise InvalidInput("on", "on: what a rule is about cannot change; make another rule.")
+    fields, channels = _checked(wanted, user, project, rule.owner)
+    is_other = (fields["condition"], fields["runs"]) != (rule.condition, rule.runs)
+    if is_other and rule.on == AlertRule.On.PREDICTION:
+        raise InvalidInput("condition", "condition: what this rule is about cannot change; only who is told.")
+    if enabled is not None:
+        fields["enabled"] = enabled
+    if is_other or (enabled and not rule.enabled):
+        fields["since"] = timezone.now()
+    try:
+        with transaction.atomic():
+            AlertRule.objects.filter(pk=rule.pk).update(version=F("version") + 1, **fields)
+    except IntegrityError:
+        raise _taken(fields["name"]) from None
+    rule.refresh_from_db()
+    rule.channels.set(channels)
+    record("alert_rule.changed", actor=user, project=project, kind="alert_rule", key=rule.pk, name=rule.name)
+    return rule
+
+
+@transaction.atomic
+def turn(rule_id: int, *, user: User, project: Project, on: bool) -> AlertRule:
+    """Turn a rule on (it watches from now on) or off. Safe to repeat. Raises NotFound, Forbidden."""
+    rule = _writable(rule_id, user, project)
+    if rule.enabled != on:
+        rule.enabled, rule.version = on, rule.version + 1
+        if on:
+            rule.since = timezone.now()
+        rule.save(update_fields=["enabled", "version", "since"])
+        verb = f"alert_rule.turned_{'on' if on else 'off'}"
+        record(verb, actor=user, project=project, kind="alert_rule", key=rule.pk, name=rule.name)
+    return rule
+
+
+@transaction.atomic
+def delete_rule(rule_id: int, *, user: User, project: Project) -> None:
+    """What it found stays. Raises NotFound, also where it was deleted before; Forbidden, and Conflict for a rule that
+    everybody has: that one can be turned off."""
+    rule = _writable(rule_id, user, project)
+    if rule.default_key:
+        raise Conflict("Every member has this rule; turn it off instead.")
+    rule.delete()
+    record("alert_rule.deleted", actor=user, project=project, kind="alert_rule", key=rule_id, name=rule.name)
+
+
+def writable_rule(rule_id: int, *, user: User, project: Project) -> AlertRule:
+    """A rule that this person may change, with its channels. Raises NotFound, Forbidden."""
+    rule = visible_rules(user, project).prefetch_related("channels").filter(pk=rule_id).first()
+    if rule is None:
+        raise NotFound("This rule does not exist any more.")
+    require(user, project, Permission.ADMIN if rule.owner_id is None else Permission.VIEW)
+    return rule
+
+
+def _writable(rule_id: int, user: User, project: Project, version: int | None = None) -> AlertRule:
+    rule = visible_rules(user, project).select_for_update(of=("self",)).filter(pk=rule_id).first()
+    if rule is None:
+        raise NotFound("This rule does not exist any more.")
+    require(user, project, Permission.ADMIN if rule.owner_id is None else Permission.VIEW)
+    if version is not None and rule.version != version:
+        raise Conflict(
+            "This rule was changed meanwhile, perhaps in another tab. Nothing was saved; look at it again."
+        )
+    return rule
+
+
+def _checked(
+    wanted: Wanted, user: User, project: Project, owner: User | None
+) -> tuple[dict[str, Any], list[Channel]]:
+    condition = conditions.read(wanted.on, dict(wanted.condition))
+    if not 0 <= wanted.cooldown_minutes <= MAX_COOLDOWN:
+        raise InvalidInput("cooldown_minutes", f"cooldown_minutes: from 0 to {MAX_COOLDOWN} (a week).")
+    fields = {
+        "name": _clean_name(wanted.name),
+        "on": wanted.on,
+        "condition": condition.model_dump(mode="json"),
+        "runs": "" if wanted.on == AlertRule.On.PREDICTION else _clean_filter(wanted.runs, owner),
+        "to_page": wanted.to_page,
+        "critical": wanted.critical,
+        "cooldown_minutes": wanted.cooldown_minutes,
+    }
+    channels = _channels(wanted.channels, project, owner)
+    if not wanted.to_page and not channels:
+        raise InvalidInput(
+            "channels", "channels: choose at least one way to hear of it: the page, or a channel."
+        )
+    return fields, channels
+
+
+def _clean_filter(text: str, owner: User | None) -> str:
+    """Raises InvalidInput (runs) that says where the filter cannot be read."""
+    try:
+        compiled = compile_filter(text, user=owner)
+    except FilterError as error:
+        raise RunsError(error) from None
+    if (
+        owner is None
+        and compiled.names("by")
+        and "me" in text.lower().replace(":", " ").replace(",", " ").split()
+    ):
+        raise InvalidInput(
+            "runs", "runs: a rule of the project belongs to nobody; write a name instead of me."
+        )
+    return text.strip()
+
+
+class RunsError(InvalidInput):
+    """A filter that cannot be read; `pointer` shows where."""
+
+    def __init__(self, error: FilterError) -> None:
+        super().__init__("runs", f"runs, character {error.at + 1}: {error.said}")
+        self.pointer = error.pointer
+
+
+def _channels(ids: Sequence[int], project: Project, owner: User | None) -> list[Channel]:
+    """A person's rule uses that person's channels, a project's rule the project's."""
+    allowed = (
+        Channel.objects.filter(owner=owner) if owner is not None else Channel.objects.filter(project=project)
+    )
+    found = list(allowed.filter(pk__in=[pk for pk in ids if 0 < pk < 2**63]))
+    if len(found) != len(set(ids)):
+        raise InvalidInput(
+            "channels", "channels: one of these does not exist any more, or belongs to somebody else."
+        )
+    return found
+
+
+def _clean_name(name: str) -> str:
+    text = " ".join(name.split())
+    if not text or len(text) > 80 or not text.isprintable():
+        raise InvalidInput("name", "name: a rule needs a name of at most 80 printable characters.")
+    return text
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(f"name: there is a rule “{name}” already.", field="name")

@@ -1,0 +1,102 @@
+"""Reading firings, notices, and what a project has of rules and channels."""
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Max, Prefetch, Q, QuerySet
+
+from webapp.base.errors import InvalidInput, NotFound
+from webapp.identity.accounts.models import Project, User
+from webapp.record.runs.filtering import compile_filter
+from webapp.reporting.alerts import conditions, hours
+from webapp.reporting.alerts.models import AlertRule, Channel, Delivery, Firing, Notice, Preferences
+
+NEWEST = 50
+
+
+@dataclass(frozen=True)
+class RuleRow:
+    """A rule as its table shows it. `problem`: why it cannot fire at all."""
+
+    rule: AlertRule
+    words: str
+    channels: list[Channel]
+    problem: str
+
+
+def rules_of(user: User, project: Project, *, shared: bool) -> list[RuleRow]:
+    """The project's rules, or the user's own. Two queries."""
+    rules = AlertRule.objects.filter(project=project, owner=None if shared else user).select_related("owner")
+    rows = rules.prefetch_related("channels").annotate(
+        last_fired=Max("firings__happened_at"), fired=Count("firings")
+    )
+    return [RuleRow(rule, _said(rule), list(rule.channels.all()), _problem(rule)) for rule in rows]
+
+
+def _said(rule: AlertRule) -> str:
+    try:
+        return conditions.read(rule.on, rule.condition).words()
+    except InvalidInput:
+        return ""
+
+
+def _problem(rule: AlertRule) -> str:
+    try:
+        conditions.read(rule.on, rule.condition)
+        compile_filter(rule.runs, user=rule.owner)
+    except InvalidInput as error:
+        return f"This rule cannot be read any more: {error.message}"
+    return ""
+
+
+def rule_by_id(user: User, project: Project, rule_id: int) -> AlertRule:
+    """A rule of the project's or of the user's own. Raises NotFound."""
+    visible = AlertRule.objects.filter(Q(owner=None) | Q(owner=user), project=project, pk=rule_id)
+    rule = visible.prefetch_related("channels").first()
+    if rule is None:
+        raise NotFound("There is no such rule.")
+    return rule
+
+
+def channels_of(user: User, project: Project, *, shared: bool | None = None) -> list[Channel]:
+    """Channels, each with how many deliveries wait (`waiting`). One query. shared None: own and the project's."""
+    wanted = Q(owner=user) | Q(project=project)
+    if shared is not None:
+        wanted = Q(project=project) if shared else Q(owner=user)
+    waiting = Count("deliveries", filter=Q(deliveries__state=Delivery.State.WAITING))
+    return list(Channel.objects.filter(wanted).annotate(waiting=waiting))
+
+
+def channel_by_id(user: User, project: Project, channel_id: int) -> Channel:
+    """A channel of the project's or of the user's own. Raises NotFound."""
+    channel = Channel.objects.filter(Q(owner=user) | Q(project=project), pk=channel_id).first()
+    if channel is None:
+        raise NotFound("There is no such channel.")
+    return channel
+
+
+def quiet_words(stored: Channel | Preferences | None) -> str:
+    """Quiet hours in words; empty where there are none."""
+    quiet = hours.read(stored)
+    return quiet.words() if quiet is not None else ""
+
+
+def preferences_of(user: User) -> Preferences:
+    """The person's preferences, stored or as they are at first."""
+    return Preferences.objects.filter(user=user).first() or Preferences(user=user)
+
+
+def firings_of(project: Project, user: User | None) -> QuerySet[Firing]:
+    """What fired by the project's rules and the user's own (None: the project's alone), newest first."""
+    own = Q(owner=None) | Q(owner=user) if user is not None else Q(owner=None)
+    deliveries = Prefetch("deliveries", Delivery.objects.select_related("channel").order_by("created_at"))
+    return Firing.objects.filter(own, project=project).prefetch_related(deliveries).order_by("-id")
+
+
+def notices_of(user: User) -> QuerySet[Notice]:
+    """A person's notices in every project, newest first."""
+    return Notice.objects.filter(user=user).select_related("project").order_by("-id")
+
+
+def unread_count(user: User) -> int:
+    """How many notices stand under the bell; counted to 100."""
+    return len(Notice.objects.filter(user=user, read_at=None).order_by().values_list("pk")[:100])

@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class PoliciesConfig(AppConfig):
+    name = "webapp.reporting.policies"

@@ -1,0 +1,39 @@
+"""A report as one HTML file that needs nothing else: styles inside, charts as SVG, no script, no outside reference.
+
+Links that people wrote stay links; a path of this server becomes its full address.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.conf import settings
+from django.template.loader import render_to_string
+
+from webapp.reporting.reports.selectors import Version
+from webapp.reporting.reports.svg import svg_of
+
+OWN_LINK = re.compile(r'(<a [^>]*?href=")(/[^"]*")')
+STYLES = ("css/tokens.css", "css/report-file.css")
+
+
+def html_of(version: Version, byline: Sequence[str], moment: datetime, base: str) -> str:
+    """The file. byline, moment and base as in `webapp.reporting.reports.pdf.pdf_of`."""
+    rows = []
+    for part in version.parts:
+        block = part.block
+        svg = svg_of(block["drawing"], f"clip-{part.number}") if block and block["kind"] == "chart" else ""
+        rows.append({"html": absolute(part.html, base), "block": block, "svg": svg, "changed": part.changed})
+    context = {"version": version, "rows": rows, "byline": byline, "moment": moment, "styles": styles()}
+    return render_to_string("reports/file.html", context)
+
+
+def absolute(html: str, base: str) -> str:
+    """Sanitised HTML whose links to own paths name the server."""
+    return OWN_LINK.sub(lambda found: f"{found[1]}{base}{found[2]}", html)
+
+
+def styles() -> str:
+    """The tokens and the rules of the file, as the text of a style element."""
+    folder = settings.BASE_DIR / "static"
+    return "\n".join((folder / name).read_text() for name in STYLES)

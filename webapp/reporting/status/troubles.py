@@ -1,0 +1,170 @@
+"""What is wrong with the installation, in words that say what follows from it. Pure functions of a Status."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from webapp.base.disk import low_words
+from webapp.reporting.status.status import Status
+
+ROUND_LATE = timedelta(seconds=20)  # a round begins every two seconds
+UNSENT_LATE = timedelta(seconds=60)
+ALERT_LATE = timedelta(minutes=5)
+CLUSTER_OLD = timedelta(seconds=90)
+MOST_QUEUED = 1000  # hints; workers take hundreds a second
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """`is_bad`: runs do not start or do not go on; else something to look at."""
+
+    is_bad: bool
+    text: str
+
+
+def troubles(status: Status) -> list[Trouble]:
+    """The worst first; empty where nothing is wrong."""
+    found = [
+        *_of_worker(status),
+        *_of_broker(status),
+        *_of_ray(status),
+        *_of_disk(status),
+        *_of_unsent(status),
+    ]
+    return sorted(found, key=lambda trouble: not trouble.is_bad)
+
+
+def _of_worker(status: Status) -> list[Trouble]:
+    found = []
+    alive = [worker for worker in status.workers if worker.is_alive]
+    if not alive:
+        seen = max((worker.seen_at for worker in status.workers), default=None)
+        since = f"none was heard of since {_clock(seen)}" if seen else "none was heard of in the last day"
+        found.append(
+            Trouble(
+                True,
+                f"No worker is alive ({since}): runs are not started, followed or refitted, and no alert is sent.",
+            )
+        )
+    silent = [worker for worker in status.workers if not worker.is_alive]
+    if alive and silent:
+        found.append(
+            Trouble(
+                False,
+                f"{_count(len(silent), 'worker has', 'workers have')} gone silent without having been stopped.",
+            )
+        )
+    if any(worker.is_other for worker in alive):
+        found.append(
+            Trouble(
+                False,
+                "A worker runs other code than this web server: restart the older of them, or wait for the deployment "
+                "to end.",
+            )
+        )
+    return found + _of_round(status, has_worker=bool(alive))
+
+
+def _of_round(status: Status, *, has_worker: bool) -> list[Trouble]:
+    last = status.last_round
+    if last is None:
+        return [Trouble(True, "Reconciliation has never run: is beat running?")] if has_worker else []
+    found = []
+    age = last.age(status.at)
+    if age > ROUND_LATE and has_worker:
+        found.append(
+            Trouble(
+                True,
+                f"The last round of reconciliation was {span_words(age)} ago: is beat running, and do broker and "
+                "Ray answer?",
+            )
+        )
+    found += [
+        Trouble(False, f"The step {step} of the last round failed: {why}")
+        for step, why in last.failures.items()
+    ]
+    return found
+
+
+def _of_broker(status: Status) -> list[Trouble]:
+    broker = status.broker
+    if not broker.is_configured:
+        return [Trouble(True, "No broker is configured (REDIS_URL), so beat reaches no worker.")]
+    if broker.error:
+        return [
+            Trouble(True, f"The broker {broker.error}: nothing is lost, but rounds stop until it is back.")
+        ]
+    if (broker.queued or 0) > MOST_QUEUED:
+        return [Trouble(False, f"{broker.queued:,} hints wait in the broker: the workers do not keep up.")]
+    return []
+
+
+def _of_ray(status: Status) -> list[Trouble]:
+    seen = status.cluster
+    if seen is None:
+        return []
+    if seen.error:
+        before = f" It last did at {_clock(seen.seen_at)}." if seen.seen_at else ""
+        return [
+            Trouble(True, f"Ray does not say how its nodes are: {seen.error}.{before} Launched runs wait.")
+        ]
+    found = []
+    if status.at - seen.asked_at > CLUSTER_OLD:
+        found.append(Trouble(False, f"What is known of the cluster is of {_clock(seen.asked_at)}."))
+    dead = sum(not node["alive"] for node in seen.nodes)
+    if not any(node["alive"] for node in seen.nodes):
+        found.append(Trouble(True, "The cluster has no node that is alive."))
+    elif dead:
+        found.append(
+            Trouble(False, f"{_count(dead, 'node of the cluster is', 'nodes of the cluster are')} dead.")
+        )
+    return found
+
+
+def _of_disk(status: Status) -> list[Trouble]:
+    disk = status.disk
+    if disk is None:
+        return [Trouble(True, "The disk of HEADROOM_HOME does not answer: is its file system away?")]
+    if disk.is_low:
+        return [Trouble(True, low_words(disk))]
+    return []
+
+
+def _of_unsent(status: Status) -> list[Trouble]:
+    found = []
+    waits = (
+        ("hand-over to Ray", "hand-overs to Ray", status.dispatches, UNSENT_LATE),
+        ("alert", "alerts", status.alerts, ALERT_LATE),
+        ("run to be fitted anew", "runs to be fitted anew", status.refits, UNSENT_LATE),
+        ("run to be judged", "runs to be judged", status.judgements, UNSENT_LATE),
+    )
+    for one, many, waiting, late in waits:
+        if waiting.oldest is not None and status.at - waiting.oldest > late:
+            age = span_words(status.at - waiting.oldest)
+            found.append(
+                Trouble(
+                    False, f"{_count(waiting.count, f'{one} waits', f'{many} wait')}, the oldest for {age}."
+                )
+            )
+    if status.dispatch_error:
+        found.append(Trouble(False, f"The newest hand-over that failed: {status.dispatch_error}"))
+    return found
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _clock(moment: datetime) -> str:
+    return f"{moment:%H:%M:%S} UTC"
+
+
+def span_words(span: timedelta) -> str:
+    """ "40 s", "25 min", "3 h"."""
+    seconds = int(span.total_seconds())
+    return (
+        f"{seconds} s"
+        if seconds < 120
+        else f"{seconds // 60} min"
+        if seconds < 7200
+        else f"{seconds // 3600} h"
+    )

@@ -1,7 +1,0 @@
-"""The filter language of the runs list and of GET /api/v1/runs; docs of each field are in `fields`."""
-
-from webapp.runs.filtering.compiling import SHOWN, Compiled, compile_filter, narrow
-from webapp.runs.filtering.errors import FilterError
-from webapp.runs.filtering.parsing import parse
-
-__all__ = ["SHOWN", "Compiled", "FilterError", "compile_filter", "narrow", "parse"]

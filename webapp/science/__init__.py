@@ -1,0 +1,1 @@
+"""What the curves say: fits and forecasts, predictions, decisions, studies."""

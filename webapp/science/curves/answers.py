@@ -1,0 +1,174 @@
+"""What a fit of Eq. 1 answers, as payloads with words: its ceiling A, how well it fits, and the sentence to paste.
+
+A ceiling never comes without its interval; where the data do not identify it, the answer says so instead.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import scaling
+from webapp.science.curves import words
+from webapp.science.curves.axes import AXES, Axis
+from webapp.science.curves.fitting import Curve, Question
+
+Payload = dict[str, Any]
+TOO_EARLY = "Too early to say: a fit needs at least five evaluations after the first update."
+SHARE_OF_GAIN = 0.9  # the target cell asks for the compute to this share of the gain A - R0
+UNITS = {key: axis.unit for key, axis in AXES.items()}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A target: `value` in (0, 1), a pass rate (of="rate") or a share of the gain A - R0 (of="gain")."""
+
+    value: float = SHARE_OF_GAIN
+    of: str = "gain"
+
+    @property
+    def text(self) -> str:
+        """After "to": "reach 0.60", "90 % of the gain"."""
+        return f"reach {self.value:.4g}" if self.of == "rate" else f"{100 * self.value:.4g} % of the gain"
+
+
+DEFAULT_GOAL = Goal()
+
+
+def ceiling(status: str, interval: words.Interval | None, value: float | None, level: float) -> Payload:
+    """A as it may be shown. `status` is the fit's; only "ok" gives a value."""
+    if status == "ok" and value is not None and interval is not None:
+        return {
+            "identified": True,
+            "value": value,
+            "lo": interval[0],
+            "hi": interval[1],
+            "text": words.rate(value, interval),
+            "interval_text": words.between(interval, level),
+        }
+    lo = interval[0] if interval else None
+    return {
+        "identified": False,
+        "value": None,
+        "lo": lo,
+        "hi": None,
+        "text": "not identified yet",
+        "interval_text": f"{words.percent(level)} at least {floored(lo)}" if lo is not None else "no fit yet",
+    }
+
+
+def ceiling_of(fit: "scaling.Fit | None", level: float) -> Payload:
+    """The ceiling of a fit, or of no fit at all."""
+    if fit is None or fit.params is None:
+        return ceiling("failed", None, None, level)
+    if fit.status != "ok":
+        return ceiling(fit.status, (fit.at_least(), None), None, level)
+    return ceiling("ok", fit.interval("A"), fit.params["A"], level)
+
+
+def shown_intervals(fit: "scaling.Fit") -> dict[str, words.Interval] | None:
+    """The intervals of all parameters; that of a ceiling which is not identified is its one-sided bound."""
+    if not fit.params:
+        return None
+    intervals = {name: fit.interval(name) for name in fit.params}
+    if fit.status != "ok":
+        intervals["A"] = (fit.at_least(), None)
+    return intervals
+
+
+def newest(curve: Curve, question: Question) -> Payload:
+    """The newest evaluation, of which nothing is forecast yet."""
+    if not len(curve.y):
+        none = (
+            f"of no evaluation the {UNITS[question.x]} are known"
+            if curve.unknown
+            else "no evaluation after the first update yet"
+        )
+        return {"value_text": "–", "sentence": none}
+    value, se = float(curve.y[-1]), curve.se[-1]
+    text = words.rate(value, (value - se, value + se)) if np.isfinite(se) else words.rate(value)
+    return {"value_text": text, "sentence": f"nothing forecast yet{not_known_since(curve, question)}"}
+
+
+def not_known_since(curve: Curve, question: Question) -> str:
+    """How many evaluations came after those that this axis can show: after a sentence, or nothing."""
+    n = curve.newer_unknown
+    return f"; {words.count(n, 'evaluation')} since, {UNITS[question.x]} not known" if n else ""
+
+
+def unknown(curve: Curve, axis: Axis) -> str:
+    """How many evaluations this axis cannot show, and that no fit on it knows them; empty where it shows all."""
+    n = len(curve.unknown)
+    if not n:
+        return ""
+    of = n + len(curve.x) + len(curve.start)
+    those = f"The {UNITS[axis.key]} of {n:,} of {words.count(of, 'evaluation')} are not known"
+    return f"{those}: {'it is' if n == 1 else 'they are'} not drawn here and not in the fit. Steps are known of all."
+
+
+def without_unknown(curve: Curve, axis: Axis) -> str:
+    """The same after a summary, which travels without its page: a sentence after a space, or nothing."""
+    n = len(curve.unknown)
+    said = f" {words.count(n, 'evaluation')} without known {UNITS[axis.key]} {'is' if n == 1 else 'are'} left out."
+    return said if n else ""
+
+
+def compute_between(interval: words.Interval, level: float, axis: Axis) -> str:
+    """An interval of the compute to a target: an end that is open is never reached."""
+    lo, hi = (("never" if end is None else axis.amount(end)) for end in interval)
+    return f"{words.percent(level)} between {lo} and {hi}"
+
+
+def fit_title(fit: "scaling.Fit | None", axis: Axis) -> str:
+    """ "Eq. 1 fitted on 0.1 to 0.9 device-hours": the window, in the axis' own unit."""
+    if fit is None:
+        return "Eq. 1"
+    return f"Eq. 1 fitted on {axis.amount(fit.window[0])} to {axis.text(fit.window[1])}"
+
+
+def fit_sentence(fit: "scaling.Fit | None", message: str = "") -> str:
+    """What was fitted and how well."""
+    if fit is None:
+        return message or "No fit yet."
+    r2 = f", R² {fit.r2:.3f}" if fit.r2 is not None and np.isfinite(fit.r2) else ""
+    message = f" {_sentence(fit.message)}" if fit.message else ""
+    return f"{words.count(fit.n, 'point')}{r2}.{message}"
+
+
+def _sentence(message: str) -> str:
+    return f"{message[0].upper()}{message[1:]}."
+
+
+def ceiling_sentence(ceiling: Payload, level: float) -> str:
+    """ "A 0.610, 90 % between 0.596 and 0.627", or "A not identified yet: at least 0.48 (90 %)"."""
+    if ceiling["identified"]:
+        return f"A {ceiling['text']}, {ceiling['interval_text']}"
+    if ceiling["lo"] is None:
+        return "A not identified: no fit yet"
+    return f"A not identified yet: at least {floored(ceiling['lo'])} ({words.percent(level)})"
+
+
+def floored(bound: float) -> str:
+    """A lower bound with two decimals, rounded down: rounding up would promise more than is known."""
+    return f"{math.floor(100 * bound) / 100:.2f}"
+
+
+def summary(fit: "scaling.Fit | None", axis: Axis, level: float) -> str:
+    """The parameters of Eq. 1 with their intervals, and from what, for a sentence that is pasted."""
+    if fit is None or fit.params is None:
+        return "No curve of Eq. 1 is fitted."
+    said, unit = f"Eq. 1: {ceiling_sentence(ceiling_of(fit, level), level)}", UNITS[axis.key]
+    if fit.status == "ok":
+        two = lambda value: f"{value:.2f}"
+        b = _with_interval(two(fit.params["B"]), fit.interval("B"), two)
+        c_mid = _with_interval(words.amount(fit.params["C_mid"]), fit.interval("C_mid"), words.amount)
+        said += f"; B {b}; half of the gain at {c_mid} {unit}"
+    span = " to ".join(axis.amount(end) for end in fit.window)
+    left = f", {words.count(len(fit.left_out), 'outlier')} left out" if fit.left_out else ""
+    return f"{said}. From {words.count(fit.n, 'evaluation')}, {span} {unit}{left}."
+
+
+def _with_interval(value: str, interval: words.Interval, show) -> str:
+    lo, hi = ("open" if end is None else show(end) for end in interval)
+    return f"{value} ({lo} to {hi})"

@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class CurvesConfig(AppConfig):
+    name = "webapp.science.curves"

@@ -1,0 +1,213 @@
+"""What a comparison shows side by side: a run, a recipe (its runs together), or a published curve."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from scaling import ranking, seeds
+from scaling.ranking import Course
+from scaling.recipes import Columns
+from scaling.seeds import CORPUS, Between
+from webapp.record.runs.models import Run
+from webapp.record.runs.names import label_of, recipe_key, recipe_name
+from webapp.science.curves import estimates
+from webapp.science.curves.axes import DEFAULT_LEVEL
+from webapp.science.curves.bulk import Thinned
+from webapp.science.curves.estimates import RunFit, Said
+from webapp.science.curves.fitting import Curve
+from webapp.science.curves.models import ReferenceFit
+from webapp.science.curves.payloads import published_ceiling
+
+RUN, RECIPE, PUBLISHED = "run", "recipe", "published"
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One series. curves, fits: of its runs, in their order; thinned: some points of each where many share a chart.
+
+    of: how many runs the project has of this recipe, task and model, chosen or not (a recipe only). courses: its runs'
+    forecasts, in their order; between: how far seeds differ on its task.
+    """
+
+    key: str
+    kind: str
+    label: str
+    detail: str
+    task: str
+    model: str
+    runs: tuple[Run, ...] = ()
+    curves: tuple[Curve | None, ...] = ()
+    thinned: tuple[Thinned | None, ...] = ()
+    fits: tuple[RunFit | None, ...] = ()
+    reference: ReferenceFit | None = None
+    of: int = 0
+    courses: tuple[Course | None, ...] = ()
+    between: Between = CORPUS
+    level: float = field(default=DEFAULT_LEVEL)
+
+    @property
+    def rivals(self) -> tuple[str, str]:
+        """Entries with the same pair are rivals: pass rates on another task, or of another model, are none."""
+        return self.task, self.model
+
+    @property
+    def grouped(self) -> bool:
+        """Whether several runs stand behind it as one."""
+        return self.kind == RECIPE
+
+    @cached_property
+    def drawn_fits(self) -> list[RunFit]:
+        """The runs' fits that have a curve."""
+        return [fit for fit in self.fits if fit is not None and fit.params is not None]
+
+    @cached_property
+    def pinned(self) -> list[RunFit]:
+        """The runs' fits that identify their ceiling."""
+        return estimates.identified(self.fits)
+
+    @cached_property
+    def ceiling(self) -> dict:
+        """The ceiling as it may be shown."""
+        if self.reference is not None:
+            return published_ceiling(self.reference)
+        return estimates.ceilings([self.fits])[0]
+
+    @cached_property
+    def joint(self) -> seeds.Joint | None:
+        """The runs pooled by `scaling.seeds.joint`, where each pins its ceiling and was fitted just now."""
+        live = [fit.live for fit in self.pinned if fit.live is not None]
+        return seeds.joint(live, level=self.level) if live and len(live) == len(self.pinned) else None
+
+    @cached_property
+    def parameters(self) -> dict[str, Said] | None:
+        """A, B, C_mid and R0 with their intervals; None where no run pins its ceiling."""
+        if not self.pinned:
+            return None
+        if self.grouped and self.joint is not None:
+            pooled = {name: self.joint.parameters[name] for name in estimates.PARAMETERS}
+            return {
+                name: (one.value, one.lo, one.hi) if one else (np.nan, None, None)
+                for name, one in pooled.items()
+            }
+        return {name: estimates.parameters([self.pinned], name)[0] for name in estimates.PARAMETERS}
+
+    @property
+    def window(self) -> tuple[float, float] | None:
+        """First and last compute fitted by any of its runs; None without a curve."""
+        windows = [fit.window for fit in self.drawn_fits]
+        return (min(lo for lo, _ in windows), max(hi for _, hi in windows)) if windows else None
+
+    def at(self, compute: np.ndarray) -> Columns:
+        """Its curve of Eq. 1 at computes with the interval of the (mean) curve; NaN without one."""
+        return estimates.curve_at(self.fits, compute)
+
+    def forecast_at(self, compute: np.ndarray) -> Columns:
+        """What it is forecast to reach at computes, seeds in the interval; NaN where nothing is forecast."""
+        return ranking.over(self.courses, self.between, compute, level=self.level)
+
+    @property
+    def reach(self) -> tuple[float, float] | None:
+        """First compute fitted and last compute forecast from, of any of its runs; None without a forecast."""
+        seen = [one.seen for one in self.courses if one is not None and one.seen]
+        return (self.window[0] if self.window else max(seen) / 10, max(seen)) if seen else None
+
+
+def run_entries(runs: Sequence[Run]) -> list[Entry]:
+    """An entry for each run, without curves and fits. Labels that are the same get the run's id behind them."""
+    seen = Counter(label_of(run) for run in runs)
+    return [_run_entry(run, alike=seen[label_of(run)] > 1) for run in runs]
+
+
+def _run_entry(run: Run, *, alike: bool) -> Entry:
+    label = f"{label_of(run)} ({run.pk})" if alike else label_of(run)
+    recipe = str(run.revision) if run.revision else ""
+    return Entry(run.pk, RUN, label, recipe, run.task, run.model, runs=(run,))
+
+
+def recipe_entries(runs: Sequence[Run], totals: dict[tuple, int]) -> list[Entry]:
+    """Runs of one recipe revision, task and model as one entry.
+
+    A recipe of which there is one run is a single run, too: nothing is known of how its seeds differ.
+    """
+    groups: dict[tuple, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(recipe_key(run), []).append(run)
+    labels = Counter(recipe_name(group[0]) for group in groups.values() if len(group) > 1)
+    found: list[Entry] = []
+    for key, group in groups.items():
+        if len(group) == 1:
+            found += run_entries(group)
+        else:
+            found.append(_recipe_entry(key, group, totals, plain=labels[recipe_name(group[0])] == 1))
+    return found
+
+
+def _recipe_entry(key: tuple, runs: list[Run], totals: dict[tuple, int], *, plain: bool) -> Entry:
+    label = recipe_name(runs[0])
+    if not plain:
+        label = f"{label} on {runs[0].task}, {runs[0].model}"
+    of = max(totals.get(key, 0), len(runs))
+    chosen = f"{len(runs)} runs" if of == len(runs) else f"{len(runs)} of its {of} runs"
+    ordered = tuple(sorted(runs, key=lambda run: (run.seed, run.pk)))
+    return Entry(
+        "-".join(run.pk for run in ordered[:1]) + f"x{len(runs)}",
+        RECIPE,
+        label,
+        chosen,
+        runs[0].task,
+        runs[0].model,
+        runs=ordered,
+        of=of,
+    )
+
+
+def published_entries(references: Iterable[ReferenceFit]) -> list[Entry]:
+    """An entry for each published curve."""
+    return [
+        Entry(
+            one.slug,
+            PUBLISHED,
+            f"{one.name} (published)",
+            one.source,
+            one.task,
+            one.model,
+            reference=one,
+        )
+        for one in references
+    ]
+
+
+def with_fits(
+    entry: Entry,
+    fits: dict[str, RunFit | None],
+    *,
+    curves: dict[str, Curve] | None = None,
+    thinned: dict[str, Thinned] | None = None,
+) -> Entry:
+    """The entry with what is known of its runs."""
+    ids = [run.pk for run in entry.runs]
+    return replace(
+        entry,
+        fits=tuple(fits.get(pk) for pk in ids),
+        curves=tuple((curves or {}).get(pk) for pk in ids),
+        thinned=tuple((thinned or {}).get(pk) for pk in ids),
+    )
+
+
+def pool_together(entries: Sequence[Entry]) -> None:
+    """Work out the ceilings and parameters of many entries side by side; each would do it alone when first asked."""
+    pinned = [entry for entry in entries if entry.pinned]
+    for entry, ceiling in zip(entries, estimates.ceilings([e.fits for e in entries]), strict=True):
+        entry.__dict__["ceiling"] = ceiling
+    columns = [estimates.parameters([e.pinned for e in pinned], name) for name in estimates.PARAMETERS]
+    for entry, said in zip(pinned, zip(*columns, strict=True), strict=True):
+        entry.__dict__["parameters"] = dict(zip(estimates.PARAMETERS, said, strict=True))
+
+
+def mixed(entries: Sequence[Entry]) -> bool:
+    """Whether single runs stand beside recipes of several runs."""
+    kinds = {entry.kind for entry in entries}
+    return {RUN, RECIPE} <= kinds

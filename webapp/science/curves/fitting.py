@@ -1,0 +1,168 @@
+"""From stored points to a `scaling.Fit`: which points a question means, and one cached fit for each answer."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import scaling
+from webapp.record.runs.models import Run
+from webapp.record.runs.selectors import effective_points
+from webapp.science.curves import words
+from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
+
+log = logging.getLogger(__name__)
+CRASHED = "The fit crashed. That is a fault of this server, not of the run; the server has logged it."
+
+
+@dataclass(frozen=True)
+class Question:
+    """What to fit and how: axis, metric, form, level, and the window [window_lo, cutoff] in units of the axis."""
+
+    x: str = DEFAULT_AXIS
+    cutoff: float | None = None
+    window_lo: float | None = None
+    level: float = DEFAULT_LEVEL
+    metric: str = DEFAULT_METRIC
+    form: str = "sigmoid"
+    robust: bool = False  # leave out evaluations that crashed (`scaling.outliers`)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A run's evaluations on one axis, ascending: x > 0 [n], y [n], se [n] (NaN unknown), step [n], hours [n].
+
+    `start` holds the pass rates measured before the first update, at zero compute; `unknown` the steps of evaluations
+    that are not here, because nobody knows their compute on this axis.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    se: np.ndarray
+    step: np.ndarray
+    hours: np.ndarray
+    start: tuple[float, ...]
+    start_se: float | None
+    unknown: tuple[int, ...] = ()
+
+    def only(self, chosen: np.ndarray) -> "Curve":
+        """The points of a mask [n]."""
+        columns = {name: getattr(self, name)[chosen] for name in ("x", "y", "se", "step", "hours")}
+        return replace(self, **columns)
+
+    def inside(self, question: Question) -> np.ndarray:
+        """Mask [n] of the points that the question's window holds."""
+        lo = -np.inf if question.window_lo is None else question.window_lo
+        hi = np.inf if question.cutoff is None else question.cutoff
+        return (self.x >= lo) & (self.x <= hi)
+
+    def after(self, question: Question) -> np.ndarray:
+        """Mask [n] of the points past the cutoff: what the fit did not know."""
+        return self.x > question.cutoff if question.cutoff is not None else np.zeros(len(self.x), bool)
+
+    @property
+    def newer_unknown(self) -> int:
+        """How many of the unknown came after all that is here."""
+        newest = max(self.step, default=-1)
+        return sum(step > newest for step in self.unknown)
+
+
+def curve_of(run: Run, x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC) -> Curve:
+    """Every effective (not superseded), unsampled point of the run's series; points without that x are only counted."""
+    every = effective_points(run, metric)
+    points = [p for p in every if getattr(p, x) is not None]
+    points.sort(key=lambda p: getattr(p, x))
+    curve = curve_from([(getattr(p, x), p.step, p.device_hours, p.value, p.stderr) for p in points])
+    return replace(curve, unknown=tuple(p.step for p in every if getattr(p, x) is None))
+
+
+def curve_from(rows: Sequence[tuple]) -> Curve:
+    """The curve of rows (x, step, device-hours, value, standard error), ascending in x; hours and error may be None."""
+    start = [row for row in rows if row[0] <= 0]
+    later = [row for row in rows if row[0] > 0]
+    number = lambda value: np.nan if value is None else value
+    return Curve(
+        x=np.array([row[0] for row in later], float),
+        y=np.array([row[3] for row in later], float),
+        se=np.array([number(row[4]) for row in later], float),
+        step=np.array([row[1] for row in later], int),
+        hours=np.array([number(row[2]) for row in later], float),
+        start=tuple(row[3] for row in start),
+        start_se=start[0][4] if start else None,
+    )
+
+
+def fit_curve(curve: Curve, question: Question) -> "scaling.Fit":
+    """Fit the points inside the question's window; R0 is informed by the evaluations before the first update.
+
+    Raises scaling.InputError where the window holds too few points or a value that cannot be fitted.
+    """
+    inside = curve.inside(question)
+    return _cached_fit(
+        tuple(curve.x[inside]),
+        tuple(curve.y[inside]),
+        curve.start,
+        question.form,
+        question.level,
+        question.robust,
+    )
+
+
+@lru_cache(maxsize=512)
+def _cached_fit(
+    x: tuple, y: tuple, start: tuple, form: str, level: float, robust: bool = False
+) -> "scaling.Fit":
+    observed = start or None
+    return scaling.fit(np.array(x), np.array(y), form=form, level=level, r0_observed=observed, robust=robust)
+
+
+def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]":
+    """The fit, or None and the reason in words; a fit that crashes is logged and said, and stops nothing else."""
+    try:
+        return fit_curve(curve, question), ""
+    except scaling.InputError as error:
+        return None, f"No fit yet: {error.reason}."
+    except Exception:
+        log.exception("the fit of %s crashed", question)
+        return None, CRASHED
+
+
+def crash_note(names: Sequence[str], why: str = "Left out") -> str:
+    """What these are missing from, and why; empty where none is."""
+    if not names:
+        return ""
+    whose = "Its fit" if len(names) == 1 else "Their fits"
+    return f"{why}: {words.few(names)}. {whose} crashed, which is a fault of this server that it has logged."
+
+
+def or_problem(make: Callable[[], dict[str, Any]], question: Question) -> dict[str, Any]:
+    """What `make` says, with "problem" empty; or, with no rows, why it cannot: too few points, or a crash, logged."""
+    try:
+        return {"problem": "", **make()}
+    except scaling.InputError as error:
+        return {"problem": f"{error.reason[0].upper()}{error.reason[1:]}.", "rows": []}
+    except Exception:
+        log.exception("an analysis of %s crashed", question)
+        return {"problem": CRASHED, "rows": []}
+
+
+def outliers(curve: Curve, question: Question, fit: "scaling.Fit | None") -> np.ndarray:
+    """Mask [n] of the points inside the window that a robust fit left out."""
+    found = np.zeros(len(curve.x), bool)
+    if fit is None or not fit.left_out or fit.data is None:
+        return found
+    kept = set(zip(fit.data.compute.tolist(), fit.data.reward.tolist(), strict=True))
+    for index in np.flatnonzero(curve.inside(question)):
+        found[index] = (float(curve.x[index]), float(curve.y[index])) not in kept
+    return found
+
+
+def fitted_points(curve: Curve, question: Question) -> np.ndarray:
+    """Mask [n] of the points that the question's fit uses: inside the window, without what a robust fit leaves out."""
+    inside = curve.inside(question)
+    if not question.robust or inside.sum() < scaling.MIN_POINTS:
+        return inside
+    return inside & ~outliers(curve, question, fit_curve(curve, question))

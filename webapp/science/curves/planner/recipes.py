@@ -1,0 +1,200 @@
+"""What compute buys, as payloads with words: target to device-hours, budget to forecast pass rate.
+
+Every number is of the recipes' forecasts (`scaling.ranking`), form, noise and seeds in its interval, as on every page
+that compares recipes. Nothing is said of compute beyond ten times what a run has seen.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+import scaling
+from scaling import ranking
+from scaling.course import Course, normal_quantile
+from scaling.curve import first_reaching
+from scaling.ranking import AHEAD, BEHIND, Reached, chance
+from scaling.seeds import CORPUS, Between
+from webapp.science.curves import words
+from webapp.science.curves.axes import DEFAULT_LEVEL
+from webapp.science.curves.ranking import standing
+
+Payload = dict[str, Any]
+LEVEL = words.percent(DEFAULT_LEVEL)
+GRID = 80  # points of a curve
+HOURS = "device-hours"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A recipe (or one of its revisions) with the fits of its runs and their forecasts by run id; every fit has a
+    curve. between: how far seeds differ on its task."""
+
+    name: str
+    slug: str | None
+    revision: int | None
+    fits: "Mapping[str, scaling.Fit]"
+    courses: Mapping[str, Course | None]
+    between: Between = CORPUS
+
+    @property
+    def seeds(self) -> "list[scaling.Fit]":
+        """The fits alone."""
+        return list(self.fits.values())
+
+    @property
+    def seen(self) -> float:
+        """The last compute that any of its runs has reached."""
+        return max(fit.window[1] for fit in self.seeds)
+
+    @property
+    def first(self) -> float:
+        """The first compute fitted."""
+        return min(fit.window[0] for fit in self.seeds)
+
+    @property
+    def far(self) -> float:
+        """How far all of its runs that are compared are forecast."""
+        seen = [one.seen for one in self.courses.values() if one is not None and one.seen]
+        last = max(seen, default=self.seen)
+        return AHEAD * min((one for one in seen if BEHIND * one >= last), default=last)
+
+    @cached_property
+    def drawn(self) -> "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]":
+        """(compute, value, lo, hi) of its forecast, from the first point to as far as it goes; empty without one."""
+        grid = np.unique(np.append(np.geomspace(self.first, self.far, GRID), self.seen))
+        known = [(float(c), *one) for c in grid if (one := self.at(float(c))) is not None]
+        return tuple(np.array(known).reshape(-1, 4).T)  # type: ignore[return-value]
+
+    def at(self, compute: float | None) -> Reached | None:
+        """Its forecast at a compute (None: the ceiling) with seeds in the interval; None where there is none."""
+        found = ranking.compared([list(self.courses.values())], self.between, compute)
+        return (found.ceiling if compute is None else found.here).interval(0)
+
+    def as_payload(self) -> Payload:
+        """How tables and legends name it."""
+        return {
+            "name": self.name,
+            "slug": self.slug,
+            "revision": self.revision,
+            "runs": list(self.fits),
+            "seeds": len(self.fits),
+        }
+
+
+# --- (a) how much compute to a target -------------------------------------------------------------------------
+
+
+def to_target(candidates: Sequence[Candidate], target: float) -> list[Payload]:
+    """Device-hours of each recipe to the pass rate, the least first; then what is not known to reach it."""
+    rows = [_reach(candidate, target) for candidate in candidates]
+    order = {"reached": 0, "not known": 1, "never": 2, "no forecast": 3}
+    return sorted(
+        rows, key=lambda row: (order[row["verdict"]], row["compute"] or row["lo"] or 0.0, row["name"])
+    )
+
+
+def _reach(candidate: Candidate, target: float) -> Payload:
+    grid, value, low, high = candidate.drawn
+    compute, lo, hi = (first_reaching(grid, column, target) for column in (value, high, low))
+    above = above_ceiling(candidate.at(None), target)
+    verdict = "reached" if compute is not None else "never" if (above or 0.0) > 0.5 else "not known"
+    row = candidate.as_payload() | {
+        "verdict": verdict if len(grid) else "no forecast",
+        "compute": compute,
+        "lo": lo,
+        "hi": hi,
+        "above_ceiling": above,
+        "chance_text": "–" if above is None else chance(above),
+        "text": words.amount(compute)
+        if compute is not None
+        else _unreached(verdict)
+        if len(grid)
+        else "no forecast",
+        "interval_text": _hours_between(candidate, lo, hi) if len(grid) else "–",
+    }
+    return row | {"sentence": _reach_sentence(candidate, row, target)}
+
+
+def _unreached(verdict: str) -> str:
+    return "not expected" if verdict == "never" else verdict
+
+
+def above_ceiling(ceiling: Reached | None, target: float) -> float | None:
+    """Probability that the target lies above the forecast ceiling, whose two sides are halves of normal curves."""
+    if ceiling is None:
+        return None
+    z = normal_quantile(DEFAULT_LEVEL)
+    side = ceiling.hi - ceiling.value if target > ceiling.value else ceiling.value - ceiling.lo
+    return float(ndtr((target - ceiling.value) / max(side / z, 1e-12)))
+
+
+def _hours_between(candidate: Candidate, lo: float | None, hi: float | None) -> str:
+    far = f"over {words.amount(candidate.far)}"
+    return far if lo is None else f"{words.amount(lo)} to {far if hi is None else words.amount(hi)}"
+
+
+def _reach_sentence(candidate: Candidate, row: Payload, target: float) -> str:
+    name, goal = row["name"], f"{target:g}"
+    if row["verdict"] == "no forecast":
+        return f"{name} has no forecast, so nobody knows when it reaches {goal}."
+    above = f"it lies above the forecast ceiling with probability {row['chance_text']}"
+    if row["verdict"] == "reached":
+        if not row["compute"]:
+            return f"{name} starts at {goal} or above."
+        at = f"{words.amount(row['compute'])} {HOURS} ({LEVEL} {row['interval_text']})"
+        return f"{name} reaches {goal} at {at}{f'; {above}' if row['hi'] is None else ''}."
+    bound = "" if row["lo"] is None else f"; not before {words.amount(row['lo'])} {HOURS} ({LEVEL})"
+    if row["verdict"] == "never":
+        return f"{name} is not expected to reach {goal}: {above}{bound}."
+    far = words.amount(candidate.far)
+    return f"{name} does not reach {goal} within {far} {HOURS}, as far as it is forecast: {above}{bound}."
+
+
+# --- (b) what a budget buys -----------------------------------------------------------------------------------
+
+
+def at_budget(candidates: Sequence[Candidate], budget: float) -> tuple[list[Payload], list[str]]:
+    """What each recipe is forecast to reach once each has had `budget` device-hours, the best first; and who leads."""
+    if not candidates:
+        return [], []
+    found = ranking.compared(
+        [list(one.courses.values()) for one in candidates], candidates[0].between, budget
+    )
+    rows = [
+        candidates[place].as_payload()
+        | standing.told(found, place)
+        | _beyond(budget / candidates[place].seen)
+        for place in found.here.all_in_order()
+    ]
+    return rows, standing.answer([one.name for one in candidates], found)
+
+
+def _beyond(ratio: float) -> Payload:
+    text = "within its evaluations" if ratio <= 1.005 else f"{ratio:.1f} × as far as it has been seen"
+    return {"beyond": ratio, "beyond_text": text}
+
+
+# --- the chart ------------------------------------------------------------------------------------------------
+
+
+def budget_chart(candidates: Sequence[Candidate], budget: float) -> Payload:
+    """Forecast pass rate against budget of each recipe with its band; the budget is a line."""
+    if not candidates:
+        return {"series": [], "budget": budget}
+    last = max(1.3 * budget, 1.3 * max(one.seen for one in candidates))
+    return {"budget": budget, "series": [_drawn(one, last) for one in candidates]}
+
+
+def _drawn(candidate: Candidate, last: float) -> Payload:
+    grid, *columns = candidate.drawn
+    shown = grid <= last
+    x, *rest = (column[shown].tolist() for column in (grid, *columns))
+    return (
+        candidate.as_payload()
+        | dict(zip(("x", "y", "lo", "hi"), (x, *rest), strict=True))
+        | {"solid_until": candidate.seen}
+    )

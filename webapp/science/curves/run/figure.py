@@ -1,0 +1,215 @@
+"""Everything that the run page's chart and its cells show, as one JSON-ready payload.
+
+Every number comes from `scaling`; the page draws and computes nothing. What rests on fit and forecast is kept (see
+`webapp.science.curves.run.kept`); what is said of the forecast is made from that each time, with the interval that the
+project's record asks for.
+"""
+
+import logging
+from typing import Any
+
+import numpy as np
+
+import scaling
+from webapp.record.runs.models import Run
+from webapp.record.runs.selectors import part_of, pass_rates_of, superseded_points
+from webapp.record.runs.states import ENDED
+from webapp.science.curves import answers, words
+from webapp.science.curves.answers import DEFAULT_GOAL, Goal
+from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
+from webapp.science.curves.fitting import CRASHED, Curve, Question, curve_of, outliers, try_fit
+from webapp.science.curves.parameters import parameter_rows
+from webapp.science.curves.run import chart_views
+from webapp.science.curves.run.chart_views import DEFAULT_VIEW
+from webapp.science.curves.run.forecast import answered, basis_of, end_of_budget
+from webapp.science.curves.run.kept import kept_or_made, points
+from webapp.science.curves.run.outliers import left_out
+
+Payload = dict[str, Any]
+BAND_POINTS = 120
+log = logging.getLogger(__name__)
+
+
+def run_figure(
+    run: Run,
+    *,
+    x: str = DEFAULT_AXIS,
+    cutoff: float | None = None,
+    window_lo: float | None = None,
+    level: float = DEFAULT_LEVEL,
+    metric: str = DEFAULT_METRIC,
+    robust: bool = False,
+    view: str = DEFAULT_VIEW,
+    goal: Goal = DEFAULT_GOAL,
+    superseded: bool = False,
+    may_wait: bool = False,
+) -> Payload:
+    """The payload for one question. A window without enough points gives a payload without a fit, and says why.
+
+    `metric` is one of the run's pass rates, overall or of a part; one that it does not report is an empty curve.
+    `view` is one of `chart_views.VIEWS`; `goal` is what the target cell asks for. A fit that crashes is logged, and
+    the payload says so.
+
+    With `superseded` what earlier attempts reported past a resume comes too, in "superseded", beside the curve: no fit
+    knows it. "attempts_overlap" says whether there may be any.
+
+    "forecast" is what the averaged forms say, with its ceiling; "ceiling" and "fit" are Eq. 1's.
+
+    What is said of the whole curve is kept (`webapp.science.curves.run.kept`). With `may_wait` newer points may come
+    beside the fit of the others while a worker makes theirs: "waiting" says how many it does not know, and "version"
+    is None, so that whoever waits asks again.
+    """
+    axis, question = AXES[x], Question(x, cutoff, window_lo, level, metric, robust=robust)
+    curve = curve_of(run, x, metric)
+    names = pass_rates_of(run)
+    make = lambda: _made(run, curve, question, view)
+    is_whole = question == Question() and view == DEFAULT_VIEW
+    said: Payload = {"waiting": 0} | (
+        kept_or_made(run, curve, make, may_wait=may_wait) if is_whole else make()
+    )
+    said |= answered(run, curve, question, goal, said.pop("basis"), waiting=said["waiting"])
+    return {
+        "version": None if said["waiting"] else run.version,
+        "state": run.state,
+        "state_label": run.get_state_display(),
+        "state_reason": run.state_reason,
+        "ended": run.state in ENDED,
+        "attempt": run.attempt_number,
+        "x": {"key": axis.key, "label": axis.label, "short": axis.short},
+        "metric": metric,
+        "metric_label": metric_label(run, metric),
+        "curves": [{"metric": name, "label": curve_label(name)} for name in names],
+        "progress": progress(run, curve),
+        "start": start(curve),
+        "unknown": answers.unknown(curve, axis),
+        "attempts_overlap": run.attempt_number > 1,
+        "superseded": _superseded(run, x, metric) if superseded else None,
+        "view_labels": chart_views.labels(axis),
+        **said,
+    }
+
+
+def _superseded(run: Run, x: str, metric: str) -> Payload:
+    """Points that a later attempt has replaced; at zero compute there is nothing to draw on a log axis."""
+    rows = [point for point in superseded_points(run, metric) if (getattr(point, x) or 0) > 0]
+    return {
+        "x": [getattr(point, x) for point in rows],
+        "y": [point.value for point in rows],
+        "step": [point.step for point in rows],
+        "attempt": [point.attempt for point in rows],
+    }
+
+
+def keep_figure(run: Run, curve: Curve) -> None:
+    """Have what the run's page says of its whole curve ready for whoever opens it."""
+    kept_or_made(run, curve, lambda: _made(run, curve, Question(), DEFAULT_VIEW), may_wait=False)
+
+
+def _made(run: Run, curve: Curve, question: Question, view: str) -> Payload:
+    """What the fit says, made now; a crash is logged and said."""
+    fit, problem = try_fit(curve, question)
+    try:
+        return _said(run, curve, question, fit, problem, view)
+    except Exception:
+        log.exception("what the fit of run %s says crashed: %s", run.pk, question)
+        return _said(run, curve, question, None, CRASHED, view)
+
+
+def _said(
+    run: Run, curve: Curve, question: Question, fit: "scaling.Fit | None", problem: str, view: str
+) -> Payload:
+    """All that rests on the fit; in "basis" what the sentences about the forecast rest on."""
+    axis, level, end_x = AXES[question.x], question.level, end_of_budget(run, curve)
+    role = roles(curve, question, fit)
+    return {
+        "points": points(curve, role.tolist()),
+        "fit": fit_payload(fit, question, curve, end_x) if fit else None,
+        "view": chart_views.view_payload(view, fit, curve, question, axis, role, end_x),
+        "ceiling": answers.ceiling_of(fit, level),
+        "fit_title": answers.fit_title(fit, axis),
+        "fit_sentence": answers.fit_sentence(fit, problem),
+        "left_out": left_out(curve, question, fit, axis),
+        "basis": basis_of(fit, curve, question),
+    }
+
+
+def metric_label(run: Run, metric: str = DEFAULT_METRIC) -> str:
+    """ "Held-out pass rate on math, mean@4", with k from the run's configuration where it says."""
+    part = part_of(metric)
+    label = f"Held-out pass rate on {part}" if part else "Held-out pass rate"
+    k = (run.config.get("eval") or {}).get("k")
+    return f"{label}, mean@{k}" if k else label
+
+
+def curve_label(metric: str) -> str:
+    """The name of a curve in the choice of curves: "all parts", or the part."""
+    return part_of(metric) or "all parts"
+
+
+def roles(curve: Curve, question: Question, fit: "scaling.Fit | None") -> np.ndarray:
+    """[n] of the role that each point has in this fit: fitted, outlier, after the cutoff, or excluded before it."""
+    role = np.where(curve.inside(question), "fitted", np.where(curve.after(question), "after", "excluded"))
+    return np.where(outliers(curve, question, fit), "outlier", role)
+
+
+def start(curve: Curve) -> Payload | None:
+    """The evaluation before the first update, at zero compute: a log axis cannot show it as a point."""
+    return {"y": float(np.mean(curve.start)), "se": curve.start_se} if curve.start else None
+
+
+def progress(run: Run, curve: Curve) -> Payload:
+    """Compute spent at the newest evaluation, against the budget. What trains elsewhere may not say it."""
+    known = np.isfinite(curve.hours)
+    if not known.any() and run.origin == Run.Origin.TRACKED:
+        return {"used": None, "budget": run.budget_hours, "share": None, "text": "device-hours not known"}
+    used = float(curve.hours[known].max()) if known.any() else 0.0
+    at_least = "at least " if curve.newer_unknown or not known[-1:].all() else ""
+    if run.budget_hours is None:
+        return {
+            "used": used,
+            "budget": None,
+            "share": None,
+            "text": f"{at_least}{words.amount(used)} device-hours",
+        }
+    share = min(1.0, used / run.budget_hours)
+    text = f"{at_least}{words.amount(used)} of {words.amount(run.budget_hours)} device-hours"
+    return {"used": used, "budget": run.budget_hours, "share": share, "text": text}
+
+
+def fit_payload(fit: "scaling.Fit", question: Question, curve: Curve, end_x: float | None) -> Payload:
+    """The fitted curve as drawn: solid over the fitted window, dashed beyond, with the interval of the curve."""
+    payload: Payload = {
+        "status": fit.status,
+        "message": fit.message,
+        "form": fit.form,
+        "level": question.level,
+        "n": fit.n,
+        "r2": fit.r2,
+        "digest": fit.digest,
+        "window": list(fit.window),
+        "cutoff": question.cutoff,
+        "window_lo": question.window_lo,
+        "robust": question.robust,
+        "left_out": list(fit.left_out),
+        "params": fit.params,
+        "intervals": answers.shown_intervals(fit),
+        "rows": parameter_rows(fit, question.level),
+    }
+    return payload | (
+        drawn_curve(fit, curve, end_x) if fit.params else {"solid": None, "dashed": None, "band": None}
+    )
+
+
+def drawn_curve(fit: "scaling.Fit", curve: Curve, end_x: float | None) -> Payload:
+    """Solid, dashed and band, on a grid even in log compute that holds the window's ends exactly."""
+    lo, hi = fit.window
+    last = max(end_x or 0.0, 1.25 * float(curve.x[-1]), 1.25 * hi)
+    solid = np.geomspace(lo, hi, BAND_POINTS)
+    dashed = np.geomspace(hi, last, BAND_POINTS // 2)
+    grid = np.concatenate([solid, dashed[1:]])
+    band_lo, band_hi = fit.predict_interval(grid, kind="mean")
+    return {
+        "solid": {"x": solid.tolist(), "y": np.asarray(fit.predict(solid)).tolist()},
+        "dashed": {"x": dashed.tolist(), "y": np.asarray(fit.predict(dashed)).tolist()},
+        "band": {"x": grid.tolist(), "lo": np.asarray(band_lo).tolist(), "hi": np.asarray(band_hi).tolist()},
+    }

@@ -1,0 +1,175 @@
+"""What the run page says of the forecast, from the fit's basis and the interval that the project's record asks for."""
+
+from typing import Any
+
+import numpy as np
+
+import scaling
+from scaling.course import Course
+from scaling.extrapolate import noise
+from scaling.scores import late_mean
+from webapp.record.runs.models import Run
+from webapp.record.runs.states import ENDED
+from webapp.science.curves import ahead, answers, forecasts, words
+from webapp.science.curves.answers import Goal
+from webapp.science.curves.axes import AXES, Axis
+from webapp.science.curves.fitting import Curve, Question, fitted_points, try_fit
+from webapp.science.curves.record.recalibrating import Widening, record_of
+
+Payload = dict[str, Any]
+DRAWN_TO = 2.0  # times the compute known, without a budget
+MIN_POINTS_FOR_HINDSIGHT = 5
+
+
+def basis_of(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload:
+    """What is kept for `answered`: stored forecasts of the question and of half of its compute, and what of the fit
+    their sentences mention."""
+    return {
+        "forecast": forecasts.forecast_of(fit) if fit else None,
+        "noise_sd": noise_of(fit),
+        "start": start_of(fit, curve),
+        "half": _half(curve, question) if fit else None,
+        "summary": answers.summary(fit, AXES[question.x], question.level),
+    }
+
+
+def start_of(fit: "scaling.Fit | None", curve: Curve) -> float | None:
+    """The pass rate before training: the fit's R0, else what was evaluated."""
+    if fit is not None and fit.params:
+        return fit.params["R0"]
+    return float(np.mean(curve.start)) if curve.start else None
+
+
+def forecast_of_run(run: Run, fit: "scaling.Fit | None", question: Question) -> Course | None:
+    """The forecast from the points of a fit, recalibrated by the project's other runs; None where there is none."""
+    stored = forecasts.forecast_of(fit) if fit else None
+    return _widened(stored, record_of(run.project_id).widening(question.level, run.pk))
+
+
+def _half(curve: Curve, question: Question) -> Payload | None:
+    """The forecast from half of the compute; None where either half has too few evaluations."""
+    if len(curve.x) < 2 * MIN_POINTS_FOR_HINDSIGHT:
+        return None
+    level, metric = question.level, question.metric
+    if question.robust:  # an evaluation that crashed says nothing of the forecast either
+        curve = curve.only(
+            fitted_points(curve, Question(question.x, level=level, metric=metric, robust=True))
+        )
+    half = float(curve.x[-1]) / 2
+    early = Question(question.x, half, None, level, metric)
+    fit, _ = try_fit(curve, early)
+    if fit is None or not curve.after(early).any():
+        return None
+    return {"cutoff": half, "forecast": forecasts.forecast_of(fit), "noise_sd": noise_of(fit)}
+
+
+def noise_of(fit: "scaling.Fit | None") -> float:
+    """Of one evaluation: the fit's, else by the scatter of its points."""
+    if fit is None or fit.data is None:
+        return 0.0
+    return (
+        fit.noise_sd if fit.noise_sd and np.isfinite(fit.noise_sd) else float(np.sqrt(noise(fit.data).mean()))
+    )
+
+
+def answered(
+    run: Run, curve: Curve, question: Question, goal: Goal, basis: Payload, *, waiting: int
+) -> Payload:
+    """The cells, the drawn forecast and the sentences. `waiting`: how many evaluations the forecast does not know."""
+    axis, end_x = AXES[question.x], end_of_budget(run, curve)
+    widening = record_of(run.project_id).widening(question.level, run.pk)
+    found = _widened(basis["forecast"], widening)
+    noise_sd = basis["noise_sd"]
+    return {
+        "forecast": payload(found, widening, curve, axis, end_x),
+        "now": _newer(curve, question) if waiting else ahead.now(found, noise_sd, curve, question),
+        "end": ahead.at_compute(found, end_x, has_budget=run.budget_hours is not None),
+        "target": ahead.target(found, basis["start"], axis, goal),
+        "after": ahead.after(found, noise_sd, curve, question),
+        "hindsight": hindsight(basis["half"], widening, curve, axis, question),
+        "advice": ahead.advice(found, noise_sd, curve, axis, end_x, ended=run.state in ENDED),
+        "summary": f"{name_of(run)}: {ahead.summary(found)}. {basis['summary']}"
+        + answers.without_unknown(curve, axis),
+    }
+
+
+def _widened(stored: Payload | None, widening: Widening) -> Course | None:
+    found = forecasts.read(stored)
+    return None if found is None else found.widened(widening.factor)
+
+
+def _newer(curve: Curve, question: Question) -> Payload:
+    newer = {"sentence": "newer than the forecast, which will know it in a moment"}
+    return answers.newest(curve, question) | newer
+
+
+def payload(
+    found: Course | None, widening: Widening, curve: Curve, axis: Axis, end_x: float | None
+) -> Payload | None:
+    """The forecast as the page draws and says it; None where there is none."""
+    if found is None:
+        return None
+    return {
+        "status": found.status,
+        "message": found.message,
+        "level": found.level,
+        "seen": found.seen,
+        "widening": found.widening,
+        "recalibrated": widening.sentence,
+        "ceiling": ahead.ceiling(found),
+        "multiples": ahead.multiples(found, axis),
+        "sentence": ahead.sentence(found, axis),
+        "settles_at": None if found.known else ahead.settles_at(found),
+        "drawn": drawn(found, curve, end_x),
+    }
+
+
+def drawn(found: Course, curve: Curve, end_x: float | None) -> Payload | None:
+    """Solid over what was seen, dashed beyond, and the band over both; None where there is no forecast."""
+    if found.seen is None:
+        return None
+    far = end_x or DRAWN_TO * found.seen
+    last = max(far, 1.25 * float(curve.x[-1]), 1.25 * found.seen)
+    return forecasts.drawn(found, float(curve.x[0]), last)
+
+
+def hindsight(
+    half: Payload | None, widening: Widening, curve: Curve, axis: Axis, question: Question
+) -> Payload | None:
+    """What was forecast from half of the compute, against what came: the habit of checking one's predictions."""
+    found = _widened(half["forecast"], widening) if half else None
+    if half is None or found is None:
+        return None
+    early = Question(axis.key, half["cutoff"], None, question.level, question.metric)
+    score = ahead.after(found, half["noise_sd"], curve, early)
+    at, came, _ = late_mean(curve.x, curve.y)
+    if score is None:
+        return {
+            "cutoff": half["cutoff"],
+            "sentence": f"From 50 % of the compute there was no forecast: {found.message}.",
+        }
+    value, lo, hi = (float(column[0]) for column in found.at(np.array([at])))
+    low, high = (words.rate(end, (lo, hi)) for end in (lo, hi))
+    return {
+        "cutoff": half["cutoff"],
+        "n": score["n"],
+        "inside": score["inside"],
+        "mean_error": score["mean_error"],
+        "sentence": f"From 50 % of the compute: forecast {words.rate(value, (lo, hi))} [{low}, {high}] for "
+        f"{axis.short_text(at)}; the last evaluations came at {came:.3f}. {score['sentence']}",
+    }
+
+
+def name_of(run: Run) -> str:
+    """The run's name with its seed, as a sentence about it starts."""
+    return run.name if f"seed {run.seed}" in run.name else f"{run.name}, seed {run.seed}"
+
+
+def end_of_budget(run: Run, curve: Curve) -> float | None:
+    """Where the budget ends on this axis; on axes other than device-hours, in proportion to what was spent."""
+    if run.budget_hours is None:
+        return None
+    hours = curve.hours[-1] if len(curve.x) else None
+    if not hours or not np.isfinite(hours):
+        return None
+    return float(curve.x[-1] * run.budget_hours / hours)

@@ -1,0 +1,86 @@
+"""Reading stored fits."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.db import connection
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+
+from webapp.record.runs.models import Run
+from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
+from webapp.science.curves.models import Fit
+
+
+def stored_fits(run: Run) -> QuerySet[Fit]:
+    """All fits of a run, newest first."""
+    return Fit.objects.filter(run=run).order_by("-id")
+
+
+def latest_fits(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS, outlooks: bool = False) -> dict[str, Fit]:
+    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query; `outlooks`: with outlook
+    and forecast.
+
+    Reads one index entry a run: a long run has a fit for each of its evaluations.
+    """
+    chosen = Run.objects.filter(pk__in=list(run_ids)).annotate(newest=_newest(x)).order_by().values("newest")
+    rows = Fit.objects.filter(pk__in=chosen)
+    return {fit.run_id: fit for fit in (rows if outlooks else rows.defer("outlook", "forecast"))}
+
+
+def latest_ids(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS) -> dict[str, int]:
+    """Run -> the row of its newest fit of the whole curve. One query."""
+    runs = Run.objects.filter(pk__in=list(run_ids)).annotate(newest=_newest(x)).order_by()
+    return dict(runs.exclude(newest=None).values_list("pk", "newest"))
+
+
+def _newest(x: str) -> Subquery:
+    """Of the run in the outer query."""
+    whole = Fit.objects.filter(
+        run=OuterRef("pk"),
+        metric=DEFAULT_METRIC,
+        x=x,
+        cutoff=None,
+        window_lo=None,
+        form="sigmoid",
+        superseded=False,
+    )
+    return Subquery(whole.order_by("-id").values("pk")[:1])
+
+
+def run_totals(runs: Sequence[Run]) -> dict[tuple, int]:
+    """(task, model, revision or name) -> how many runs the project has of it, for those of `runs`. One query."""
+    revisions = {run.revision_id for run in runs if run.revision_id}
+    if not revisions:
+        return {}
+    counted = Run.objects.filter(project__in={run.project_id for run in runs}, revision__in=revisions)
+    rows = counted.order_by().values_list("task", "model", "revision").annotate(count=Count("pk"))
+    return {(task, model, revision): count for task, model, revision, count in rows}
+
+
+def halfway_ids(limits: Mapping[str, float]) -> dict[str, int]:
+    """Run -> the newest of its stored fits that had seen no more compute than its limit. One query.
+
+    Reads the whole-curve fits of these runs by their index, nothing of other runs.
+    """
+    if not limits:
+        return {}
+    asked: dict[str, Any] = {
+        "runs": list(limits),
+        "limits": list(limits.values()),
+        "metric": DEFAULT_METRIC,
+        "x": DEFAULT_AXIS,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_HALFWAY, asked)
+        return dict(cursor.fetchall())
+
+
+_HALFWAY = """
+SELECT f.run_id, f.id FROM unnest(%(runs)s::text[], %(limits)s::float8[]) AS wanted(run_id, most)
+JOIN LATERAL (
+    SELECT one.run_id, one.id FROM curves_fit AS one
+    WHERE one.run_id = wanted.run_id AND one.metric = %(metric)s AND one.x = %(x)s AND one.form = 'sigmoid'
+        AND one.cutoff IS NULL AND one.window_lo IS NULL AND one.fitted_hi <= wanted.most AND NOT one.superseded
+    ORDER BY one.fitted_hi DESC, one.id DESC LIMIT 1
+) AS f ON true
+"""

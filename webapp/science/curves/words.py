@@ -1,0 +1,86 @@
+"""Numbers in words, with the digits that their intervals support. Pure functions; pages and payloads share them."""
+
+import math
+from collections.abc import Sequence
+
+Interval = tuple[float | None, float | None]
+MAX_DECIMALS = 4
+NAMED = 3  # of several, the others are counted
+
+
+def decimals_for(lo: float | None, hi: float | None) -> int:
+    """Decimals that give the interval's half width two significant digits, between 2 and 4; 3 where it is open."""
+    if lo is None or hi is None or hi <= lo:
+        return 3
+    return min(MAX_DECIMALS, max(2, 1 - math.floor(math.log10((hi - lo) / 2))))
+
+
+def rate(value: float | None, interval: Interval = (None, None)) -> str:
+    """A pass rate such as "0.610"; an en dash where there is none."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value:.{decimals_for(*interval)}f}"
+
+
+def amount(value: float | None, *, counted: bool = False) -> str:
+    """An amount of compute: three significant digits, thousands grouped, "1.2e+21" when huge; "never" at infinity.
+
+    counted: what comes in whole numbers, as steps do: "58" rather than "58.0", and "7.8" for what lies between two.
+    """
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "never"
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e6:
+        return f"{value:.2e}".replace("e+0", "e").replace("e+", "e")
+    if abs(value) >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    if counted and abs(value) >= 1:
+        return f"{value:.{0 if abs(value) >= 10 or value == int(value) else 1}f}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{min(digits, 7)}f}"
+
+
+def percent(level: float) -> str:
+    """A confidence level such as "90 %"."""
+    return f"{100 * level:g} %"
+
+
+def share_text(share: float) -> str:
+    """A share such as "87 %"."""
+    return f"{100 * share:.0f} %"
+
+
+def span(interval: Interval) -> str:
+    """An interval of pass rates alone: "0.596 to 0.627"."""
+    return " to ".join(rate(end, interval) for end in interval)
+
+
+def between(interval: Interval, level: float, show=rate) -> str:
+    """An interval in words: "90 % between 0.596 and 0.627"; an open end is "at least" or "at most"."""
+    lo, hi = interval
+    number = (lambda v: rate(v, interval)) if show is rate else show
+    if lo is None and hi is None:
+        return "no interval"
+    if hi is None:
+        return f"{percent(level)} at least {number(lo)}"
+    if lo is None:
+        return f"{percent(level)} at most {number(hi)}"
+    return f"{percent(level)} between {number(lo)} and {number(hi)}"
+
+
+def signed(value: float, decimals: int = 3) -> str:
+    """A difference with its sign: "+0.004"."""
+    return f"{value:+.{decimals}f}".replace("-", "−")
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """ "1 evaluation", "16 evaluations"."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def few(names: Sequence[str]) -> str:
+    """The first names, and how many more."""
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -1,0 +1,176 @@
+"""A prediction in words, the one place for pages, reports and the decision log: what it claims of which recipe, where
+and how sure, and what came of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from webapp.record.runs.models import Run
+from webapp.record.runs.names import label_of
+from webapp.record.runs.selectors import part_of
+from webapp.science.curves import words
+from webapp.science.curves.axes import AXES
+from webapp.science.predictions.models import Outcome, Prediction
+
+Statement = Prediction.Statement
+STATEMENTS = {
+    Statement.PASS_RATE: "Pass rate at the target",
+    Statement.CEILING: "Ceiling",
+    Statement.PASSES: "Passes another recipe",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement with its numbers, stored or still being written. target: in units of the axis `x`."""
+
+    statement: str
+    target: float
+    level: float
+    value: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+    rival: str = ""  # the rival's name
+    probability: float | None = None
+    x: str = "device_hours"
+    metric: str = "eval/pass_rate"
+
+    @property
+    def at(self) -> str:
+        """The target with its unit: "3,600 device-hours"."""
+        return AXES[self.x].text(self.target)
+
+    @property
+    def number(self) -> str:
+        """The claimed number alone, with the digits that its interval supports."""
+        if self.statement == Statement.PASSES:
+            return "–" if self.probability is None else f"{100 * self.probability:.3g} %"
+        return words.rate(self.value, (self.lo, self.hi))
+
+    @property
+    def interval(self) -> str:
+        """How sure, in words."""
+        if self.statement == Statement.PASSES:
+            return "probability that it passes"
+        return words.between((self.lo, self.hi), self.level)
+
+
+def claim_of(prediction: Prediction) -> Claim:
+    """The claim of a stored prediction; reads its rival, if it has one."""
+    copied = {name: getattr(prediction, name) for name in Claim.__dataclass_fields__ if name != "rival"}
+    return Claim(**copied, rival=name_of(prediction.rival) if prediction.rival else "")
+
+
+def name_of(run: Run) -> str:
+    """The recipe's revision that a run is of; a tracked run's own name."""
+    return str(run.revision) if run.revision else label_of(run)
+
+
+def subject(prediction: Prediction) -> str:
+    """ "ScaleRL rev 3 on math with 8b"."""
+    named = str(prediction.revision) if prediction.revision else label_of(prediction.run)
+    return f"{named} on {prediction.task} with {prediction.model}"
+
+
+def statement_words(claim: Claim) -> str:
+    """ "pass rate 0.58 at 3,600 device-hours, 90 % between 0.56 and 0.61"."""
+    part = part_of(claim.metric)
+    of_part = f" on {part}" if part else ""
+    if claim.statement == Statement.PASSES:
+        chance = "" if claim.probability is None else f", with probability {claim.probability:.3g}"
+        return f"passes {claim.rival or 'the other recipe'}{of_part} by {claim.at}{chance}"
+    if claim.statement == Statement.CEILING:
+        return f"ceiling{of_part} {claim.number}, {claim.interval}, judged at {claim.at}"
+    return f"pass rate{of_part} {claim.number} at {claim.at}, {claim.interval}"
+
+
+def sentence(prediction: Prediction) -> str:
+    """The whole claim in one sentence, without a full stop."""
+    return f"{subject(prediction)}: {statement_words(claim_of(prediction))}"
+
+
+def in_a_line(prediction: Prediction) -> str:
+    """ "Pass rate 0.58 at 3,600 device-hours, 90 % between 0.56 and 0.61": without the recipe, for tables and lists."""
+    return capitalised(statement_words(claim_of(prediction)))
+
+
+def claim_words(claim: Claim) -> str:
+    """As a sentence of its own."""
+    return f"{capitalised(statement_words(claim))}."
+
+
+def capitalised(text: str) -> str:
+    """With a capital in front; names within stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def made_from(prediction: Prediction) -> str:
+    """From how much compute it looks how far: "from 8.00 device-hours, 2.0 times as far"."""
+    times = times_as_far(prediction.target / prediction.known_until)
+    return f"from {AXES[prediction.x].text(prediction.known_until)}, {times} as far"
+
+
+def times_as_far(times: float) -> str:
+    """The target over the newest evaluation of then: "2 times", "2.5 times", "250 times"."""
+    return f"{times:.2g} times" if times < 100 else f"{words.amount(float(round(times)))} times"
+
+
+def fitted_up_to(prediction: Prediction) -> str:
+    """ "fitted up to 8.00 device-hours": the last point that its fit used."""
+    return f"fitted up to {AXES[prediction.x].text(prediction.cutoff)}"
+
+
+def outcome_words(outcome: Outcome) -> str:
+    """ "came at 0.571 (0.566 to 0.576), inside the interval; error +0.004, interval score 0.050"."""
+    if outcome.happened is not None:
+        verb = "it passed" if outcome.happened else "it did not pass"
+        score = outcome.probability_score
+        return verb if score is None else f"{verb}; Brier score {score:.3f}"
+    if outcome.actual is None:
+        return "no value"
+    ends = (outcome.actual_lo, outcome.actual_hi)
+    said = f"came at {words.rate(outcome.actual, ends)}"
+    if None not in ends:
+        said += f" ({words.rate(ends[0], ends)} to {words.rate(ends[1], ends)})"
+    if outcome.inside is not None:
+        said += f", {'inside' if outcome.inside else 'outside'} the interval"
+    if outcome.error is not None:
+        said += f"; error {words.signed(outcome.error)}"
+    return said if outcome.interval_score is None else f"{said}, interval score {outcome.interval_score:.3f}"
+
+
+def what_came(prediction: Prediction, outcomes: Sequence[Outcome]) -> str:
+    """By all runs that passed its target: "inside its interval for 2 of 3 runs"; or that nothing came yet.
+
+    Of a prediction without outcomes it asks for `replaced_by` and `pendings`, unless they were fetched with it.
+    """
+    if prediction.withdrawn_at is not None:
+        return f"withdrawn: {prediction.withdrawn_reason}"
+    if not outcomes:
+        return _nothing_came(prediction)
+    if prediction.statement == Statement.PASSES:
+        held = sum(bool(one.happened) for one in outcomes)
+        return f"it happened for {held} of {words.count(len(outcomes), 'run')}"
+    judged = [one for one in outcomes if one.inside is not None]
+    if not judged:
+        return "what came cannot be told from it yet"
+    if len(judged) == 1:
+        actual = words.rate(judged[0].actual, (prediction.lo, prediction.hi))
+        return f"{actual} came: {'inside' if judged[0].inside else 'outside'} its interval"
+    held = sum(bool(one.inside) for one in judged)
+    return f"inside its interval for {held} of {len(judged)} runs"
+
+
+def _nothing_came(prediction: Prediction) -> str:
+    if getattr(prediction, "replaced_by", None) is not None:
+        return "replaced by a newer claim, so it is not scored"
+    if list(prediction.pendings.all()):
+        return "a run has passed its target, but cannot tell yet"
+    return "no run has passed its target yet"
+
+
+def all_held(outcomes: Sequence[Outcome]) -> bool | None:
+    """Whether every outcome agrees with the claim; None without any that can be told."""
+    judged = [one.inside if one.inside is not None else one.happened for one in outcomes]
+    known = [one for one in judged if one is not None]
+    return all(known) if known else None

@@ -1,0 +1,168 @@
+"""Comments on a prediction: threads of one level, tied to points of the chart, with mentions of members."""
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from webapp.base.errors import Forbidden, InvalidInput
+from webapp.identity.accounts.models import User
+from webapp.identity.accounts.permissions import Permission, require
+from webapp.identity.audit.services import record
+from webapp.science.predictions.checks import text_from
+from webapp.science.predictions.locks import locked
+from webapp.science.predictions.models import Comment, Prediction
+from webapp.science.predictions.telling import tell
+
+MAX_TEXT = 5_000
+MAX_EARLIER = 50  # texts that are kept; one more edit is refused
+MAX_MENTIONS = 20
+SAME_WITHIN = timedelta(minutes=1)
+# A mail address is no mention; a name may hold dots, but does not end with one.
+MENTION = re.compile(r"(?<![\w.@+-])@(\w(?:[\w.@+-]*[\w@+-])?)")
+
+
+@transaction.atomic
+def comment(
+    prediction: Prediction,
+    *,
+    user: User,
+    text: str,
+    parent: Comment | None = None,
+    anchor: Sequence[float] | None = None,
+) -> Comment:
+    """Add a comment; `anchor` (x, y) ties it to a point of the chart, `parent` makes it an answer.
+
+    The same comment by the same person within a minute is the stored one. Members who are mentioned by @username are
+    told. Text is plain: pages escape it. Raises Forbidden, InvalidInput (text, parent, anchor).
+    """
+    require(user, prediction.project, Permission.CONTRIBUTE)
+    text = text_from("text", text, most=MAX_TEXT)
+    _check_parent(prediction, parent)
+    x, y = _anchor(anchor)
+    if parent is not None and x is not None:
+        raise InvalidInput("anchor", "anchor: an answer stands where its thread does.")
+    prediction = locked(prediction)
+    fields = {"prediction": prediction, "author": user, "parent": parent, "anchor_x": x, "anchor_y": y}
+    recent = Comment.objects.filter(**fields, text=text, created_at__gt=timezone.now() - SAME_WITHIN)
+    stored = recent.order_by("-id").first()
+    if stored is not None:
+        return stored
+    made = Comment.objects.create(**fields, text=text)
+    told = _mention(made, user, before=set())
+    _tell_thread(made, user, told)
+    _record("prediction.commented", made, user)
+    return made
+
+
+@transaction.atomic
+def edit_comment(comment: Comment, *, user: User, text: str) -> Comment:
+    """Change the text; what it said before is kept and can be read. Who is mentioned now for the first time is told.
+
+    Raises Forbidden for anybody but its author, InvalidInput (text).
+    """
+    require(user, comment.prediction.project, Permission.CONTRIBUTE)
+    if comment.author_id != user.pk:
+        raise Forbidden("Only its author can change a comment.")
+    text = text_from("text", text, most=MAX_TEXT)
+    comment = _locked(comment)
+    if comment.text == text:
+        return comment
+    if len(comment.earlier) >= MAX_EARLIER:
+        raise InvalidInput("text", f"text: this comment was changed {MAX_EARLIER} times; write a new one.")
+    now = timezone.now()
+    comment.earlier = [*comment.earlier, {"text": comment.text, "until": now.isoformat()}]
+    comment.text, comment.edited_at = text, now
+    comment.save(update_fields=["text", "edited_at", "earlier"])
+    _mention(comment, user, before=set(comment.mentions.values_list("pk", flat=True)))
+    _record("prediction.comment_edited", comment, user)
+    return comment
+
+
+@transaction.atomic
+def resolve_comment(comment: Comment, *, user: User, resolved: bool) -> Comment:
+    """Mark a thread as settled, or open it again. Safe to repeat. Raises Forbidden, InvalidInput for an answer."""
+    require(user, comment.prediction.project, Permission.CONTRIBUTE)
+    if comment.parent_id is not None:
+        raise InvalidInput("resolved", "resolved: a thread is settled at its first comment.")
+    comment = _locked(comment)
+    if (comment.resolved_at is not None) == resolved:
+        return comment
+    comment.resolved_at = timezone.now() if resolved else None
+    comment.resolved_by = user if resolved else None
+    comment.save(update_fields=["resolved_at", "resolved_by"])
+    _record("prediction.comment_resolved" if resolved else "prediction.comment_reopened", comment, user)
+    return comment
+
+
+def mentioned_names(text: str) -> list[str]:
+    """The usernames after an @, each once, in order; at most MAX_MENTIONS."""
+    return list(dict.fromkeys(MENTION.findall(text)))[:MAX_MENTIONS]
+
+
+def _locked(comment: Comment) -> Comment:
+    rows = Comment.objects.select_for_update(of=("self",)).select_related("prediction__project", "author")
+    return rows.get(pk=comment.pk)
+
+
+def _mention(comment: Comment, user: User, before: set[int]) -> set[int]:
+    """Tie the comment to the members whom it names, and tell those who were not named before; returns who was told."""
+    project = comment.prediction.project
+    names = mentioned_names(comment.text)
+    member = Q(memberships__project=project) | Q(owned_organisations=project.organisation_id)
+    people = list(User.objects.filter(member, username__in=names, is_active=True).distinct())
+    comment.mentions.set(people)
+    told = set()
+    for person in people:
+        if person.pk not in before and person.pk != user.pk:
+            _notify(comment, person, "mention", f"{user} mentioned you: {comment.text}")
+            told.add(person.pk)
+    return told
+
+
+def _tell_thread(comment: Comment, user: User, told: set[int]) -> None:
+    """The author of the prediction and of the comment that is answered hear of it."""
+    people = {comment.prediction.author_id: comment.prediction.author}
+    if comment.parent is not None:
+        people[comment.parent.author_id] = comment.parent.author
+    for pk, person in people.items():
+        if pk != user.pk and pk not in told:
+            _notify(comment, person, "prediction_comment", f"{user} commented: {comment.text}")
+
+
+def _notify(comment: Comment, person: User, kind: str, text: str) -> None:
+    tell(person, comment.prediction, kind, text, at=f"#comment-{comment.pk}")
+
+
+def _record(verb: str, comment: Comment, user: User) -> None:
+    prediction = comment.prediction
+    record(
+        verb, actor=user, project=prediction.project, kind="prediction", key=prediction.pk, name=prediction.run.name,
+        comment=comment.pk,
+    )  # fmt: skip
+
+
+def _check_parent(prediction: Prediction, parent: Comment | None) -> None:
+    if parent is None:
+        return
+    if parent.prediction_id != prediction.pk:
+        raise InvalidInput("parent", "parent: that comment is about another prediction.")
+    if parent.parent_id is not None:
+        raise InvalidInput("parent", "parent: answer the first comment of the thread.")
+
+
+def _anchor(anchor: Any) -> tuple[float | None, float | None]:
+    if anchor is None:
+        return None, None
+    pair = list(anchor) if isinstance(anchor, list | tuple) else []
+    numbers = [v for v in pair if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(pair) != 2 or len(numbers) != 2 or not all(abs(v) < 1e300 and math.isfinite(v) for v in numbers):
+        raise InvalidInput("anchor", "anchor must be a point of the chart: two finite numbers.")
+    if numbers[0] < 0 or not -1.0 <= numbers[1] <= 2.0:
+        raise InvalidInput("anchor", "anchor lies outside of the chart.")
+    return float(numbers[0]), float(numbers[1])

@@ -1,0 +1,256 @@
+"""What came, from a run's unsampled effective evaluations, against what was claimed. Reads points, stores nothing.
+
+The pass rate at the target is that of the evaluation made there; else it is read off the straight line, in log compute,
+between the last evaluation before it and the first behind it, with the standard error of that sum. docs/predictions.md
+has every definition.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from scaling import scores
+from webapp.record.runs.models import Run
+from webapp.record.runs.selectors import CurvePoint, effective_points
+from webapp.science.curves import forecasts
+from webapp.science.curves.fitting import Question, curve_from, try_fit
+from webapp.science.predictions.models import Prediction
+
+Statement = Prediction.Statement
+Payload = dict[str, Any]
+SAME = 1e-9  # relative: an evaluation this close to the target was made at it
+MAX_GAP = 4.0  # the neighbours of the target may lie this factor apart
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The columns of an outcome; with a `reason` there is none yet."""
+
+    reason: str = ""
+    actual: float | None = None
+    actual_lo: float | None = None
+    actual_hi: float | None = None
+    error: float | None = None
+    inside: bool | None = None
+    interval_score: float | None = None
+    happened: bool | None = None
+    probability_score: float | None = None
+    log_score: float | None = None
+    how: Payload = field(default_factory=dict)
+
+    @property
+    def columns(self) -> Payload:
+        return {name: value for name, value in asdict(self).items() if name != "reason"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The pass rate at the target: value, its standard error (None: not known) and the evaluations it is read from."""
+
+    value: float
+    se: float | None
+    points: tuple[CurvePoint, ...]
+
+
+class NotYet(Exception):
+    """Why nothing can be said of the run at the target."""
+
+
+def judge(prediction: Prediction, run: Run) -> Judgement | None:
+    """What this run says of the claim; None where it has not passed the target."""
+    points = points_of(run, prediction)
+    if not points or at(points[-1], prediction) < prediction.target * (1 - SAME):
+        return None
+    try:
+        if prediction.statement == Statement.CEILING:
+            return _ceiling(prediction, points)
+        if prediction.statement == Statement.PASSES:
+            return _passes(prediction, points)
+        return _pass_rate(prediction, points)
+    except NotYet as reason:
+        return Judgement(reason=str(reason))
+
+
+def points_of(run: Run, prediction: Prediction) -> list[CurvePoint]:
+    """The run's effective evaluations of the claim's metric after the first update, ascending on the claim's axis."""
+    points = [p for p in effective_points(run, prediction.metric) if (getattr(p, prediction.x) or 0) > 0]
+    return sorted(points, key=lambda point: at(point, prediction))
+
+
+def at(point: CurvePoint, prediction: Prediction) -> float:
+    """Where a point lies on the claim's axis."""
+    return float(getattr(point, prediction.x))
+
+
+def until_target(points: Sequence[CurvePoint], prediction: Prediction) -> list[CurvePoint]:
+    """The points up to the target and the first at or behind it. Raises NotYet without one there."""
+    for i, point in enumerate(points):
+        if at(point, prediction) >= prediction.target * (1 - SAME):
+            return list(points[: i + 1])
+    raise NotYet("It has no evaluation at the target yet.")
+
+
+def read_at_target(points: Sequence[CurvePoint], prediction: Prediction) -> Reading:
+    """Raises NotYet where no evaluation lies before the target, or the neighbours are too far apart."""
+    known = until_target(points, prediction)
+    after, target = known[-1], prediction.target
+    if at(after, prediction) <= target * (1 + SAME):
+        return Reading(after.value, _se(after, prediction), (after,))
+    if len(known) < 2:
+        raise NotYet("It has no evaluation before the target to interpolate from.")
+    before = known[-2]
+    lo, hi = at(before, prediction), at(after, prediction)
+    if hi / lo > MAX_GAP:
+        raise NotYet(f"Its evaluations around the target, at {lo:.4g} and {hi:.4g}, are too far apart.")
+    way = math.log(target / lo) / math.log(hi / lo)
+    value = (1 - way) * before.value + way * after.value
+    errors = _se(before, prediction), _se(after, prediction)
+    se = None if None in errors else math.hypot((1 - way) * errors[0], way * errors[1])  # type: ignore[operator]
+    return Reading(value, se, (before, after))
+
+
+def _se(point: CurvePoint, prediction: Prediction) -> float | None:
+    """As reported; else the scatter around the frozen curve."""
+    noise = prediction.frozen.get("noise_sd")
+    return point.stderr if point.stderr is not None else noise
+
+
+def _pass_rate(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
+    reading = read_at_target(points, prediction)
+    lo, hi = _ends(reading.value, reading.se, prediction.level)
+    method = "exact" if len(reading.points) == 1 else "interpolated"
+    how = _how(prediction, method, reading.points, f"pass rate {reading.value:.4f} at the target")
+    return _scored(prediction, reading.value, lo, hi, how)
+
+
+def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
+    known = until_target(points, prediction)
+    stop = at(known[-1], prediction)
+    question = Question(
+        x=prediction.x, metric=prediction.metric, form=prediction.frozen["form"], level=prediction.level,
+        window_lo=prediction.window_lo, cutoff=stop, robust=prediction.frozen["question"]["robust"],
+    )  # fmt: skip
+    fit, problem = try_fit(curve_from([_row(point, prediction) for point in known]), question)
+    came = forecasts.read(forecasts.forecast_of(fit)) if fit else None
+    if fit is None or came is None or came.ceiling is None or came.interval is None:
+        raise NotYet(f"Nothing can be forecast up to the target: {came.message if came else problem}")
+    if not came.known:
+        raise NotYet(f"The evaluations up to {stop:.4g} do not tell its ceiling.")
+    words = f"ceiling {came.ceiling:.4f} by the forecast from {fit.n} evaluations up to {stop:.4g}"
+    how = _how(prediction, "forecast", known, words) | {"fit_digest": fit.digest}
+    return _scored(prediction, came.ceiling, *came.interval, how)
+
+
+def _row(point: CurvePoint, prediction: Prediction) -> tuple:
+    return at(point, prediction), point.step, point.device_hours, point.value, point.stderr
+
+
+def _passes(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
+    """Whether this run lies above the rival at the target, where their difference can be told from zero."""
+    assert prediction.rival is not None and prediction.probability is not None
+    own = read_at_target(points, prediction)
+    try:
+        other = read_at_target(points_of(prediction.rival, prediction), prediction)
+    except NotYet as reason:
+        raise NotYet(f"The rival {prediction.rival.name} cannot be read there. {reason}") from None
+    gap = own.value - other.value
+    se = None if own.se is None or other.se is None else math.hypot(own.se, other.se)
+    reach = _quantile(prediction.level) * (se or 0.0)
+    if abs(gap) <= reach or gap == 0:
+        raise NotYet(
+            f"At the target the two cannot be told apart: {gap:+.4f}, {100 * prediction.level:.3g} % between "
+            f"{gap - reach:+.4f} and {gap + reach:+.4f}."
+        )
+    happened, p = gap > 0, prediction.probability
+    words = f"{own.value:.4f} against {other.value:.4f} at the target: it {'passed' if happened else 'had not passed'}"
+    how = _how(prediction, "difference", own.points, words)
+    how |= {"own": own.value, "rival": other.value, "difference": gap, "difference_se": se}
+    how |= {"rival_points": [_point(point, prediction) for point in other.points]}
+    return Judgement(
+        happened=happened,
+        probability_score=float(scores.brier_score(p, happened)),
+        log_score=float(scores.log_score(p, happened)),
+        how=how,
+    )
+
+
+def _scored(
+    prediction: Prediction, value: float, lo: float | None, hi: float | None, how: Payload
+) -> Judgement:
+    claimed_lo, claimed_hi, claimed = prediction.lo, prediction.hi, prediction.value
+    assert claimed_lo is not None and claimed_hi is not None and claimed is not None
+    return Judgement(
+        actual=value,
+        actual_lo=lo,
+        actual_hi=hi,
+        error=value - claimed,
+        inside=claimed_lo <= value <= claimed_hi,
+        interval_score=float(scores.interval_score(claimed_lo, claimed_hi, value, prediction.level)),
+        how=how | {"own_interval_score": own_score(prediction, value)},
+    )
+
+
+def own_score(prediction: Prediction, value: float) -> float | None:
+    """Interval score of what the frozen forecast itself said: the baseline of its author."""
+    own = prediction.frozen["own"]
+    if own["lo"] is None or own["hi"] is None:
+        return None
+    return float(scores.interval_score(own["lo"], own["hi"], value, prediction.level))
+
+
+def _ends(value: float, se: float | None, level: float) -> tuple[float | None, float | None]:
+    """The interval of a measured pass rate, cut to [0, 1]."""
+    if se is None:
+        return None, None
+    reach = _quantile(level) * se
+    return max(0.0, value - reach), min(1.0, value + reach)
+
+
+def _quantile(level: float) -> float:
+    return NormalDist().inv_cdf(0.5 + 0.5 * level)
+
+
+def _how(prediction: Prediction, method: str, used: Sequence[CurvePoint], words: str) -> Payload:
+    """Which points, so that a page can show them and tell whether they are still the same."""
+    shown = list(used) if len(used) <= 2 else [used[0], used[-1]]
+    return {
+        "method": method,
+        "points": [_point(point, prediction) for point in shown],
+        "n": len(used),
+        "digest": digest_of(used, prediction),
+        "words": words,
+        # By the trainer's clock, which the server cannot check: evaluations that were made, then reported after.
+        "measured_before_claim": used[-1].time < prediction.created_at,
+    }
+
+
+def _point(point: CurvePoint, prediction: Prediction) -> Payload:
+    return {
+        "x": at(point, prediction),
+        "y": point.value,
+        "se": point.stderr,
+        "step": point.step,
+        "attempt": point.attempt,
+        "time": point.time.isoformat(),
+    }
+
+
+def digest_of(points: Sequence[CurvePoint], prediction: Prediction) -> str:
+    """SHA-256 (hex) of x and value of the points, as little-endian doubles."""
+    numbers = np.array([[at(point, prediction), point.value] for point in points], dtype="<f8")
+    return hashlib.sha256(numbers.tobytes()).hexdigest()
+
+
+def points_changed(prediction: Prediction, run: Run, how: Payload) -> bool:
+    """Whether the run's points are not those any more that an outcome rests on, say by a resumed attempt."""
+    points = points_of(run, prediction)
+    try:
+        used = until_target(points, prediction)
+    except NotYet:
+        return True
+    return digest_of(used[-how["n"] :], prediction) != how["digest"]
