@@ -395,6 +395,8 @@ def test_comparing_more_than_can_be_compared_says_so(ada, many):
     ("request_", "status", "said"),
     [
         ({"action": "stop"}, 422, "Tick at least one run first."),
+        ({"action": "stop", "runs": "\0,"}, 422, "Tick at least one run first."),
+        ({"action": "stop", "runs": "no such\0run"}, 200, "Stop 0 runs"),
         ({"action": "explode", "runs": "a"}, 422, "action must be"),
         ({"action": "stop", "all": "1", "filter": "state:"}, 422, "character 7"),
         ({"action": "stop", "all": "1", "filter": ""}, 422, "More than 200 runs fit"),
