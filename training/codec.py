@@ -7,7 +7,9 @@ from tokenizers import Tokenizer
 from training.chat import ChatTemplate
 from training.errors import first_line
 from training.models import ModelError, eos_token_ids
-from training.tasks.arithmetic import END_THINK
+from training.verifiers.text import BEGIN_THINK, END_THINK
+
+_TAIL = 16  # tokens that spell `<think>` and white space after it, in any vocabulary
 
 
 class Codec:
@@ -37,6 +39,10 @@ class Codec:
         """Text of the tokens, the end-of-sequence token left out."""
         kept = [token for token in tokens if token not in self.eos_ids]
         return self._tokenizer.decode(kept, skip_special_tokens=False)
+
+    def opens_thinking(self, prompt: list[int]) -> bool:
+        """Whether the prompt ends with `<think>`, as many chat templates do: what follows is a thought."""
+        return self.decode(prompt[-_TAIL:]).rstrip().endswith(BEGIN_THINK)
 
     def has_ended_thinking(self, tokens: list[int]) -> bool:
         """Whether the tokens spell `</think>`."""

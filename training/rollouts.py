@@ -11,6 +11,7 @@ from training.schema import Recipe
 from training.seeds import seed_of
 from training.tasks import Prompt, Task
 from training.verifiers.service import Verification, failure_lines
+from training.verifiers.text import BEGIN_THINK
 from training.waiting import Timeouts, blame, within
 
 if TYPE_CHECKING:
@@ -278,13 +279,18 @@ class Rollouts:
     async def _score(self, prompt: Prompt, sample: Sample) -> None:
         """Reward (section 4 of the recipe): correct or not; the length penalty touches correct traces only."""
         reward, length = self._recipe.reward, self._recipe.length
-        response = self._codec.decode(sample.response)
+        response = self._judged_text(sample)
         verdict = await self._verification.verify(self._task.verifier(prompt), prompt.answer, response)
         sample.correct, sample.failure = verdict.correct, verdict.failure
         sample.reward = reward.correct if sample.correct else reward.incorrect
         if length.mode == "penalty" and sample.correct:
             left = (length.penalty_max_tokens - len(sample.response)) / length.penalty_cache_tokens
             sample.reward += min(0.0, max(-1.0, left - 1.0))
+
+    def _judged_text(self, sample: Sample) -> str:
+        """The response, after the `<think>` that its prompt may end with: an unfinished thought is no answer."""
+        opened = BEGIN_THINK if self._codec.opens_thinking(sample.prompt) else ""
+        return opened + self._codec.decode(sample.response)
 
 
 def warn_of_failures(groups: Sequence[Group]) -> None:

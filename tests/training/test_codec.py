@@ -31,6 +31,25 @@ def test_end_of_thinking_is_found(toy_model: Path) -> None:
     assert not codec.has_ended_thinking(codec.encode("15,9"))
 
 
+@pytest.mark.parametrize(
+    ("template", "is_open"),
+    [
+        ("{{ messages[0].content }}<|assistant|><think>", True),
+        ("{{ messages[0].content }}<|assistant|><think>\n\n", True),
+        ("{{ messages[0].content }}<|assistant|>", False),
+        ("{{ messages[0].content }}<|assistant|><think>\n\n</think>\n\n", False),  # thinking is switched off
+    ],
+)
+def test_a_template_that_opens_the_thinking_is_noticed(
+    chat_model: Path, template: str, is_open: bool
+) -> None:
+    write_chat_config(chat_model, template)
+    codec = Codec(chat_model, chat_template=True)
+
+    assert codec.opens_thinking(codec.encode_prompt("Think within <think> and </think>.")) is is_open
+    assert codec.opens_thinking(codec.encode("Say <think>, but do not")) is False
+
+
 def test_what_the_vocabulary_lacks_is_an_error(toy_model: Path) -> None:
     with pytest.raises(ValueError, match="cannot spell 'time is up'"):
         Codec(toy_model).encode("time is up")
@@ -54,8 +73,8 @@ Be brief.{{ eos_token }}
 {% endif %}"""
 
 
-@pytest.fixture(scope="module")
-def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def chat_model(tmp_path: Path) -> Path:
     """Folder with a byte-level tokenizer and a chat template."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
@@ -65,11 +84,10 @@ def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(["<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>"])
-    folder = tmp_path_factory.mktemp("chat")
-    tokenizer.save(str(folder / "tokenizer.json"))
-    write_chat_config(folder, CHATML)
-    (folder / "config.json").write_text(json.dumps({"eos_token_id": len(vocabulary) + 1}))
-    return folder
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    write_chat_config(tmp_path, CHATML)
+    (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": len(vocabulary) + 1}))
+    return tmp_path
 
 
 def write_chat_config(folder: Path, template: object) -> None:

@@ -10,9 +10,10 @@ from training.pretrain import EOS
 from training.recipe import Recipe, apply_overrides
 from training.rollouts import Completion, Group, Interrupted, Request, Rollouts
 from training.seeds import seed_of
-from training.tasks import make_task
+from training.tasks import Prompt, make_task
 from training.tasks.arithmetic import SumVerifier, make_prompt
 from training.verifiers.base import Verdict
+from training.verifiers.text import ExactMatch
 from training.waiting import PartFailed
 
 PROMPT = make_prompt(37, 58)
@@ -98,6 +99,28 @@ def test_reward_follows_the_verifier(toy_recipe: Recipe, toy_model: Path) -> Non
     assert [sample.reward for sample in group.samples] == [1.0, -1.0]
     assert group.pass_rate == 0.5
     assert all(all(sample.chosen) and sample.finished for sample in group.samples)
+
+
+class WantsTheAnswer:
+    """A task whose verifier takes the whole response where there is no thinking."""
+
+    def verifier(self, prompt: Prompt) -> ExactMatch:
+        return ExactMatch()
+
+
+def test_an_unfinished_thought_that_the_prompt_opened_is_no_answer(
+    toy_recipe: Recipe, toy_model: Path
+) -> None:
+    codec = Codec(toy_model)
+    texts = [f"95{EOS}", f"15,9</think>95{EOS}"]
+    found = {}
+    for prompt in (PROMPT, replace(PROMPT, text="37+58=")):
+        plain = apply_overrides(toy_recipe, {"length.mode": "none"})
+        rollouts = Rollouts(plain, WantsTheAnswer(), codec, Scripted(codec, texts))  # type: ignore[arg-type]
+        (group,) = asyncio.run(rollouts.groups([prompt], 2, 1.0))
+        found[prompt.text] = [sample.correct for sample in group.samples]
+
+    assert found == {"37+58=<think>": [False, True], "37+58=": [True, True]}
 
 
 def test_overlong_thinking_is_interrupted_and_the_phrase_never_trained(

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from training.tasks.arithmetic import END_THINK, THINK
 from training.tasks.base import Prompt, TaskError
 from training.verifiers.base import Isolation, Verdict
+from training.verifiers.text import final_answer
 
 MAX_EXPRESSION = 200  # characters; longer ones are wrong
 _ANSWER = re.compile(r"<answer>([^<]*)</answer>")
@@ -118,7 +119,8 @@ class Countdown(BaseModel):
 
 @dataclass(frozen=True)
 class ExpressionVerifier:
-    """Wants the last <answer> to hold an expression of numbers, + - * / and parentheses that hits the target."""
+    """Wants the last <answer> after the thinking: an expression of numbers, + - * / and parentheses that hits the
+    target."""
 
     isolation: Isolation = "inline"
     timeout_seconds: float = 1.0
@@ -126,7 +128,7 @@ class ExpressionVerifier:
     def verify(self, answer: str, response: str) -> Verdict:
         """See training.verifiers.base.Verifier; `answer` is JSON: {"numbers": [...], "target": ...}."""
         problem = json.loads(answer)
-        expressions = _ANSWER.findall(response)
+        expressions = _ANSWER.findall(final_answer(response))
         value = evaluate(expressions[-1], problem["numbers"]) if expressions else None
         return Verdict(value == problem["target"])
 

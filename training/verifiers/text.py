@@ -20,9 +20,12 @@ _END = 2000  # characters at the end of a response that are searched for a lette
 
 
 def final_answer(response: str) -> str:
-    """What follows the last `</think>`. Without one, nothing if thinking was begun, else all of it."""
-    _, ended, answer = response.rpartition(END_THINK)
-    return "" if not ended and BEGIN_THINK in response else answer.strip()
+    """What follows the last `</think>`, without one all of it; nothing where a thought is begun there and not ended.
+
+    A thought that the prompt opened is to be seen: `Rollouts` hands it on with the response.
+    """
+    answer = response.rpartition(END_THINK)[2]
+    return "" if BEGIN_THINK in answer else answer.strip()
 
 
 def last_boxed(text: str) -> str | None:

@@ -41,6 +41,7 @@ def is_correct(response: str) -> bool:
         ("<answer>29</answer>", False),
         ("<answer>50 - 21</answer>", False),
         ("<answer>50 - 3 * 7</answer><answer>3</answer>", False),
+        ("<think><answer>50 - 3 * 7</answer> or perhaps", False),  # a thought that has not ended
         ("<answer></answer>", False),
         ("50 - 3 * 7", False),
         ("", False),

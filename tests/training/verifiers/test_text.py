@@ -15,6 +15,7 @@ from training.verifiers.text import Choice, ExactMatch, choice, final_answer, la
         ("a</think>b</think>c", "c"),
         ("no trace", "no trace"),
         ("<think>never ended", ""),
+        ("<think>a</think>b<think>begun again", ""),
         ("all</think>", ""),
     ],
 )
