@@ -125,6 +125,6 @@ def test_too_many_workers_for_the_cluster_are_refused() -> None:
         raise AssertionError("it has started")
 
     with pytest.raises(
-        ClusterError, match=r"needs 7 CPU, the cluster has only 5 .*resources.reward_workers 5"
+        ClusterError, match=r"needs 8 CPU, the cluster has only 5 .*resources.reward_workers 6"
     ):
-        with_workers(work, count=5)
+        with_workers(work, count=6)
