@@ -17,8 +17,8 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,38 +124,59 @@ class Checkpoint:
             raise CheckpointError(f"the checkpoint {self.folder} is of another model: {'; '.join(changes)}")
 
 
-async def write_checkpoint(
+def write_checkpoint(
     root: Path,
     step: int,
-    files: Mapping[str, bytes],
+    files: Callable[[], Mapping[str, bytes]],
     save_trainer: Callable[[str], Awaitable[None]],
     *,
     keep: int,
     held: Callable[[], Collection[Path]] = tuple,
     disk: Disk | None = None,
-) -> Path:
-    """Write a checkpoint (trainer's part, the driver's files, marker last), then drop all but the newest `keep`, and
-    those that `held` says are needed still.
+) -> Coroutine[Any, Any, Path]:
+    """Begin a checkpoint, and complete it in what is returned: trainer's part, the driver's files, marker last; then
+    drop all but the newest `keep`, and those that `held` says are needed still. Returns its folder.
 
-    It is written beside its place and moved there. Raises CheckpointError where it cannot be written (disk full);
-    nothing is left behind. Whatever happens, and wherever the process dies, the one before it is intact.
+    `save_trainer` is called before this returns, all else happens in a thread. It is written beside its place and moved
+    there. Raises CheckpointError where it cannot be written (disk full); nothing is left behind. Whatever happens, and
+    wherever the process dies, the one before it is intact.
     """
     disk = disk or Disk()
     folder = _free_place(root, step)
     partial = root / f".{folder.name}.partial"
-    try:
+    with _unless_written(root, step, partial, disk):
         for left_over in root.glob(".*.partial"):  # by an attempt that died
             disk.remove(left_over)
         disk.make(partial)
-        await save_trainer(str(partial / TRAINER))
-        _refuse_unless_here(partial / TRAINER)
-        for name, content in files.items():
-            disk.write(partial / name, content)
-        await asyncio.to_thread(disk.flush, partial)  # the loop is the generators' too
-        disk.write(partial / MARKER, await asyncio.to_thread(digests_of, partial))
-        disk.flush(partial / MARKER)
-        disk.rename(partial, folder)
-        disk.flush(folder)
+        saving = save_trainer(str(partial / TRAINER))
+
+    async def complete() -> Path:
+        with _unless_written(root, step, partial, disk):
+            await saving
+            await asyncio.to_thread(_complete_at, partial, folder, files, disk)
+        await asyncio.to_thread(lambda: drop_superseded(root, keep, held(), disk))
+        return folder
+
+    return complete()
+
+
+def _complete_at(partial: Path, folder: Path, files: Callable[[], Mapping[str, bytes]], disk: Disk) -> None:
+    """Add the driver's files and the marker, and move it to its place."""
+    _refuse_unless_here(partial / TRAINER)
+    for name, content in files().items():
+        disk.write(partial / name, content)
+    disk.flush(partial)
+    disk.write(partial / MARKER, digests_of(partial))
+    disk.flush(partial / MARKER)
+    disk.rename(partial, folder)
+    disk.flush(folder)
+
+
+@contextmanager
+def _unless_written(root: Path, step: int, partial: Path, disk: Disk) -> Iterator[None]:
+    """Remove what there is, and raise CheckpointError, where an error comes."""
+    try:
+        yield
     except Exception as error:
         left = _left_on_disk(root)  # libraries seldom say that it is full
         with suppress(OSError):
@@ -163,8 +184,6 @@ async def write_checkpoint(
         raise CheckpointError(
             f"the checkpoint of step {step} cannot be written to {root} ({left}): {error}"
         ) from error
-    drop_superseded(root, keep, held(), disk)
-    return folder
 
 
 def drop_superseded(root: Path, keep: int, held: Collection[Path] = (), disk: Disk | None = None) -> None:

@@ -22,6 +22,7 @@ class Codec:
         self._chat = ChatTemplate(folder) if chat_template else None
         self._tokenizer = _tokenizer(folder / "tokenizer.json")
         self.eos_ids = eos_token_ids(folder)
+        self._eos = frozenset(self.eos_ids)
         self._end_think = self.encode(END_THINK)
 
     def encode(self, text: str) -> list[int]:
@@ -37,7 +38,9 @@ class Codec:
 
     def decode(self, tokens: list[int]) -> str:
         """Text of the tokens, the end-of-sequence token left out."""
-        kept = [token for token in tokens if token not in self.eos_ids]
+        kept = tokens[:-1] if tokens and tokens[-1] in self.eos_ids else tokens
+        if not self._eos.isdisjoint(kept):  # hardly ever: a token at a time takes long
+            kept = [token for token in kept if token not in self._eos]
         return self._tokenizer.decode(kept, skip_special_tokens=False)
 
     def opens_thinking(self, prompt: list[int]) -> bool:
@@ -46,8 +49,12 @@ class Codec:
 
     def has_ended_thinking(self, tokens: list[int]) -> bool:
         """Whether the tokens spell `</think>`."""
-        width = len(self._end_think)
-        return any(tokens[i : i + width] == self._end_think for i in range(len(tokens) - width + 1))
+        start, width = 0, len(self._end_think)
+        for _ in range(tokens.count(self._end_think[0])):
+            start = tokens.index(self._end_think[0], start) + 1
+            if tokens[start - 1 : start - 1 + width] == self._end_think:
+                return True
+        return False
 
 
 def _tokenizer(path: Path) -> Tokenizer:

@@ -17,6 +17,7 @@ from training import models
 from training.checkpoint_sync import Uploads
 from training.checkpoints import Checkpoint, newest_checkpoint
 from training.cluster import cluster
+from training.cluster.rewards import RewardWorkers
 from training.codec import Codec
 from training.driver.controller import Controller, Outcome
 from training.engine_choice import EngineChoice, EngineMissing, settle
@@ -28,7 +29,7 @@ from training.model_identity import model_identity
 from training.recipe import Recipe, RecipeError, check_runnable, content_hash
 from training.reporting import JOURNAL, Reporter, open_reporter
 from training.tasks import Task
-from training.usable import check_verifiers
+from training.usable import check_verifiers, demanding_verifiers
 from training.waiting import Interrupted, Stopped, Switchboard
 
 log = logging.getLogger("training")
@@ -118,7 +119,10 @@ async def _run(
     loop = asyncio.get_running_loop()
     address = cluster.connect(recipe.resources, _weights_bytes(recipe, model_folder))
     heed_signals(switch)  # after ray.init, which has handlers of its own
-    actors = cluster.Cluster(recipe, model_folder, switch, address=address)
+    rewards = None
+    if recipe.resources.reward_workers is not None:
+        rewards = RewardWorkers(recipe.resources, demanding_verifiers(task, recipe))
+    actors = cluster.Cluster(recipe, model_folder, switch, address=address, rewards=rewards)
     try:
         with tracing.span("start engines and trainers"):
             generator, trainer = await actors.start()
@@ -136,6 +140,7 @@ async def _run(
             resume=checkpoint,
             model=identity,
             switch=switch,
+            verification=rewards,
             uploads=uploads,
             num_lost_engines=lambda: actors.num_lost_engines,
         )

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from training.rollouts import Rollouts
 from training.schema import Recipe
@@ -11,11 +12,17 @@ log = logging.getLogger("training")
 
 
 def check_verifiers(task: Task, recipe: Recipe) -> None:
-    """Let verifiers that need something of the machine (the sandbox) say what is missing; their own error."""
-    prompts = [*task.training_prompts(recipe.seed), *task.held_out_prompts(recipe.eval.prompts)]
-    for verifier in {task.verifier(prompt) for prompt in prompts}:
-        if hasattr(verifier, "check"):
+    """Let `demanding_verifiers` say what this machine lacks; their own error. Reward workers ask on their nodes."""
+    if recipe.resources.reward_workers is None:
+        for verifier in demanding_verifiers(task, recipe):
             verifier.check()
+
+
+def demanding_verifiers(task: Task, recipe: Recipe) -> list[Any]:
+    """Those that need something of the machine that judges (the sandbox): their `check` raises what is missing."""
+    prompts = [*task.training_prompts(recipe.seed), *task.held_out_prompts(recipe.eval.prompts)]
+    verifiers = {task.verifier(prompt) for prompt in prompts}
+    return [verifier for verifier in verifiers if hasattr(verifier, "check")]
 
 
 def usable_training(prompts: Sequence[Prompt], rollouts: Rollouts) -> tuple[list[Prompt], dict[str, float]]:

@@ -89,7 +89,7 @@ def write(root: Path, step: int, keep: int = 9, text: str = "", uploads: Uploads
 
     held = uploads.held if uploads else tuple
     files = {"driver.json": b'{"step": %d}' % step, "samples.npz": b"tokens"}
-    folder = asyncio.run(write_checkpoint(root, step, files, save_trainer, keep=keep, held=held))
+    folder = asyncio.run(write_checkpoint(root, step, lambda: files, save_trainer, keep=keep, held=held))
     if uploads:
         uploads.offer(folder)
     return folder

@@ -67,7 +67,7 @@ def write(root: Path, step: int, *, keep: int = 2, disk: Disk | None = None, in_
             Path(path).write_text(f"weights of {step}")
 
     files = {"driver.json": b'{"step": %d}' % step, "samples.npz": b"tokens"}
-    return asyncio.run(write_checkpoint(root, step, files, save_trainer, keep=keep, disk=disk))
+    return asyncio.run(write_checkpoint(root, step, lambda: files, save_trainer, keep=keep, disk=disk))
 
 
 def names(root: Path) -> list[str]:
@@ -161,7 +161,7 @@ def test_trainer_that_cannot_save_is_named(tmp_path: Path) -> None:
         raise RuntimeError("inline_container.cc: write failed")
 
     with pytest.raises(CheckpointError, match=r"step 7 cannot be written .* write failed"):
-        asyncio.run(write_checkpoint(tmp_path, 7, {"driver.json": b"{}"}, save, keep=2))
+        asyncio.run(write_checkpoint(tmp_path, 7, lambda: {"driver.json": b"{}"}, save, keep=2))
     assert names(tmp_path) == []
 
 

@@ -1,15 +1,18 @@
 """Mathematics and code together: real data files, chat template, Math-Verify and the sandbox in one run."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from tests.training.driver.test_controller import Setup
-from training.recipe import apply_overrides, check_runnable, load_recipe
+from training.recipe import Recipe, apply_overrides, check_runnable, load_recipe
 
 TEMPLATE = (
     "{% for m in messages %}<user>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}"
@@ -55,13 +58,13 @@ def byte_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_math_and_code_run_has_a_curve_for_each(byte_model: Path, tmp_path: Path) -> None:
+def recipe_of(byte_model: Path, tmp_path: Path) -> Recipe:
     parts = []
     for name, rows in (("math", MATH), ("code", CODE)):
         path = tmp_path / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         parts.append({"task": name, "options": {"path": str(path), "held_out_share": 0.25}})
-    recipe = apply_overrides(
+    return apply_overrides(
         load_recipe("scalerl-math-code"),
         {
             "task.options": {"parts": parts},
@@ -79,6 +82,10 @@ def test_math_and_code_run_has_a_curve_for_each(byte_model: Path, tmp_path: Path
             "eval": {"every_steps": 2, "prompts": 8, "k": 2},
         },
     )
+
+
+def test_math_and_code_run_has_a_curve_for_each(byte_model: Path, tmp_path: Path) -> None:
+    recipe = recipe_of(byte_model, tmp_path)
     check_runnable(recipe)
     setup = Setup(recipe, tmp_path / "run")
 
@@ -91,3 +98,21 @@ def test_math_and_code_run_has_a_curve_for_each(byte_model: Path, tmp_path: Path
     assert set(setup.reporter.series("train/verifier_failure_rate").values()) == {0}
     assert set(setup.reporter.series("eval/verifier_failure_rate").values()) == {0}
     assert max(setup.reporter.series("train/interruption_rate").values()) > 0.5
+
+
+@pytest.mark.ray
+@pytest.mark.deep
+@pytest.mark.timeout(240)
+def test_reward_workers_judge_a_run_of_the_command(byte_model: Path, tmp_path: Path) -> None:
+    recipe = apply_overrides(recipe_of(byte_model, tmp_path), {"resources.reward_workers": 2})
+    file, run_dir = tmp_path / "recipe.yaml", tmp_path / "run"
+    file.write_text(yaml.safe_dump(recipe.model_dump(mode="json")))
+    command = [sys.executable, "-m", "training", "run", str(file), "--run-dir", str(run_dir)]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "2 reward workers on " in done.stderr + done.stdout
+    records = [json.loads(line)["metrics"] for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+    rates = [record["train/verifier_failure_rate"] for record in records if "train/reward" in record]
+    assert rates == [0, 0]

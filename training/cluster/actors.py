@@ -16,10 +16,8 @@ import ray
 from training.addresses import Group
 from training.rollouts import Completion, Request
 
-WATCH, HELP = (
-    "watch",
-    "help",
-)  # Ray's names for threads beside the one that works: for `alive`, and to end its waits
+# Ray's names for threads beside the one that works: for `alive`, to end its waits, and for the end of a save.
+WATCH, HELP, SAVE = "watch", "help", "save"
 
 
 @dataclass(frozen=True)
@@ -143,6 +141,12 @@ class TrainerActor:
     def call(self, method: str, *args: Any) -> Any:
         """Any method of training.trainer.trainer.Trainer."""
         return getattr(self._trainer, method)(*args)
+
+    @ray.method(concurrency_group=SAVE)
+    def end_save(self, begun: None) -> None:
+        """Wait until what `begin_save` began is written, while other calls go on. `begun`: its answer, which Ray waits
+        for."""
+        self._trainer.end_save()
 
     def plan_broadcast(self) -> tuple[str, Any]:
         """(an address on this machine, what will be broadcast). On all ranks: weights are gathered from all."""

@@ -23,7 +23,7 @@ import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from training.cluster.actors import HELP, WATCH, GeneratorActor, TrainerActor, Whereabouts
+from training.cluster.actors import HELP, SAVE, WATCH, GeneratorActor, TrainerActor, Whereabouts
 from training.cluster.broadcasts import Broadcasts, BroadcastWeights
 from training.cluster.head import Pulse, watch_head
 from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, end_of, first_error_or_all, in_time
@@ -36,6 +36,7 @@ from training.cluster.placement import (
     make_plan,
     wait_for_place,
 )
+from training.cluster.rewards import RewardWorkers
 from training.engines.pool import EnginePool
 from training.errors import last_line, telling_line
 from training.rollouts import Generator
@@ -110,11 +111,13 @@ class Cluster:
         loading_timeout: float = LOADING_TIMEOUT_SECONDS,
         generator_class: type = GeneratorActor,
         trainer_class: type = TrainerActor,
+        rewards: RewardWorkers | None = None,
     ) -> None:
         self._recipe, self._model_folder, self._switch = recipe, model_folder, switch
         self._may_grow, self._patience, self._pulse = address != LOCAL, patience, pulse
         self._loading_timeout = loading_timeout
         self._generator_class, self._trainer_class = generator_class, trainer_class
+        self._rewards = rewards
         self._group: PlacementGroup | None = None
         self._engines: list[Part] = []
         self._ranks: list[Part] = []
@@ -184,6 +187,8 @@ class Cluster:
     def _let_go(self) -> None:
         for part in self._engines + self._ranks:
             ray.kill(part.actor)
+        if self._rewards:
+            self._rewards.let_go()
         if self._group is not None:
             remove_placement_group(self._group)
 
@@ -195,6 +200,8 @@ class Cluster:
         await wait_for_place(
             self._group, resources, self._switch, may_grow=self._may_grow, patience=self._patience
         )
+        if self._rewards:
+            await self._rewards.start(self._switch, may_grow=self._may_grow, patience=self._patience)
         self._engines = [self._engine(number) for number in range(len(plan.engines))]
         ranks = [self._make(self._trainer_class, seat) for seat in plan.ranks]
         self._ranks = [Part(f"trainer rank {number}", actor) for number, actor in enumerate(ranks)]
@@ -224,7 +231,7 @@ class Cluster:
         group: Any = self._group
         strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=seat.bundle)
         as_actor: Any = ray.remote  # its type does not know concurrency_groups
-        actor = as_actor(concurrency_groups={WATCH: 1, HELP: 1})(cls)
+        actor = as_actor(concurrency_groups={WATCH: 1, HELP: 1, SAVE: 1})(cls)
         return actor.options(
             num_cpus=seat.cpus, num_gpus=seat.gpus, scheduling_strategy=strategy, **options
         ).remote()

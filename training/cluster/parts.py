@@ -185,8 +185,10 @@ class RemoteTrainer:
         return StoredWeights(first[1], others)
 
     def save(self, path: str) -> Awaitable[None]:
-        """See training.trainer.trainer.Trainer."""
-        return self._on_all("save", path)
+        """Of the state after the calls made so far; those made from now on do not wait for its end."""
+        begun = [(part, part.submit("call", "begin_save", path)) for part in self.ranks]
+        ended = [(part, part.submit("end_save", reference)) for part, reference in begun]
+        return _first_rank_of(begun + ended)
 
     async def load(self, path: str) -> int:
         """See training.trainer.trainer.Trainer."""

@@ -104,6 +104,16 @@ def _amounts(cpus: float, gpus: float) -> Amounts:
     return {"CPU": float(cpus)} | ({"GPU": float(gpus)} if gpus else {})
 
 
+def reward_bundles(resources: Resources) -> list[Amounts]:
+    """Of reward workers: one each, in a group of their own, spread over the nodes."""
+    return [_amounts(1, 0)] * (resources.reward_workers or 0)
+
+
+def all_bundles(resources: Resources) -> list[Amounts]:
+    """Of engines, ranks and reward workers."""
+    return make_plan(resources).bundles + reward_bundles(resources)
+
+
 async def wait_for_place(
     group: PlacementGroup,
     resources: Resources,
@@ -112,12 +122,12 @@ async def wait_for_place(
     may_grow: bool,
     patience: Patience = Patience(),  # noqa: B008 - frozen
 ) -> None:
-    """Return when the bundles are reserved; says every `patience.report` seconds what is lacking.
+    """Return when the bundles of the group are reserved; says every `patience.report` seconds what is lacking.
 
     Raises ClusterError at once where the devices are too few and the cluster cannot grow, and after
     `patience.too_small` where it could; Stopped.
     """
-    bundles = make_plan(resources).bundles
+    bundles = all_bundles(resources)
     too_small = shortage(bundles, await in_thread(node_amounts, ANSWER_SECONDS))
     if too_small and not may_grow:
         raise ClusterError(f"too few devices: {too_small} ({_asked_by(resources)})")
@@ -210,7 +220,7 @@ def _each(many: list[Amounts]) -> str:
 
 def _asked_by(resources: Resources) -> str:
     """The recipe's fields that ask for devices."""
-    fields = ["generator_gpus", "trainer_gpus", "generator_cpus", "trainer_cpus"]
+    fields = ["generator_gpus", "trainer_gpus", "generator_cpus", "trainer_cpus", "reward_workers"]
     return ", ".join(
         f"resources.{name} {value}" for name in fields if (value := getattr(resources, name))
     ) + (", shared" if resources.shared else "")
@@ -223,7 +233,7 @@ def local_cores(resources: Resources, cores: int | None = None) -> int:
     lets it, for tests of many engines and ranks.
     """
     have = cores or _usable_cores()
-    needed = int(sum(bundle["CPU"] for bundle in make_plan(resources).bundles))
+    needed = int(sum(bundle["CPU"] for bundle in all_bundles(resources)))
     if needed > have and os.environ.get("HEADROOM_OVERSUBSCRIBE") != "1":
         raise ClusterError(
             f"too few devices: the run needs {needed} CPU, this machine has {have} ({_asked_by(resources)})"

@@ -32,10 +32,11 @@ How a run ends. Each wait has a timeout (`training.waiting.Timeouts`), and its e
        answers with what it has (closing), the   6. as 6
        rest is cancelled (closing)
     5. verifiers end (closing)                   crash of anything
-    6. a checkpoint is written (checkpoint),     1. loops, groups and the push are cancelled (closing)
-       with finished and partial groups          2. verifiers end (closing)
-                                                 3. nothing is saved, the error is raised: a resume takes the
-                                                    last checkpoint
+    6. a checkpoint is written (checkpoint),     1. a checkpoint under way may become complete (closing)
+       with finished and partial groups;         2. loops, groups and the push are cancelled (closing)
+       the one before it is awaited              3. verifiers end (closing)
+                                                 4. nothing is saved, the error is raised: a resume takes the
+                                                    last complete checkpoint
                                                  Ctrl-C during a stop ends it like a crash.
 
 What a resume restores. Where generation and training take turns (synchronous, PPO-off-policy-k) it is the state right
@@ -49,11 +50,12 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from training.checkpoint_sync import Uploads
-from training.checkpoints import Checkpoint, CheckpointError, write_checkpoint
+from training.checkpoints import Checkpoint, CheckpointError
 from training.codec import Codec
 from training.driver.accounting import ComputeMeter, Usage
 from training.driver.control import Budget
@@ -61,6 +63,7 @@ from training.driver.curriculum import PromptSampler
 from training.driver.evaluator import Evaluator
 from training.driver.generation import Generation
 from training.driver.publisher import Publisher, TrainerHandle
+from training.driver.saving import Saving
 from training.driver.snapshot import RunState, from_checkpoint, to_files
 from training.driver.staleness import BufferState, WorkBuffer
 from training.driver.stepmetrics import StepMetrics
@@ -73,7 +76,7 @@ from training.schema import Recipe
 from training.tasks import Task
 from training.usable import usable_held_out, usable_training
 from training.verifiers.service import Verification
-from training.waiting import Stopped, Switchboard, Timeouts, blame, within
+from training.waiting import Interrupted, Stopped, Switchboard, Timeouts, blame, within
 
 log = logging.getLogger("training")
 
@@ -117,7 +120,7 @@ class Controller:
         Raises CheckpointError where `resume` is damaged or of another recipe, ValueError where the task's prompts
         cannot be used.
         """
-        self._model, self._uploads = model, uploads
+        self._model = model
         self._recipe, self._run_dir, self._resume, self._timeouts = recipe, run_dir, resume, timeouts
         self._switch = switch or Switchboard()
         verification = verification or Verification()
@@ -137,6 +140,14 @@ class Controller:
             buffer=self._buffer,
             switch=self._switch,
             timeouts=timeouts,
+        )
+        self._saving = Saving(
+            run_dir / "checkpoints",
+            keep=recipe.checkpoint.keep,
+            trainer=trainer,
+            switch=self._switch,
+            timeouts=timeouts,
+            uploads=uploads,
         )
         step_metrics = StepMetrics(tokens=start.usage.tokens, num_lost_engines=num_lost_engines)
         self._generation = Generation(
@@ -197,8 +208,10 @@ class Controller:
                 state = "succeeded"
             self._meter.pause()
             await self._come_to_rest(generation)
-        except BaseException:
+        except BaseException as error:
             self._publisher.cancel()
+            is_urgent = isinstance(error, Interrupted | asyncio.CancelledError)
+            await self._saving.give_up(0 if is_urgent else self._timeouts.closing)
             raise
         finally:
             await self._close(generation)
@@ -287,28 +300,16 @@ class Controller:
         )
 
     async def _checkpoint(self, *, is_last: bool = False) -> None:
-        """Write one, unless there is nothing that the one before it does not hold."""
+        """Begin one, unless there is nothing that the one before it does not hold; wait for the last one."""
+        await self._saving.settle()
         has_more = is_last and not self._buffer.is_lockstep
-        if self.step == 0 or (self._checkpointed_step == self.step and not has_more):
-            return
-        uploads = self._uploads
-        folder = await write_checkpoint(
-            self._run_dir / "checkpoints",
-            self.step,
-            to_files(self._state(), self._recipe, self._model),
-            self._save_trainer,
-            keep=self._recipe.checkpoint.keep,
-            held=uploads.held if uploads else tuple,
-        )
-        if uploads:
-            uploads.offer(folder)
-        self._checkpointed_step = self.step
-
-    async def _save_trainer(self, path: str) -> None:
-        with blame("the trainer"):
-            await within(
-                self._trainer.save(path), what="the trainer to save", timeout=self._timeouts.checkpoint
+        if self.step and (self._checkpointed_step != self.step or has_more):
+            self._saving.begin(
+                self.step, partial(to_files, self._state().frozen(), self._recipe, self._model)
             )
+            self._checkpointed_step = self.step
+        if is_last:
+            await self._saving.settle()
 
 
 def make_buffer(recipe: Recipe, state: BufferState[Group]) -> WorkBuffer[Group]:

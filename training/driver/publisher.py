@@ -12,7 +12,8 @@ from training.waiting import Switchboard, Timeouts, blame, within
 
 
 class TrainerHandle(Protocol):
-    """A trainer, here or behind a Ray actor. `weights` gives something that the generator accepts as payload."""
+    """A trainer, here or behind a Ray actor. `weights` gives something that the generator accepts as payload. `save` is
+    of the state after the calls made before it, and does not keep later ones from going on."""
 
     def train_step(self, batch: Batch) -> Awaitable[StepResult]: ...
     def logp(self, batch: Batch) -> Awaitable[Any]: ...

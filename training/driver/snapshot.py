@@ -3,7 +3,8 @@
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from copy import copy
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,12 @@ class Work:
     draft: Draft
     round: int = 0
 
+    def frozen(self) -> "Work":
+        """As it is now."""
+        return replace(
+            self, draft=replace(self.draft, samples=[copy(sample) for sample in self.draft.samples])
+        )
+
 
 @dataclass(frozen=True)
 class RunState:
@@ -39,6 +46,10 @@ class RunState:
     pass_rate: float | None = None
     evaluated_step: int = -1
     num_refills: int = 0
+
+    def frozen(self) -> "RunState":
+        """As it is now: samples on their way grow, and are copied (their tokens are not, they are never changed)."""
+        return replace(self, works=[work.frozen() for work in self.works])
 
 
 def to_files(state: RunState, recipe: Recipe, model: Mapping[str, Any] | None = None) -> dict[str, bytes]:

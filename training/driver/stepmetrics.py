@@ -66,15 +66,27 @@ class StepMetrics:
     def _now(self) -> float:
         return (self._clock() if self._paused_at is None else self._paused_at) - self._away
 
-    def of_step(
-        self, batch: Sequence[tuple[Ticket, Group]], version: int, result: StepResult, usage: Usage
-    ) -> dict[str, float]:
-        """Metrics of the update just made on a batch by a trainer of this version, and a new step begins."""
+    def end_step(self) -> dict[str, float]:
+        """Seconds of the step that ends now, and the shares of them (0 to 1) in which either side was idle."""
         now = self._now()
         seconds = max(now - self._step_began, 1e-9)
         if self._idle_since is not None:
             self._generator_idle += now - self._idle_since
             self._idle_since = now
+        metrics = {
+            "perf/generator_idle": min(1.0, self._generator_idle / seconds),
+            "perf/trainer_idle": min(1.0, self._trainer_idle / seconds),
+            "perf/step_seconds": seconds,
+        }
+        self._step_began = now
+        self._generator_idle = self._trainer_idle = 0.0
+        return metrics
+
+    def of_step(
+        self, batch: Sequence[tuple[Ticket, Group]], version: int, result: StepResult, usage: Usage
+    ) -> dict[str, float]:
+        """Metrics of the update just made on a batch by a trainer of this version, and a new step begins."""
+        perf = self.end_step()
         groups = [group for _, group in batch]
         samples = [sample for group in groups for sample in group.samples]
         metrics = {
@@ -84,17 +96,14 @@ class StepMetrics:
             "train/verifier_failure_rate": _mean([bool(sample.failure) for sample in samples]),
             "train/interruption_rate": _mean([sample.interrupted for sample in samples]),
             "train/response_length": _mean([len(sample.response) for sample in samples]),
-            "perf/tokens_per_second": (usage.tokens - self._tokens) / seconds,
-            "perf/generator_idle": min(1.0, self._generator_idle / seconds),
-            "perf/trainer_idle": min(1.0, self._trainer_idle / seconds),
-            "perf/step_seconds": seconds,
+            "perf/tokens_per_second": (usage.tokens - self._tokens) / perf["perf/step_seconds"],
+            **perf,
             "perf/lost_engines": float(self._num_lost_engines()),
         }
         metrics |= staleness_metrics(batch, version)
         for part, own in by_part(groups).items():
             metrics[f"train/{part}/pass_rate"] = _mean([group.pass_rate for group in own])
-        self._step_began, self._tokens = now, usage.tokens
-        self._generator_idle = self._trainer_idle = 0.0
+        self._tokens = usage.tokens
         return metrics | {f"train/{name}": value for name, value in result.metrics.items()}
 
 

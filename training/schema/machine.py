@@ -118,6 +118,11 @@ class Resources(Section):
     trainers: Positive | None = Field(
         default=None, description="Trainer ranks (FSDP2); open: one for each GPU, or one."
     )
+    reward_workers: Positive | None = Field(
+        default=None,
+        description="Ray actors that judge responses, on all nodes, a CPU core each, which device-hours do not count; "
+        "open: processes of the driver's machine.",
+    )
     shared: bool = Field(
         default=False,
         description="Generator and trainer take turns on the same devices; only for recipes whose phases alternate.",

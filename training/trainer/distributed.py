@@ -4,6 +4,7 @@ Rank 0 opens a store at `address`; every rank says there which device it has, wa
 process group: gloo between CPUs, nccl between GPUs. One rank alone has neither store nor group.
 """
 
+import functools
 import os
 import socket
 from dataclasses import dataclass
@@ -96,8 +97,16 @@ def _be_found_by_others(host: str) -> None:
         os.environ.setdefault(GLOO_INTERFACE, interface)
 
 
+@functools.cache
+def saving_group() -> dist.ProcessGroup | None:
+    """A group of all ranks for what is written beside the training, whose collectives it must not mix with; made by
+    all of them together when they first ask."""
+    return dist.new_group(backend="gloo", timeout=timedelta(seconds=COLLECTIVE_TIMEOUT_SECONDS))
+
+
 def leave() -> None:
     """Give the process group up; safe without one."""
+    saving_group.cache_clear()
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -1,15 +1,16 @@
 """The trainer's part of a checkpoint: a folder in the format of torch.distributed.checkpoint.
 
-Every rank writes its shards. Any number of ranks reads them again: a tensor is found by its name and offset.
+Every rank copies its shards and writes the copy while training goes on. Any number of ranks reads them again: a tensor
+is found by its name and offset.
 """
 
 import json
 import random
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,8 +19,11 @@ from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 
 from training.checkpoints import CheckpointError, CheckpointUnwritable
-from training.trainer.distributed import Ranks
+from training.trainer.distributed import Ranks, saving_group
 from training.trainer.network import Networks
+
+# That one rank alone is taken for one process.
+warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
 
 
 @dataclass(frozen=True)
@@ -39,16 +43,22 @@ class State:
         return found
 
 
-def save_state(path: str, state: State, ranks: Ranks) -> None:
-    """Write the folder `path`. Raises CheckpointError, on every rank, where one of them cannot write."""
+def begin_save(path: str, state: State, ranks: Ranks) -> "Future[Any]":
+    """Copy the state into the host's memory, and have a thread write it into the folder `path`; see `end_save`."""
     content = {
         **state.tensors(),
         "progress": as_bytes(state.progress),
         f"random/{ranks.index}": as_bytes(random_state()),
     }
+    group = saving_group() if ranks.are_many else None
+    saving = dcp.async_save(content, checkpoint_id=path, process_group=group, no_dist=not ranks.are_many)
+    return cast("Future[Any]", saving)
+
+
+def end_save(path: str, saving: "Future[Any]") -> None:
+    """Wait until it is written. Raises CheckpointError, on every rank, where one of them cannot write."""
     try:
-        with _quiet():
-            dcp.save(content, checkpoint_id=path, no_dist=not ranks.are_many)
+        saving.result()
     except (CheckpointException, OSError, RuntimeError) as error:
         raise CheckpointUnwritable(f"{path} cannot be written: {reason_of(error)}") from error
 
@@ -65,21 +75,12 @@ def load_state(path: str, state: State, ranks: Ranks) -> dict[str, Any]:
     own = f"random/{ranks.index % max(1, saved_ranks)}"
     content: dict[str, Any] = {**tensors, "progress": _blank(sizes, "progress"), own: _blank(sizes, own)}
     try:
-        with _quiet():
-            dcp.load(content, checkpoint_id=path, no_dist=not ranks.are_many)
+        dcp.load(content, checkpoint_id=path, no_dist=not ranks.are_many)
         progress = from_bytes(content["progress"])
         set_random_state(from_bytes(content[own]))
     except (Exception, CheckpointException) as error:  # a damaged file is reported as one of many types
         raise CheckpointError(f"{path} is damaged: {reason_of(error)}") from error
     return progress
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the remark that one rank alone is taken for one process."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
-        yield
 
 
 def _saved_sizes(path: str) -> dict[str, tuple[int, ...]]:

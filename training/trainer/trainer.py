@@ -34,7 +34,7 @@ from training.trainer.optimization import (
     set_learning_rates,
 )
 from training.trainer.passes import MicroBatch, evaluate, own_share
-from training.trainer.state import State, load_state, save_state
+from training.trainer.state import State, begin_save, end_save, load_state
 from training.transfer import Weights, pack
 
 
@@ -245,11 +245,18 @@ class Trainer:
                 yield name, whole(value.to(dtype))
 
     def save(self, path: str) -> None:
-        """Write everything of the trainer's own that a resume needs into a new folder; every rank its part.
+        """`begin_save` and `end_save`."""
+        self.begin_save(path)
+        self.end_save()
 
-        Raises CheckpointError, on every rank, where one of them cannot write.
-        """
-        save_state(path, self._state(), self._ranks)
+    def begin_save(self, path: str) -> None:
+        """Copy everything of the trainer's own that a resume needs, and begin to write the copy into a new folder;
+        every rank its part. Calls that follow change nothing of it. One at a time."""
+        self._saving = path, begin_save(path, self._state(), self._ranks)
+
+    def end_save(self) -> None:
+        """Wait until it is written; from any thread. Raises CheckpointError, on every rank, where one cannot write."""
+        end_save(*self._saving)
 
     def load(self, path: str) -> int:
         """Restore what `save` wrote, by any number of ranks; returns the step.

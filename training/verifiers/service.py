@@ -73,11 +73,8 @@ class Verification:
         try:
             if verifier.isolation == "inline":
                 return verifier.verify(answer, response)
-            if verifier.isolation == "process":
-                verdict = await self._in_process(verifier, answer, response)
-            else:
-                verdict = await self._in_thread(verifier, answer, response)
-        except _Unanswered as unanswered:
+            verdict = await self.judge(verifier, answer, response)
+        except Unanswered as unanswered:
             self._count_unanswered(verifier, str(unanswered))
             return Verdict(False, failure=str(unanswered))
         except RewardError:
@@ -87,16 +84,18 @@ class Verification:
         self._num_unanswered = 0
         return verdict
 
+    async def judge(self, verifier: Verifier, answer: str, response: str) -> Verdict:
+        """The judgement, in a process or a thread. Raises Unanswered, RewardError, or what the verifier raises."""
+        if verifier.isolation == "process":
+            return await self._in_process(verifier, answer, response)
+        return await self._in_thread(verifier, answer, response)
+
     def _count_unanswered(self, verifier: Verifier, why: str) -> None:
         self._num_unanswered += 1
         if self._num_unanswered >= self._max_unanswered:
             raise RewardError(
                 f"the rewards' {verifier.isolation} of {type(verifier).__name__} did not answer "
                 f"{self._num_unanswered} times in a row; last: {why}"
-            )
-        if len(self._left_behind) >= self._max_unanswered:
-            raise RewardError(
-                f"{len(self._left_behind)} threads of {type(verifier).__name__} hang; last: {why}"
             )
 
     async def aclose(self) -> None:
@@ -126,7 +125,12 @@ class Verification:
                 self._left_behind.add(work)
                 if work.done():  # just now
                     self._forget(work)
-                raise _Unanswered(_late(verifier)) from None
+                self._refuse_many_left_behind(verifier)
+                raise Unanswered(_late(verifier)) from None
+
+    def _refuse_many_left_behind(self, verifier: Verifier) -> None:
+        if (count := len(self._left_behind)) >= self._max_unanswered:
+            raise RewardError(f"{count} threads of {type(verifier).__name__} hang; last: {_late(verifier)}")
 
     def _forget(self, work: Future[Verdict]) -> None:
         self._in_threads.discard(work)
@@ -149,7 +153,7 @@ def _start_thread(verifier: Verifier, answer: str, response: str) -> Future[Verd
     return work
 
 
-class _Unanswered(Exception):
+class Unanswered(Exception):
     """A judgement that was late, or whose process died; the message says which."""
 
 
@@ -168,11 +172,11 @@ class _Worker:
             await self._prepare(verifier)
             reply = await _within(verifier.timeout_seconds, self._ask(verifier, answer, response))
             if reply is None:
-                raise _Unanswered(_late(verifier))
+                raise Unanswered(_late(verifier))
             is_over = True
             return Verdict(**reply)
         except (EOFError, OSError):
-            raise _Unanswered(f"crashed: {await self._epitaph()}") from None
+            raise Unanswered(f"crashed: {await self._epitaph()}") from None
         finally:
             if not is_over:
                 await self.kill()

@@ -4,8 +4,10 @@ import asyncio
 import inspect
 from typing import Any
 
+import ray
+
 from tests.training.fakes import HashGenerator, HashTrainer
-from training.cluster.actors import GeneratorActor, TrainerActor
+from training.cluster.actors import SAVE, GeneratorActor, TrainerActor
 from training.rollouts import Completion, Request
 
 
@@ -39,8 +41,12 @@ class HashTrainerActor(TrainerActor):
         self._trainer = HashTrainer()
 
     def call(self, method: str, *args: Any) -> Any:
-        answer = super().call(method, *args)
+        answer = super().call("save" if method == "begin_save" else method, *args)
         return asyncio.run(answer) if inspect.iscoroutine(answer) else answer
+
+    @ray.method(concurrency_group=SAVE)
+    def end_save(self, begun: None) -> None:
+        """It is written when it has begun."""
 
     def export(self, checkpoint: str, base_model: str, out: str, dtype: str) -> None:
         """There is no model to write."""

@@ -115,6 +115,21 @@ def test_engines_and_ranks_lie_on_both_nodes_and_answer_as_one() -> None:
     on_cluster(work)
 
 
+@pytest.mark.usefixtures("two_nodes")
+def test_ranks_train_while_a_save_is_written(tmp_path: Path) -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        saving = asyncio.ensure_future(trainer.save(str(tmp_path / "go")))
+
+        assert (await trainer.train_step("b"))[2] == ["save begun", "b"]
+        assert not saving.done()
+        (tmp_path / "go").touch()
+        await saving
+        with pytest.raises(ClusterError, match=r"trainer rank \d \(.*\): .*cannot be written"):
+            await trainer.save("nowhere")
+
+    on_cluster(work)
+
+
 async def answers_of(generator: Any) -> list[tuple[int, int]]:
     """(token, version) of each of two engines."""
     found = await generator.generate([Request([1], 2), Request([2], 2)], 1.0)

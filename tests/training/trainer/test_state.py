@@ -76,6 +76,24 @@ def test_checkpoint_from_before_the_first_update_changes_nothing(
             torch.testing.assert_close(value, weights(straight)[name], atol=0, rtol=0)
 
 
+def test_what_is_saved_is_what_was_there_when_it_began(
+    toy_recipe: Recipe, toy_model: Path, tmp_path: Path
+) -> None:
+    trainer, path = make_trainer(toy_recipe, toy_model), str(tmp_path / "trainer")
+    trainer.train_step(a_batch())
+    before = {name: value.clone() for name, value in trainer._state().tensors().items()}
+    trainer.begin_save(path)
+    with torch.no_grad():
+        for value in trainer._state().tensors().values():
+            value.add_(1)
+    trainer.train_step(a_batch())
+    trainer.end_save()
+
+    assert trainer.load(path) == 1
+    for name, value in trainer._state().tensors().items():
+        torch.testing.assert_close(value, before[name], atol=0, rtol=0)
+
+
 def test_full_disk_is_named(toy_recipe: Recipe, toy_model: Path, tmp_path: Path) -> None:
     trainer = make_trainer(toy_recipe, toy_model)
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)

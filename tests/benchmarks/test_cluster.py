@@ -1,0 +1,151 @@
+"""The simulated cluster against closed forms, its bound, its search and its refusals."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from benchmarks.cluster import Cluster, Rates, Workload
+from benchmarks.simulate_cluster import best_split, outcome, rates_of_run, read_rates, workload_of
+from training.recipe import load_recipe
+
+# one engine that makes 4 tokens a second, 8 tokens a step: 2 s; a trainer that takes 3 s for them
+PLAIN = Rates(
+    decode_seconds=0.0, decode_seconds_per_sequence=0.25, engine_sequences=100, engine_gpus=1, response_tokens=4,
+    response_tokens_cv=0.0, max_response_tokens=100, trainer_tokens_per_gpu_second=8 / 3, trainer_fixed_seconds=0.0,
+    trainer_gpus_multiple=1, weights_seconds=0.0, weights_pause_seconds=0.0, driver_seconds_per_completion=0.0,
+    reward_seconds_per_completion=0.0, reward_workers=1,
+)  # fmt: skip
+ONE_BY_ONE = Workload(1, 2, max_in_flight_prompts=1, depth=0)
+
+
+def last(rates: Rates, workload: Workload) -> Any:
+    return Cluster(rates, workload, 1, 1).run(30)[-1]
+
+
+def test_synchronous_steps_take_the_sum() -> None:
+    rates = replace(
+        PLAIN,
+        weights_seconds=1.0,
+        driver_seconds_per_completion=0.25,
+        reward_seconds_per_completion=0.5,
+        trainer_fixed_seconds=0.5,
+    )
+    step = last(rates, ONE_BY_ONE)
+
+    assert step.seconds == pytest.approx(2 + 0.5 + 1 + 3.5 + 1)
+    assert step.generator_idle == pytest.approx(6 / 8)
+    assert step.trainer_idle == pytest.approx(4.5 / 8)
+    assert step.staleness == [0]
+
+
+@pytest.mark.parametrize(("tokens_per_second", "training"), [(8 / 3, 3.0), (8.0, 1.0)])
+def test_overlapping_steps_take_the_longer(tokens_per_second: float, training: float) -> None:
+    step = last(replace(PLAIN, trainer_tokens_per_gpu_second=tokens_per_second), replace(ONE_BY_ONE, depth=2))
+
+    assert step.seconds == pytest.approx(max(2.0, training))
+    assert step.trainer_idle == pytest.approx(max(0.0, 1 - training / 2))
+    assert step.generator_idle == pytest.approx(max(0.0, 1 - 2 / training))
+
+
+def test_engines_stand_still_while_they_take_weights() -> None:
+    rates = replace(PLAIN, weights_seconds=0.5, weights_pause_seconds=0.5, trainer_tokens_per_gpu_second=8.0)
+
+    assert last(rates, replace(ONE_BY_ONE, depth=2)).seconds == pytest.approx(2.5)
+
+
+def test_sequences_beyond_those_an_engine_decodes_wait() -> None:
+    rates = replace(PLAIN, decode_seconds=1.0, decode_seconds_per_sequence=0.5, engine_sequences=1)
+
+    assert last(rates, ONE_BY_ONE).seconds == pytest.approx(2 * 4 * 1.5 + 3)
+
+
+@pytest.mark.parametrize(("depth", "push_every"), [(0, 1), (1, 1), (8, 1), (3, 4)])
+@pytest.mark.parametrize("speed", [0.5, 50.0])
+def test_no_group_is_older_than_the_bound(depth: int, push_every: int, speed: float) -> None:
+    rates = replace(PLAIN, response_tokens_cv=1.5, trainer_tokens_per_gpu_second=speed, weights_seconds=0.3)
+    steps = Cluster(rates, Workload(3, 2, 40, depth, push_every), 2, 1).run(40)
+    ages = [age for step in steps for age in step.staleness]
+
+    assert max(ages) <= depth
+    assert all(len(step.staleness) == 3 for step in steps)
+    assert speed > 1 or max(ages) == depth  # a slow trainer is run ahead of as far as may be
+
+
+def test_the_best_split_is_the_best_of_all() -> None:
+    workload = Workload(8, 4, 64, depth=4)
+    rates = replace(PLAIN, trainer_tokens_per_gpu_second=2.0)
+    found = best_split(rates, workload, 24, 5)
+    every = [outcome(Cluster(rates, workload, n, 24 - n), 5).throughput for n in range(1, 24)]
+
+    assert found.generator_gpus + found.trainer_gpus == 24
+    assert found.throughput == pytest.approx(max(every))
+    with pytest.raises(ValueError, match="gpus: 1 hold no engine of 1 and trainer of 1"):
+        best_split(rates, workload, 1, 5)
+
+
+def entries(**changes: Any) -> dict[str, Any]:
+    whole = {
+        f.name: {"value": getattr(PLAIN, f.name), "source": "assumed", "note": "x"} for f in fields(Rates)
+    }
+    return whole | changes
+
+
+def test_rates_say_where_they_come_from() -> None:
+    rates, sources = read_rates(entries(), {"decode_seconds": 2.0})
+
+    assert rates == replace(PLAIN, decode_seconds=2.0)
+    assert (sources["decode_seconds"], sources["engine_gpus"]) == ("command line", "assumed: x")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ([], "rates: needs a mapping"),
+        ({}, "missing .*'decode_seconds'"),
+        (entries(speed=1), r"unknown \['speed'\]"),
+        (entries(decode_seconds=1.0), "decode_seconds: needs value, source and note"),
+        (
+            entries(decode_seconds={"value": 1, "source": "guess", "note": ""}),
+            "decode_seconds: source is one of",
+        ),
+        (
+            entries(decode_seconds={"value": "x", "source": "assumed", "note": ""}),
+            "decode_seconds: 'x' is no",
+        ),
+        (
+            entries(engine_gpus={"value": 1.5, "source": "assumed", "note": ""}),
+            "engine_gpus: 1.5 is no whole",
+        ),
+        (entries(response_tokens={"value": 0, "source": "assumed", "note": ""}), "response_tokens: must be"),
+        (
+            entries(decode_seconds={"value": -1, "source": "assumed", "note": ""}),
+            "decode_seconds: -1.0 is not",
+        ),
+        (
+            entries(weights_pause_seconds={"value": 1, "source": "assumed", "note": ""}),
+            "weights_pause_seconds",
+        ),
+    ],
+)
+def test_bad_rates_are_refused(data: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_rates(data, {})
+
+
+def test_rates_of_a_steady_run_give_its_steps_again() -> None:
+    """256 responses of 20 tokens a step of 4 s, in 1 s of which the trainer waits."""
+    recipe = load_recipe("tiny/scalerl")
+    record = {
+        "train/response_length": 20.0,
+        "train/effective_batch": 256.0,
+        "perf/step_seconds": 4.0,
+        "perf/tokens_per_second": 2 * 256 * 20 / 4,
+        "perf/generator_idle": 0.0,
+        "perf/trainer_idle": 0.25,
+    }
+    steps = Cluster(rates_of_run([record], recipe), workload_of(recipe), 1, 1).run(60)[40:]
+
+    assert sum(step.seconds for step in steps) / 20 == pytest.approx(4, rel=0.02)
+    assert sum(step.trainer_idle * step.seconds for step in steps) == pytest.approx(20, rel=0.1)
+    assert all(step.generator_idle == 0 for step in steps)
