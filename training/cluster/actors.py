@@ -18,6 +18,7 @@ from training.rollouts import Completion, Request
 
 # Ray's names for threads beside the one that works: for `alive`, to end its waits, and for the end of a save.
 WATCH, HELP, SAVE = "watch", "help", "save"
+TRAINER_GROUPS = {WATCH: 1, HELP: 1, SAVE: 1}  # what a trainer answers while it trains, and how much at once
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from training.cluster.actors import HELP, SAVE, WATCH, GeneratorActor, TrainerActor, Whereabouts
+from training.cluster.actors import TRAINER_GROUPS, GeneratorActor, TrainerActor, Whereabouts
 from training.cluster.broadcasts import Broadcasts, BroadcastWeights
 from training.cluster.head import Pulse, watch_head
 from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, end_of, first_error_or_all, in_time
@@ -231,7 +231,7 @@ class Cluster:
         group: Any = self._group
         strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=seat.bundle)
         as_actor: Any = ray.remote  # its type does not know concurrency_groups
-        actor = as_actor(concurrency_groups={WATCH: 1, HELP: 1, SAVE: 1})(cls)
+        actor = as_actor(concurrency_groups=TRAINER_GROUPS)(cls)
         return actor.options(
             num_cpus=seat.cpus, num_gpus=seat.gpus, scheduling_strategy=strategy, **options
         ).remote()

@@ -9,7 +9,7 @@ import pytest
 import ray
 
 from training.addresses import Group
-from training.cluster.actors import HELP, WATCH, TrainerActor
+from training.cluster.actors import TRAINER_GROUPS, TrainerActor
 
 pytestmark = [pytest.mark.deep, pytest.mark.ray, pytest.mark.timeout(300)]
 
@@ -62,7 +62,7 @@ def two_addresses() -> Iterator[None]:
 
 
 def test_the_trainer_is_met_where_its_own_node_is(two_addresses: None) -> None:
-    as_actor: Any = ray.remote(concurrency_groups={WATCH: 1, HELP: 1})
+    as_actor: Any = ray.remote(concurrency_groups=TRAINER_GROUPS)
     made = as_actor(SendingActor)
     trainer = made.options(num_cpus=1, resources={"second": 1}).remote()
     address = ray.get(trainer.free_address.remote(), timeout=120)
