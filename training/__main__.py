@@ -1,7 +1,8 @@
-"""`python -m training pretrain|run|export`: without any server. With HEADROOM_URL set, records go there too."""
+"""`python -m training pretrain|run|export|memory`: without any server. With HEADROOM_URL set, records go there too."""
 
 import argparse
 import contextlib
+import json
 import logging
 import os
 import sys
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="pretrain|run|export")
+    commands = parser.add_subparsers(required=True, metavar="pretrain|run|export|memory")
 
     pretrain = commands.add_parser(
         "pretrain", help="make a tiny base model (that of the default task: about a minute)"
@@ -80,6 +81,15 @@ def _parser() -> argparse.ArgumentParser:
         "--base-model", type=Path, help="folder of the model that the run started from, if moved"
     )
     export.set_defaults(command=_export)
+
+    memory = commands.add_parser("memory", help="what a recipe takes of GPUs and hosts; needs neither")
+    memory.add_argument("recipe", help="as of run")
+    memory.add_argument("--model", help="name, folder or shape (such as dense-8b) in place of the recipe's")
+    memory.add_argument("--gpu-gib", type=float, help="memory of one GPU (resources.gpu_gib)")
+    memory.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of run")
+    memory.add_argument("--estimate", action="store_true", help="by arithmetic alone, at once")
+    memory.add_argument("--json", action="store_true", help="bytes, as JSON")
+    memory.set_defaults(command=_memory)
     return parser
 
 
@@ -120,6 +130,20 @@ def _export(options: argparse.Namespace) -> int:
     )
     print(f"made: {options.out}", flush=True)
     return 0
+
+
+def _memory(options: argparse.Namespace) -> int:
+    from training.memory_report import report
+
+    overrides = dict(_parse_setting(setting) for setting in options.set)
+    if options.gpu_gib is not None:
+        overrides["resources.gpu_gib"] = options.gpu_gib
+    if options.model is not None:
+        overrides["model"] = options.model
+    recipe = apply_overrides(load_recipe(options.recipe), overrides)
+    said = report(recipe, is_traced=not options.estimate)
+    print(json.dumps(said.as_json(), indent=2) if options.json else said.as_text(), flush=True)
+    return 0 if said.problem is None else 1
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, Any]:

@@ -5,13 +5,14 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from training import models, tasks
+from training import memory, models, tasks
 from training.cluster.devices import NoDevice, check_devices
 from training.engine_choice import EngineMissing, refuse_missing
 from training.plain_yaml import LOADER
@@ -128,7 +129,7 @@ def check_runnable(
     recipe: Recipe, home: Path | None = None, *, patience: float = tasks.PATIENCE_SECONDS
 ) -> tasks.Task:
     """The recipe's task. RecipeError (field "task", "eval.prompts", "curriculum.mode", "model", "engine.type" or one of
-    resources) where the task, its data, the model, the engine or the devices cannot do what is asked.
+    resources) where the task, its data, the model, the engine, the devices or their memory cannot do what is asked.
 
     `patience`: longest download of data, seconds. With RAY_ADDRESS another cluster trains: its engines say themselves
     what they lack.
@@ -162,11 +163,14 @@ def _check_model(recipe: Recipe, home: Path | None) -> None:
         return
     rollout = recipe.rollout
     try:
-        models.check_model(
+        folder = models.check_model(
             recipe.model, home, min_context=rollout.max_sequence_tokens, chat_template=rollout.chat_template
         )
     except models.ModelError as error:
         raise RecipeError("model", str(error)) from None
+    with suppress(memory.Unknown):  # of another family: its start says what does not fit
+        if said := memory.problem(recipe, memory.Shape.of(folder / "config.json")):
+            raise RecipeError(*said)
 
 
 def _check_difficulties(recipe: Recipe, task: tasks.Task) -> None:

@@ -69,6 +69,10 @@ ELSEWHERE = {
         "tests/scaling/test_cli_axis.py::test_the_curve_of_an_unseen_size",
         '"axis"',
     ),
+    "python -m training memory scalerl --model dense-8b": (
+        "tests/training/test_memory.py::test_the_command_says_what_a_rank_takes_and_exits_by_whether_it_fits",
+        "MEMORY",
+    ),
     "python -m scaling calibrate RUNS.csv": (
         "tests/scaling/test_calibration.py::test_both_programs_write_the_same_tables",
         '"calibrate"',

@@ -123,6 +123,10 @@ class Resources(Section):
         description="Ray actors that judge responses, on all nodes, a CPU core each, which device-hours do not count; "
         "open: processes of the driver's machine.",
     )
+    gpu_gib: PositiveFloat = Field(
+        default=80,
+        description="Memory of one GPU, GiB; what does not fit is refused before the run is queued.",
+    )
     shared: bool = Field(
         default=False,
         description="Generator and trainer take turns on the same devices; only for recipes whose phases alternate.",

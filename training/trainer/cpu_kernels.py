@@ -96,6 +96,8 @@ def _replace_forward(module: Any) -> None:
 
 @torch.no_grad()
 def _is_rms_norm(module: Any) -> bool:
-    """Whether the module computes this formula; some models scale by 1 + w."""
+    """Whether the module computes this formula, also one without weights yet; some models scale by 1 + w."""
     x = torch.linspace(-1, 3, 2 * len(module.weight)).view(2, -1)
-    return torch.allclose(RmsNorm.apply(x, module.weight, module.variance_epsilon), module(x), atol=1e-5)
+    weight = torch.linspace(0.5, 1.5, len(module.weight))
+    said = torch.func.functional_call(module, {"weight": weight}, (x,))
+    return torch.allclose(RmsNorm.apply(x, weight, module.variance_epsilon), said, atol=1e-5)

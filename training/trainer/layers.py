@@ -4,14 +4,14 @@ In this order, each around the one before. A layer's `forward` is replaced and n
 parameters stay those of the checkpoint format, and FSDP2's hooks run outside of the compiled code.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
@@ -32,25 +32,34 @@ def recompute_layers(networks: Networks) -> None:
         layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
 
 
-def shard(networks: Networks, device: str, count: int) -> None:
-    """FSDP2 over `count` ranks: each layer by itself, the rest (embeddings, head, critic's head) as one.
+def shard(
+    networks: Networks,
+    mesh: DeviceMesh,
+    dtype: torch.dtype = torch.float32,
+    fill: Callable[[torch.nn.Module], None] | None = None,
+) -> None:
+    """FSDP2 over the ranks of the mesh: each layer by itself, the embeddings unless the head is tied to them, the rest.
 
-    Gradients are added up, not averaged: the loss of a rank is its share in the loss of the batch.
+    Layers are gathered and multiplied in `dtype`, the policy's; a critic's own trunk, embeddings and head in float32.
+    Gradients are added up in float32 after every micro-batch, and not averaged: the loss of a rank is its share in the
+    loss of the batch. `fill` gives a module its weights right before they are split, one after the other: so no rank
+    ever holds more than its share and one of them.
     """
-    mesh = init_device_mesh(device, (count,))
-    for layer in _layers(networks):
-        fully_shard(layer, mesh=mesh)
-    fully_shard(networks, mesh=mesh)
+    policy = networks.policy.get_decoder()
+    trunk: Any = networks.critic and networks.critic.trunk
+    low = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+    units = [(layer, low) for layer in policy.layers]
+    units += [(layer, MixedPrecisionPolicy()) for layer in (trunk.layers if trunk is not None else ())]
+    if not networks.policy.config.tie_word_embeddings:
+        units.append((policy.embed_tokens, MixedPrecisionPolicy()))
+    for module, precision in [*units, (networks, MixedPrecisionPolicy())]:
+        if fill is not None:
+            fill(module)
+        fully_shard(module, mesh=mesh, mp_policy=precision)
     for module in networks.modules():
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)  # gloo knows no other
-
-
-def sync_gradients(networks: Networks, is_wanted: bool) -> None:
-    """Whether the next backward pass adds gradients up over the ranks, or keeps them for a later one."""
-    if isinstance(networks, FSDPModule):
-        networks.set_requires_gradient_sync(is_wanted)
 
 
 def whole(value: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ class Networks(torch.nn.Module):
         their log-probability and entropy are 0. Values are None without a critic.
         """
         hidden = hidden_states(self.policy.get_decoder(), tokens, self._body_dtype)
-        positions = wanted.flatten().nonzero().squeeze(-1)
+        positions = self.positions(wanted)
         logp, entropy = head_logp(
             as_held(self.policy.get_output_embeddings().weight, self._held_dtype),
             hidden.flatten(0, 1).index_select(0, positions),
@@ -62,14 +62,20 @@ class Networks(torch.nn.Module):
         nowhere = torch.zeros_like(wanted, dtype=torch.float32)
         return nowhere.masked_scatter(wanted, logp), nowhere.masked_scatter(wanted, entropy), values
 
+    def positions(self, wanted: Tensor) -> Tensor:
+        """Where the flattened `wanted` is True; how many these are says the data."""
+        return wanted.flatten().nonzero().squeeze(-1)
 
-def hidden_states(decoder: torch.nn.Module, tokens: Tensor, dtype: torch.dtype) -> Tensor:
-    """Last hidden state before each token but the first, [N, L - 1, H]; `dtype` is that of the activations.
+
+def hidden_states(decoder: Any, tokens: Tensor, dtype: torch.dtype) -> Tensor:
+    """Last hidden state before each token but the first, [N, L - 1, H]; `dtype` is that of the activations, also of
+    those that layers add to, as in the generator.
 
     tokens: [N, L], padded on the right, so that causal attention needs no mask.
     """
+    embedded = decoder.get_input_embeddings()(tokens[:, :-1]).to(dtype)
     with torch.autocast(tokens.device.type, dtype=dtype, enabled=dtype != torch.float32):
-        return decoder(input_ids=tokens[:, :-1], use_cache=False).last_hidden_state
+        return decoder(inputs_embeds=embedded, use_cache=False).last_hidden_state
 
 
 def head_logits(model: PreTrainedModel, hidden: Tensor, dtype: torch.dtype) -> Tensor:

@@ -25,7 +25,6 @@ class MicroBatch:
     rows: np.ndarray  # [n], in the batch
     tokens: Tensor  # [n, L]
     wanted: Tensor  # [n, L - 1] bool
-    is_last: bool
 
     @property
     def width(self) -> int:
@@ -45,15 +44,13 @@ def own_share(
     tokens: [N, L]; lengths: [N]; wanted: [N, L - 1] bool; at most `max_tokens` padded tokens in each micro-batch.
     """
     parts = shares(lengths, max_tokens, ranks.count)[ranks.index]
-    for number, rows in enumerate(parts, start=1):
+    for rows in parts:
         if len(rows):
             width = int(lengths[rows].max())
             some, which = tokens[rows, :width], wanted[rows, : width - 1]
         else:
             some, which = np.zeros(FILLER_SHAPE, np.int64), np.zeros((2, FILLER_SHAPE[1] - 1), bool)
-        yield MicroBatch(
-            rows, torch.from_numpy(some).to(device), torch.from_numpy(which).to(device), number == len(parts)
-        )
+        yield MicroBatch(rows, torch.from_numpy(some).to(device), torch.from_numpy(which).to(device))
 
 
 @torch.no_grad()

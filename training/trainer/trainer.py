@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
 
 from training.advantages import RunningMoments, gae, group_advantages, has_variance, normalize_tokens
 from training.flops import Work
@@ -24,6 +25,7 @@ from training.trainer.batching import Batch, StepResult
 from training.trainer.critic import Critic
 from training.trainer.distributed import ALONE, Ranks, choose_device, gather, join
 from training.trainer.layers import whole
+from training.trainer.loading import Filling, is_readable, skeleton
 from training.trainer.meter import Meter
 from training.trainer.network import DTYPES, Networks, load_network
 from training.trainer.optimization import (
@@ -66,12 +68,11 @@ class Trainer:
         self._warm_up()
 
     def _load(self, model_folder: str, *, with_critic: bool) -> Networks:
-        """The model that the run starts from, made ready for this rank.
-
-        Many ranks read it into the CPU's memory: sharding then moves layer by layer to the GPU.
-        """
-        settings = self._recipe.trainer
-        model = load_network(Path(model_folder), "cpu" if self._ranks.are_many else self._device)
+        """The model that the run starts from, made ready for this rank: whole, or its share of each layer."""
+        settings, folder = self._recipe.trainer, Path(model_folder)
+        is_by_layer = self._ranks.are_many and is_readable(folder)
+        whole_on = "cpu" if self._ranks.are_many else self._device
+        model = skeleton(folder) if is_by_layer else load_network(folder, whole_on)
         critic = Critic(model, self._recipe.critic.trunk) if with_critic else None
         networks = Networks(model, critic, self._recipe)
         if self._device == "cpu":
@@ -81,7 +82,9 @@ class Trainer:
         if settings.activation_checkpointing:
             layers.recompute_layers(networks)
         if self._ranks.are_many:
-            layers.shard(networks, self._device, self._ranks.count)
+            fill = Filling(networks, folder, self._device) if is_by_layer else None
+            mesh = init_device_mesh(self._device, (self._ranks.count,))
+            layers.shard(networks, mesh, DTYPES[self._recipe.precision.trainer], fill)
         return networks
 
     def _frozen_copy(self, model_folder: str) -> Networks:
@@ -173,7 +176,6 @@ class Trainer:
         self._optimizer.zero_grad(set_to_none=True)
         meter = Meter()
         for part in self._share(batch, batch.mask):
-            layers.sync_gradients(self._networks, part.is_last)
             logp, entropy, values = map(part.of_rows, self._networks(part.tokens, part.wanted))
             said = Prediction(logp, entropy, values)
             own = targets.of(part.rows, part.width, self._device)

@@ -22,14 +22,13 @@ def test_micro_batches_are_as_wide_as_their_longest_row() -> None:
     assert (first.rows.tolist(), last.rows.tolist()) == ([1, 2], [0])
     assert last.tokens.tolist() == [[0, 1, 2]]
     assert (first.width, last.width) == (5, 2)
-    assert (first.is_last, last.is_last) == (False, True)
 
 
 def test_a_rank_without_rows_passes_a_filler_through() -> None:
     (filler,) = share_of(3, 4)
 
     assert filler.tokens.shape == FILLER_SHAPE
-    assert not filler.wanted.any() and filler.is_last
+    assert not filler.wanted.any()
     assert filler.of_rows(torch.ones(2, 2)).shape == (0, 2)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.multiprocessing as mp
+from torch.distributed.device_mesh import init_device_mesh
 from transformers import Qwen2ForCausalLM
 
 from tests.deep import IS_DEEP
@@ -64,6 +65,11 @@ BATCHES = {
 }
 
 
+def rounding(case: str) -> float:
+    """By how much metrics of as many ranks may differ: in bfloat16 a sharded norm's weight is rounded too."""
+    return 2e-2 if case == "bfloat16" else 1e-3
+
+
 def settings_of(recipe: Recipe, case: str) -> dict[str, Any]:
     return apply_overrides(recipe, FAST | CASES[case]).model_dump(mode="json")
 
@@ -112,7 +118,7 @@ def gradients_of_compiled_layers(recipe: dict[str, Any], ranks: Ranks) -> dict[s
     compile_layers(networks, "cpu", backend="aot_eager")
     recompute_layers(networks)
     if ranks.are_many:
-        shard(networks, "cpu", ranks.count)
+        shard(networks, init_device_mesh("cpu", (ranks.count,)))
     tokens = torch.randint(4, 14, (4, 9), generator=torch.Generator().manual_seed(0))
     own = tokens[ranks.index :: ranks.count]
     networks(own, torch.ones_like(own[:, 1:], dtype=torch.bool))[0].sum().backward()
@@ -191,7 +197,7 @@ def test_two_ranks_report_what_one_reports(found: dict[str, dict[str, Any]], cas
         for ours, theirs in zip(
             rank["metrics"] + rank["after"], alone["metrics"] + alone["after"], strict=True
         ):
-            assert ours == pytest.approx(theirs, rel=2e-2 if case == "bfloat16" else 1e-3, abs=1e-5)
+            assert ours == pytest.approx(theirs, rel=rounding(case), abs=1e-5)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "bfloat16"])
@@ -220,7 +226,7 @@ def test_a_checkpoint_of_one_is_gone_on_from_by_two(found: dict[str, dict[str, A
         step, state, after = found[case][f"rank {index}"]["resumed"]
         assert step == len(BATCHES)
         torch.testing.assert_close(state, alone["state"], atol=0, rtol=0)
-        assert after[0] == pytest.approx(alone["after"][0], rel=1e-3, abs=1e-5)
+        assert after[0] == pytest.approx(alone["after"][0], rel=rounding(case), abs=1e-5)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -230,7 +236,7 @@ def test_a_checkpoint_of_two_is_gone_on_from_by_one(found: dict[str, dict[str, A
 
     assert step == len(BATCHES)
     torch.testing.assert_close(state, saved["state"], atol=0, rtol=0)
-    assert after[0] == pytest.approx(saved["after"][0], rel=1e-3, abs=1e-5)
+    assert after[0] == pytest.approx(saved["after"][0], rel=rounding(case), abs=1e-5)
 
 
 def test_compiled_recomputed_and_sharded_layers_have_the_gradients_of_one_rank(

@@ -1,0 +1,224 @@
+"""What a recipe takes of a GPU: the estimate against traced passes, and what it refuses."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.training.conftest import cut_down
+from training import memory
+from training.__main__ import main
+from training.memory import GIB, SHAPES, Shape, need, problem, trainer_bytes
+from training.recipe import Recipe, RecipeError, apply_overrides, check_runnable, load_recipe
+from training.trainer.memory_trace import trace_peak
+
+# Millions of parameters, published for Qwen3 0.6B, 1.7B, 8B, 32B and 30B-A3B.
+PARAMETERS = {
+    "dense-0.6b": 596,
+    "dense-1.7b": 1_721,
+    "dense-8b": 8_191,
+    "dense-32b": 32_762,
+    "moe-30b-a3b": 30_532,
+}
+# (shape, ranks, longest sequence, trainer.head_chunk_tokens, activation checkpointing): MiB that the trace of the whole
+# model gave on 2026-11-25.
+TRACED = {
+    ("dense-8b", 16, 16_384, 4_096, True): 28_192,
+    ("dense-8b", 8, 16_384, 4_096, True): 36_003,
+    ("dense-8b", 16, 32_768, 4_096, True): 35_081,
+    ("dense-8b", 16, 16_384, 1_024, True): 25_802,
+    ("dense-8b", 16, 16_384, 4_096, False): 169_788,
+    ("dense-8b", 8, 32_768, 1_024, True): 42_892,
+    ("dense-1.7b", 1, 16_384, 4_096, True): 39_441,
+    ("dense-1.7b", 8, 8_192, 2_048, True): 11_688,
+    ("dense-0.6b", 1, 16_384, 4_096, True): 20_569,
+    ("dense-32b", 64, 16_384, 4_096, True): 36_708,
+    ("moe-30b-a3b", 32, 16_384, 4_096, True): 31_402,
+}
+
+
+def shape(name: str) -> Shape:
+    return Shape.of(SHAPES / f"{name}.json")
+
+
+def recipe_of(
+    ranks: int = 16, length: int = 16_384, chunk: int = 4_096, is_recomputed: bool = True, **settings: Any
+) -> Recipe:
+    """recipes/scalerl.yaml with so many trainer ranks and sequences of this length, one in a micro-batch."""
+    return apply_overrides(
+        load_recipe("scalerl"),
+        {
+            "trainer.activation_checkpointing": is_recomputed,
+            "trainer.head_chunk_tokens": chunk,
+            "trainer.micro_batch_tokens": length,
+            "rollout.max_thinking_tokens": length - 4_096,
+            "length.interrupt_low": 1_000,
+            "length.interrupt_high": 2_000,
+            "resources.trainer_gpus": ranks,
+            **settings,
+        },
+    )
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_of_the_shapes_are_the_published_ones(name: str) -> None:
+    assert shape(name).parameters / 1e6 == pytest.approx(PARAMETERS[name], rel=1e-3)
+
+
+@pytest.mark.parametrize("case", TRACED, ids=lambda case: "-".join(map(str, case)))
+def test_the_estimate_is_close_to_whole_models_traced(case: tuple[str, int, int, int, bool]) -> None:
+    name, ranks, length, chunk, is_recomputed = case
+
+    estimated = trainer_bytes(recipe_of(ranks, length, chunk, is_recomputed), shape(name)) / (1 << 20)
+
+    assert 0.985 < estimated / TRACED[case] < 1.11
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "is_recomputed"),
+    [("dense-0.6b", 1, True), ("dense-8b", 8, False), ("moe-30b-a3b", 8, True)],
+)
+def test_the_estimate_is_close_to_two_layers_traced_now(name: str, ranks: int, is_recomputed: bool) -> None:
+    recipe = recipe_of(ranks, 8_192, 4_096, is_recomputed)
+
+    traced = trace_peak(recipe, SHAPES / f"{name}.json", layers_kept=2)
+
+    assert trainer_bytes(recipe, dataclasses.replace(shape(name), layers=2)) == pytest.approx(
+        traced, rel=0.04
+    )
+
+
+def test_a_trace_follows_the_ranks_and_the_critic() -> None:
+    """Twice the ranks halve what each keeps between micro-batches; a separate critic brings its own share of it."""
+    file, layers = SHAPES / "dense-8b.json", 1
+    parameters = dataclasses.replace(shape("dense-8b"), layers=layers).parameters
+    with_critic = {"loss.type": "ppo", "critic.trunk": "separate", "advantage.norm": "batch"}
+
+    four, eight = (trace_peak(recipe_of(ranks, 8_192), file, layers_kept=layers) for ranks in (4, 8))
+    critic = trace_peak(recipe_of(8, 8_192, **with_critic), file, layers_kept=layers)
+
+    assert four - eight == pytest.approx(memory.ADAM_BYTES * parameters * (1 / 4 - 1 / 8), rel=0.02)
+    body = parameters - shape("dense-8b").embedding  # the critic has a value in place of the head
+    assert critic - eight > memory.ADAM_BYTES * body / 8
+
+
+def test_the_paper_s_layout_fits_and_half_the_room_does_not() -> None:
+    recipe = recipe_of()
+    assert problem(recipe, shape("dense-8b")) is None
+    assert problem(recipe, shape("dense-8b"), traced=79 * GIB) is not None
+
+    on_small = apply_overrides(recipe, {"resources.gpu_gib": 24, "resources.generators": 16})
+
+    assert problem(on_small, shape("dense-8b")) == (
+        "resources.trainer_gpus",
+        "a trainer rank needs 29.0 GiB of a GPU with 24 GiB (resources.gpu_gib); trainer.head_chunk_tokens 1024, "
+        "resources.trainer_gpus 32 would take 23.2 GiB",
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "field", "sentence"),
+    [
+        (
+            {"trainer.activation_checkpointing": False},
+            "resources.trainer_gpus",
+            "trainer.activation_checkpointing true would take 29.0 GiB",
+        ),
+        (
+            {"resources.gpu_gib": 6},
+            "engine.gpu_memory_utilization",
+            "each engine's GPU has 0.0 GiB for its KV cache beside 15.3 GiB of weights: 0 tokens, less",
+        ),
+        (
+            {
+                "resources.gpu_gib": 24,
+                "rollout.max_thinking_tokens": 126_976,
+                "trainer.micro_batch_tokens": 131_072,
+            },
+            "engine.gpu_memory_utilization",
+            "8,327 tokens, less than one sequence of 131,072; more GPUs an engine",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named_with_numbers(settings: dict[str, Any], field: str, sentence: str) -> None:
+    said = problem(recipe_of(**settings), shape("dense-8b"))
+
+    assert said is not None and said[0] == field
+    assert sentence in said[1]
+
+
+def test_a_proposal_fits_when_it_is_taken() -> None:
+    recipe = recipe_of(2, is_recomputed=False)
+    said = problem(recipe, shape("dense-8b"))
+    assert said is not None
+    proposed = said[1].rsplit("; ", 1)[1].split(" would take")[0]
+
+    taken = {name: json.loads(value) for name, value in (part.split() for part in proposed.split(", "))}
+
+    assert problem(apply_overrides(recipe, taken), shape("dense-8b")) is None
+
+
+def test_an_engine_on_two_gpus_keeps_half_of_the_weights_on_each() -> None:
+    one, two = (
+        need(recipe_of(**{"resources.generators": engines}), shape("dense-32b"), 80 * GIB)
+        for engines in (64, 32)
+    )
+
+    assert two.engine_weights == one.engine_weights // 2
+    assert two.kv_tokens > 2 * one.kv_tokens  # half of each token's keys and values, in a larger room
+
+
+def test_a_config_that_says_no_sizes_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    for text in ("{}", "[]", "{", '{"hidden_size": 0, "num_attention_heads": 0}'):
+        file.write_text(text)
+        with pytest.raises(memory.Unknown, match="config.json does not say the model's sizes"):
+            Shape.of(file)
+
+
+def test_a_recipe_that_does_not_fit_is_refused_before_it_is_queued(
+    toy_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "ray://elsewhere:10001")  # whose GPUs this machine does not see
+    on_gpus = {"resources.generator_gpus": 1, "resources.trainer_gpus": 1, "engine.kv_cache_mib": None}
+    recipe = apply_overrides(cut_down(load_recipe("tiny/scalerl"), toy_model), on_gpus)
+    check_runnable(recipe)
+
+    with pytest.raises(RecipeError, match=r"engine\.gpu_memory_utilization: each engine's GPU has 0\.0 GiB"):
+        check_runnable(apply_overrides(recipe, {"resources.gpu_gib": 0.001}))
+
+
+MEMORY = ["memory", "scalerl", "--model", "dense-8b", "--estimate"]
+
+
+def test_the_command_says_what_a_rank_takes_and_exits_by_whether_it_fits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(MEMORY) == 0
+    said = capsys.readouterr().out
+    assert "8.19 billion parameters (dense-8b), sequences of 16,384 tokens, GPUs of 80 GiB" in said
+    assert "not traced, 27.5 GiB by arithmetic" in said and said.endswith("it fits\n")
+
+    assert main([*MEMORY, "--gpu-gib", "32", "--set", "resources.trainer_gpus=4", "--json"]) == 1
+    as_json = json.loads(capsys.readouterr().out)
+    assert (as_json["fits"], as_json["field"], as_json["trainer_ranks"]) == (
+        False,
+        "resources.trainer_gpus",
+        4,
+    )
+    assert as_json["parameters"] == shape("dense-8b").parameters and as_json["trainer_traced_bytes"] is None
+
+
+def test_the_command_traces_a_model_that_is_here(toy_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memory", "tiny/scalerl", "--model", str(toy_model), "--json"]) == 0
+
+    said = json.loads(capsys.readouterr().out)
+    assert 0 < said["trainer_traced_bytes"] < 100 << 20
+
+
+def test_the_command_names_the_shapes_where_a_model_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memory", "scalerl", "--model", "nothing"]) == 1
+    assert "model: no model named 'nothing'" in (said := capsys.readouterr().err)
+    assert f"shapes without weights: {', '.join(sorted(PARAMETERS))}" in said

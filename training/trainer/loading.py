@@ -1,0 +1,85 @@
+"""A model whose weights each rank reads only as they are split: no rank's memory ever holds the whole of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from training.trainer.network import Networks
+from training.weights import weight_files
+
+
+def skeleton(folder: Path) -> PreTrainedModel:
+    """The model without weights (on torch's meta device), float32. For `Filling`."""
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)  # nosec B615  # local files only
+    with torch.device("meta"):
+        model: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
+    return model
+
+
+def is_readable(folder: Path) -> bool:
+    """Whether the files have the weights under the names that the model's parameters have here: those of some families
+    (mixtures of experts) are put together from several on loading."""
+    kept = set(_places(folder))
+    return all(any(name in kept for name in names) for _, names in _named(skeleton(folder)))
+
+
+class Filling:
+    """Gives modules of `networks`, made of a `skeleton`, their weights: read from the folder, in float32."""
+
+    def __init__(self, networks: Networks, folder: Path, device: str) -> None:
+        self._device, self._files = device, _places(folder)
+        self._names = {id(parameter): names for parameter, names in _named(networks.policy)}
+        trunk = networks.critic.trunk if networks.critic is not None else None
+        if trunk is not None:  # a copy of the policy's decoder
+            prefix = f"{networks.policy.base_model_prefix}."
+            self._names |= {id(own): [prefix + name] for name, own in trunk.named_parameters()}
+
+    @torch.no_grad()
+    def __call__(self, module: torch.nn.Module) -> None:
+        """All that has no weights yet, in this module and those in it."""
+        filled: dict[int, torch.nn.Parameter] = {}  # tied ones stay one
+        for owner in module.modules():
+            if any(buffer.is_meta for buffer in owner.buffers(recurse=False)):
+                _compute_buffers(owner, self._device)
+            for key, parameter in owner._parameters.items():
+                if parameter is not None and parameter.is_meta:
+                    if id(parameter) not in filled:
+                        filled[id(parameter)] = torch.nn.Parameter(self._read(parameter))
+                    owner._parameters[key] = filled[id(parameter)]
+
+    def _read(self, parameter: Tensor) -> Tensor:
+        name = next((name for name in self._names.get(id(parameter), ()) if name in self._files), None)
+        if name is None:  # the critic's head, which starts at zero
+            return torch.zeros(parameter.shape, device=self._device)
+        with safe_open(self._files[name], framework="pt", device=self._device) as file:
+            return file.get_tensor(name).to(torch.float32)
+
+
+def _named(model: torch.nn.Module) -> Iterator[tuple[Tensor, list[str]]]:
+    """Each parameter with all of its names; a tied head has two."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    for parameter in model.parameters():
+        yield parameter, names[id(parameter)]
+
+
+def _places(folder: Path) -> dict[str, Path]:
+    """Name of each tensor -> its file."""
+    found: dict[str, Path] = {}
+    for path in weight_files(folder):
+        with safe_open(path, framework="pt") as file:
+            found |= dict.fromkeys(file.keys(), path)
+    return found
+
+
+def _compute_buffers(module: Any, device: str) -> None:
+    """What is no weight but follows from the configuration: the frequencies of rotary positions."""
+    fresh = type(module)(module.config).to(device)
+    for name, buffer in fresh.named_buffers(recurse=False):
+        setattr(module, name, buffer)

@@ -1,0 +1,98 @@
+"""How much memory a trainer rank would take: its passes are run without computing anything, with no GPU and no weights.
+
+torch's memory trackers follow each tensor of a forward and backward pass under `FakeTensorMode`; with several ranks the
+others are a process group that does nothing. What a GPU adds is not seen: CUDA's own context (about 0.5 GiB), room that
+the allocator loses between blocks, and NCCL's buffers.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
+from torch.distributed._tools.mem_tracker import MemTracker
+from torch.distributed.device_mesh import init_device_mesh
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from training.schema import Recipe
+from training.trainer import layers
+from training.trainer.critic import Critic
+from training.trainer.network import DTYPES, Networks
+
+
+class _OneMode(FakeTensorMode):
+    """A copy of a module, as of the critic's own trunk, stays in the mode that its tensors are in."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_OneMode":
+        return self
+
+
+class _AllPositions(Networks):
+    """Every position passes through the head: how many are wanted does not depend on data that are not there."""
+
+    def positions(self, wanted: Tensor) -> Tensor:
+        return torch.arange(wanted.numel())
+
+
+def trace_peak(recipe: Recipe, config_file: Path, *, layers_kept: int | None = None) -> int:
+    """Bytes that one trainer rank holds at its fullest: weights, gradients, moments, and two micro-batches one after
+    the other, each of as many rows of the longest length as `trainer.micro_batch_tokens` admits.
+
+    layers_kept: trace a model of so many layers only. Must run in a process without a process group. Raises ValueError
+    for a configuration that the installed transformers does not know.
+    """
+    config = AutoConfig.from_pretrained(config_file, local_files_only=True)  # nosec B615
+    config.num_hidden_layers = layers_kept or config.num_hidden_layers
+    ranks = recipe.resources.num_trainers
+    if ranks > 1:
+        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
+    try:
+        mesh = init_device_mesh("cpu", (ranks,)) if ranks > 1 else None
+        with _OneMode():
+            return _trace(recipe, config, mesh)
+    finally:
+        if ranks > 1:
+            dist.destroy_process_group()
+
+
+def _trace(recipe: Recipe, config: Any, mesh: Any) -> int:
+    networks = _sharded(recipe, config, mesh, with_critic=recipe.uses_critic)
+    others = _local_bytes(networks) * 2  # Adam's two moments
+    if recipe.loss.kl_coef:
+        others += _local_bytes(_sharded(recipe, config, mesh, with_critic=False))
+    tracker = MemTracker() if mesh is None else FSDPMemTracker(networks)
+    if mesh is None:
+        tracker.track_external(networks)
+    length = recipe.rollout.max_sequence_tokens
+    rows = max(1, recipe.trainer.micro_batch_tokens // length)
+    with tracker:
+        for _ in range(2):
+            tokens = torch.zeros(rows, length, dtype=torch.long)
+            logp, _, values = networks(tokens, torch.ones(rows, length - 1, dtype=torch.bool))
+            (logp.sum() if values is None else logp.sum() + values.sum()).backward()
+            tracker.reset_mod_stats()
+    peak = tracker.get_tracker_snapshot("peak")
+    return others + sum(of_device["Total"] for of_device in peak.values())
+
+
+def _sharded(recipe: Recipe, config: Any, mesh: Any, *, with_critic: bool) -> Networks:
+    policy: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
+    critic = Critic(policy, recipe.critic.trunk) if with_critic else None
+    networks = _AllPositions(policy, critic, recipe)
+    if recipe.trainer.activation_checkpointing:
+        layers.recompute_layers(networks)
+    if mesh is not None:
+        layers.shard(networks, mesh, DTYPES[recipe.precision.trainer])
+    return networks
+
+
+def _local_bytes(networks: Networks) -> int:
+    """Of the weights, this rank's share, float32."""
+    owned = (
+        getattr(parameter, "to_local", lambda own=parameter: own)() for parameter in networks.parameters()
+    )
+    return sum(local.nbytes for local in owned)
