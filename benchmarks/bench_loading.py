@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.bench_loading [--ranks 2]
 
 A Qwen2-shaped model of 400M parameters, stored in bfloat16, 1.6 GB in float32. "whole": each rank reads all of it and
-keeps its share, as before. "by layer": each reads a layer right before it is split. Counted is what the process allocates
+keeps its share, as before. "by layer": each reads one right before it is split. Counted is what its process allocates
 (RssAnon) at its most, without pages of the files. On CPUs the share itself stays there; on GPUs it does not.
 """
 
