@@ -19,7 +19,9 @@ BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 ADAM_BYTES = 16  # of a parameter: weight, gradient and two moments, all float32
 GPU_SPARE = 1.5 * GIB  # CUDA's context, what the allocator loses between blocks, buffers of NCCL
 ENGINE_SPARE = 4.0 * GIB  # of an engine beside weights and cache: activations, CUDA graphs, logits
-LOADING_UNITS = 2.5  # of the largest layer in float32: what a rank holds while it reads; benchmarks/bench_loading.py
+LOADING_UNITS = (
+    2.5  # of the largest layer in float32: what a rank holds while it reads; benchmarks/bench_loading.py
+)
 MOST_GPUS = 1024  # that are proposed
 
 
