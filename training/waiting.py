@@ -108,9 +108,9 @@ class Switchboard:
                 raise WaitTimeout(f"waited {timeout:g} s for {what}") from None
 
     async def result(
-        self, awaitable: Awaitable[T], *, what: str, timeout: float, stoppable: bool = True
+        self, awaitable: Awaitable[T], *, what: str, timeout: float | None, stoppable: bool = True
     ) -> T:
-        """The awaitable's result. Raises Stopped, the error of `fail`, or WaitTimeout naming `what`.
+        """The awaitable's result. Raises Stopped, the error of `fail`, or after `timeout` seconds WaitTimeout.
 
         In each case the awaitable is cancelled. With `stoppable=False` a stop does not end it.
         """
@@ -124,7 +124,7 @@ class Switchboard:
             self.check()
             if stoppable and self.is_stopping:
                 raise Stopped
-            raise WaitTimeout(f"waited {timeout:g} s for {what}")
+            raise WaitTimeout(f"waited {timeout or 0:g} s for {what}")
         finally:
             for future in (work, *signs):
                 _give_up(future)

@@ -8,6 +8,7 @@ let active = -1;
 let timer = null;
 let asked = 0;
 let stale = false; // something was typed since the list was made
+let choosing = null; // an arrow that waits for the list
 
 function close() {
   list.hidden = true;
@@ -61,6 +62,13 @@ async function ask() {
   } catch { close(); } // without completions a filter can still be typed
 }
 
+async function chooseFirst() {
+  clearTimeout(timer);
+  await ask();
+  choosing = null;
+  if (!list.hidden && !stale) choose(0);
+}
+
 function take(index) {
   const item = found.items[index];
   const isField = !/[:=<>~]\s*$/.test(box.value.slice(0, found.from)) && !/,$/.test(box.value.slice(0, found.from));
@@ -71,13 +79,15 @@ function take(index) {
 }
 
 function onKey(event) {
-  if (event.key === "ArrowDown" && (list.hidden || stale)) { event.preventDefault(); ask().then(() => { if (!list.hidden) choose(0); }); return; }
+  const takes = event.key === "Enter" || event.key === "Tab";
+  if (event.key === "ArrowDown" && (list.hidden || stale)) { event.preventDefault(); choosing = chooseFirst(); return; }
+  if (takes && choosing) { event.preventDefault(); event.stopPropagation(); choosing.then(() => { if (active >= 0) take(active); }); return; }
   if (list.hidden) return;
   const last = found.items.length - 1;
   if (event.key === "ArrowDown") choose(active >= last ? 0 : active + 1);
   else if (event.key === "ArrowUp") choose(active <= 0 ? last : active - 1);
   else if (event.key === "Escape") close();
-  else if ((event.key === "Enter" || event.key === "Tab") && active >= 0 && !stale) take(active);
+  else if (takes && active >= 0 && !stale) take(active);
   else { if (event.key === "Enter") close(); return; }
   event.preventDefault();
   event.stopPropagation();

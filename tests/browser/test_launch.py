@@ -56,6 +56,19 @@ def test_one_changed_setting_is_launched_as_a_new_revision(page: Page, model_fol
     assert (run.revision.number, run.config["optimizer"]["lr"]) == (2, 1e-4)
 
 
+def test_a_recipe_chosen_before_the_scripts_are_there_is_the_one_shown(page: Page, model_folder):
+    held = []
+    page.route("**/htmx-2.min*.js", lambda route: held.append(route))
+    page.goto("/runs/new?recipe=tiny-scalerl", wait_until="commit")
+
+    page.get_by_label("Recipe").select_option("tiny-minimax")
+    held[0].continue_()
+
+    expect(page).to_have_url(re.compile("recipe=tiny-minimax"))
+    expect(page.locator("aside h2")).not_to_have_text("ScaleRL (tiny)")
+    expect(page.get_by_label("Recipe")).to_have_value("tiny-minimax")
+
+
 def test_the_text_and_the_form_stay_in_step(page: Page, model_folder):
     page.goto("/runs/new?recipe=tiny-scalerl")
     expect(page.locator("#summary")).to_contain_text("Every setting fits")

@@ -47,9 +47,9 @@ class Publisher:
         """Wait for the push under way."""
         if self._push is not None:
             await self._switch.result(
-                asyncio.shield(self._push),
+                asyncio.shield(self._push),  # which has a deadline of its own
                 what="the weights on their way to the generator",
-                timeout=self._timeouts.transfer,
+                timeout=None,
                 stoppable=False,
             )
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from training.addresses import Group
 from training.broadcast import Plan
+from training.checkpoint_names import in_files, put_together
 from training.engines.decoder import Decoder
 from training.engines.devices import device_of
 from training.engines.intake import Intake
@@ -29,6 +30,10 @@ class TransformersEngine:
         self._device = device_of(recipe)
         self._decoder = Decoder(recipe, folder, self._device)
         self.kv_on_update = recipe.engine.kv_on_update
+        model = self._decoder.model
+        self._own = [
+            (value, in_files(model, name, value.to("meta"))) for name, value in model.state_dict().items()
+        ]
         self._waiting: deque[Job] = deque()
         self._decoding: asyncio.Task | None = None
         self._version = 0
@@ -89,12 +94,14 @@ class TransformersEngine:
         self._load(new, version)
 
     def _load(self, new: dict[str, Tensor], version: int) -> None:
-        own = self._decoder.model.state_dict()
-        lacking = [name for name in own if name not in new and name != "lm_head.weight"]
-        unfit = [name for name, tensor in new.items() if name not in own or own[name].shape != tensor.shape]
+        shapes = {name: part.shape for _, parts in self._own for name, part in parts.items()}
+        lacking = [name for name in shapes if name not in new and name != "lm_head.weight"]
+        unfit = [name for name, tensor in new.items() if shapes.get(name) != tensor.shape]
         if lacking or unfit:
             raise TransferError(f"weights of version {version} do not fit: missing {lacking}, unfit {unfit}")
-        self._decoder.model.load_state_dict(new, strict=False)
+        for value, parts in self._own:
+            if new.keys() >= parts.keys():  # all but a head that is tied
+                put_together([new[name] for name in parts], value)
         self._version = version
         if self.kv_on_update == "rebuild" and len(self._decoder):
             self._decoder.rebuild()

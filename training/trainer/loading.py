@@ -9,6 +9,7 @@ from safetensors import safe_open
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from training.checkpoint_names import are_stacked, in_files, put_together
 from training.trainer.network import Networks
 from training.weights import weight_files
 
@@ -22,10 +23,13 @@ def skeleton(folder: Path) -> PreTrainedModel:
 
 
 def is_readable(folder: Path) -> bool:
-    """Whether the files have the weights under the names that the model's parameters have here: those of some families
-    (mixtures of experts) are put together from several on loading."""
-    kept = set(_places(folder))
-    return all(any(name in kept for name in names) for _, names in _named(skeleton(folder)))
+    """Whether the files have the weights under the names that transformers gives them, and in a form that `Filling`
+    understands; else the model is read as a whole."""
+    model, kept = skeleton(folder), set(_places(folder))
+    return are_stacked(model) and all(
+        any(kept.issuperset(in_files(model, name, parameter)) for name in names)
+        for parameter, names in _named(model)
+    )
 
 
 class Filling:
@@ -33,6 +37,7 @@ class Filling:
 
     def __init__(self, networks: Networks, folder: Path, device: str) -> None:
         self._device, self._files = device, _places(folder)
+        self._policy = networks.policy
         self._names = {id(parameter): names for parameter, names in _named(networks.policy)}
         trunk = networks.critic.trunk if networks.critic is not None else None
         if trunk is not None:  # a copy of the policy's decoder
@@ -53,11 +58,19 @@ class Filling:
                     owner._parameters[key] = filled[id(parameter)]
 
     def _read(self, parameter: Tensor) -> Tensor:
-        name = next((name for name in self._names.get(id(parameter), ()) if name in self._files), None)
-        if name is None:  # the critic's head, which starts at zero
-            return torch.zeros(parameter.shape, device=self._device)
+        filled = torch.zeros(
+            parameter.shape, device=self._device
+        )  # as the critic's head starts, which no file has
+        for name in self._names.get(id(parameter), ()):
+            names = list(in_files(self._policy, name, parameter))
+            if all(name in self._files for name in names):
+                put_together([self._tensor(name) for name in names], filled)
+                break
+        return filled
+
+    def _tensor(self, name: str) -> Tensor:
         with safe_open(self._files[name], framework="pt", device=self._device) as file:
-            return file.get_tensor(name).to(torch.float32)
+            return file.get_tensor(name)
 
 
 def _named(model: torch.nn.Module) -> Iterator[tuple[Tensor, list[str]]]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 
 from training.advantages import RunningMoments, gae, group_advantages, has_variance, normalize_tokens
+from training.checkpoint_names import in_files
 from training.flops import Work
 from training.losses import aggregation_weights
 from training.objective import Prediction, Targets, objective, with_fresh_gap
@@ -244,7 +245,7 @@ class Trainer:
         policy, dtype = self._networks.policy, DTYPES[self._recipe.precision.generator]
         for name, value in policy.state_dict().items():
             if name != "lm_head.weight" or not policy.config.tie_word_embeddings:
-                yield name, whole(value.to(dtype))
+                yield from in_files(policy, name, whole(value.to(dtype))).items()
 
     def save(self, path: str) -> None:
         """`begin_save` and `end_save`."""

@@ -8,10 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
+)
 
 from training.addresses import Group, free_address
 from training.broadcast import Meeting, Sender, plan
+from training.checkpoint_names import in_files
 from training.engines.transformers_engine import TransformersEngine
 from training.pretrain import EOS, VOCABULARY, make_tokenizer
 from training.recipe import apply_overrides, load_recipe
@@ -36,6 +44,11 @@ MODELS: dict[str, Callable[[], Any]] = {
     "grouped, tied": lambda: Qwen2ForCausalLM(
         Qwen2Config(**SHAPE, num_key_value_heads=2, tie_word_embeddings=True)
     ),
+    "mixture of experts": lambda: Qwen3MoeForCausalLM(
+        Qwen3MoeConfig(
+            **SHAPE, num_key_value_heads=2, moe_intermediate_size=24, num_experts=4, num_experts_per_tok=2
+        )
+    ),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SHAPE, num_key_value_heads=1)),
 }
 
@@ -50,7 +63,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(4)
-        made[name] = tmp_path_factory.mktemp("models") / name.replace(", ", "-")
+        made[name] = tmp_path_factory.mktemp("models") / name.replace(", ", "-").replace(" ", "-")
         model.save_pretrained(made[name])
         make_tokenizer().save(str(made[name] / "tokenizer.json"))
     return made
@@ -198,10 +211,10 @@ def changed(folder: Path) -> tuple[Any, Weights]:
         for name, parameter in model.named_parameters():
             if "norm" not in name:
                 parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
-    named = [(n, t) for n, t in model.state_dict().items() if n != "lm_head.weight"]
-    if not model.config.tie_word_embeddings:
-        named.append(("lm_head.weight", model.state_dict()["lm_head.weight"]))
-    return model, pack(named)
+    state = model.state_dict()
+    if model.config.tie_word_embeddings:
+        del state["lm_head.weight"]
+    return model, pack(pair for name, value in state.items() for pair in in_files(model, name, value).items())
 
 
 async def update_after(
@@ -214,7 +227,7 @@ async def update_after(
     return await running
 
 
-@pytest.mark.parametrize("name", ["qwen2", "grouped, tied"])
+@pytest.mark.parametrize("name", ["qwen2", "grouped, tied", "mixture of experts"])
 @pytest.mark.parametrize("how", ["keep", "rebuild"])
 def test_weights_change_between_two_tokens(folders: dict[str, Path], name: str, how: str) -> None:
     """Later tokens have the new weights' log-probabilities exactly where the cache is rebuilt, and only there."""

@@ -5,15 +5,16 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import Qwen2ForCausalLM
+from transformers import Qwen2ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from tests.training.conftest import cut_down
 from tests.training.trainer.test_network import TOKENS, WANTED
-from training.pretrain import Lessons, new_model, save
+from training.pretrain import VOCABULARY, Lessons, new_model, save
 from training.recipe import apply_overrides, load_recipe
 from training.trainer.critic import Critic
 from training.trainer.loading import Filling, is_readable, skeleton
 from training.trainer.network import Networks, load_network
+from training.trainer.trainer import Trainer
 
 TRUNKS = {"no critic": None, "shared": "shared", "separate": "separate"}
 
@@ -38,8 +39,30 @@ def tied_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A mixture of experts, whose files have a tensor for each of them."""
+    config = Qwen3MoeConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=32,
+        intermediate_size=48,
+        moe_intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        num_experts=4,
+        num_experts_per_tok=2,
+        max_position_embeddings=96,
+    )
+    folder = tmp_path_factory.mktemp("home") / "models" / "mixture"
+    model: Any = Qwen3MoeForCausalLM(config)
+    save(model, Lessons(hidden=32, layers=2, heads=2, mlp=48, context=96), folder)
+    return folder
+
+
 @pytest.mark.parametrize("trunk", TRUNKS.values(), ids=TRUNKS)
-@pytest.mark.parametrize("kind", ["toy_model", "tied_model"])
+@pytest.mark.parametrize("kind", ["toy_model", "tied_model", "mixture"])
 def test_filled_one_unit_after_the_other_it_is_the_model_as_loaded(
     request: pytest.FixtureRequest, kind: str, trunk: str | None
 ) -> None:
@@ -65,6 +88,20 @@ def test_a_tied_head_stays_tied(tied_model: Path) -> None:
     Filling(networks, tied_model, "cpu")(networks)
 
     assert networks.policy.get_output_embeddings().weight is networks.policy.get_input_embeddings().weight
+
+
+def test_weights_of_experts_leave_under_the_names_of_their_files(mixture: Path) -> None:
+    """As vLLM takes them, and not as transformers stacks them."""
+    recipe = apply_overrides(
+        cut_down(load_recipe("tiny/scalerl"), mixture), {"precision.generator": "bfloat16"}
+    )
+    trainer = Trainer(recipe.model_dump(mode="json"), str(mixture))
+
+    sent = dict(trainer.named_weights())
+
+    kept = load_file(mixture / "model.safetensors")
+    assert "model.layers.1.mlp.experts.3.up_proj.weight" in kept
+    torch.testing.assert_close(sent, kept, atol=0, rtol=0)
 
 
 def test_weights_under_other_names_are_not_read_one_by_one(toy_model: Path, tmp_path: Path) -> None:

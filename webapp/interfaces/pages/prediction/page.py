@@ -60,6 +60,7 @@ def _short(value: Any) -> str:
 def page_context(prediction: Prediction, reader: User, may: Collection[Permission]) -> Context:
     """Everything but the tabs, for this reader."""
     version = version_of(prediction)  # read before the rows: what comes meanwhile is asked for again
+    prediction = selectors.prediction_by_id(prediction.project, prediction.pk)
     curve = curve_of(prediction.run, prediction.x, prediction.metric)
     outcomes = list(prediction.outcomes.select_related("run").order_by("created_at", "pk"))
     threads = talk.threads_of(prediction)

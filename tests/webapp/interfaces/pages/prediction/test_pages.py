@@ -9,9 +9,12 @@ from tests.members import member
 from tests.webapp.interfaces.pages.data import curve_records
 from tests.webapp.interfaces.pages.prediction.reading import text_of
 from webapp.identity.accounts.models import Role
+from webapp.identity.accounts.permissions import Permission
+from webapp.interfaces.pages.prediction.page import page_context, version_of
 from webapp.record.runs import ingest
 from webapp.science.predictions import services
 from webapp.science.predictions.models import Comment, Prediction
+from webapp.science.predictions.selectors import prediction_by_id
 
 HTMX = {"HX-Request": "true"}
 
@@ -241,6 +244,17 @@ def test_a_closed_prediction_takes_no_verdict_and_no_change(ada, as_grace, claim
     assert refused.status_code == 422
     assert "withdrawn" in text_of(refused)
     assert Prediction.objects.count() == 1
+
+
+def test_what_happens_after_a_prediction_was_looked_up_is_on_its_page(claim, user):
+    found = prediction_by_id(claim.project, claim.pk)
+    services.withdraw(claim, user=user, reason="The data were wrong.")
+
+    context = page_context(found, user, Permission)
+
+    assert context["figure"]["version"] == version_of(claim)
+    assert context["prediction"].withdrawn_reason == "The data were wrong."
+    assert context["status"].life == "withdrawn"
 
 
 def test_the_figure_is_asked_for_only_when_something_changed(ada, claim, half_run, go_on, grace):
