@@ -36,6 +36,34 @@ def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def mixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of an untaught mixture of experts, whose files have a tensor for each of them."""
+    import torch
+    from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+    from training.pretrain import VOCABULARY, save
+
+    torch.manual_seed(0)
+    lessons = Lessons(hidden=32, layers=2, heads=2, mlp=48, context=96)
+    config = Qwen3MoeConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=lessons.hidden,
+        intermediate_size=lessons.mlp,
+        moe_intermediate_size=24,
+        num_hidden_layers=lessons.layers,
+        num_attention_heads=lessons.heads,
+        num_key_value_heads=1,
+        head_dim=16,
+        num_experts=4,
+        num_experts_per_tok=2,
+        max_position_embeddings=lessons.context,
+    )
+    folder = tmp_path_factory.mktemp("home") / "models" / "mixture"
+    save(Qwen3MoeForCausalLM(config), lessons, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def schooled_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of as small a model that answers one-digit sums in the right form, mostly with a guess."""
     from training.pretrain import pretrain

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from training.__main__ import main
@@ -72,6 +73,20 @@ def test_exported_model_is_the_trained_one(toy_recipe: Recipe, tmp_path: Path, t
     assert json.loads((tmp_path / "out" / "generation_config.json").read_text())["temperature"] == 0.6
     again = Trainer(toy_recipe.model_dump(mode="json"), str(tmp_path / "out"))  # `model:` of a new run
     assert_same(again._networks.policy, trainer._networks.policy)
+
+
+def test_an_exported_mixture_has_a_tensor_for_each_expert(
+    toy_recipe: Recipe, mixture: Path, tmp_path: Path
+) -> None:
+    trainer = trained(toy_recipe, mixture, tmp_path / "trainer")
+
+    export_model(tmp_path / "trainer", mixture, tmp_path / "out", dtype="float32")
+
+    written, base = (load_file(folder / "model.safetensors") for folder in (tmp_path / "out", mixture))
+    assert {name: value.shape for name, value in written.items()} == {
+        name: value.shape for name, value in base.items()
+    }
+    assert_same(AutoModelForCausalLM.from_pretrained(tmp_path / "out"), trainer._networks.policy)
 
 
 def test_tied_head_is_written_once(toy_recipe: Recipe, tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import Qwen2ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
+from transformers import Qwen2ForCausalLM
 
 from tests.training.conftest import cut_down
 from tests.training.trainer.test_network import TOKENS, WANTED
-from training.pretrain import VOCABULARY, Lessons, new_model, save
+from training.pretrain import Lessons, new_model, save
 from training.recipe import apply_overrides, load_recipe
 from training.trainer.critic import Critic
 from training.trainer.loading import Filling, is_readable, skeleton
@@ -36,28 +36,6 @@ def tied_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config.tie_word_embeddings = True
     folder = tmp_path_factory.mktemp("home") / "models" / "tied"
     save(Qwen2ForCausalLM(config), lessons, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def mixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A mixture of experts, whose files have a tensor for each of them."""
-    config = Qwen3MoeConfig(
-        vocab_size=len(VOCABULARY),
-        hidden_size=32,
-        intermediate_size=48,
-        moe_intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=16,
-        num_experts=4,
-        num_experts_per_tok=2,
-        max_position_embeddings=96,
-    )
-    folder = tmp_path_factory.mktemp("home") / "models" / "mixture"
-    model: Any = Qwen3MoeForCausalLM(config)
-    save(model, Lessons(hidden=32, layers=2, heads=2, mlp=48, context=96), folder)
     return folder
 
 
@@ -104,10 +82,12 @@ def test_weights_of_experts_leave_under_the_names_of_their_files(mixture: Path) 
     torch.testing.assert_close(sent, kept, atol=0, rtol=0)
 
 
-def test_weights_under_other_names_are_not_read_one_by_one(toy_model: Path, tmp_path: Path) -> None:
+def test_weights_under_other_names_are_not_read_one_by_one(
+    toy_model: Path, mixture: Path, tmp_path: Path
+) -> None:
     other = shutil.copytree(toy_model, tmp_path / "other")
     weights = load_file(other / "model.safetensors")
     save_file({f"other.{name}": value for name, value in weights.items()}, other / "model.safetensors")
 
-    assert is_readable(toy_model)
+    assert is_readable(toy_model) and is_readable(mixture)
     assert not is_readable(other)

@@ -45,6 +45,7 @@ CASES: dict[str, dict[str, Any]] = {
     "separate critic": {**PPO, "critic.trunk": "separate", "trainer.micro_batch_tokens": 20},
     "everything": EVERYTHING,
     "tied head": {"trainer.head_chunk_tokens": 3},
+    "mixture of experts": {"trainer.activation_checkpointing": True},
     "bfloat16": {"precision.trainer": "bfloat16"},
     "recomputed layers, chunked head": {
         "trainer.activation_checkpointing": True,
@@ -161,9 +162,9 @@ def tied_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def recipes(toy_model: Path, tied_model: Path) -> dict[str, dict[str, Any]]:
+def recipes(toy_model: Path, tied_model: Path, mixture: Path) -> dict[str, dict[str, Any]]:
     """Case -> recipe."""
-    models = dict.fromkeys(CASES, toy_model) | {"tied head": tied_model}
+    models = dict.fromkeys(CASES, toy_model) | {"tied head": tied_model, "mixture of experts": mixture}
     return {
         case: settings_of(cut_down(load_recipe("tiny/scalerl"), model), case)
         for case, model in models.items()
