@@ -11,7 +11,7 @@ from tests.training.conftest import cut_down
 from training import memory
 from training.__main__ import main
 from training.memory import GIB, SHAPES, Shape, need, problem, trainer_bytes
-from training.recipe import Recipe, RecipeError, apply_overrides, check_runnable, load_recipe
+from training.recipe import Recipe, RecipeError, apply_overrides, check_runnable, load_recipe, recipe_names
 from training.trainer.memory_trace import trace_peak
 
 # Millions of parameters, published for Qwen3 0.6B, 1.7B, 8B, 32B and 30B-A3B.
@@ -102,6 +102,14 @@ def test_a_trace_follows_the_ranks_and_the_critic() -> None:
     assert four - eight == pytest.approx(memory.ADAM_BYTES * parameters * (1 / 4 - 1 / 8), rel=0.02)
     body = parameters - shape("dense-8b").embedding  # the critic has a value in place of the head
     assert critic - eight > memory.ADAM_BYTES * body / 8
+
+
+@pytest.mark.parametrize("name", [name for name in recipe_names() if "/" not in name])
+def test_committed_recipes_fit_the_gpus_they_ask_for(name: str) -> None:
+    recipe = load_recipe(name)
+
+    assert problem(recipe, shape(recipe.model)) is None
+    assert need(recipe, shape(recipe.model), recipe.resources.gpu_gib * GIB).kv_sequences >= 16
 
 
 def test_the_paper_s_layout_fits_and_half_the_room_does_not() -> None:

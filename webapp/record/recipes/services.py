@@ -159,4 +159,4 @@ def shipped_slugs() -> frozenset[str]:
 
 
 def _slug_of(name: str) -> str:
-    return name.replace("/", "-")
+    return re.sub("[/.]", "-", name)

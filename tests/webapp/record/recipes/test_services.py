@@ -33,7 +33,7 @@ def config(recipe):
 def test_every_shipped_file_is_a_recipe_of_a_new_project(project):
     slugs = set(project.recipes.values_list("slug", flat=True))
 
-    assert slugs == {name.replace("/", "-") for name in recipe_names()}
+    assert slugs == {name.replace("/", "-").replace(".", "-") for name in recipe_names()}
     stored = Revision.objects.get(recipe__project=project, recipe__slug="tiny-scalerl")
     assert stored.content_hash == content_hash(load_recipe("tiny/scalerl"))
 
