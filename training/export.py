@@ -15,7 +15,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from training.checkpoints import TRAINER, CheckpointError, complete_by_step, refuse_damaged
 from training.errors import first_line
-from training.trainer.network import DTYPES
+from training.trainer.lora import DOWN, SCALE, UP, adapter_of, added, is_adapter
+from training.trainer.network import DTYPES, load_network
 
 POLICY = "networks/policy."  # what names of the policy's weights begin with, in a trainer's checkpoint
 SHARD_BYTES = 5 << 30
@@ -84,7 +85,7 @@ def export_model(trainer_folder: Path, base_model: Path, out: Path, *, dtype: st
     config = AutoConfig.from_pretrained(base_model, local_files_only=True)  # nosec B615  # local files only
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=DTYPES[dtype])
-    weights = dict(_read(trainer_folder, DTYPES[dtype]))
+    weights = _with_adapters(dict(_read(trainer_folder, DTYPES[dtype])), base_model, DTYPES[dtype])
     _check_complete(trainer_folder, weights, model)
     if config.get_text_config().tie_word_embeddings:
         weights.pop("lm_head.weight", None)
@@ -113,12 +114,32 @@ def _read(folder: Path, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
         yield from _loaded(folder, waiting, dtype)
 
 
+def _with_adapters(saved: dict[str, Tensor], base_model: Path, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The weights where all were trained, else the base model's with the adapters added; those of other layers stay
+    adapters."""
+    if not any(map(is_adapter, saved)):
+        return saved
+    found = dict(saved)
+    for name, weight in load_network(base_model).state_dict().items():
+        adapter = adapter_of(name, saved)
+        if adapter is None:
+            found[name] = weight.to(dtype)
+        elif (len(adapter[1]), adapter[0].shape[1]) == weight.shape:
+            found[name] = added(weight, *adapter).to(dtype)
+            for part in (DOWN, UP, SCALE):
+                del found[name.removesuffix("weight") + part]
+    return found
+
+
 def _loaded(folder: Path, tensors: dict[str, Tensor], dtype: torch.dtype) -> list[tuple[str, Tensor]]:
     with warnings.catch_warnings():  # it says that one process reads, which is so
         warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
         if tensors:
             dcp.load(tensors, checkpoint_id=folder, no_dist=True)
-    return [(name.removeprefix(POLICY), tensor.to(dtype)) for name, tensor in tensors.items()]
+    return [
+        (name.removeprefix(POLICY), tensor if is_adapter(name) else tensor.to(dtype))
+        for name, tensor in tensors.items()
+    ]
 
 
 @contextmanager

@@ -54,6 +54,15 @@ class Shape:
         """All of them, a tied head once."""
         return self.layers * self.layer_parameters + self.embedding * (1 if self.is_tied else 2) + self.hidden
 
+    def trained(self, lora_rank: int | None) -> int:
+        """Parameters that are trained: all, or those of adapters of all linear layers, which experts are not."""
+        if lora_rank is None:
+            return self.parameters
+        ends = 4 * self.hidden + 2 * self.queries + 2 * self.keys
+        if not self.copies:
+            ends += 3 * self.hidden + 3 * self.mlp
+        return lora_rank * ends * self.layers
+
     @classmethod
     def of(cls, file: Path) -> "Shape":
         """Of a config.json. Raises Unknown where it lacks a size, or says one that is not understood."""
@@ -140,7 +149,7 @@ def need(recipe: Recipe, shape: Shape, gpu_bytes: float) -> Need:
         kv_sequences=tokens // recipe.rollout.max_sequence_tokens,
         arriving=weights,
         host_loading=int(LOADING_UNITS * unit) * resources.num_trainers,
-        host_checkpoint=12 * shape.parameters,
+        host_checkpoint=12 * shape.trained(recipe.trainer.lora_rank),
         shared_memory=0 if recipe.broadcasts_weights else 2 * shape.parameters * dtype,
     )
 
@@ -152,7 +161,12 @@ def trainer_bytes(recipe: Recipe, shape: Shape) -> int:
     low = BYTES[recipe.precision.trainer]
     length = recipe.rollout.max_sequence_tokens
     tokens = length * max(1, recipe.trainer.micro_batch_tokens // length)
-    states = (ADAM_BYTES + (4 if recipe.loss.kl_coef else 0)) * shape.parameters // ranks
+    trained = shape.trained(recipe.trainer.lora_rank)
+    held = 4 * (
+        (shape.parameters if recipe.trainer.lora_rank else 0)
+        + (shape.parameters if recipe.loss.kl_coef else 0)
+    )
+    states = (ADAM_BYTES * trained + held) // ranks
     if recipe.uses_critic:
         states += ADAM_BYTES * shape.parameters // ranks if recipe.critic.trunk == "separate" else 0
     head = 4 * shape.embedding

@@ -26,6 +26,7 @@ def test_committed_recipe_loads_and_carries_its_file_name(name: str) -> None:
 OTHER_MACHINES = {
     "scalerl-moe",
     "scalerl-one-node",
+    "scalerl-lora-8b",
     "scalerl-1.7b",
 }  # ScaleRL for another model or fewer GPUs
 

@@ -134,6 +134,10 @@ class Recipe(Section):
                 "engine.weight_transfer collective needs GPUs for the generator too where the trainer has some",
             ),
             (
+                self.trainer.lora_rank is not None and self.uses_critic,
+                "trainer.lora_rank adapts the policy alone: a recipe with a critic trains all weights",
+            ),
+            (
                 untrained is not None and untrained < rollout.prompts_per_step,
                 "rollout.max_untrained_prompts is below rollout.prompts_per_step",
             ),

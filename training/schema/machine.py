@@ -100,6 +100,14 @@ class Trainer(Section):
     head_chunk_tokens: Positive = Field(
         default=4096, description="Tokens whose logits are in memory at the same time."
     )
+    lora_rank: Positive | None = Field(
+        default=None,
+        description="Train low-rank adapters (LoRA) of all linear layers of the decoder in place of the weights; "
+        "open: the weights.",
+    )
+    lora_alpha: PositiveFloat = Field(
+        default=32, description="An adapter's effect is multiplied by lora_alpha / lora_rank."
+    )
 
 
 class Resources(Section):

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from training.checkpoint_names import are_stacked, in_files, put_together
+from training.trainer.lora import start_of
 from training.trainer.network import Networks
 from training.weights import weight_files
 
@@ -54,7 +55,8 @@ class Filling:
             for key, parameter in owner._parameters.items():
                 if parameter is not None and parameter.is_meta:
                     if id(parameter) not in filled:
-                        filled[id(parameter)] = torch.nn.Parameter(self._read(parameter))
+                        value = self._read(parameter)
+                        filled[id(parameter)] = torch.nn.Parameter(value, parameter.requires_grad)
                     owner._parameters[key] = filled[id(parameter)]
 
     def _read(self, parameter: Tensor) -> Tensor:
@@ -62,6 +64,9 @@ class Filling:
             parameter.shape, device=self._device
         )  # as the critic's head starts, which no file has
         for name in self._names.get(id(parameter), ()):
+            if (start := start_of(name, parameter)) is not None:
+                filled.copy_(start)
+                break
             names = list(in_files(self._policy, name, parameter))
             if all(name in self._files for name in names):
                 put_together([self._tensor(name) for name in names], filled)

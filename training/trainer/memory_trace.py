@@ -21,6 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from training.schema import Recipe
 from training.trainer import layers
 from training.trainer.critic import Critic
+from training.trainer.lora import add_adapters
 from training.trainer.network import DTYPES, Networks
 
 
@@ -61,7 +62,7 @@ def trace_peak(recipe: Recipe, config_file: Path, *, layers_kept: int | None = N
 
 def _trace(recipe: Recipe, config: Any, mesh: Any) -> int:
     networks = _sharded(recipe, config, mesh, with_critic=recipe.uses_critic)
-    others = _local_bytes(networks) * 2  # Adam's two moments
+    others = _local_bytes(networks, trained_only=True) * 2  # Adam's two moments
     if recipe.loss.kl_coef:
         others += _local_bytes(_sharded(recipe, config, mesh, with_critic=False))
     tracker = MemTracker() if mesh is None else FSDPMemTracker(networks)
@@ -81,6 +82,7 @@ def _trace(recipe: Recipe, config: Any, mesh: Any) -> int:
 
 def _sharded(recipe: Recipe, config: Any, mesh: Any, *, with_critic: bool) -> Networks:
     policy: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
+    add_adapters(policy, recipe.trainer, "cpu")
     critic = Critic(policy, recipe.critic.trunk) if with_critic else None
     networks = _AllPositions(policy, critic, recipe)
     if recipe.trainer.activation_checkpointing:
@@ -90,9 +92,8 @@ def _sharded(recipe: Recipe, config: Any, mesh: Any, *, with_critic: bool) -> Ne
     return networks
 
 
-def _local_bytes(networks: Networks) -> int:
+def _local_bytes(networks: Networks, *, trained_only: bool = False) -> int:
     """Of the weights, this rank's share, float32."""
-    owned = (
-        getattr(parameter, "to_local", lambda own=parameter: own)() for parameter in networks.parameters()
-    )
+    wanted = [each for each in networks.parameters() if each.requires_grad or not trained_only]
+    owned = (getattr(parameter, "to_local", lambda own=parameter: own)() for parameter in wanted)
     return sum(local.nbytes for local in owned)

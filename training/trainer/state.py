@@ -35,10 +35,16 @@ class State:
     progress: Mapping[str, Any]
 
     def tensors(self) -> dict[str, Tensor]:
-        """Weights and moments by name: the very tensors, so that reading into them restores them."""
-        found = {f"networks/{name}": value for name, value in self.networks.state_dict().items()}
+        """Weights that are trained, and moments, by name: the very tensors, so that reading into them restores them."""
+        frozen = {
+            name
+            for name, parameter in self.networks.named_parameters(remove_duplicate=False)
+            if not parameter.requires_grad
+        }
+        state = self.networks.state_dict()
+        found = {f"networks/{name}": value for name, value in state.items() if name not in frozen}
         for name, parameter in self.networks.named_parameters():
-            for key, value in self.optimizer.state[parameter].items():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
                 found[f"optimizer/{name}/{key}"] = value
         return found
 

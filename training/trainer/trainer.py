@@ -27,6 +27,7 @@ from training.trainer.critic import Critic
 from training.trainer.distributed import ALONE, Ranks, choose_device, gather, join
 from training.trainer.layers import whole
 from training.trainer.loading import Filling, is_readable, skeleton
+from training.trainer.lora import adapter_of, add_adapters, added, is_adapter
 from training.trainer.meter import Meter
 from training.trainer.network import DTYPES, Networks, load_network
 from training.trainer.optimization import (
@@ -58,7 +59,7 @@ class Trainer:
         self._networks = self._load(model_folder, with_critic=self._recipe.uses_critic)
         self._reference = self._frozen_copy(model_folder) if self._recipe.loss.kl_coef else None
         self._optimizer = make_optimizer(
-            self._networks.policy.parameters(),
+            [each for each in self._networks.policy.parameters() if each.requires_grad],
             self._networks.critic.parameters() if self._networks.critic is not None else [],
             self._recipe.optimizer,
             self._recipe.critic,
@@ -74,6 +75,7 @@ class Trainer:
         is_by_layer = self._ranks.are_many and is_readable(folder)
         whole_on = "cpu" if self._ranks.are_many else self._device
         model = skeleton(folder) if is_by_layer else load_network(folder, whole_on)
+        add_adapters(model, settings, self._device)
         critic = Critic(model, self._recipe.critic.trunk) if with_critic else None
         networks = Networks(model, critic, self._recipe)
         if self._device == "cpu":
@@ -243,8 +245,13 @@ class Trainer:
         Every rank must go through all of them: each is gathered when it is asked for.
         """
         policy, dtype = self._networks.policy, DTYPES[self._recipe.precision.generator]
-        for name, value in policy.state_dict().items():
-            if name != "lm_head.weight" or not policy.config.tie_word_embeddings:
+        state = policy.state_dict()
+        for name, value in state.items():
+            if is_adapter(name) or (name == "lm_head.weight" and policy.config.tie_word_embeddings):
+                continue
+            if (adapter := adapter_of(name, state)) is not None:
+                yield name, added(whole(value), *map(whole, adapter)).to(dtype)
+            else:
                 yield from in_files(policy, name, whole(value.to(dtype))).items()
 
     def save(self, path: str) -> None:

@@ -46,6 +46,7 @@ CASES: dict[str, dict[str, Any]] = {
     "everything": EVERYTHING,
     "tied head": {"trainer.head_chunk_tokens": 3},
     "mixture of experts": {"trainer.activation_checkpointing": True},
+    "adapters": {"trainer.lora_rank": 4, "trainer.activation_checkpointing": True},
     "bfloat16": {"precision.trainer": "bfloat16"},
     "recomputed layers, chunked head": {
         "trainer.activation_checkpointing": True,
