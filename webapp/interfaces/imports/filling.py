@@ -57,11 +57,15 @@ def known_of(one: Import, found: FoundRun) -> ImportedRun | None:
 def kept_of(one: Import, found: FoundRun) -> ImportedRun:
     """As `known_of`, with a run that is made where no import of this source has made it.
 
-    Raises InvalidInput for a description that no run can have.
+    Raises InvalidInput for a description that no run can have, and for a run that was deleted lately.
     """
     name = identity(one, found.key)
     known = IdempotencyKey.objects.select_related("run").filter(project=one.project_id, key=name).first()
     run = known.run if known is not None else _make(one, found, name)
+    if run.deleted_at is not None:
+        raise InvalidInput(
+            "files", f"The run {run.name} of this source is deleted: restore it, or import it a day later."
+        )
     return ImportedRun.objects.get_or_create(source=one, key=_short(found.key), defaults={"run": run})[0]
 
 

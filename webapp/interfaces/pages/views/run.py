@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from scaling import MIN_POINTS
@@ -21,6 +21,7 @@ from webapp.interfaces.pages.run import alarms as alarm_pages
 from webapp.interfaces.pages.run import forecast as forecast_page
 from webapp.interfaces.pages.run import meaning as meanings
 from webapp.interfaces.pages.run import policies
+from webapp.interfaces.pages.run.changing import changes_in
 from webapp.interfaces.pages.run.logs import last_words, since
 from webapp.interfaces.pages.run.questions import BadQuestion, question_of
 from webapp.interfaces.pages.run.resuming import before_resuming
@@ -28,6 +29,7 @@ from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, ta
 from webapp.record.logs.selectors import Kept
 from webapp.record.runs import drafts, extending, launch, lifecycle, places
 from webapp.record.runs.bounds import SPENT_SHARE
+from webapp.record.runs.editing import change_run
 from webapp.record.runs.meaning import state_meaning
 from webapp.record.runs.models import Attempt, Run, State, Summary
 from webapp.record.runs.states import ACTIVE, ENDED
@@ -244,11 +246,30 @@ def priority(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 @require_POST
+def change(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Put right what is said of the run: name, tags and notes; of one that trains elsewhere also task, model, seed."""
+    run = get_run(request, run_id)
+    say = lambda: change_run(run, changes_in(request.POST.dict()), user=signed_in(request))
+    return _change(request, run, say, "Changed what is said of")
+
+
+@require_POST
 def meaning(request: HttpRequest, run_id: str) -> HttpResponse:
     """Say which metric is the pass rate of a run that trains elsewhere, and on how many devices it trains."""
     run = get_run(request, run_id)
     say = lambda: state_meaning(run, meanings.meaning_in(request.POST.dict()), user=signed_in(request))
     return _change(request, run, say, "Noted what the metrics mean of")
+
+
+@require_POST
+def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
+    """The curve as it would be if this were said of the metrics; nothing is stored."""
+    run = get_run(request, run_id)
+    try:
+        context = meanings.preview(run, meanings.meaning_in(request.POST.dict()))
+    except (Conflict, InvalidInput) as error:
+        context = {"problem": str(error)}
+    return render(request, "run/_meaning_preview.html", context)
 
 
 @require_POST
