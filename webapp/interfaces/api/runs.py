@@ -30,9 +30,16 @@ from webapp.interfaces.api.auth import (
 )
 from webapp.interfaces.api.etags import unless_known
 from webapp.interfaces.api.paging import page, page_since
-from webapp.interfaces.api.payloads import record_payload, run_detail, run_payload, transition_payload
+from webapp.interfaces.api.payloads import (
+    point_payload,
+    record_payload,
+    run_detail,
+    run_payload,
+    transition_payload,
+)
 from webapp.interfaces.api.records import BATCH_BODY, parse_batch
 from webapp.interfaces.api.schemas import (
+    AxisQuery,
     BulkBody,
     ExtendBody,
     FinishBody,
@@ -293,6 +300,22 @@ def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[
     run = run_of(request, run_id)
     said = Meaning(**body.model_dump())
     return run_payload(meaning.state_meaning(run, said, user=cast(ApiRequest, request).auth.user))
+
+
+@router.post(
+    "/{run_id}/meaning/preview",
+    auth=WRITE,
+    response=schemas.MeaningPreview,
+    summary="The curve as it would be if this were said",
+    description="Every point of eval/pass_rate whose compute would be known on this axis; nothing is stored.",
+)
+def preview_meaning(
+    request: HttpRequest, run_id: str, body: MeaningBody, query: Query[AxisQuery]
+) -> dict[str, Any]:
+    with meaning.as_if_said(run_of(request, run_id), Meaning(**body.model_dump())) as changed:
+        points = selectors.effective_points(changed)
+    known = [point_payload(point, query.x) for point in points if getattr(point, query.x) is not None]
+    return {"x": query.x, "total": len(points), "points": known}
 
 
 @router.post(

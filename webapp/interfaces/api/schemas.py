@@ -143,6 +143,18 @@ class MeaningBody(Body):
     )
 
 
+class AxisQuery(Schema):
+    x: Axis = "device_hours"
+
+
+class MeaningPreview(Schema):
+    x: Axis
+    total: int = Field(
+        description="Evaluations that the curve would have, also those whose compute is not known on this axis."
+    )
+    points: list[dict[str, Any]]
+
+
 class RunChanges(Body):
     """What is to be put right of a run; what is not sent stays as it is."""
 

@@ -14,7 +14,7 @@ from headroom.adapters import naming
 from training.records import Compute, Record
 from webapp.base.errors import Conflict, InvalidInput, sentence
 from webapp.interfaces.imports.models import Import, ImportedRun
-from webapp.interfaces.imports.readers.rows import FoundRun, Row
+from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Row
 from webapp.record.runs.bounds import MAX_NAME, MAX_SEED
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.launch import track_run_once
@@ -57,14 +57,14 @@ def known_of(one: Import, found: FoundRun) -> ImportedRun | None:
 def kept_of(one: Import, found: FoundRun) -> ImportedRun:
     """As `known_of`, with a run that is made where no import of this source has made it.
 
-    Raises InvalidInput for a description that no run can have, and for a run that was deleted lately.
+    Raises InvalidInput for a description that no run can have, and BadSource for a run that was deleted lately.
     """
     name = identity(one, found.key)
     known = IdempotencyKey.objects.select_related("run").filter(project=one.project_id, key=name).first()
     run = known.run if known is not None else _make(one, found, name)
     if run.deleted_at is not None:
-        raise InvalidInput(
-            "files", f"The run {run.name} of this source is deleted: restore it, or import it a day later."
+        raise BadSource(
+            found.name, None, "This run was imported before and is deleted: restore it, or wait a day."
         )
     return ImportedRun.objects.get_or_create(source=one, key=_short(found.key), defaults={"run": run})[0]
 

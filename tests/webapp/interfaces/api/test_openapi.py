@@ -40,6 +40,7 @@ BODIES = {
     ("POST", "/runs/{run_id}/finish"): lambda world: {"attempt": 1, "state": "succeeded", "message": "All steps done."},
     ("POST", "/runs/{run_id}/extend"): lambda world: {"budget_hours": 32.0},
     ("POST", "/runs/{run_id}/meaning"): lambda world: {"pass_rate": "val/accuracy", "n_prompts": 500, "devices": 8.0},
+    ("POST", "/runs/{run_id}/meaning/preview"): lambda world: {"pass_rate": "val/accuracy", "n_prompts": 500},
     ("PATCH", "/runs/{run_id}"): lambda world: {"name": "grpo 8b, seed 2", "seed": 2, "meaning": {"devices": 8.0}},
     ("POST", "/runs/bulk"): lambda world: {"action": "tag", "runs": [world.run.pk], "tag": "paper"},
     ("POST", "/runs/{run_id}/records"): lambda world: {"records": [RECORD]},
@@ -111,6 +112,7 @@ def _tracked(world):
 
 RUNS = {
     ("POST", "/runs/{run_id}/meaning"): _tracked,
+    ("POST", "/runs/{run_id}/meaning/preview"): _tracked,
     ("POST", "/runs/{run_id}/priority"): _queued,
     ("POST", "/runs/{run_id}/resume"): _failed,
     ("POST", "/runs/{run_id}/launch"): _draft,

@@ -6,7 +6,8 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from scaling import MIN_POINTS
@@ -14,7 +15,7 @@ from webapp.base.amounts import NoAmount, amount_in
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages import marks
-from webapp.interfaces.pages.access import get_run, granted, signed_in
+from webapp.interfaces.pages.access import allow, get_run, granted, projects_of, signed_in
 from webapp.interfaces.pages.fragments import page_or_fragment, wants_fragment
 from webapp.interfaces.pages.prediction.listing import of_run
 from webapp.interfaces.pages.run import alarms as alarm_pages
@@ -128,7 +129,10 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
 
     A tab whose analysis takes many fits comes as a fragment only.
     """
-    run = get_run(request, run_id)
+    try:
+        run = get_run(request, run_id)
+    except Http404:
+        return _where_it_can_be_restored(request, run_id)
     if "x" not in request.GET and not wants_fragment(request) and run.origin == Run.Origin.TRACKED:
         known = meanings.known_axis(run)
         if known not in (None, DEFAULT_AXIS):  # say so in the address, as if the reader had chosen it
@@ -155,6 +159,13 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
             ],
         }
     return page_or_fragment(request, "run/page.html", "run/_tabs.html", context)
+
+
+def _where_it_can_be_restored(request: HttpRequest, run_id: str) -> HttpResponse:
+    """The list of the run alone, where it is one that was deleted lately. Raises Http404."""
+    deleted = Run.with_deleted.filter(project__in=projects_of(request)).select_related("project")
+    allow(request, get_object_or_404(deleted, pk=run_id).project)
+    return redirect(f"{reverse('runs')}?{urlencode({'filter': f'deleted:yes id:{run_id}'})}")
 
 
 @require_GET
