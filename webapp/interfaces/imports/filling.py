@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from headroom.adapters import naming
 from training.records import Compute, Record
-from webapp.base.errors import Conflict, InvalidInput, sentence
+from webapp.base.errors import Conflict, InvalidInput, NotFound, sentence
 from webapp.interfaces.imports.models import Import, ImportedRun
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Row
+from webapp.interfaces.imports.readers.rows import FoundRun, Row
 from webapp.record.runs.bounds import MAX_NAME, MAX_SEED
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.launch import track_run_once
@@ -29,6 +29,7 @@ UNKNOWN_END = "Imported. Its source does not say how it ended."
 OTHER_CONTENT = (
     "This row was imported before with other content. To import it as new runs, name the source otherwise."
 )
+DELETED = "This run was imported before and is deleted: restore it, or import it once it is gone for good."
 
 
 class RowRefused(Exception):
@@ -57,15 +58,11 @@ def known_of(one: Import, found: FoundRun) -> ImportedRun | None:
 def kept_of(one: Import, found: FoundRun) -> ImportedRun:
     """As `known_of`, with a run that is made where no import of this source has made it.
 
-    Raises InvalidInput for a description that no run can have, and BadSource for a run that was deleted lately.
+    Raises InvalidInput for a description that no run can have.
     """
     name = identity(one, found.key)
     known = IdempotencyKey.objects.select_related("run").filter(project=one.project_id, key=name).first()
     run = known.run if known is not None else _make(one, found, name)
-    if run.deleted_at is not None:
-        raise BadSource(
-            found.name, None, "This run was imported before and is deleted: restore it, or wait a day."
-        )
     return ImportedRun.objects.get_or_create(source=one, key=_short(found.key), defaults={"run": run})[0]
 
 
@@ -121,6 +118,8 @@ def store_rows(run: Run, rows: Sequence[Row], ignore: Collection[str]) -> int:
         raise RowRefused(_position(error.field), OTHER_CONTENT) from error
     except InvalidInput as error:
         raise RowRefused(_position(error.field), error.message) from error
+    except NotFound as error:
+        raise RowRefused(0, DELETED) from error
 
 
 def _record(position: int, row: Row, unknown: datetime, ignored: Collection[str]) -> Record:

@@ -26,7 +26,7 @@ def delete_run(run: Run, *, user: User | None) -> Run:
     """From now on it is in no list, chart or ranking and takes no records. `restore_run` brings it back within UNDO.
 
     A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict for a run that was launched here, that
-    has not ended, that a prediction rests on, or that is deleted already.
+    has not ended, that a prediction rests on, that is in a study, or that is deleted already.
     """
     if user is not None:
         require(user, run.project, Permission.LAUNCH)
@@ -34,6 +34,8 @@ def delete_run(run: Run, *, user: User | None) -> Run:
         raise Conflict("This run was launched here: it can be archived, not deleted.")
     if is_predicted(run):
         raise Conflict("A prediction rests on this run: it can be archived, not deleted.")
+    if run.studies.exists():
+        raise Conflict("This run is in a study: take it out there first, or archive it.")
     ended = Run.objects.filter(pk=run.pk, state__in=ENDED)
     if not ended.update(deleted_at=timezone.now(), version=F("version") + 1):
         is_there = Run.objects.filter(pk=run.pk).exists()

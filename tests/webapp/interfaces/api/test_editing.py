@@ -3,6 +3,7 @@
 import pytest
 
 from webapp.record.runs.models import Run
+from webapp.science.curves.services import refit
 
 
 @pytest.fixture
@@ -55,6 +56,22 @@ def test_deleted_and_restored(launcher, reader, ended):
     assert launcher.post(f"runs/{ended.pk}/restore").json()["deleted_at"] is None
     assert reader.get(f"runs/{ended.pk}").status_code == 200
     assert launcher.post(f"runs/{ended.pk}/restore").status_code == 409
+
+
+def test_a_deleted_runs_fits_are_nowhere(writer, launcher, reader, tracked, record):
+    batch = {"records": [record(step, {"eval/pass_rate": 0.8 - 0.6 * 0.7**step}) for step in range(8)]}
+    writer.post(f"runs/{tracked.pk}/records", batch)
+    writer.post(f"runs/{tracked.pk}/finish", {"state": "succeeded"})
+    refit(tracked.pk)
+    before = reader.get("fits")
+    (fit,) = before.json()["items"]
+
+    launcher.request("DELETE", f"runs/{tracked.pk}")
+
+    after = reader.get("fits")
+    assert after.json()["items"] == [] and after["ETag"] != before["ETag"]
+    assert reader.get(f"fits/{fit['id']}").status_code == 404
+    assert reader.get("leaderboard").json()["groups"] == []
 
 
 def test_many_at_once(writer, launcher, ended, tracked):
