@@ -90,6 +90,10 @@ class Run(TypedDict):
     task: str
     model: str
     seed: int
+    tags: list[str]
+    notes: str
+    archived_at: str | None
+    deleted_at: str | None  # for a day after it the run can be restored
     budget_hours: float | None
     priority: Literal["low", "normal", "high"]
     retries: int | None  # after failures of the infrastructure; None: as set here

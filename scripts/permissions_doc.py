@@ -19,8 +19,8 @@ from webapp.interfaces.pages.permissions import NEEDS  # noqa: E402
 
 WHAT = {
     Permission.VIEW: "read everything of the project, keep filters as views of one's own",
-    Permission.CONTRIBUTE: "report runs, write recipes, share views and charts, predict, comment, tag runs",
-    Permission.LAUNCH: "spend compute: launch, stop, resume and archive runs, studies",
+    Permission.CONTRIBUTE: "report runs, write recipes, share views and charts, predict, comment, tag and edit runs",
+    Permission.LAUNCH: "spend compute: launch, stop, resume, archive and delete runs, studies",
     Permission.REVIEW: "judge the predictions of others",
     Permission.ADMIN: "members, invitations, secrets, alerts of the project, its audit log, the tokens of others",
 }

@@ -4,6 +4,7 @@ from django.db import connection
 
 from webapp.interfaces.imports import services as imports
 from webapp.record.retention import services
+from webapp.record.runs.deleting import purge
 from worker.turns import claim_turn
 
 ADVISORY_LOCK = 0x48434C4E  # "HCLN"
@@ -20,6 +21,7 @@ def clean_up_alone() -> int:
         try:
             count = services.clean_up()
             imports.clean_up()
+            purge()
             return count
         finally:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])

@@ -88,3 +88,16 @@ def of_tracker(name: str) -> str:
     if name.startswith("train/"):
         return TRL.get(name.removeprefix("train/"), name)
     return VERL.get(name) or PRIME_RL.get(name) or name
+
+
+RENAMED = {**TRL, **VERL, **PRIME_RL}  # a trainer's own name -> ours
+
+
+def names_for(name: str) -> list[str]:
+    """A metric's name, then those that it may have here where `name` is what its trainer calls it."""
+    return list(dict.fromkeys((name, of_tracker(name), name_of_verl(name), name_of_transformers(name))))
+
+
+def originals_of(name: str) -> list[str]:
+    """What trainers call the metric that has this name here."""
+    return [original for original, ours in RENAMED.items() if ours == name]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headroom.adapters.naming import of_prime_rl, of_tracker
+from headroom.adapters.naming import RENAMED, names_for, of_prime_rl, of_tracker, originals_of
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,13 @@ def test_of_tracker(theirs: str, ours: str) -> None:
 
 def test_of_prime_rl() -> None:
     assert of_prime_rl({"reward/all/mean": 1, "time/step": 2}) == {"train/reward": 1, "time/step": 2}
+
+
+def test_every_renamed_metric_is_found_by_its_trainers_name() -> None:
+    assert all(ours in names_for(original) for original, ours in RENAMED.items())
+    assert set(originals_of("train/reward")) == {"reward", "critic/rewards/mean", "reward/all/mean"}
+
+
+@pytest.mark.parametrize("name", ["eval/pass_rate", "eval/math/pass_rate", "train/entropy", "perf/generator_idle"])
+def test_our_own_names_mean_nothing_else(name: str) -> None:
+    assert names_for(name) == [name]

@@ -101,12 +101,18 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/runs"): (READ,),
     ("POST", "/runs"): (WRITE,),  # of a tracked run; launching needs the scope launch, which test_api.py asks
     ("GET", "/runs/{run_id}"): (READ, RUN),
+    ("PATCH", "/runs/{run_id}"): (WRITE,),
+    ("POST", "/runs/bulk"): (
+        WRITE,
+    ),  # of tags and changes; for others the scope launch is asked: test_editing.py
+    ("POST", "/runs/{run_id}/restore"): (LAUNCH,),
     ("POST", "/runs/{run_id}/cancel"): (LAUNCH,),
     ("POST", "/runs/{run_id}/resume"): (LAUNCH,),
     ("POST", "/runs/{run_id}/stop"): (LAUNCH,),
     ("POST", "/runs/{run_id}/extend"): (LAUNCH,),
     ("POST", "/runs/{run_id}/priority"): (LAUNCH,),
     ("POST", "/runs/{run_id}/meaning"): (WRITE,),
+    ("POST", "/runs/{run_id}/meaning/preview"): (WRITE,),
     ("POST", "/runs/{run_id}/launch"): (LAUNCH,),
     ("DELETE", "/runs/{run_id}"): (LAUNCH,),
     ("GET", "/runs/{run_id}/transitions"): (READ, RUN),
@@ -177,6 +183,8 @@ API_ROLES: dict[tuple[str, str], str] = {
 }
 API_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/runs"): {"tracked": True, "name": "elsewhere"},
+    ("PATCH", "/runs/{run_id}"): {"notes": "odd"},
+    ("POST", "/runs/bulk"): {"action": "tag", "runs": ["7k2m"], "tag": "paper"},
     ("POST", "/runs/{run_id}/finish"): {"state": "succeeded"},
     ("POST", "/runs/{run_id}/extend"): {"budget_hours": 2.0},
     ("POST", "/runs/{run_id}/priority"): {"priority": "high"},

@@ -159,8 +159,9 @@ def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> 
 def list_fits(request: HttpRequest, query: Query[FitQuery]) -> Payload | HttpResponse:
     project = project_of(request)
     record = record_of(project)
-    unless_known(request, newest_fit(run__project=project), record.stamp, record.is_on)
-    fits = Fit.objects.filter(run__project=project)
+    deleted = Run.with_deleted.filter(project=project, deleted_at__isnull=False).count()
+    unless_known(request, newest_fit(run__project=project), record.stamp, record.is_on, deleted)
+    fits = Fit.objects.filter(run__project=project, run__deleted_at=None)
     if query.run:
         fits = fits.filter(run=run_of(request, query.run))
     return _fits(fits, record, query, "fits")
@@ -180,7 +181,11 @@ def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> Payload | Ht
 def get_fit(request: HttpRequest, fit_id: int) -> Payload:
     in_range = fit_id < 2**63
     project = project_of(request)
-    fit = Fit.objects.filter(pk=fit_id, run__project=project).first() if in_range else None
+    fit = (
+        Fit.objects.filter(pk=fit_id, run__project=project, run__deleted_at=None).first()
+        if in_range
+        else None
+    )
     if fit is None:
         raise NotFound(f"There is no fit {fit_id}.")
     record = record_of(project)

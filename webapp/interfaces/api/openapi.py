@@ -67,9 +67,10 @@ TAGGED = {
     "predictions_list_predictions", "predictions_get_prediction",
 }  # fmt: skip
 CONFLICTS = {
-    "recipes_create_recipe", "runs_create_run", "runs_delete_draft", "runs_cancel_run", "runs_resume_run",
+    "recipes_create_recipe", "runs_create_run", "runs_delete_run", "runs_cancel_run", "runs_resume_run",
     "runs_stop_run", "runs_extend_run", "runs_set_priority", "runs_launch_draft", "runs_finish", "runs_post_records",
-    "runs_state_meaning", "imports_create_import", "imports_resume_import",
+    "runs_restore_run", "runs_change_run", "runs_act_on_runs",
+    "runs_state_meaning", "runs_preview_meaning", "imports_create_import", "imports_resume_import",
     "studies_create_study", "predictions_freeze_prediction", "predictions_withdraw_prediction",
     "predictions_add_review", "predictions_ask_reviewers", "predictions_add_comment", "alert_rules_create_rule",
     "alert_rules_change_rule", "alert_rules_delete_rule", "decisions_add_decision",
@@ -204,7 +205,7 @@ def _put_answers(schema: Json, name: str, operation: Json) -> None:
 def _put_errors(name: str, method: str, operation: Json) -> None:
     """Each status with which an operation may refuse."""
     has_path = any(each["in"] == "path" for each in operation.get("parameters", ()))
-    has_body = method in ("post", "put") and "requestBody" in operation
+    has_body = method in ("post", "put", "patch") and "requestBody" in operation
     happens = {401: True, 403: True, 404: has_path or name in ASKS_FOR_THINGS, 409: name in CONFLICTS}
     happens |= {400: has_body, 413: has_body, 422: has_body or bool(operation.get("parameters"))}
     happens |= {500: True, 507: name in NEED_ROOM}

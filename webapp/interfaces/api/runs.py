@@ -1,5 +1,6 @@
 """/api/v1/runs: launch or track, list, show, cancel, resume, and what trainers report."""
 
+import secrets
 import time
 from typing import Annotated, Any, cast
 
@@ -11,7 +12,8 @@ from training.records import Record
 from webapp.base import metrics
 from webapp.base.bodies import batch_of
 from webapp.base.errors import InvalidInput
-from webapp.identity.accounts.models import Scope
+from webapp.identity.accounts.models import Scope, User
+from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.api import schemas
 from webapp.interfaces.api.auth import (
     LAUNCH,
@@ -28,21 +30,33 @@ from webapp.interfaces.api.auth import (
 )
 from webapp.interfaces.api.etags import unless_known
 from webapp.interfaces.api.paging import page, page_since
-from webapp.interfaces.api.payloads import record_payload, run_detail, run_payload, transition_payload
+from webapp.interfaces.api.payloads import (
+    point_payload,
+    record_payload,
+    run_detail,
+    run_payload,
+    transition_payload,
+)
 from webapp.interfaces.api.records import BATCH_BODY, parse_batch
 from webapp.interfaces.api.schemas import (
+    AxisQuery,
+    BulkBody,
     ExtendBody,
     FinishBody,
     MeaningBody,
     PriorityBody,
     RecordQuery,
     RunBody,
+    RunChanges,
     RunQuery,
     StartBody,
     TrackBody,
 )
 from webapp.record.runs import (
+    bulk,
+    deleting,
     drafts,
+    editing,
     extending,
     gathering,
     ingest,
@@ -52,9 +66,9 @@ from webapp.record.runs import (
     places,
     selectors,
 )
-from webapp.record.runs.filtering import narrow
+from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.meaning import Meaning
-from webapp.record.runs.models import Run
+from webapp.record.runs.models import Run, State
 from webapp.record.runs.once import Launched
 from webapp.record.runs.states import WAITING
 from webapp.reporting.alarms.services import current_alarms
@@ -72,9 +86,10 @@ PRIORITIES = {label: value for value, label in Run.Priority.choices}
 @router.get("", auth=READ, response=schemas.RunPage, summary="List runs, newest first")
 def list_runs(request: HttpRequest, query: Query[RunQuery]) -> dict[str, Any]:
     filters = selectors.RunFilters(query.state, query.recipe, query.task, query.model, query.q, query.alarm)
-    runs = selectors.runs_of(project_of(request), filters)
+    project, among = project_of(request), None
     if query.filter.strip():
-        runs = narrow(runs, query.filter, user=cast(ApiRequest, request).auth.user)
+        among = compile_filter(query.filter, user=cast(ApiRequest, request).auth.user).runs(project)
+    runs = selectors.runs_of(project, filters, among)
     order = ["-created_at", "id"]
     return page(runs, order=order, cursor=query.cursor, limit=query.limit, payload=run_payload)
 
@@ -123,6 +138,34 @@ def _track(request: ApiRequest, body: TrackBody, key: str | None) -> Launched:
     return launch.track_run_once(user=token.user, project=token.project, idempotency_key=key, **fields)
 
 
+@router.post(
+    "/bulk",
+    auth=WRITE,
+    response=schemas.BulkOut,
+    summary="One action on many runs",
+    description="tag, untag and change need the scope write, all others launch. What became of each run is answered; "
+    "one that is not in the project is not found. With an Idempotency-Key the same request is one action.",
+)
+def act_on_runs(
+    request: HttpRequest,
+    body: BulkBody,
+    idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
+) -> dict[str, Any]:
+    token = cast(ApiRequest, request).auth
+    if bulk.NEEDS[body.action] == Permission.LAUNCH:
+        check_scope(token, Scope.LAUNCH)
+    row = bulk.act(
+        user=cast(User, token.user),  # a run's own token has not the scope
+        project=token.project,
+        action=body.action,
+        run_ids=body.runs,
+        key=idempotency_key or secrets.token_hex(16),
+        tag=body.tag,
+        changes=body.changes.model_dump(exclude_unset=True) if body.changes is not None else None,
+    )
+    return {"sentence": bulk.sentence(row), "outcomes": row.outcomes}
+
+
 @router.get("/{run_id}", auth=READ_RUN, response=schemas.RunDetail, summary="One run")
 def get_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     run = run_of(request, run_id)
@@ -132,6 +175,21 @@ def get_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
         unless_known(request, run_payload(run), seen)
     attempts, latest = list(selectors.attempts_of(run)), selectors.latest_values(run)
     return run_detail(run, attempts, latest, alarms)
+
+
+@router.patch(
+    "/{run_id}",
+    auth=WRITE,
+    response=RUN,
+    summary="Put right what is said of a run",
+    description="Only what is sent changes, all of it or nothing: name, tags and notes of any run; task, model, seed "
+    "and meaning of one that trains elsewhere. Of a meaning, too, what is not sent stays. Predictions keep what they "
+    "were made for.",
+)
+def change_run(request: HttpRequest, run_id: str, body: RunChanges) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    changes = body.model_dump(exclude_unset=True)
+    return run_payload(editing.change_run(run, changes, user=cast(ApiRequest, request).auth.user))
 
 
 @router.post("/{run_id}/cancel", auth=LAUNCH, response=RUN, summary="Stop a run")
@@ -183,11 +241,27 @@ def launch_draft(request: HttpRequest, run_id: str) -> dict[str, Any]:
     return run_payload(run)
 
 
-@router.delete("/{run_id}", auth=LAUNCH, response={204: None}, summary="Delete a draft")
-def delete_draft(request: HttpRequest, run_id: str) -> Status:
-    run = run_of(request, run_id)
-    drafts.delete_draft(run, user=cast(ApiRequest, request).auth.user)
+@router.delete(
+    "/{run_id}",
+    auth=LAUNCH,
+    response={204: None},
+    summary="Delete a run that trains elsewhere, or a draft",
+    description="A draft goes for good. A run that trains elsewhere has to have ended; for a day it can be restored, "
+    "and GET /runs lists it with the filter deleted:yes. One that was launched here can be archived, not deleted.",
+)
+def delete_run(request: HttpRequest, run_id: str) -> Status:
+    run, user = run_of(request, run_id), cast(ApiRequest, request).auth.user
+    if run.origin == Run.Origin.LAUNCHED and run.state == State.DRAFT:
+        drafts.delete_draft(run, user=user)
+    else:
+        deleting.delete_run(run, user=user)
     return Status(204, None)
+
+
+@router.post("/{run_id}/restore", auth=LAUNCH, response=RUN, summary="Bring back a run deleted within a day")
+def restore_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    run = selectors.run_by_id(project_of(request), run_id, deleted=True)
+    return run_payload(deleting.restore_run(run, user=cast(ApiRequest, request).auth.user))
 
 
 @router.get(
@@ -226,6 +300,22 @@ def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[
     run = run_of(request, run_id)
     said = Meaning(**body.model_dump())
     return run_payload(meaning.state_meaning(run, said, user=cast(ApiRequest, request).auth.user))
+
+
+@router.post(
+    "/{run_id}/meaning/preview",
+    auth=WRITE,
+    response=schemas.MeaningPreview,
+    summary="The curve as it would be if this were said",
+    description="Every point of eval/pass_rate whose compute would be known on this axis; nothing is stored.",
+)
+def preview_meaning(
+    request: HttpRequest, run_id: str, body: MeaningBody, query: Query[AxisQuery]
+) -> dict[str, Any]:
+    with meaning.as_if_said(run_of(request, run_id), Meaning(**body.model_dump())) as changed:
+        points = selectors.effective_points(changed)
+    known = [point_payload(point, query.x) for point in points if getattr(point, query.x) is not None]
+    return {"x": query.x, "total": len(points), "points": known}
 
 
 @router.post(

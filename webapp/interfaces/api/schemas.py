@@ -8,6 +8,8 @@ from pydantic import ConfigDict, Discriminator, FailFast, Field, Tag
 
 from training.records import Record
 from webapp.interfaces.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from webapp.record.runs.bounds import MAX_TAGS
+from webapp.record.runs.bulk import MAX_RUNS
 from webapp.record.runs.ingest import MAX_RECORDS
 from webapp.record.runs.models import State
 
@@ -108,7 +110,16 @@ class MeaningBody(Body):
     pass_rate: str = Field(
         "",
         max_length=250,
-        description="The metric that is the held-out pass rate; empty: eval/pass_rate alone.",
+        description="The metric that is the held-out pass rate, as it is stored or as its trainer calls it; empty: "
+        "eval/pass_rate alone.",
+    )
+    stderr: str = Field(
+        "",
+        max_length=250,
+        description="The metric that is its standard error, at the same step; empty: none is.",
+    )
+    percent: bool = Field(
+        False, description="Pass rate and standard error are in percent; they are stored as shares."
     )
     n_prompts: int | None = Field(
         None,
@@ -119,6 +130,69 @@ class MeaningBody(Body):
         description="Devices that it trains on: device-hours, where it reports none, are devices x the time since its "
         "first record, pauses before a resume left out.",
     )
+    device_hours: str = Field(
+        "",
+        max_length=250,
+        description="The metric that holds the device-hours (GPU-hours) used so far; empty: none does.",
+    )
+    flops: str = Field(
+        "", max_length=250, description="The metric that holds the FLOPs used so far; empty: none does."
+    )
+    tokens: str = Field(
+        "", max_length=250, description="The metric that holds the tokens used so far; empty: none does."
+    )
+
+
+class AxisQuery(Schema):
+    x: Axis = "device_hours"
+
+
+class MeaningPreview(Schema):
+    x: Axis
+    total: int = Field(
+        description="Evaluations that the curve would have, also those whose compute is not known on this axis."
+    )
+    points: list[dict[str, Any]]
+
+
+class RunChanges(Body):
+    """What is to be put right of a run; what is not sent stays as it is."""
+
+    name: str = ""
+    tags: list[str] = Field(
+        [], max_length=MAX_TAGS, description="All of its tags, in place of those that it has."
+    )
+    notes: str = Field("", description="Plain text of any number of lines.")
+    task: str = Field("", description="What it trains on; empty: not said.")
+    model: str = Field("", description="What it starts from; empty: not said.")
+    seed: int = 0
+    meaning: MeaningBody = Field(
+        default_factory=lambda: MeaningBody.model_validate({}), description="What its metrics mean."
+    )
+
+
+class BulkBody(Body):
+    """One action on many runs."""
+
+    action: Literal["stop", "resume", "tag", "untag", "change", "archive", "unarchive", "delete", "restore"]
+    runs: list[str] = Field(
+        max_length=MAX_RUNS,
+        description="Ids; stop and resume take 200 at a time, change, delete and restore 1,000.",
+    )
+    tag: str = Field("", description="Of tag and untag.")
+    changes: RunChanges | None = Field(None, description="Of change: the same for all runs.")
+
+
+class BulkOutcome(Schema):
+    run: str
+    name: str
+    phrase: str = Field(description='What became of it, such as "tagged" or "not deleted".')
+    words: str = Field(description="Why, where there is more to say; else empty.")
+
+
+class BulkOut(Schema):
+    sentence: str = Field(description='What became of all of them: "3 tagged, 1 not found."')
+    outcomes: list[BulkOutcome]
 
 
 class PriorityBody(Body):
@@ -183,6 +257,10 @@ class RunOut(Schema):
     task: str
     model: str
     seed: int
+    tags: list[str]
+    notes: str
+    archived_at: datetime | None
+    deleted_at: datetime | None = Field(description="For a day after it the run can be restored.")
     budget_hours: float | None
     priority: PriorityName
     retries: int | None = Field(description="After failures of the infrastructure; null: as set here.")

@@ -8,6 +8,7 @@ from webapp.interfaces.exports import forms
 from webapp.interfaces.exports.forms import Kind
 from webapp.interfaces.exports.reading import StoredRecord, amounts, records, spans_of, value_names
 from webapp.record.runs.models import Run
+from webapp.record.runs.selectors import stored_name
 
 MOST_COLUMNS = 2000  # metrics that are written side by side
 OF_RECORD = {
@@ -78,7 +79,7 @@ def as_number(value: float | None) -> float | None:
 
 def _columns(run: Run, metrics: Sequence[str]) -> list[str]:
     if metrics:
-        return list(dict.fromkeys(metrics))
+        return list(dict.fromkeys(stored_name(run, metric) or metric for metric in metrics))
     names = value_names(run, most=MOST_COLUMNS)
     if len(names) > MOST_COLUMNS:
         raise InvalidInput(

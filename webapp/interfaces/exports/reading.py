@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import Max, QuerySet
 
 from webapp.record.runs.models import Point, Record, Run, Series
+from webapp.record.runs.selectors import stored_name
 
 RECORDS_A_PAGE = 250  # of up to 1000 metrics each
 POINTS_A_PAGE = 5000
@@ -68,7 +69,7 @@ def spans_of(run: Run, *, superseded: bool) -> list[Span]:
 
 def records(run: Run, spans: Sequence[Span], *, metrics: Sequence[str] = ()) -> Iterator[StoredRecord]:
     """The records of these spans. With `metrics`, only those values, and only records that have one of them."""
-    wanted = set(metrics)
+    wanted = {stored_name(run, metric) or metric for metric in metrics}
     columns = ("attempt", "seq", "step", "time", "compute", "metrics")
     for row in _paged(Record.objects.filter(run=run), spans, columns, RECORDS_A_PAGE):
         record = StoredRecord(*row)
@@ -82,7 +83,7 @@ def records(run: Run, spans: Sequence[Span], *, metrics: Sequence[str] = ()) -> 
 
 def points(run: Run, spans: Sequence[Span], metric: str) -> Iterator[StoredPoint]:
     """The points of one series in these spans."""
-    series = Series.objects.filter(run=run, metric=metric).first()
+    series = Series.objects.filter(run=run, metric=stored_name(run, metric)).first()
     if series is not None:
         here = Point.objects.filter(series=series)
         for row in _paged(here, spans, StoredPoint._fields, POINTS_A_PAGE):

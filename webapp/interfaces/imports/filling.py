@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from headroom.adapters import naming
 from training.records import Compute, Record
-from webapp.base.errors import Conflict, InvalidInput, sentence
+from webapp.base.errors import Conflict, InvalidInput, NotFound, sentence
 from webapp.interfaces.imports.models import Import, ImportedRun
 from webapp.interfaces.imports.readers.rows import FoundRun, Row
 from webapp.record.runs.bounds import MAX_NAME, MAX_SEED
@@ -29,6 +29,7 @@ UNKNOWN_END = "Imported. Its source does not say how it ended."
 OTHER_CONTENT = (
     "This row was imported before with other content. To import it as new runs, name the source otherwise."
 )
+DELETED = "This run was imported before and is deleted: restore it, or import it once it is gone for good."
 
 
 class RowRefused(Exception):
@@ -117,6 +118,8 @@ def store_rows(run: Run, rows: Sequence[Row], ignore: Collection[str]) -> int:
         raise RowRefused(_position(error.field), OTHER_CONTENT) from error
     except InvalidInput as error:
         raise RowRefused(_position(error.field), error.message) from error
+    except NotFound as error:
+        raise RowRefused(0, DELETED) from error
 
 
 def _record(position: int, row: Row, unknown: datetime, ignored: Collection[str]) -> Record:

@@ -14,13 +14,11 @@ from webapp.interfaces.tracking.intake import locked
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.tracking.translate import Meter, said_by
 from webapp.record.runs import lifecycle
-from webapp.record.runs.bounds import MAX_NAME, MAX_SEED
+from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_SEED, MAX_TASK
 from webapp.record.runs.launch import UNSTATED, track_run
-from webapp.record.runs.models import Run
 from webapp.record.runs.states import bump
 
 MAX_PARAMS = 20_000  # of a run, so that its configuration stays what a page can show
-MAX_TASK, MAX_MODEL = 80, 200
 MAX_MODELS = 1000
 ALERTS, LEFT_OUT = "alerts", "left_out"  # what a run's page says besides its configuration
 
@@ -54,7 +52,7 @@ def make_client_run(
         tags=dict(tags or {}),
         meter=Meter(since_ms=start_ms).as_json(),
     )
-    _show(run, here)
+    bump(run.pk, **_shown(here))
     return here
 
 
@@ -79,13 +77,16 @@ def describe(
     run, here = locked(client_run)
     if params and not may_replace:
         _check_unchanged(here, params)
+    before = _shown(here)
     here.params = here.params | dict(params or {})
     if len(here.params) > MAX_PARAMS:
         raise InvalidInput("params", f"params: a run has at most {MAX_PARAMS:,} of them.")
     here.tags = {key: value for key, value in (here.tags | dict(tags or {})).items() if value is not None}
     here.name = here.name if name is None else name
     here.save(update_fields=["params", "tags", "name"])
-    _show(run, here)
+    fresh = {field: value for field, value in _shown(here).items() if value != before[field]}
+    if fresh:  # what the client says anew: what a person has put right stays otherwise
+        bump(run.pk, **fresh)
     return here
 
 
@@ -99,20 +100,18 @@ def _check_unchanged(here: ClientRun, params: Mapping[str, Any]) -> None:
             )
 
 
-def _show(run: Run, here: ClientRun) -> None:
+def _shown(here: ClientRun) -> dict[str, Any]:
     """What Headroom's pages show of it: name and configuration, and task, model and seed where they are said."""
     said = said_by(here.params, here.tags)
     origin: dict[str, Any] = {"client": here.client, "group": here.group.name, "run_id": here.key}
     origin |= {name: here.tags[name] for name in (ALERTS, LEFT_OUT) if name in here.tags}
-    fields: dict[str, Any] = {
+    return {
         "config": {**here.params, "logged_through": origin},
-        "name": presentable(here.name, MAX_NAME) or run.name,
+        "name": presentable(here.name, MAX_NAME) or f"run {here.key[:8]}",
         "task": presentable(said.task, MAX_TASK) or UNSTATED,
         "model": presentable(said.model, MAX_MODEL) or UNSTATED,
         "seed": said.seed if said.seed is not None and said.seed <= MAX_SEED else 0,
     }
-    if any(getattr(run, name) != value for name, value in fields.items()):
-        bump(run.pk, **fields)
 
 
 @transaction.atomic

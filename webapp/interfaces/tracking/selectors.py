@@ -24,8 +24,10 @@ def groups_of(project: Project) -> QuerySet[Group]:
 
 
 def runs_of_client(project: Project, client: str) -> QuerySet[ClientRun]:
-    """The runs that this kind of client has made in the project, also the hidden ones."""
-    return ClientRun.objects.filter(group__project=project, client=client).select_related("run", "group")
+    """The runs that this kind of client has made in the project, also the hidden ones; none that was deleted here."""
+    return ClientRun.objects.filter(
+        group__project=project, client=client, run__deleted_at=None
+    ).select_related("run", "group")
 
 
 def client_run_by_key(project: Project, client: str, key: str) -> ClientRun:

@@ -78,7 +78,7 @@ def restore(path: Path, url: str) -> Restored:
 def checkpoint_index() -> dict[str, list[dict[str, int]]]:
     """Run -> step and bytes of each whole checkpoint, oldest first; runs without any are left out."""
     found = {}
-    for run in Run.objects.order_by("pk").values_list("pk", flat=True):
+    for run in Run.with_deleted.order_by("pk").values_list("pk", flat=True):
         kept = [one for one in checkpoints_of(run) if one.step is not None]
         if kept:
             found[run] = [{"step": one.step or 0, "bytes": one.size} for one in kept]

@@ -69,7 +69,7 @@ class Part:
         return isinstance(self.key, models.AutoField)
 
     def rows(self, project: Project) -> "QuerySet[Any]":
-        found = self.model._default_manager.filter(**{self.project: project.pk}, **self.only)
+        found = self.model._base_manager.filter(**{self.project: project.pk}, **self.only)
         return found.order_by("pk") if self.in_order else found.order_by()
 
     def people(self) -> "list[models.Field[Any, Any]]":

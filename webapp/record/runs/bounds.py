@@ -1,6 +1,8 @@
 """What the numbers and texts of a run may be: the same for a launch, a longer budget and a run tracked elsewhere."""
 
 import math
+import re
+from collections.abc import Iterable
 
 from webapp.base.errors import InvalidInput
 
@@ -8,6 +10,10 @@ MAX_SEED = 2**31 - 1
 MAX_BUDGET_HOURS = 1e6  # 114 device-years: more is a slip of the pen
 MAX_NAME = 120
 MAX_RETRIES = 100
+MAX_TASK, MAX_MODEL = 80, 200
+MAX_NOTES = 20_000
+MAX_TAGS = 20  # of a run
+TAG = re.compile(r"[a-z0-9][a-z0-9._:/-]{0,39}")
 SPENT_SHARE = 0.999  # of the budget: nothing worth another attempt is left
 
 
@@ -43,4 +49,36 @@ def clean_text(field: str, value: str, limit: int) -> str:
     text = value.strip()
     if len(text) > limit or not text.isprintable():
         raise InvalidInput(field, f"{field} must have at most {limit} characters, all of them printable.")
+    return text
+
+
+def clean_tag(tag: str) -> str:
+    """The tag as it is stored. Raises InvalidInput (tag)."""
+    text = tag.strip().lower()
+    if not TAG.fullmatch(text):
+        raise InvalidInput(
+            "tag",
+            "tag: a tag is one word of at most 40 letters, digits and . _ : / -, such as paper or sweep-3.",
+        )
+    return text
+
+
+def clean_tags(tags: Iterable[str]) -> list[str]:
+    """All tags of a run as they are stored: sorted, each once. Raises InvalidInput (tags)."""
+    try:
+        found = sorted({clean_tag(tag) for tag in tags})
+    except InvalidInput as error:
+        raise InvalidInput("tags", error.message.replace("tag:", "tags:", 1)) from None
+    if len(found) > MAX_TAGS:
+        raise InvalidInput("tags", f"tags: a run has at most {MAX_TAGS}.")
+    return found
+
+
+def clean_notes(notes: str) -> str:
+    """Plain text of any number of lines. Raises InvalidInput (notes)."""
+    text = notes.replace("\r\n", "\n").strip()
+    if len(text) > MAX_NOTES or not text.replace("\n", "").replace("\t", "").isprintable():
+        raise InvalidInput(
+            "notes", f"notes must have at most {MAX_NOTES:,} characters, all of them printable or line ends."
+        )
     return text

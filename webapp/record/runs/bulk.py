@@ -1,9 +1,8 @@
-"""One action on many runs: stop, resume, tag, untag, archive, unarchive. What became of each is kept and told."""
+"""One action on many runs, of ACTIONS. What became of each is kept and told."""
 
 import json
-import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +14,31 @@ from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record_each
-from webapp.record.runs import launch, lifecycle
+from webapp.record.runs import deleting, launch, lifecycle
+from webapp.record.runs.bounds import MAX_TAGS, clean_tag
+from webapp.record.runs.editing import change_run, cleaned
 from webapp.record.runs.models import BulkAction, Run, State
 from webapp.record.runs.states import ENDED
 
-ACTIONS = ("stop", "resume", "tag", "untag", "archive", "unarchive")
+DONE_OF = {  # action -> what is told first of a run that it changed
+    "stop": "stopped",
+    "resume": "resumed",
+    "tag": "tagged",
+    "untag": "untagged",
+    "change": "changed",
+    "archive": "archived",
+    "unarchive": "unarchived",
+    "delete": "deleted",
+    "restore": "restored",
+}
+ACTIONS = tuple(DONE_OF)
 NEEDS_TAG = ("tag", "untag")
-NEEDS = {action: Permission.CONTRIBUTE if action in NEEDS_TAG else Permission.LAUNCH for action in ACTIONS}
-DONE = ("stopped", "resumed", "tagged", "untagged", "archived", "unarchived")  # what is told first
-MAX_ONE_BY_ONE = 200  # runs stopped or resumed at a time
+CONTRIBUTED = (*NEEDS_TAG, "change")
+NEEDS = {action: Permission.CONTRIBUTE if action in CONTRIBUTED else Permission.LAUNCH for action in ACTIONS}
+DONE = tuple(DONE_OF.values())
+# Actions that take the runs one by one, through the service that also tells the audit log -> how many runs at a time.
+ONE_BY_ONE = {"stop": 200, "resume": 200, "change": 1000, "delete": 1000, "restore": 1000}
 MAX_RUNS = 10_000
-MAX_TAGS = 20  # of a run
-TAG = re.compile(r"[a-z0-9][a-z0-9._:/-]{0,39}")
 
 ADD_TAG = """
 UPDATE runs_run SET version = version + 1, tags = (
@@ -51,56 +63,56 @@ class Outcome:
 
 def most_for(action: str) -> int:
     """How many runs the action takes at a time."""
-    return MAX_ONE_BY_ONE if action in ("stop", "resume") else MAX_RUNS
+    return ONE_BY_ONE.get(action, MAX_RUNS)
 
 
 def act(
-    *, user: User, project: Project, action: str, run_ids: Sequence[str], key: str, tag: str = ""
+    *,
+    user: User,
+    project: Project,
+    action: str,
+    run_ids: Sequence[str],
+    key: str,
+    tag: str = "",
+    changes: Mapping[str, Any] | None = None,
 ) -> BulkAction:
-    """Do it to each run, once: the same key again is the same action, and nothing more is done.
+    """Do it to each run, once: the same key again is the same action, and nothing more is done. `changes`: what
+    `editing.change_run` takes, of the action change.
 
     Runs that are not of this project are reported as not found. All of it is one transaction. Raises InvalidInput
-    (action, runs, tag, key), NotFound for a user who is no member, Forbidden for too low a role (`NEEDS`), and Conflict
-    where the key was used for another action.
+    (action, runs, tag, key, changes and what they name), NotFound for a user who is no member, Forbidden for too low a
+    role (`NEEDS`), and Conflict where the key was used for another action.
     """
     ids = _checked(action, run_ids, key)
-    tag = clean_tag(tag) if action in NEEDS_TAG else ""
+    said: dict[str, Any] = {"tag": clean_tag(tag) if action in NEEDS_TAG else "", "changes": None}
+    if action == "change":
+        said["changes"] = _checked_changes(changes)
     require(user, project, NEEDS[action])
     try:
         with transaction.atomic():
-            row = BulkAction.objects.create(project=project, user=user, key=key, action=action, tag=tag)
-            found = Run.objects.select_for_update().filter(project=project, pk__in=ids)
+            row = BulkAction.objects.create(project=project, user=user, key=key, action=action, **said)
+            among = Run.with_deleted if action == "restore" else Run.objects
+            found = among.select_for_update().filter(project=project, pk__in=ids)
             runs = list(found.defer("config").order_by("pk"))
             for run in runs:
                 run.project = project
-            outcomes = _DO[action](runs, user, tag)
+            outcomes = _DO[action](runs, user, row)
             _record(row, runs, outcomes)
             row.outcomes = _told(ids, runs, outcomes)
             row.save(update_fields=["outcomes"])
             return row
     except IntegrityError:
-        return _known(project, key, action, tag)
+        return _known(project, key, {"action": action, **said})
 
 
 def _record(row: BulkAction, runs: Sequence[Run], outcomes: dict[str, Outcome]) -> None:
-    """An event for each run that was changed; stops and resumes have theirs from the services that do them."""
-    if row.action in ("stop", "resume"):
+    """An event for each run that was changed; what is done one by one has its own from the service that does it."""
+    if row.action in ONE_BY_ONE:
         return
-    phrase = DONE[ACTIONS.index(row.action)]
+    phrase = DONE_OF[row.action]
     changed = [(run.pk, run.name) for run in runs if outcomes[run.pk].phrase == phrase]
     detail = {"bulk": row.pk} | ({"tag": row.tag} if row.tag else {})
     record_each(f"run.{phrase}", actor=row.user, project=row.project, kind="run", things=changed, **detail)
-
-
-def clean_tag(tag: str) -> str:
-    """The tag as it is stored. Raises InvalidInput (tag)."""
-    text = tag.strip().lower()
-    if not TAG.fullmatch(text):
-        raise InvalidInput(
-            "tag",
-            "tag: a tag is one word of at most 40 letters, digits and . _ : / -, such as paper or sweep-3.",
-        )
-    return text
 
 
 def sentence(row: BulkAction) -> str:
@@ -119,7 +131,9 @@ def report_of(project: Project, text: str) -> dict[str, Any] | None:
     row = BulkAction.objects.filter(project=project, pk=int(text)).first()
     if row is None:
         return None
-    return {"sentence": sentence(row), "outcomes": [o for o in row.outcomes if o["words"]], "row": row}
+    deleted = [o["run"] for o in row.outcomes if o["phrase"] == DONE_OF["delete"]]
+    told = [o for o in row.outcomes if o["words"]]
+    return {"sentence": sentence(row), "outcomes": told, "row": row, "undo": ",".join(deleted)}
 
 
 def _checked(action: str, run_ids: Sequence[str], key: str) -> list[str]:
@@ -135,9 +149,16 @@ def _checked(action: str, run_ids: Sequence[str], key: str) -> list[str]:
     return ids
 
 
-def _known(project: Project, key: str, action: str, tag: str) -> BulkAction:
+def _checked_changes(changes: Mapping[str, Any] | None) -> dict[str, Any]:
+    if not changes:
+        raise InvalidInput("changes", "changes: say what is to be changed.")
+    cleaned(changes)
+    return dict(changes)
+
+
+def _known(project: Project, key: str, said: Mapping[str, Any]) -> BulkAction:
     row = BulkAction.objects.get(project=project, key=key)
-    if (row.action, row.tag) != (action, tag):
+    if any(getattr(row, name) != value for name, value in said.items()):
         raise Conflict("This form was sent before for another action. Choose the runs again.", field="key")
     return row
 
@@ -152,8 +173,11 @@ def _told(ids: Sequence[str], runs: Sequence[Run], outcomes: dict[str, Outcome])
 # --- what each action does ------------------------------------------------------------------------------------
 
 
-def _each(one: Callable[[Run, User], Outcome]) -> Callable[[list[Run], User, str], dict[str, Outcome]]:
-    return lambda runs, user, tag: {run.pk: one(run, user) for run in runs}
+Do = Callable[[list[Run], User, BulkAction], dict[str, Outcome]]
+
+
+def _each(one: Callable[[Run, User], Outcome]) -> Do:
+    return lambda runs, user, row: {run.pk: one(run, user) for run in runs}
 
 
 def _stop(run: Run, user: User) -> Outcome:
@@ -177,7 +201,36 @@ def _resume(run: Run, user: User) -> Outcome:
     return Outcome("resumed")
 
 
-def _tag(runs: list[Run], user: User, tag: str) -> dict[str, Outcome]:
+def _try(done: str, service: Callable[[], Run]) -> Outcome:
+    try:
+        service()
+    except (Conflict, InvalidInput) as error:
+        return Outcome(f"not {done}", error.message)
+    return Outcome(done)
+
+
+def _delete(run: Run, user: User) -> Outcome:
+    return _try("deleted", lambda: deleting.delete_run(run, user=user))
+
+
+def _restore(run: Run, user: User) -> Outcome:
+    if run.deleted_at is None:
+        return Outcome("was not deleted")
+    return _try("restored", lambda: deleting.restore_run(run, user=user))
+
+
+def _change(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
+    def one(run: Run) -> Outcome:
+        before = run.version
+        outcome = _try("changed", lambda: change_run(run, row.changes or {}, user=user))
+        is_as_before = outcome.phrase == "changed" and run.version == before
+        return Outcome("was so before") if is_as_before else outcome
+
+    return {run.pk: one(run) for run in runs}
+
+
+def _tag(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
+    tag = row.tag
     changed = _update_tags(ADD_TAG, runs, tag)
     full = Outcome("not tagged", f"It has {MAX_TAGS} tags already.")
     return {
@@ -188,8 +241,8 @@ def _tag(runs: list[Run], user: User, tag: str) -> dict[str, Outcome]:
     }
 
 
-def _untag(runs: list[Run], user: User, tag: str) -> dict[str, Outcome]:
-    changed = _update_tags(REMOVE_TAG, runs, tag)
+def _untag(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
+    changed = _update_tags(REMOVE_TAG, runs, row.tag)
     return {run.pk: Outcome("untagged" if run.pk in changed else "did not have the tag") for run in runs}
 
 
@@ -205,7 +258,7 @@ def _update_tags(statement: str, runs: list[Run], tag: str) -> set[str]:
         return {pk for (pk,) in cursor.fetchall()}
 
 
-def _archive(runs: list[Run], user: User, tag: str) -> dict[str, Outcome]:
+def _archive(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
     """Only what has ended: a run that still spends compute must be seen."""
     ready = [run.pk for run in runs if run.state in ENDED and run.archived_at is None]
     Run.objects.filter(pk__in=ready, archived_at=None, state__in=ENDED).update(
@@ -220,17 +273,20 @@ def _archive(runs: list[Run], user: User, tag: str) -> dict[str, Outcome]:
     }
 
 
-def _unarchive(runs: list[Run], user: User, tag: str) -> dict[str, Outcome]:
+def _unarchive(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
     found = {run.pk for run in runs if run.archived_at is not None}
     Run.objects.filter(pk__in=found).update(archived_at=None, version=F("version") + 1)
     return {run.pk: Outcome("unarchived" if run.pk in found else "was not archived") for run in runs}
 
 
-_DO: dict[str, Callable[[list[Run], User, str], dict[str, Outcome]]] = {
+_DO: dict[str, Do] = {
     "stop": _each(_stop),
     "resume": _each(_resume),
     "tag": _tag,
     "untag": _untag,
+    "change": _change,
     "archive": _archive,
     "unarchive": _unarchive,
+    "delete": _each(_delete),
+    "restore": _each(_restore),
 }

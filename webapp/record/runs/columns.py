@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 
 from django.db import connection
 
+from headroom.adapters.naming import names_for
 from webapp.record.runs.many import CHOSEN, POINTS
 
 COLUMNS = {  # name -> what is selected; {x} is one of AXES
@@ -38,7 +39,9 @@ def curve_columns(
     chosen = {name: values.format(x=x) for name, values in COLUMNS.items() if name in columns}
     selected = ", ".join(_COLUMN.format(name=name, values=values) for name, values in chosen.items())
     with connection.cursor() as cursor:
-        cursor.execute(_SELECT.format(x=x, columns=selected), {"runs": list(run_ids), "metric": metric})
+        cursor.execute(
+            _SELECT.format(x=x, columns=selected), {"runs": list(run_ids), "names": names_for(metric)}
+        )
         found = dict(cursor.fetchall())
     nothing = json.dumps({name: [] for name in chosen})
     return {run_id: found.get(run_id, nothing) for run_id in run_ids}

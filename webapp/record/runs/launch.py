@@ -25,6 +25,8 @@ from webapp.record.recipes.selectors import find_revision
 from webapp.record.recipes.services import parse_config
 from webapp.record.runs import outbox, places
 from webapp.record.runs.bounds import (
+    MAX_MODEL,
+    MAX_TASK,
     SPENT_SHARE,
     check_budget,
     check_retries,
@@ -198,8 +200,8 @@ def track_run_once(
             revision=revision_of(project, recipe, None) if recipe is not None else None,
             origin=Run.Origin.TRACKED,
             name=clean_name(name) or "tracked run",
-            task=clean_text("task", task, 80) or UNSTATED,
-            model=clean_text("model", model, 200) or UNSTATED,
+            task=clean_text("task", task, MAX_TASK) or UNSTATED,
+            model=clean_text("model", model, MAX_MODEL) or UNSTATED,
             seed=seed,
             config=dict(config or {}),
             state=State.RUNNING,

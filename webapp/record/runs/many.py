@@ -4,11 +4,15 @@ PostgreSQL cannot know how few series and attempts belong to the runs asked for.
 all attempts of the installation first, which takes longer than the points, so both are looked up run by run before.
 """
 
-# Begins a statement; parameters: runs, an array of ids, and metric. A first attempt supersedes nothing.
+# Begins a statement; parameters: runs, an array of ids, and names, those that the metric may have (`naming.names_for`),
+# of which the first that a run has counts. A first attempt supersedes nothing.
 CHOSEN = """
 WITH chosen AS MATERIALIZED (
     SELECT s.id, s.run_id FROM (SELECT DISTINCT run_id FROM unnest(%(runs)s::text[]) AS one (run_id)) AS wanted
-    JOIN runs_series AS s ON s.run_id = wanted.run_id AND s.metric = %(metric)s
+    CROSS JOIN LATERAL (
+        SELECT id, run_id FROM runs_series WHERE run_id = wanted.run_id AND metric = ANY(%(names)s::text[])
+        ORDER BY array_position(%(names)s::text[], metric::text) LIMIT 1
+    ) AS s
 ), later AS MATERIALIZED (
     SELECT run_id, number, resumed_from_step FROM runs_attempt
     WHERE run_id = ANY(%(runs)s) AND number > 1 AND started_at IS NOT NULL

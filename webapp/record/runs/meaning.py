@@ -1,11 +1,13 @@
-"""What the metrics of a run mean that trains elsewhere: which one is the held-out pass rate, and on how many devices it
-trains.
+"""What the metrics of a run mean that trains elsewhere: which one is the held-out pass rate, which its standard error,
+which the compute, in which unit, and on how many devices it trains.
 
 Its trainer knows neither Headroom's names nor device-hours. Records stay as they were reported; what follows from their
-meaning is in the points: those of eval/pass_rate, and device-hours where the record has none.
+meaning is in the points: those of eval/pass_rate, and their compute.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from django.db import connection, transaction
@@ -18,7 +20,7 @@ from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Point, Run, Series
-from webapp.record.runs.selectors import PASS_RATE
+from webapp.record.runs.selectors import PASS_RATE, stored_name
 from worker import names
 
 MOST_PROMPTS, MOST_DEVICES = 10**9, 10**6
@@ -56,26 +58,79 @@ FROM (
     WHERE r.compute -> 'device_hours' = 'null'
 ) AS found WHERE p.id = found.id
 """
+# A compute that a metric holds, as last reported in the attempt, 0 before that at step 0; it goes before what the
+# record says of itself.
+_FILL_AXIS = """
+UPDATE runs_point AS p SET {axis} = found.value
+FROM (
+    SELECT one.id, coalesce(last.value, 0) AS value FROM {rows} AS r
+    JOIN runs_series AS said ON said.run_id = %(run)s AND said.metric = %({axis})s
+    LEFT JOIN LATERAL (
+        SELECT value FROM runs_point WHERE series_id = said.id AND attempt = r.attempt AND seq <= r.seq AND value >= 0
+        ORDER BY seq DESC LIMIT 1
+    ) AS last ON true
+    JOIN runs_series AS s ON s.run_id = %(run)s
+    CROSS JOIN LATERAL (
+        SELECT id FROM runs_point WHERE series_id = s.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
+    ) AS one
+    WHERE last.value IS NOT NULL OR r.step = 0
+) AS found WHERE p.id = found.id
+"""
+# Of an evaluation and its compute that were logged one after the other at one step.
+_FILL_AXIS_OF_STEP = """
+UPDATE runs_point AS p SET {axis} = m.value
+FROM {rows} AS r
+JOIN runs_series AS said ON said.run_id = %(run)s AND said.metric = %({axis})s
+JOIN runs_series AS rate ON rate.run_id = said.run_id AND rate.metric = %(rate)s
+CROSS JOIN LATERAL (
+    SELECT value FROM runs_point WHERE series_id = said.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
+) AS m
+WHERE p.series_id = rate.id AND p.attempt = r.attempt AND p.step = r.step AND m.value >= 0
+"""
 # A value that is no rate is none. Of a mean alone the error is the most that independent prompts can have.
 _ADD_RATES = """
 INSERT INTO runs_point (series_id, attempt, seq, step, "time", device_hours, flops, tokens, value, stderr)
-SELECT rate.id, p.attempt, p.seq, p.step, p.time, p.device_hours, p.flops, p.tokens, p.value,
-    coalesce(p.stderr, sqrt(p.value * (1 - p.value) / %(n_prompts)s::float8))
+SELECT rate.id, p.attempt, p.seq, p.step, p.time, p.device_hours, p.flops, p.tokens, share.value,
+    coalesce(p.stderr / %(unit)s, sqrt(share.value * (1 - share.value) / %(n_prompts)s::float8))
 FROM {rows} AS r
 JOIN runs_series AS said ON said.run_id = %(run)s AND said.metric = %(pass_rate)s
 JOIN runs_series AS rate ON rate.run_id = said.run_id AND rate.metric = %(rate)s
 CROSS JOIN LATERAL (
     SELECT * FROM runs_point WHERE series_id = said.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
 ) AS p
-WHERE p.value BETWEEN 0 AND 1
+CROSS JOIN LATERAL (SELECT p.value / %(unit)s AS value) AS share
+WHERE share.value BETWEEN 0 AND 1
 ON CONFLICT (series_id, attempt, seq) DO NOTHING
+"""
+# Of a run that reports the rate by our name, in percent: from the records, so that it can be done again.
+_SCALE_RATES = """
+UPDATE runs_point AS p SET value = (r.metrics -> %(rate)s)::float8 / %(unit)s,
+    stderr = nullif(r.metrics -> %(rate_stderr)s, 'null')::float8 / %(unit)s
+FROM {rows} AS r JOIN runs_series AS s ON s.run_id = %(run)s AND s.metric = %(rate)s
+WHERE p.series_id = s.id AND p.attempt = r.attempt AND p.seq = r.seq
+    AND coalesce(r.metrics -> %(rate)s, 'null') <> 'null'
+"""
+# All evaluations each time: the error of one may come in a later batch.
+_SET_ERRORS = """
+UPDATE runs_point AS p SET stderr = error.value / %(unit)s
+FROM runs_series AS rate, (
+    SELECT DISTINCT ON (e.attempt, e.step) e.attempt, e.step, e.value
+    FROM runs_series AS said JOIN runs_point AS e ON e.series_id = said.id
+    WHERE said.run_id = %(run)s AND said.metric = %(stderr)s AND e.value >= 0
+    ORDER BY e.attempt, e.step, e.seq DESC
+) AS error
+WHERE rate.run_id = %(run)s AND rate.metric = %(rate)s AND p.series_id = rate.id
+    AND p.attempt = error.attempt AND p.step = error.step AND p.stderr IS DISTINCT FROM error.value / %(unit)s
 """
 _REPORTED = """
 FROM runs_series AS s, runs_record AS r
 WHERE s.run_id = %(run)s AND p.series_id = s.id AND r.run_id = s.run_id AND r.attempt = p.attempt AND r.seq = p.seq
 """
-_FORGET_HOURS = f"""
-UPDATE runs_point AS p SET device_hours = NULL {_REPORTED} AND r.compute -> 'device_hours' = 'null'
+_FORGET_COMPUTE = f"""
+UPDATE runs_point AS p SET
+    device_hours = nullif(r.compute -> 'device_hours', 'null')::float8,
+    flops = nullif(r.compute -> 'flops', 'null')::float8, tokens = nullif(r.compute -> 'tokens', 'null')::float8
+{_REPORTED}
 """  # nosec B608  # constants
 _FORGET_RATES = f"""
 DELETE FROM runs_point AS p USING {_REPORTED.split("FROM", 1)[1]}
@@ -87,12 +142,24 @@ INCOMING = "incoming_record"  # of the batch that is being stored: `webapp.recor
 
 @dataclass(frozen=True)
 class Meaning:
-    """`pass_rate`: name of the metric that is the held-out pass rate; empty: eval/pass_rate alone. `n_prompts`: of each
-    evaluation, for its standard error. `devices`: on how many it trains; None: not known."""
+    """`pass_rate`: name of the metric that is the held-out pass rate; empty: eval/pass_rate alone. `stderr`: of the one
+    that is its standard error, at the same step. `percent`: both are in percent. `n_prompts`: of each evaluation, for a
+    standard error that is not reported. `devices`: on how many it trains; None: not known. `device_hours`, `flops`,
+    `tokens`: names of the metrics that hold the compute used so far; empty: what records say of it."""
 
     pass_rate: str = ""
+    stderr: str = ""
+    percent: bool = False
     n_prompts: int | None = None
     devices: float | None = None
+    device_hours: str = ""
+    flops: str = ""
+    tokens: str = ""
+
+
+COMPUTE = ("device_hours", "flops", "tokens")
+METRICS = ("pass_rate", "stderr", *COMPUTE)  # fields that name a metric
+OF_RATE = ("pass_rate", "stderr", "percent", "n_prompts")
 
 
 def meaning_of(run: Run) -> Meaning:
@@ -103,27 +170,18 @@ def meaning_of(run: Run) -> Meaning:
 @transaction.atomic
 def state_meaning(run: Run, meaning: Meaning, *, user: User | None) -> Run:
     """Say what the run's metrics mean, or say it anew: the points that follow are made anew, and it is refitted.
+    Metrics may be named as the trainer calls them.
 
-    A person needs CONTRIBUTE. Raises Forbidden or NotFound without it, InvalidInput (pass_rate, n_prompts, devices),
-    and Conflict for a run that was launched here, that reports eval/pass_rate itself, or that an open prediction is
-    about.
+    A person needs CONTRIBUTE. Raises Forbidden or NotFound without it, InvalidInput (the field at fault), and Conflict
+    for a run that was launched here, that reports eval/pass_rate itself, or that an open prediction is about.
     """
     if user is not None:
         require(user, run.project, Permission.CONTRIBUTE)
     run = Run.objects.select_for_update().get(pk=run.pk)
-    if run.origin != Run.Origin.TRACKED:
-        raise Conflict("This run was launched here; its trainer says what its metrics are.")
-    _check(run, meaning)
-    said = {name: value for name, value in asdict(meaning).items() if value}
-    if said != run.meaning and _is_predicted(run):
-        raise Conflict(
-            "A prediction about this run is open: it was made for its points as they are. Withdraw it first."
-        )
-    _forget(run)
+    said = _take_as_said(run, meaning)
     now = timezone.now()
     Run.objects.filter(pk=run.pk).update(meaning=said, refit_wanted_at=now, version=F("version") + 1)
     run.refresh_from_db()
-    _apply(run, STORED)
     nudge.send(names.REFIT, run.pk)
     record(
         "run.meaning_stated", actor=user, project=run.project, kind="run", key=run.pk, name=run.name, **said
@@ -131,56 +189,112 @@ def state_meaning(run: Run, meaning: Meaning, *, user: User | None) -> Run:
     return run
 
 
+@contextmanager
+def as_if_said(run: Run, meaning: Meaning) -> Iterator[Run]:
+    """Inside it the run's points are as they would be if this were said; afterwards everything is as it was. Raises
+    what `state_meaning` raises, but for permissions."""
+    with transaction.atomic():
+        held = Run.objects.select_for_update().get(pk=run.pk)
+        held.meaning = _take_as_said(held, meaning)
+        yield held
+        transaction.set_rollback(True)
+
+
+def _take_as_said(run: Run, meaning: Meaning) -> dict[str, Any]:
+    """Make the points that follow; what is to be stored. Part of the caller's transaction, which holds the run."""
+    if run.origin != Run.Origin.TRACKED:
+        raise Conflict("This run was launched here; its trainer says what its metrics are.")
+    meaning = _checked(run, meaning)
+    said = {name: value for name, value in asdict(meaning).items() if value}
+    if said != run.meaning and _is_predicted(run):
+        raise Conflict(
+            "A prediction about this run is open: it was made for its points as they are. Withdraw it first."
+        )
+    _forget(run)
+    _apply(run, meaning, STORED)
+    return said
+
+
 def mean_incoming(run: Run) -> bool:
     """Part of the storing of a batch: points that follow from it. True where it may have brought evaluations."""
     if not run.meaning:
         return False
-    _apply(run, INCOMING)
-    return bool(run.meaning.get("pass_rate"))
+    _apply(run, meaning_of(run), INCOMING)
+    return any(name in run.meaning for name in (*METRICS, "percent"))
 
 
-def _apply(run: Run, rows: str) -> None:
-    meaning = meaning_of(run)
-    values: dict[str, Any] = {"run": run.pk, "rate": PASS_RATE, **asdict(meaning)}
+def _apply(run: Run, meaning: Meaning, rows: str) -> None:
+    unit = 100.0 if meaning.percent else 1.0
+    values = _constants(run, unit) | asdict(meaning)
+    axes = [axis for axis in COMPUTE if values[axis]]
+    statements = [_SPANS + _FILL_HOURS] if meaning.devices is not None else []
+    statements += [_FILL_AXIS.replace("{axis}", axis) for axis in axes]
+    if meaning.pass_rate:
+        Series.objects.get_or_create(run=run, metric=PASS_RATE)
+        statements.append(_ADD_RATES)
+    elif meaning.percent:
+        statements.append(_SCALE_RATES)
+    statements += [_FILL_AXIS_OF_STEP.replace("{axis}", axis) for axis in axes]
+    if meaning.stderr:
+        statements.append(_SET_ERRORS)
     with connection.cursor() as cursor:
-        if meaning.devices is not None:
-            cursor.execute(_SPANS + _FILL_HOURS.format(rows=rows), values)
-        if meaning.pass_rate:
-            Series.objects.get_or_create(run=run, metric=PASS_RATE)
-            cursor.execute(_ADD_RATES.format(rows=rows), values)
+        for statement in statements:
+            cursor.execute(statement.format(rows=rows), values)
+
+
+def _constants(run: Run, unit: float) -> dict[str, Any]:
+    return {"run": run.pk, "rate": PASS_RATE, "rate_stderr": f"{PASS_RATE}_stderr", "unit": unit}
 
 
 def _forget(run: Run) -> None:
     """What an earlier meaning has made; what was reported stays."""
+    values = _constants(run, 1.0)
     with connection.cursor() as cursor:
-        if run.meaning.get("pass_rate"):
-            cursor.execute(_FORGET_RATES, {"run": run.pk, "rate": PASS_RATE})
-        if run.meaning.get("devices"):
-            cursor.execute(_FORGET_HOURS, {"run": run.pk})
+        if any(name in run.meaning for name in OF_RATE):
+            cursor.execute(_FORGET_RATES, values)
+            cursor.execute(_SCALE_RATES.format(rows=STORED), values)
+        if any(name in run.meaning for name in ("devices", *COMPUTE)):
+            cursor.execute(_FORGET_COMPUTE, values)
 
 
-def _check(run: Run, meaning: Meaning) -> None:
+def _checked(run: Run, meaning: Meaning) -> Meaning:
+    """With the names under which its metrics are stored."""
     if meaning.devices is not None and not 0 < meaning.devices <= MOST_DEVICES:
         raise InvalidInput("devices", f"The number of devices is above 0 and at most {MOST_DEVICES:,}.")
     if meaning.n_prompts is not None and not 0 < meaning.n_prompts <= MOST_PROMPTS:
         raise InvalidInput("n_prompts", f"The number of prompts is between 1 and {MOST_PROMPTS:,}.")
-    if not meaning.pass_rate:
-        return
-    if meaning.pass_rate == PASS_RATE or _reports_rate(run):
+    if meaning.pass_rate and (meaning.pass_rate == PASS_RATE or _reports_rate(run)):
         raise Conflict(
             f"This run reports {PASS_RATE} itself; no other metric can stand for it.", field="pass_rate"
         )
-    series = Series.objects.filter(run=run, metric=meaning.pass_rate.replace("\0", "")).first()
-    if series is None:
-        raise InvalidInput("pass_rate", f"This run has no metric {meaning.pass_rate[:250]}.")
-    outside = (
-        Point.objects.filter(series=series).exclude(value__range=(0, 1)).order_by("attempt", "seq").first()
-    )
+    found: dict[str, Any] = {
+        name: _known(run, name, given) for name in METRICS if (given := getattr(meaning, name))
+    }
+    meaning = replace(meaning, **found)
+    most = 100 if meaning.percent else 1
+    in_words = "a percentage is between 0 and 100" if meaning.percent else "a pass rate is between 0 and 1"
+    rate = meaning.pass_rate or (PASS_RATE if meaning.percent else "")
+    if rate:
+        _check_values(run, "pass_rate", rate, Q(value__range=(0, most)), in_words)
+    for name in ("stderr", *COMPUTE):
+        if getattr(meaning, name):
+            _check_values(run, name, getattr(meaning, name), Q(value__gte=0), "it cannot be below 0")
+    return meaning
+
+
+def _known(run: Run, field: str, given: str) -> str:
+    found = stored_name(run, given)
+    if found is None:
+        raise InvalidInput(field, f"This run has no metric {given[:250]}.")
+    return found
+
+
+def _check_values(run: Run, field: str, metric: str, holds: Q, in_words: str) -> None:
+    points = Point.objects.filter(series__run=run, series__metric=metric)
+    outside = points.exclude(holds).order_by("attempt", "seq").first()
     if outside is not None:
-        raise InvalidInput(
-            "pass_rate",
-            f"{meaning.pass_rate} is {outside.value:g} at step {outside.step}: a pass rate is between 0 and 1.",
-        )
+        hint = ", unless it is in percent" if "and 1" in in_words and outside.value > 1 else ""
+        raise InvalidInput(field, f"{metric} is {outside.value:g} at step {outside.step}: {in_words}{hint}.")
 
 
 def _is_predicted(run: Run) -> bool:

@@ -31,6 +31,13 @@ class State(models.TextChoices):
     LOST = "lost"  # neither Ray nor heartbeats know it any more
 
 
+class Shown(models.Manager["Run"]):
+    """Runs that nobody has deleted."""
+
+    def get_queryset(self) -> "models.QuerySet[Run]":
+        return super().get_queryset().filter(deleted_at=None)
+
+
 class Run(models.Model):
     """One training of a recipe revision on a task, with model, seed and compute budget."""
 
@@ -80,6 +87,12 @@ class Run(models.Model):
         default=dict
     )  # of what it logs, where a person said it: `webapp.record.runs.meaning`
     archived_at = models.DateTimeField(null=True)  # since then left out of lists unless asked for
+    # A default of the database's own, as of Dispatch below.
+    notes = models.TextField(blank=True, default="", db_default="")  # what people say of it, plain text
+    deleted_at = models.DateTimeField(null=True)  # since then nowhere; for a day it can be brought back
+
+    objects = Shown()
+    with_deleted = models.Manager["Run"]()
 
     class Meta:
         indexes = [
@@ -244,6 +257,7 @@ class BulkAction(models.Model):
     key = models.CharField(max_length=64)
     action = models.CharField(max_length=12)
     tag = models.CharField(max_length=40, blank=True)
+    changes = models.JSONField(null=True)  # of the action change: what `editing.change_run` takes
     outcomes = models.JSONField(default=list)  # [{"run", "name", "outcome", "words"}, ...]
     created_at = models.DateTimeField(auto_now_add=True)
 

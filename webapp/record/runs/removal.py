@@ -18,15 +18,20 @@ DELETE_RECORDS = "DELETE FROM runs_record WHERE run_id = ANY(%s)"
 def remove_runs(project: Project) -> Iterator[int]:
     """Delete the project's runs with all that they have; yields how many went at a time."""
     _empty_points_of_nobody_else(project)
-    ids = list(Run.objects.filter(project=project).values_list("pk", flat=True))
+    ids = list(Run.with_deleted.filter(project=project).values_list("pk", flat=True))
     for first in range(0, len(ids), CHUNK):
         chunk = ids[first : first + CHUNK]
-        with transaction.atomic():
-            with connection.cursor() as cursor:
-                cursor.execute(DELETE_POINTS, [chunk])
-                cursor.execute(DELETE_RECORDS, [chunk])
-            Run.objects.filter(pk__in=chunk).delete()
+        remove(chunk)
         yield len(chunk)
+
+
+@transaction.atomic
+def remove(ids: list[str]) -> None:
+    """Delete these runs with all that they have. Raises RestrictedError where a prediction rests on one."""
+    with connection.cursor() as cursor:
+        cursor.execute(DELETE_POINTS, [ids])
+        cursor.execute(DELETE_RECORDS, [ids])
+    Run.with_deleted.filter(pk__in=ids).delete()
 
 
 @transaction.atomic

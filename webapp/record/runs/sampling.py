@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
+from headroom.adapters.naming import names_for
 from webapp.record.runs.many import CHOSEN
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import CurvePoint
@@ -202,7 +203,7 @@ def _roles(bucket: np.ndarray, value: np.ndarray) -> np.ndarray:
 def _read(run_ids: list[str], metric: str, x: str, lo: float | None, hi: float | None) -> dict[str, _Read]:
     bounds = {"lo": (lo, ">="), "hi": (hi, "<=")}
     window = " ".join(f"AND p.{x} {sign} %({name})s" for name, (at, sign) in bounds.items() if at is not None)
-    values: dict[str, Any] = {"runs": run_ids, "metric": metric, "lo": lo, "hi": hi}
+    values: dict[str, Any] = {"runs": run_ids, "names": names_for(metric), "lo": lo, "hi": hi}
     with connection.cursor() as cursor:
         cursor.execute(_READ.format(window=window), values)
         rows = cursor.fetchall()

@@ -12,17 +12,22 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import (
     BooleanField,
+    Case,
     Exists,
     ExpressionWrapper,
     F,
     FloatField,
+    IntegerField,
+    Manager,
     Max,
     OuterRef,
     Q,
     QuerySet,
     Subquery,
+    When,
 )  # fmt: skip
 
+from headroom.adapters.naming import names_for
 from training.checkpoint_store import URL as STORE_URL
 from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
@@ -67,9 +72,14 @@ class CurvePoint(NamedTuple):
     time: datetime
 
 
-def runs_of(project: Project, filters: RunFilters = RunFilters()) -> QuerySet[Run]:  # noqa: B008 (frozen)
-    """The project's runs, newest first, with their recipe and author, without configurations (kilobytes each)."""
-    runs = Run.objects.filter(project=project)
+def runs_of(
+    project: Project,
+    filters: RunFilters = RunFilters(),  # noqa: B008 (frozen)
+    among: QuerySet[Run] | None = None,
+) -> QuerySet[Run]:
+    """The project's runs, or those of them that are `among`, newest first, with their recipe and author, without
+    configurations (kilobytes each)."""
+    runs = Run.objects.filter(project=project) if among is None else among
     if filters.states:
         runs = runs.filter(state__in=filters.states)
     if filters.recipe:
@@ -96,26 +106,32 @@ def runs_of(project: Project, filters: RunFilters = RunFilters()) -> QuerySet[Ru
 
 
 def listed(project: Project) -> QuerySet[Run]:
-    """The project's runs for a list: with recipe, author and summary, without their configurations."""
-    runs = Run.objects.filter(project=project).select_related("revision__recipe", "created_by", "summary")
+    """The project's runs for a list, deleted ones too: with recipe, author and summary, without configurations."""
+    runs = Run.with_deleted.filter(project=project).select_related(
+        "revision__recipe", "created_by", "summary"
+    )
     return runs.defer("config", "revision__config", "revision__recipe__description")
 
 
-def run_by_id(project: Project, run_id: str) -> Run:
-    """A run of this project. Raises NotFound, also for a run of another project."""
-    run = _RUN_OF_PROJECT.first(project=project.pk, run=run_id.replace("\0", ""))
+def run_by_id(project: Project, run_id: str, *, deleted: bool = False) -> Run:
+    """A run of this project; with `deleted` also one that was deleted lately.
+
+    Raises NotFound, also for a run of another project.
+    """
+    wanted = _RUN_OR_DELETED if deleted else _RUN_OF_PROJECT
+    run = wanted.first(project=project.pk, run=run_id.replace("\0", ""))
     if run is None:
         raise NotFound(f"There is no run {run_id}.")
     return run
 
 
-_RUN_OF_PROJECT = Compiled(
-    lambda project, run: Run.objects.filter(project_id=project, pk=run).select_related(
-        "project", "revision__recipe", "created_by"
-    ),
-    project=-1,
-    run="an id",
-)
+def _of_project(runs: Manager[Run]) -> Compiled[Run]:
+    related = ("project", "revision__recipe", "created_by")
+    build = lambda project, run: runs.filter(project_id=project, pk=run).select_related(*related)
+    return Compiled(build, project=-1, run="an id")
+
+
+_RUN_OF_PROJECT, _RUN_OR_DELETED = _of_project(Run.objects), _of_project(Run.with_deleted)
 
 
 def attempts_of(run: Run) -> QuerySet[Attempt]:
@@ -164,7 +180,7 @@ def effective_points_of(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict
     """Run -> every effective point of a series in the order of training, for many runs in one query."""
     found: dict[str, list[CurvePoint]] = {}
     with connection.cursor() as cursor:
-        cursor.execute(_EVERY_POINT, {"runs": list(run_ids), "metric": metric})
+        cursor.execute(_EVERY_POINT, {"runs": list(run_ids), "names": names_for(metric)})
         for run_id, *row in cursor.fetchall():
             found.setdefault(run_id, []).append(CurvePoint(*row))
     return found
@@ -252,10 +268,26 @@ def latest_values(run: Run) -> dict[str, Point]:
     return {point.series.metric: point for point in points}
 
 
+def stored_name(run: Run, metric: str) -> str | None:
+    """The name under which a metric of this run is stored, by that name or its trainer's; None for no metric of it."""
+    names = names_for(metric.replace("\0", ""))
+    return _first_of(Series.objects.filter(run=run), names).values_list("metric", flat=True).first()
+
+
+def _first_of(series: QuerySet[Series], names: Sequence[str]) -> QuerySet[Series]:
+    """Those with one of the names, in their order."""
+    place = Case(*(When(metric=name, then=i) for i, name in enumerate(names)), output_field=IntegerField())
+    found = series.filter(metric__in=names)
+    return found.order_by(place) if len(names) > 1 else found
+
+
 def newest_value(metric: str) -> Subquery:
-    """For a query of runs: the newest value of one of their series, null without it. One index entry a run."""
+    """For a query of runs: the newest value of one of their series, by our name or the trainer's, null without it.
+    One index entry a run."""
     newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("value")[:1]
-    series = Series.objects.filter(run=OuterRef("pk"), metric=metric).annotate(newest=Subquery(newest))
+    series = _first_of(Series.objects.filter(run=OuterRef("pk")), names_for(metric)).annotate(
+        newest=Subquery(newest)
+    )
     return Subquery(series.values("newest")[:1], output_field=FloatField())
 
 

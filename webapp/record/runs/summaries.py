@@ -47,13 +47,16 @@ ON CONFLICT (run_id) DO UPDATE SET
 def note_records(run: Run, records: Sequence[Record]) -> None:
     """Bring the summary up to date with records that were just stored."""
     newest = max(records, key=_place)
-    rates = [record for record in records if record.metrics.get(PASS_RATE) is not None]
+    is_share = "percent" not in run.meaning  # else the next refit knows them
+    rates = [record for record in records if is_share and record.metrics.get(PASS_RATE) is not None]
     rates.sort(key=_place)
     latest = rates[-1] if rates else None
     values: dict[str, Any] = {
         "run": run.pk,
-        "used_hours": newest.compute.device_hours,
-        "derived": "devices" in run.meaning,  # then the next refit knows them
+        "used_hours": None if "device_hours" in run.meaning else newest.compute.device_hours,
+        "derived": not run.meaning.keys().isdisjoint(
+            ("devices", "device_hours")
+        ),  # then the next refit knows them
         "used_attempt": newest.attempt,
         "used_seq": newest.seq,
         "pass_rate": latest.metrics[PASS_RATE] if latest else None,

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from django.db.models import Q
 from django.utils import timezone
 
+from headroom.adapters.naming import names_for
 from webapp.identity.accounts.models import Project, User
 from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.models import Run, Series
@@ -82,7 +83,7 @@ def _note(project: Project, condition: Condition) -> str:
     if not isinstance(condition, MetricCondition):
         return ""
     names = metric_names(project)
-    if condition.metric in names:
+    if not set(names).isdisjoint(names_for(condition.metric)):
         return ""
     near = get_close_matches(condition.metric, names, n=1, cutoff=0.6)
     hint = f" Did you mean {near[0]}?" if near else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from django.db import connection
 
+from headroom.adapters.naming import names_for
 from webapp.record.runs.many import CHOSEN, POINTS
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.fitting import CRASHED, Curve, Question, curve_from, try_fit
@@ -27,7 +28,7 @@ def curves_of(
     """Run -> every effective, unsampled point of its series, as `webapp.science.curves.fitting.curve_of` gives them."""
     found: dict[str, list[tuple]] = {}
     with connection.cursor() as cursor:
-        cursor.execute(_ALL.format(x=AXES[x].key), {"runs": list(run_ids), "metric": metric})
+        cursor.execute(_ALL.format(x=AXES[x].key), {"runs": list(run_ids), "names": names_for(metric)})
         for run_id, *row in cursor.fetchall():
             found.setdefault(run_id, []).append(tuple(row))
     return {run_id: curve_from(rows) for run_id, rows in found.items()}
@@ -45,7 +46,7 @@ def unknown_counts(
     if x == "step":
         return {}
     with connection.cursor() as cursor:
-        cursor.execute(_UNKNOWN.format(x=AXES[x].key), {"runs": list(run_ids), "metric": metric})
+        cursor.execute(_UNKNOWN.format(x=AXES[x].key), {"runs": list(run_ids), "names": names_for(metric)})
         return dict(cursor.fetchall())
 
 
@@ -105,7 +106,7 @@ def thinned_curves(
     For charts of many runs only: fits, tables and downloads read every point. KeyError for an axis that is none.
     """
     column = AXES[x].key  # one of four names, so that it can stand in the statement
-    parameters: dict[str, Any] = {"runs": list(run_ids), "metric": metric, "points": points}
+    parameters: dict[str, Any] = {"runs": list(run_ids), "names": names_for(metric), "points": points}
     with connection.cursor() as cursor:
         cursor.execute(_THIN.format(x=column), parameters)
         rows = cursor.fetchall()

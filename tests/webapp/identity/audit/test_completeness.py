@@ -23,7 +23,9 @@ from webapp.record.recipes import services as recipes
 from webapp.record.retention import services as retention
 from webapp.record.runs import (
     bulk,
+    deleting,
     drafts,
+    editing,
     extending,
     launch,
     launch_seeds,
@@ -62,6 +64,11 @@ class World:
     @property
     def ended(self):
         return self.make_run(2, ended="failed")
+
+    @property
+    def tracked(self):
+        run = launch.track_run(user=self.user, project=self.project)
+        return lifecycle.report_finished(run, attempt=1, state="succeeded")
 
     @property
     def queued(self):
@@ -118,8 +125,9 @@ class World:
         type(made).objects.filter(pk=made.pk).update(state=State.FAILED)
         return made
 
-    def bulk(self, action, run, tag=""):
-        bulk.act(user=self.user, project=self.project, action=action, run_ids=[run.pk], key=action, tag=tag)
+    def bulk(self, action, run, tag="", changes=None):
+        asked = {"action": action, "run_ids": [run.pk], "key": action, "tag": tag, "changes": changes}
+        bulk.act(user=self.user, project=self.project, **asked)
 
     def launch(self, key=None, **more):
         request = replace(self.request, **more)
@@ -304,6 +312,18 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.record.runs.drafts.delete_draft": [
         (lambda w: drafts.delete_draft(w.draft, user=w.user), "run.draft_deleted")
     ],
+    "webapp.record.runs.editing.change_run": [
+        (lambda w: editing.change_run(w.run, {"name": "another"}, user=w.user), "run.changed")
+    ],
+    "webapp.record.runs.deleting.delete_run": [
+        (lambda w: deleting.delete_run(w.tracked, user=w.user), "run.deleted")
+    ],
+    "webapp.record.runs.deleting.restore_run": [
+        (
+            lambda w: deleting.restore_run(deleting.delete_run(w.tracked, user=w.user), user=w.user),
+            "run.restored",
+        )
+    ],
     "webapp.record.runs.extending.extend_run": [
         (lambda w: extending.extend_run(w.queued, 2.0, user=w.user), "run.extended")
     ],
@@ -331,6 +351,12 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
         (
             lambda w: [w.bulk(action, run, "paper") for run in [w.run] for action in ("tag", "untag")],
             "run.untagged",
+        ),
+        (lambda w: w.bulk("change", w.run, changes={"notes": "odd"}), "run.changed"),
+        (lambda w: w.bulk("delete", w.tracked), "run.deleted"),
+        (
+            lambda w: [w.bulk(action, run) for run in [w.tracked] for action in ("delete", "restore")],
+            "run.restored",
         ),
         (lambda w: w.bulk("archive", w.ended), "run.archived"),
         (
@@ -480,9 +506,10 @@ SILENT = {
         "store_lines": "a trainer's report; a new run is told by make_client_run",
         "store_alerts": "a trainer's report",
     },
+    "webapp.record.runs.editing": {"cleaned": "reads"},
+    "webapp.record.runs.deleting": {"is_predicted": "reads", "purge": "what was told when it was deleted"},
     "webapp.record.runs.bulk": {
         "most_for": "reads",
-        "clean_tag": "reads",
         "sentence": "reads",
         "report_of": "reads",
     },

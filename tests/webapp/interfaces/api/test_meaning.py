@@ -20,6 +20,17 @@ def test_a_metric_becomes_the_curve(writer, reported):
     assert writer.get(f"runs/{reported.pk}/curve", x="step").json()["total"] == 5
 
 
+def test_the_curve_is_shown_before_it_is_said(writer, reported):
+    body = {"pass_rate": "val/accuracy", "n_prompts": 50}
+    answer = writer.post(f"runs/{reported.pk}/meaning/preview?x=step", body).json()
+
+    assert (answer["x"], answer["total"]) == ("step", 5)
+    assert [point["compute"] for point in answer["points"]] == [0, 1, 2, 3, 4]
+    assert Run.objects.get(pk=reported.pk).meaning == {}
+    wrong = writer.post(f"runs/{reported.pk}/meaning/preview", {"pass_rate": "no/such"})
+    assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "pass_rate")
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

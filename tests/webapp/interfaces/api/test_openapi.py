@@ -22,7 +22,8 @@ from webapp.identity.accounts.services import create_token
 from webapp.interfaces.api.api import api
 from webapp.interfaces.api.openapi import CONFLICTS, DOCUMENTED, EXAMPLES_FILE, FILES, TAGGED, examples
 from webapp.interfaces.imports.reading import take_turn
-from webapp.record.runs import ingest, launch, lifecycle
+from webapp.record.runs import deleting, ingest, launch, lifecycle
+from webapp.record.runs.models import Run
 
 PREFIX = "/api/v1"
 RECORD = {
@@ -39,6 +40,9 @@ BODIES = {
     ("POST", "/runs/{run_id}/finish"): lambda world: {"attempt": 1, "state": "succeeded", "message": "All steps done."},
     ("POST", "/runs/{run_id}/extend"): lambda world: {"budget_hours": 32.0},
     ("POST", "/runs/{run_id}/meaning"): lambda world: {"pass_rate": "val/accuracy", "n_prompts": 500, "devices": 8.0},
+    ("POST", "/runs/{run_id}/meaning/preview"): lambda world: {"pass_rate": "val/accuracy", "n_prompts": 500},
+    ("PATCH", "/runs/{run_id}"): lambda world: {"name": "grpo 8b, seed 2", "seed": 2, "meaning": {"devices": 8.0}},
+    ("POST", "/runs/bulk"): lambda world: {"action": "tag", "runs": [world.run.pk], "tag": "paper"},
     ("POST", "/runs/{run_id}/records"): lambda world: {"records": [RECORD]},
     ("POST", "/recipes"): lambda world: {"slug": "my-recipe", "name": "My recipe", "config": _config(world)},
     ("POST", "/recipes/{slug}/revisions"): lambda world: {"config": _config(world), "message": "A smaller step."},
@@ -91,6 +95,14 @@ def _draft(world):
     ).pk  # fmt: skip
 
 
+def _ended(world):
+    return lifecycle.report_finished(Run.objects.get(pk=_tracked(world)), attempt=1, state="succeeded").pk
+
+
+def _deleted(world):
+    return deleting.delete_run(Run.objects.get(pk=_ended(world)), user=world.author).pk
+
+
 def _tracked(world):
     run = launch.track_run(user=world.author, project=world.project, name="elsewhere")
     metrics = {"metrics": {"val/accuracy": 0.57}}
@@ -100,10 +112,13 @@ def _tracked(world):
 
 RUNS = {
     ("POST", "/runs/{run_id}/meaning"): _tracked,
+    ("POST", "/runs/{run_id}/meaning/preview"): _tracked,
     ("POST", "/runs/{run_id}/priority"): _queued,
     ("POST", "/runs/{run_id}/resume"): _failed,
     ("POST", "/runs/{run_id}/launch"): _draft,
-    ("DELETE", "/runs/{run_id}"): _draft,
+    ("PATCH", "/runs/{run_id}"): _tracked,
+    ("DELETE", "/runs/{run_id}"): _ended,
+    ("POST", "/runs/{run_id}/restore"): _deleted,
 }
 
 

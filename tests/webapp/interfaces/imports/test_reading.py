@@ -12,6 +12,7 @@ from webapp.interfaces.imports import claims, reading, uploads
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.reading import take_turn
 from webapp.interfaces.imports.services import resume_import
+from webapp.record.runs.deleting import delete_run
 from webapp.record.runs.launch import track_run
 from webapp.record.runs.lifecycle import report_finished
 from webapp.record.runs.models import Record, Run
@@ -78,6 +79,20 @@ def test_a_file_that_has_grown_adds_to_the_same_runs(begin):
     assert (done.state, done.rows_stored, done.runs_found) == (State.FINISHED, 2, 3)
     assert steps("a") == [(1, 1), (3, 2), (4, 3)]
     assert Run.objects.count() == 3
+
+
+def test_a_run_that_was_deleted_is_not_filled_and_the_others_are(begin):
+    begin(TWO)
+    take_turn()
+    delete_run(Run.objects.get(name="a"), user=None)
+    begin(TWO + "a 3 0.4\nb 2 0.5\n")
+
+    done = take_turn()
+
+    assert (done.state, done.rows_stored) == (State.PARTIAL, 1)
+    assert done.reason.startswith("This run was imported before and is deleted: restore it")
+    assert steps("b") == [(2, 1), (5, 2)]
+    assert Record.objects.count() == 4
 
 
 def test_another_name_of_the_source_makes_other_runs(begin):

@@ -4,6 +4,8 @@ import pytest
 
 from tests.webapp.interfaces.mlflow.conftest import T0
 from webapp.identity.audit.models import Event
+from webapp.record.runs.deleting import delete_run
+from webapp.record.runs.editing import change_run
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import effective_points
 
@@ -193,3 +195,25 @@ def test_artifacts_stay_with_the_client(mlflow):
 
     assert "://" not in uri and run_id in uri  # a folder where the client runs
     assert mlflow.get("artifacts/list", run_id=run_id).json() == {"root_uri": uri, "files": []}
+
+
+def test_what_a_person_has_put_right_stays_until_the_client_says_it_anew(mlflow):
+    run_id = mlflow.new_run(run_name="first try", tags=pairs({"headroom.task": "math"}))
+    change_run(Run.objects.get(), {"name": "mine", "task": "code", "seed": 5}, user=None)
+
+    mlflow.ok("runs/log-batch", run_id=run_id, params=pairs({"lr": "1e-6"}), tags=pairs({"c": "d"}))
+    run = Run.objects.get()
+    assert (run.name, run.task, run.seed, run.config["lr"]) == ("mine", "code", 5, "1e-6")
+
+    mlflow.ok("runs/set-tag", run_id=run_id, key="headroom.task", value="logic")
+    run = Run.objects.get()
+    assert (run.name, run.task) == ("mine", "logic")
+
+
+def test_a_run_that_was_deleted_here_is_unknown(mlflow, reader):
+    run_id = mlflow.new_run()
+    mlflow.ok("runs/update", run_id=run_id, status="FINISHED")
+    delete_run(Run.objects.get(), user=None)
+
+    answer = mlflow.post("runs/log-metric", run_id=run_id, key="loss", value=1.0, timestamp=T0, step=1)
+    assert (answer.status_code, answer.json()["error_code"]) == (404, "RESOURCE_DOES_NOT_EXIST")

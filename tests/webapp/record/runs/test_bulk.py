@@ -87,7 +87,7 @@ def test_archiving_only_what_has_ended(act, tracked, ended):
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"action": "delete"}, "action"),
+        ({"action": "explode"}, "action"),
         ({"run_ids": []}, "runs"),
         ({"run_ids": [f"r{i}" for i in range(201)]}, "runs"),
         ({"key": ""}, "key"),
@@ -121,10 +121,11 @@ def test_only_members_and_only_this_project(act, user, project, tracked):
 
 @pytest.mark.parametrize("action", bulk.ACTIONS)
 def test_each_action_asks_for_its_role(project, tracked, action):
-    least = "contributor" if action in ("tag", "untag") else "launcher"
+    least = "contributor" if action in ("tag", "untag", "change") else "launcher"
     below = {"contributor": "viewer", "launcher": "contributor"}[least]
     low, enough = member("low", project=project, role=below), member("high", project=project, role=least)
     asked = {"project": project, "action": action, "run_ids": [tracked.pk], "tag": "a"}
+    asked["changes"] = {"task": "code"} if action == "change" else None
 
     with pytest.raises(Forbidden, match=f"needs the role {least} in this project; yours is {below}"):
         bulk.act(user=low, key="k", **asked)

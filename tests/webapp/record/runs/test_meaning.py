@@ -10,7 +10,7 @@ from training.records import Record
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
 from webapp.identity.audit.models import Event
 from webapp.record.runs import ingest, lifecycle
-from webapp.record.runs.meaning import Meaning, meaning_of, state_meaning
+from webapp.record.runs.meaning import Meaning, as_if_said, meaning_of, state_meaning
 from webapp.record.runs.models import Record as Stored
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import effective_points
@@ -115,10 +115,21 @@ def test_a_pass_rate_that_comes_later_by_its_own_name_stays_when_the_meaning_is_
         (Meaning(RATE, n_prompts=0), "n_prompts", "between 1"),
         (Meaning(RATE, devices=-1), "devices", "above 0"),
         (Meaning(RATE, devices=float("nan")), "devices", "above 0"),
+        (Meaning(RATE, stderr="no/such"), "stderr", "no metric no/such"),
+        (Meaning(RATE, tokens="reward"), "tokens", "-2 at step 1: it cannot be below 0"),
+        (Meaning("in/percent"), "pass_rate", "41 at step 2: .* unless it is in percent"),
+        (Meaning("reward", percent=True), "pass_rate", "a percentage is between 0 and 100"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_and_nothing_changes(tracked, meaning, field, says):
-    ingest.store_records(tracked, [reported(0, 0.5, hours=0), reported(1, -2.0, hours=1, metric="reward")])
+    ingest.store_records(
+        tracked,
+        [
+            reported(0, 0.5, hours=0),
+            reported(1, -2.0, hours=1, metric="reward"),
+            reported(2, 41.0, hours=1, metric="in/percent"),
+        ],
+    )
 
     with pytest.raises(InvalidInput, match=says) as caught:
         state_meaning(tracked, meaning, user=None)
@@ -164,3 +175,110 @@ def test_storing_a_batch_of_such_a_run_takes_a_constant_number_of_queries(
     with django_assert_max_num_queries(20):
         ingest.store_records(tracked, [reported(i, 0.1, hours=i) for i in range(1, 500)])
     assert len(curve(tracked)) == 500
+
+
+def points(run, metric="eval/pass_rate"):
+    found = effective_points(run, metric)
+    return [(p.step, p.device_hours, p.tokens, p.value, p.stderr) for p in found]
+
+
+def logged(seq, step, **metrics):
+    """A record of these metrics; `_` in a name stands for a slash."""
+    named = {name.replace("_", "/"): value for name, value in metrics.items()}
+    return Record.model_validate(
+        {
+            "attempt": 1,
+            "seq": seq,
+            "step": step,
+            "time": START.isoformat(),
+            "compute": UNKNOWN,
+            "metrics": named,
+        }
+    )
+
+
+MAPPED = Meaning("val/acc", stderr="val/err", percent=True, device_hours="gpu/hours", tokens="seen/tokens")
+# Some metrics of an evaluation come in records of their own, before or after it, as one MLflow call each sends them.
+LOGGED = [
+    logged(0, 0, val_acc=10.0),
+    logged(1, 1, gpu_hours=2.0, seen_tokens=100.0),
+    logged(2, 1, val_acc=20.0),
+    logged(3, 1, val_err=2.0),
+    logged(4, 2, val_err=3.0),
+    logged(5, 2, val_acc=30.0),
+    logged(6, 2, gpu_hours=4.0),
+    logged(7, 3, gpu_hours=6.0, val_acc=40.0),
+]
+CURVE = [
+    (0, 0.0, 0.0, 0.1, None),
+    (1, 2.0, 100.0, 0.2, 0.02),
+    (2, 4.0, 100.0, 0.3, 0.03),
+    (3, 6.0, 100.0, 0.4, None),
+]
+
+
+@pytest.mark.parametrize("before", [8, 5, 4])
+def test_unit_error_and_compute_follow_from_the_metrics_in_any_batches(tracked, before):
+    ingest.store_records(tracked, LOGGED[:before])
+    state_meaning(tracked, MAPPED, user=None)
+    for record in LOGGED[before:]:
+        ingest.store_records(tracked, [record])
+
+    assert points(tracked) == CURVE
+    state_meaning(tracked, Meaning(), user=None)
+    assert points(tracked) == []
+    assert {hours for _, hours, *_ in points(tracked, "gpu/hours")} == {None}
+
+
+def test_a_metric_goes_before_the_compute_that_was_reported_and_gives_it_back(tracked):
+    own = {"device_hours": 1.0}
+    ingest.store_records(
+        tracked,
+        [
+            reported(0, 0.1, hours=0, compute=own, metric="eval/pass_rate"),
+            reported(1, 7.5, hours=1, compute=own, metric="gpu/hours"),
+            reported(2, 0.2, hours=1, compute=own, metric="eval/pass_rate"),
+        ],
+    )
+
+    state_meaning(tracked, Meaning(device_hours="gpu/hours"), user=None)
+    assert curve(tracked) == [(0, 0.0, 0.1), (2, 7.5, 0.2)]
+
+    state_meaning(tracked, Meaning(), user=None)
+    assert curve(tracked) == [(0, 1.0, 0.1), (2, 1.0, 0.2)]
+
+
+def test_a_rate_by_our_own_name_may_be_in_percent(tracked):
+    rate = lambda seq, value: reported(seq, value, hours=0, metric="eval/pass_rate")
+    ingest.store_records(tracked, [rate(0, 41.0)])
+
+    state_meaning(tracked, Meaning(percent=True), user=None)
+    state_meaning(Run.objects.get(pk=tracked.pk), Meaning(percent=True), user=None)
+    ingest.store_records(tracked, [rate(1, 50.0)])
+    assert [value for *_, value in curve(tracked)] == [0.41, 0.5]
+    assert Run.objects.get(pk=tracked.pk).summary.pass_rate == 41.0  # until the next refit
+
+    state_meaning(tracked, Meaning(), user=None)
+    assert [value for *_, value in curve(tracked)] == [41.0, 50.0]
+
+
+def test_metrics_are_named_as_the_trainer_calls_them(tracked):
+    ingest.store_records(tracked, [reported(0, 0.4, hours=0, metric="train/reward")])
+
+    state_meaning(tracked, Meaning("reward/all/mean"), user=None)
+
+    assert meaning_of(Run.objects.get(pk=tracked.pk)) == Meaning("train/reward")
+    assert curve(tracked) == [(0, None, 0.4)]
+
+
+def test_a_preview_is_what_would_come_and_leaves_nothing(tracked):
+    ingest.store_records(tracked, LOGGED)
+    before = Run.objects.values().get(pk=tracked.pk)
+
+    with as_if_said(tracked, MAPPED) as changed:
+        assert points(changed) == CURVE
+
+    assert points(tracked) == []
+    assert Run.objects.values().get(pk=tracked.pk) == before
+    with pytest.raises(InvalidInput), as_if_said(tracked, Meaning("no/such")):
+        pass

@@ -8,7 +8,7 @@ from django.utils.text import slugify
 from webapp.interfaces.pages.run.diagnostics import METRICS, Panel
 from webapp.record.runs.models import Run
 from webapp.record.runs.sampling import LARGEST, LAST, SMALLEST, Sampled, sampled_points
-from webapp.record.runs.selectors import CurvePoint, metric_names
+from webapp.record.runs.selectors import CurvePoint, metric_names, stored_name
 from webapp.reporting.alarms import words as alarm_words
 from webapp.science.curves import words
 
@@ -31,8 +31,10 @@ def diagnostics_context(run: Run, panels: Sequence[Panel], wanted: str) -> Paylo
         context["most_metrics"] = run.project.max_metrics
     if not wanted:
         return context
-    if wanted not in names:
+    found = stored_name(run, wanted)
+    if found is None:
         return context | {"missing": wanted}
+    wanted = found
     panel = next((panel for panel in panels if panel.metric.name == wanted), None)
     return context | {"big": enlarged(wanted, sampled_points(run, wanted, "step", POINTS), panel)}
 

@@ -5,13 +5,16 @@ from typing import Any
 
 from django.db.models import Case, Max, Value, When
 
+from headroom.adapters.naming import originals_of
 from webapp.base.amounts import NoAmount, amount_in
 from webapp.base.errors import InvalidInput
-from webapp.record.runs.meaning import Meaning, meaning_of
+from webapp.record.runs.meaning import METRICS, Meaning, as_if_said, meaning_of
 from webapp.record.runs.models import Point, Run, Series
+from webapp.record.runs.selectors import effective_points
 from webapp.record.runs.states import ENDED
 from webapp.science.curves.answers import UNITS
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
+from webapp.science.curves.words import count
 
 MOST_NAMES = 300  # that the form suggests
 PREFERRED = ("eval", "val", "test")  # how names of held-out metrics begin
@@ -55,12 +58,13 @@ def nothing_to_draw(run: Run, question: Mapping[str, Any]) -> dict[str, str]:
 
 
 def form_of(run: Run) -> dict[str, Any]:
-    """What the form of the page shows: what was said, and names to choose from."""
+    """What the form of the page shows: what was said, and names to choose from, each with what trainers call it."""
     preferred = Case(
         *(When(metric__startswith=start, then=Value(0)) for start in PREFERRED), default=Value(1)
     )
     names = Series.objects.filter(run=run).exclude(metric=DEFAULT_METRIC).order_by(preferred, "metric")
-    return {"said": meaning_of(run), "names": list(names.values_list("metric", flat=True)[:MOST_NAMES])}
+    found = names.values_list("metric", flat=True)[:MOST_NAMES]
+    return {"said": meaning_of(run), "names": [(name, ", ".join(originals_of(name))) for name in found]}
 
 
 def meaning_in(sent: Mapping[str, str]) -> Meaning:
@@ -68,11 +72,29 @@ def meaning_in(sent: Mapping[str, str]) -> Meaning:
     n_prompts = _amount(sent, "n_prompts", "Prompts of each evaluation")
     if n_prompts is not None and n_prompts != int(n_prompts):
         raise InvalidInput("n_prompts", "Prompts of each evaluation: a whole number.")
+    named = {field: sent.get(field, "").strip() for field in METRICS}
     return Meaning(
-        pass_rate=sent.get("pass_rate", "").strip(),
+        **named,
+        percent=sent.get("percent") == "on",
         n_prompts=None if n_prompts is None else int(n_prompts),
         devices=_amount(sent, "devices", "Devices"),
     )
+
+
+def preview(run: Run, meaning: Meaning) -> dict[str, Any]:
+    """The curve as it would be if this were said. Raises what `state_meaning` raises."""
+    with as_if_said(run, meaning) as changed:
+        axis = known_axis(changed) or "step"
+        found = [point for point in effective_points(changed) if getattr(point, axis) is not None]
+    rows = [{"x": getattr(point, axis), "value": point.value, "stderr": point.stderr} for point in found]
+    return {
+        "rows": [rows[0], rows[-1]] if len(rows) > 1 else rows,
+        "count": count(len(rows), "evaluation"),
+        "unit": UNITS[axis],
+        "has_errors": any(row["stderr"] is not None for row in rows),
+        "x": [row["x"] for row in rows],
+        "values": [row["value"] for row in rows],
+    }
 
 
 def _amount(sent: Mapping[str, str], field: str, label: str) -> float | None:

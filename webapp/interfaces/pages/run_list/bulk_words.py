@@ -12,8 +12,11 @@ TITLES = {
     "resume": "Resume {runs}",
     "tag": "Tag {runs}",
     "untag": "Take a tag off {runs}",
+    "change": "Edit {runs}",
     "archive": "Archive {runs}",
     "unarchive": "Unarchive {runs}",
+    "delete": "Delete {runs}",
+    "restore": "Restore {runs}",
 }
 NOT_STARTED = frozenset({State.QUEUED})
 
@@ -35,6 +38,23 @@ def consequences(action: str, runs: Sequence[Run]) -> list[str]:
         return [kept] + ([f"{_those(unfinished)} not ended and will not be archived."] if unfinished else [])
     if action == "unarchive":
         return ["They are listed again."]
+    if action == "delete":
+        return [
+            "They leave every list, chart and ranking. For a day they can be restored; then all that they "
+            "reported goes for good.",
+            "Only runs that train elsewhere and have ended can be deleted, and none that a prediction rests on.",
+        ]
+    if action == "restore":
+        return ["They are as they were before they were deleted."]
+    if action == "change":
+        launched = sum(run.origin == Run.Origin.LAUNCHED for run in runs)
+        said = ["What is left empty stays as it is in each run."]
+        if launched:
+            was = count(launched, "run was", "runs were")
+            said.append(
+                f"{was} launched here, with its task, model and seed: only notes alone can be changed there."
+            )
+        return said
     return []
 
 

@@ -67,11 +67,12 @@ def name_cell(row: Row, scale: Scale) -> SafeString:
     """The name as a link, with recipe and tags below."""
     run = row.run
     return format_html(
-        '<a href="{}">{}</a><div class="small muted">{}{}{}</div>',
+        '<a href="{}">{}</a><div class="small muted">{}{}{}{}</div>',
         reverse("run", args=[run.pk]),
         run.name,
         str(run.revision) if run.revision else "tracked",
         SafeString(' <span class="pill">archived</span>') if run.archived_at else "",
+        SafeString(' <span class="pill">deleted</span>') if run.deleted_at else "",
         format_html(" {}", tags_cell(row, scale)) if run.tags else "",
     )
 

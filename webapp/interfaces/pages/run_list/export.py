@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q
-
 from webapp.base.errors import InvalidInput
 from webapp.base.spreadsheets import harmless
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.run_list.columns import is_setting
 from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, runs_with_settings
 from webapp.interfaces.pages.run_list.rows import Row, rows_of
-from webapp.record.runs.models import Run
+from webapp.record.runs.filtering import Compiled
 from webapp.record.runs.sorting import ordering
 from webapp.record.runs.summaries import summary_of
 from webapp.science.curves.axes import DEFAULT_LEVEL
@@ -25,9 +23,9 @@ BATCH = 500  # runs that are in memory at a time
 Values = dict[str, Any]
 
 
-def ids_of(project: Project, state: ListState, condition: Q, most: int = MAX_TOTAL) -> list[str]:
+def ids_of(project: Project, state: ListState, compiled: Compiled, most: int = MAX_TOTAL) -> list[str]:
     """Ids of the runs that the filter leaves, in the list's order. Raises InvalidInput beyond `most` of them."""
-    found = Run.objects.filter(project=project).filter(condition).order_by(*ordering(state.sort))
+    found = compiled.runs(project).order_by(*ordering(state.sort))
     ids = list(found.values_list("pk", flat=True)[: most + 1])
     if len(ids) > most:
         raise InvalidInput("filter", f"More than {most:,} runs fit: narrow the filter.")

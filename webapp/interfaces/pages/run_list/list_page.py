@@ -27,7 +27,9 @@ BUILT_IN = (
     ("Mine", "by:me"),
     ("Alarms", "alarm:active"),
     ("Archived", "archived:yes"),
+    ("Deleted", "deleted:yes"),
 )
+BUTTONS = {"change": "Edit"}  # where it is not the action's own name
 
 
 def list_page(request: HttpRequest, *, problem: str = "", status: int = 200) -> HttpResponse:
@@ -44,7 +46,7 @@ def list_page(request: HttpRequest, *, problem: str = "", status: int = 200) -> 
         compiled = compile_filter(state.filter, user=user)
     except FilterError as error:
         return _wrong_filter(request, project, state, views, error, problem)
-    table = Table(project, state, compiled.condition, request.GET.get("page"))
+    table = Table(project, state, compiled, request.GET.get("page"))
     if known is not None:
         return _what_changed(request, table, known)
     said = notes(compiled, state, project)
@@ -86,7 +88,7 @@ def _wrong_filter(
         response = render(request, "runs/_note.html", {"error": error, "oob": True})
         response["HX-Reswap"], response["HX-Push-Url"] = "none", "false"
         return response
-    table = Table(project, state, compile_filter("", user=None).condition)
+    table = Table(project, state, compile_filter("", user=None))
     context = _context(request, project, state, views, table)
     context |= {"error": error, "problem": problem, "any_run": True}
     return render(request, "runs/list.html", context, status=error.status)
@@ -114,7 +116,9 @@ def _context(
         "fields": FIELDS,
         "max_total": MAX_TOTAL,
         "bulk_actions": [
-            (action, action.capitalize()) for action in ACTIONS if NEEDS[action] in granted(request)
+            (action, BUTTONS.get(action, action.capitalize()))
+            for action in ACTIONS
+            if NEEDS[action] in granted(request) and (action != "restore" or table.shows_deleted)
         ],
         "report": report_of(project, request.GET.get("report", "")),
     }

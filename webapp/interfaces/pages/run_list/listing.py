@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Q
 from django.http import QueryDict
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
@@ -120,10 +119,13 @@ def _filter_of(query: QueryDict) -> str:
 class Table:
     """A page of the runs that a filter leaves. Reads what is asked of it, each once."""
 
-    def __init__(self, project: Project, state: ListState, condition: Q, number: str | None = None) -> None:
+    def __init__(
+        self, project: Project, state: ListState, compiled: Compiled, number: str | None = None
+    ) -> None:
         self.state = state
         self._project = project
-        self._found = Run.objects.filter(project=project).filter(condition)
+        self._found = compiled.runs(project)
+        self.shows_deleted = compiled.names("deleted")
         self._asked = int(number) if number and number.isdigit() and len(number) < 9 else 1
 
     @cached_property
@@ -245,7 +247,7 @@ def _head(column: Column, sort: str) -> dict[str, Any]:
 
 def everything(compiled: Compiled, project: Project, limit: int) -> list[str]:
     """Ids of the runs that a filter leaves, newest first, at most `limit` + 1."""
-    found = Run.objects.filter(project=project).filter(compiled.condition).order_by("-created_at", "id")
+    found = compiled.runs(project).order_by("-created_at", "id")
     return list(found.values_list("pk", flat=True)[: limit + 1])
 
 

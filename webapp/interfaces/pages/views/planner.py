@@ -94,7 +94,7 @@ def planner(request: HttpRequest) -> HttpResponse:
 def _groups(project: Project) -> list[dict[str, Any]]:
     """(task, model) of everything fitted, the newest fit first."""
     found = (
-        Fit.objects.filter(run__project=project)
+        Fit.objects.filter(run__project=project, run__deleted_at=None)
         .values("run__task", "run__model")
         .annotate(newest=Max("pk"))
         .order_by("-newest")

@@ -6,7 +6,8 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from scaling import MIN_POINTS
@@ -14,13 +15,14 @@ from webapp.base.amounts import NoAmount, amount_in
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages import marks
-from webapp.interfaces.pages.access import get_run, granted, signed_in
+from webapp.interfaces.pages.access import allow, get_run, granted, projects_of, signed_in
 from webapp.interfaces.pages.fragments import page_or_fragment, wants_fragment
 from webapp.interfaces.pages.prediction.listing import of_run
 from webapp.interfaces.pages.run import alarms as alarm_pages
 from webapp.interfaces.pages.run import forecast as forecast_page
 from webapp.interfaces.pages.run import meaning as meanings
 from webapp.interfaces.pages.run import policies
+from webapp.interfaces.pages.run.changing import changes_in
 from webapp.interfaces.pages.run.logs import last_words, since
 from webapp.interfaces.pages.run.questions import BadQuestion, question_of
 from webapp.interfaces.pages.run.resuming import before_resuming
@@ -28,6 +30,7 @@ from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, ta
 from webapp.record.logs.selectors import Kept
 from webapp.record.runs import drafts, extending, launch, lifecycle, places
 from webapp.record.runs.bounds import SPENT_SHARE
+from webapp.record.runs.editing import change_run
 from webapp.record.runs.meaning import state_meaning
 from webapp.record.runs.models import Attempt, Run, State, Summary
 from webapp.record.runs.states import ACTIVE, ENDED
@@ -126,7 +129,10 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
 
     A tab whose analysis takes many fits comes as a fragment only.
     """
-    run = get_run(request, run_id)
+    try:
+        run = get_run(request, run_id)
+    except Http404:
+        return _where_it_can_be_restored(request, run_id)
     if "x" not in request.GET and not wants_fragment(request) and run.origin == Run.Origin.TRACKED:
         known = meanings.known_axis(run)
         if known not in (None, DEFAULT_AXIS):  # say so in the address, as if the reader had chosen it
@@ -153,6 +159,13 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
             ],
         }
     return page_or_fragment(request, "run/page.html", "run/_tabs.html", context)
+
+
+def _where_it_can_be_restored(request: HttpRequest, run_id: str) -> HttpResponse:
+    """The list of the run alone, where it is one that was deleted lately. Raises Http404."""
+    deleted = Run.with_deleted.filter(project__in=projects_of(request)).select_related("project")
+    allow(request, get_object_or_404(deleted, pk=run_id).project)
+    return redirect(f"{reverse('runs')}?{urlencode({'filter': f'deleted:yes id:{run_id}'})}")
 
 
 @require_GET
@@ -244,11 +257,30 @@ def priority(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 @require_POST
+def change(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Put right what is said of the run: name, tags and notes; of one that trains elsewhere also task, model, seed."""
+    run = get_run(request, run_id)
+    say = lambda: change_run(run, changes_in(request.POST.dict()), user=signed_in(request))
+    return _change(request, run, say, "Changed what is said of")
+
+
+@require_POST
 def meaning(request: HttpRequest, run_id: str) -> HttpResponse:
     """Say which metric is the pass rate of a run that trains elsewhere, and on how many devices it trains."""
     run = get_run(request, run_id)
     say = lambda: state_meaning(run, meanings.meaning_in(request.POST.dict()), user=signed_in(request))
     return _change(request, run, say, "Noted what the metrics mean of")
+
+
+@require_POST
+def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
+    """The curve as it would be if this were said of the metrics; nothing is stored."""
+    run = get_run(request, run_id)
+    try:
+        context = meanings.preview(run, meanings.meaning_in(request.POST.dict()))
+    except (Conflict, InvalidInput) as error:
+        context = {"problem": str(error)}
+    return render(request, "run/_meaning_preview.html", context)
 
 
 @require_POST

@@ -14,6 +14,7 @@ from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError
 from webapp.interfaces.pages.access import allow, current_project, signed_in
 from webapp.interfaces.pages.forms import new_key
 from webapp.interfaces.pages.fragments import page_or_fragment
+from webapp.interfaces.pages.run.changing import many_changes_in
 from webapp.interfaces.pages.run_list import bulk_words
 from webapp.interfaces.pages.run_list.list_page import list_page, state_from
 from webapp.interfaces.pages.run_list.listing import everything, state_of
@@ -88,10 +89,9 @@ def _ticked(asked: QueryDict) -> list[str]:
 def _ask(
     request: HttpRequest, action: str, ids: list[str], error: str = "", status: int = 200
 ) -> HttpResponse:
+    among = Run.with_deleted if action == "restore" else Run.objects
     runs = list(
-        Run.objects.filter(project=current_project(request), pk__in=ids)
-        .select_related("summary")
-        .defer("config")
+        among.filter(project=current_project(request), pk__in=ids).select_related("summary").defer("config")
     )
     asked = request.POST if request.method == "POST" else request.GET
     context = {
@@ -104,6 +104,7 @@ def _ask(
         "needs_tag": action in bulk.NEEDS_TAG,
         "tags": sorted({tag for run in runs for tag in run.tags}) if action == "untag" else [],
         "tag": asked.get("tag", ""),
+        "sent": asked,
         "key": new_key(),
         "back": asked.get("back", ""),
         "error": error,
@@ -119,6 +120,7 @@ def _done(request: HttpRequest, action: str, ids: list[str]) -> HttpResponse:
         run_ids=ids,
         key=request.POST.get("key", ""),
         tag=request.POST.get("tag", ""),
+        changes=many_changes_in(request.POST.dict()) if action == "change" else None,
     )
     query = QueryDict(request.POST.get("back", "")[:8000], mutable=True)
     query["report"] = str(row.pk)
@@ -126,9 +128,10 @@ def _done(request: HttpRequest, action: str, ids: list[str]) -> HttpResponse:
 
 
 def _refused(request: HttpRequest, asked: QueryDict, error: ServiceError) -> HttpResponse:
-    """A wrong tag is asked for again; anything else is said above the list."""
-    if error.field == "tag":
-        return _ask(request, asked.get("action", ""), _ticked(asked), error.message, error.status)
+    """A wrong tag or change is asked for again; anything else is said above the list."""
+    action = asked.get("action", "")
+    if error.field == "tag" or (action == "change" and error.field not in ("runs", "key")):
+        return _ask(request, action, _ticked(asked), error.message, error.status)
     state_from(request, asked.get("back", ""))
     return list_page(request, problem=error.message, status=error.status)
 

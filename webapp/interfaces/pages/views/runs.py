@@ -33,7 +33,7 @@ def download(request: HttpRequest, form: str) -> HttpResponseBase:
     project, user = current_project(request), signed_in(request)
     state = state_of(request.GET, views_of(user, project))
     try:
-        ids = export.ids_of(project, state, compile_filter(state.filter, user=user).condition)
+        ids = export.ids_of(project, state, compile_filter(state.filter, user=user))
     except InvalidInput as error:
         return _refused(error, form)
     pieces, content_type = FORMS[form]

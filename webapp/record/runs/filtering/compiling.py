@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce
 from django.db.models.lookups import IsNull
 from django.utils import timezone
 
-from webapp.identity.accounts.models import User
+from webapp.identity.accounts.models import Project, User
 from webapp.record.alarm_rules.configured import rules_by_name
 from webapp.record.recipes.models import Revision
 from webapp.record.runs.filtering import config_values, values
@@ -50,6 +50,11 @@ from webapp.record.runs.states import ACTIVE
 
 LOOKUPS = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 NOTHING = Q(pk__in=[])
+FLAG_HOLDS = {
+    "archived": Q(archived_at__isnull=False),
+    "deleted": Q(deleted_at__isnull=False),
+    "identified": Q(summary__fit_status="ok"),
+}
 SHOWN = Q(archived_at=None) | Q(
     state__in=ACTIVE
 )  # unless asked for others; what spends compute is never hidden
@@ -66,6 +71,11 @@ class Compiled:
     def names(self, field: str) -> bool:
         """Whether the filter says anything of this field."""
         return any(comparison.field == field for comparison in comparisons(self.node))
+
+    def runs(self, project: Project) -> QuerySet[Run]:
+        """The project's runs that it leaves; deleted ones only where it names `deleted`."""
+        among = Run.with_deleted if self.names("deleted") else Run.objects
+        return among.filter(project=project).filter(self.condition)
 
 
 @dataclass(frozen=True)
@@ -227,7 +237,7 @@ def _age(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
 def _flag(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
     if value.text.lower() not in FLAGS:
         raise ValueError("is neither yes nor no")
-    condition = Q(archived_at__isnull=False) if field.name == "archived" else Q(summary__fit_status="ok")
+    condition = FLAG_HOLDS[field.name]
     return condition if FLAGS[value.text.lower()] else _opposite(condition)
 
 

@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
+from headroom.adapters.naming import RENAMED
 from webapp.identity.accounts.models import Project, User
 from webapp.record.alarm_rules.configured import rules_by_name
 from webapp.record.recipes.models import Recipe
@@ -56,17 +57,24 @@ def _fields(project: Project, part: str) -> list[Item]:
         paths = (path for path in settings_of_newest(project) if path.startswith(part))
         return [{"text": path, "says": "setting"} for path in sorted(paths)]
     if part.lower().startswith(METRIC_PREFIX):
-        return [{"text": name, "says": "metric"} for name in metrics_of(project, part[len(METRIC_PREFIX) :])]
+        return metrics_of(project, part[len(METRIC_PREFIX) :])
     shown = [{"text": f.name.removesuffix("…"), "says": f.says} for f in FIELDS]
     return [item for item in shown if item["text"].startswith(part.lower())]
 
 
-def metrics_of(project: Project, part: str) -> list[str]:
-    """Fields such as `metric.train/entropy` for the metrics of the newest runs that begin so."""
+def metrics_of(project: Project, part: str) -> list[Item]:
+    """Fields such as `metric.train/entropy` for metrics of the newest runs that begin so, here or at their trainer."""
     newest = Run.objects.filter(project=project).order_by("-created_at", "id").values("pk")[:LOOKED_AT]
-    names = Series.objects.filter(run__in=newest, metric__startswith=part).order_by("metric")
-    found = names.values_list("metric", flat=True).distinct()[:MOST]
-    return [METRIC_PREFIX + (name if PLAIN_WORD.fullmatch(name) else quoted(name)) for name in found]
+    logged = {ours: name for name, ours in RENAMED.items() if part and name.startswith(part)}
+    begins = Q(metric__startswith=part) | Q(metric__in=list(logged))
+    names = Series.objects.filter(begins, run__in=newest).order_by("metric")
+    return [
+        {
+            "text": METRIC_PREFIX + (name if PLAIN_WORD.fullmatch(name) else quoted(name)),
+            "says": "metric" if name.startswith(part) else f"logged as {logged[name]}",
+        }
+        for name in names.values_list("metric", flat=True).distinct()[:MOST]
+    ]
 
 
 def _values(project: Project, name: str, part: str) -> list[str]:

@@ -160,6 +160,12 @@ FIELDS = (
         "archived:yes",
     ),
     Field(
+        "deleted",
+        Kind.FLAG,
+        "Deleted runs, which can be restored for a day, are hidden unless a filter names this field.",
+        "deleted:yes",
+    ),
+    Field(
         "config.…",
         Kind.CONFIG,
         "Any setting of the stored configuration, by its path.",
