@@ -41,6 +41,7 @@ INSTALLED_APPS = [
     "webapp.record.runs",
     "webapp.interfaces.tracking",
     "webapp.record.logs",
+    "webapp.record.artifacts",
     "webapp.record.health",
     "webapp.science.curves",
     "webapp.reporting.alarms",
@@ -181,6 +182,10 @@ IMPORT_KEEP_DAYS = float(os.environ.get("HEADROOM_IMPORT_KEEP_DAYS") or 14)
 # Of what the example project is made, once; "none": there is none.
 EXAMPLE_CORPUS = os.environ.get("HEADROOM_EXAMPLE") or str(BASE_DIR / "corpus" / "miniature")
 IMPORTS_AT_ONCE = int(os.environ.get("HEADROOM_IMPORTS_AT_ONCE") or 1)
+
+# Files that trainers give away (docs/tracking.md): bytes of one, and of all runs of a project together.
+ARTIFACT_MAX_BYTES = int(float(os.environ.get("HEADROOM_ARTIFACT_MAX_BYTES") or 1024**3))
+ARTIFACT_PROJECT_BYTES = int(float(os.environ.get("HEADROOM_ARTIFACT_PROJECT_BYTES") or 20 * 1024**3))
 
 # Room that must stay on the disk of HEADROOM_HOME: the greater of the two (docs/operations.md).
 MIN_FREE_BYTES = int(float(os.environ.get("HEADROOM_MIN_FREE_BYTES") or 2 * 1024**3))

@@ -3,6 +3,7 @@
 from django.db import connection
 
 from webapp.interfaces.imports import services as imports
+from webapp.record.artifacts import store as artifacts
 from webapp.record.retention import services
 from worker.turns import claim_turn
 
@@ -20,6 +21,7 @@ def clean_up_alone() -> int:
         try:
             count = services.clean_up()
             imports.clean_up()
+            artifacts.clean_up()
             return count
         finally:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])

@@ -66,6 +66,7 @@ NEEDS: dict[str, Need] = {
     "run": Need(VIEW),
     "run-figure": Need(VIEW),
     "run-log": Need(VIEW),
+    "run-file": Need(VIEW),
     "run-log-lines": Need(VIEW),
     "run-stop": Need(write=LAUNCH),
     "run-resume": Need(write=LAUNCH),
