@@ -25,7 +25,7 @@ from webapp.record.runs.bounds import clean_text
 
 MOST_FILES = 100  # at once; more of them come as one archive
 MAX_FILE_NAME = 200
-API = "/api/v1/imports"  # its token is checked before anything of the body is read
+API = ("/api/v1/imports", "/api/upload")  # their token is checked before anything of the body is read
 UPLOADED = "uploaded"
 INCOMING = ".incoming"
 

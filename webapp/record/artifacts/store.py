@@ -83,7 +83,7 @@ def receive(project: Project, name: str, read: Read, size: int | None = None) ->
     came than was said (400), and what `read` raises; nothing stays then.
     """
     _check_limits(project, name, size or 0)
-    key = f"{project.pk}-{uuid.uuid4().hex}"
+    key = _new_key(project)
     path, digest, total = _incoming() / key, hashlib.sha256(), 0
     try:
         with path.open("xb") as file:
@@ -113,6 +113,25 @@ def received(project: Project, key: str) -> Received | None:
     return Received(key, file.stat().st_size, sha256(file))
 
 
+def set_aside(project: Project, file: Received) -> None:
+    """Until a run wants this content, which is then known by its digest alone."""
+    file.file.rename(_incoming() / f"{project.pk}-{file.sha256}")
+
+
+def is_set_aside(project: Project, digest: str) -> bool:
+    return (_incoming() / f"{project.pk}-{digest}").is_file()
+
+
+def take_aside(project: Project, digest: str) -> Received | None:
+    """What was set aside of this content, for whoever asks first."""
+    key = _new_key(project)
+    try:
+        (_incoming() / f"{project.pk}-{digest}").rename(_incoming() / key)
+    except FileNotFoundError:
+        return None
+    return Received(key, _size_of(_incoming() / key), digest)
+
+
 def store(run: Run, path: str, read: Read, size: int | None = None) -> Artifact:
     """Keep a file of a run. Raises what `check_path`, `receive` and `keep` raise."""
     check_path(path)
@@ -122,16 +141,17 @@ def store(run: Run, path: str, read: Read, size: int | None = None) -> Artifact:
 def keep(run: Run, path: str, file: Received) -> Artifact:
     """Give a file that was received to a run; one of the same path before is replaced. Safe to repeat.
 
-    Raises InvalidInput (path), TooLarge, and Conflict where a folder has that name, or a file that of its folder. The
-    file is gone then.
+    Raises InvalidInput (path), TooLarge, NotFound (the run is gone), and Conflict where a folder has that name, or a
+    file that of its folder. The file is gone then.
     """
     try:
         check_path(path)
         with transaction.atomic():
-            project = Project.objects.select_for_update(no_key=True).get(pk=run.project_id)
+            if not Run.objects.select_for_update(no_key=True).filter(pk=run.pk).exists():
+                raise NotFound(f"There is no run {run.pk}.")
             _check_name_is_free(run, path)
             before = run.artifacts.filter(path=path).first()
-            _check_limits(project, path, file.size, apart_from=file, freed=before.size if before else 0)
+            _check_limits(run.project, path, file.size, apart_from=file, freed=before.size if before else 0)
             here = before or Artifact(run=run, path=path)
             old, here.key, here.size, here.sha256 = here.key, file.key, file.size, file.sha256
             here.save()
@@ -157,13 +177,19 @@ def _check_name_is_free(run: Run, path: str) -> None:
 def _check_limits(
     project: Project, name: str, size: int, *, apart_from: Received | None = None, freed: int = 0
 ) -> None:
-    """Raises TooLarge, and InvalidInput (507) where the disk would be low."""
+    """Raises TooLarge, and InvalidInput (507) where the disk would be low.
+
+    What is being received counts, so that uploads at the same time need no lock.
+    """
     if size > settings.ARTIFACT_MAX_BYTES:
         raise _too_large(name)
-    waiting = [
-        each for each in _incoming().glob(f"{project.pk}-*") if apart_from is None or each != apart_from.file
-    ]
-    used = used_by(project) + sum(_size_of(each) for each in waiting) - freed
+    waiting = {each.name: _size_of(each) for each in _incoming().glob(f"{project.pk}-*")}
+    if apart_from is not None:
+        waiting.pop(apart_from.key, None)
+    if waiting:
+        for key in Artifact.objects.filter(key__in=list(waiting)).values_list("key", flat=True):
+            waiting.pop(key)
+    used = sum(waiting.values()) + used_by(project) - freed
     if used + size > settings.ARTIFACT_PROJECT_BYTES:
         most = bytes_in_words(settings.ARTIFACT_PROJECT_BYTES)
         raise TooLarge(
@@ -219,7 +245,7 @@ def open_file(artifact: Artifact) -> BinaryIO:
 
 def copy_of(artifact: Artifact) -> Received:
     """The same content once more, to be kept elsewhere. Raises NotFound."""
-    key = f"{artifact.run.project_id}-{uuid.uuid4().hex}"
+    key = _new_key(artifact.run.project)
     with open_file(artifact) as source, (_incoming() / key).open("xb") as target:
         shutil.copyfileobj(source, target, PIECE)
     return Received(key, artifact.size, artifact.sha256)
@@ -257,6 +283,10 @@ def clean_up() -> None:
     known = set(Run.objects.filter(pk__in=list(folders)).values_list("pk", flat=True)) if folders else set()
     for name in folders.keys() - known:
         shutil.rmtree(folders[name], ignore_errors=True)
+
+
+def _new_key(project: Project) -> str:
+    return f"{project.pk}-{uuid.uuid4().hex}"
 
 
 def _root() -> Path:

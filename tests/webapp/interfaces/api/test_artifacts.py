@@ -1,6 +1,7 @@
 """/api/v1/runs/{id}/artifacts: uploads as they come, downloads that no browser runs."""
 
 import hashlib
+import io
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_refusals_name_the_limit(writer, tracked, problem, settings):
     ) and "HEADROOM_ARTIFACT_PROJECT_BYTES" in message
 
 
-@pytest.mark.parametrize("path", ["../a", "a/%2E%2E/b", "a%0Ab", "a//b", "a%5Cb"])
+@pytest.mark.parametrize("path", ["../a", "a/%2E%2E/b", "a%1Bb", "a//b", "a%5Cb"])
 def test_hostile_names_are_refused(writer, tracked, problem, path):
     assert problem(put(writer, tracked, path, b"x"))[:3] == (422, "invalid_input", "path")
 
@@ -81,14 +82,13 @@ def test_a_body_that_breaks_off_is_not_kept(writer, tracked, problem):
         b"12345",
         content_type="text/plain",
         CONTENT_LENGTH="9",
+        **{"wsgi.input": io.BytesIO(b"12345")},
     )
 
     assert answer.status_code == 400 and not tracked.artifacts.exists()
 
 
 def test_what_comes_in_chunks_is_read_from_the_server(writer, tracked):
-    import io
-
     answer = writer._client.generic(
         "PUT", f"/api/v1/runs/{tracked.pk}/artifacts/a", b"", content_type="text/plain",
         HTTP_TRANSFER_ENCODING="chunked", **{"wsgi.input": io.BytesIO(b"12345")},

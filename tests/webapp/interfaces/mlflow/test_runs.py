@@ -184,12 +184,3 @@ def test_links_to_data_and_models_are_taken_and_a_model_is_a_tag(mlflow):
 
     tags = as_dict(mlflow.run(run_id)["data"]["tags"])
     assert tags["mlflow.log-model.history"] == '[{"model_uuid": "1"}, {"model_uuid": "2"}]'
-
-
-def test_artifacts_stay_with_the_client(mlflow):
-    run_id = mlflow.new_run()
-
-    uri = mlflow.run(run_id)["info"]["artifact_uri"]
-
-    assert "://" not in uri and run_id in uri  # a folder where the client runs
-    assert mlflow.get("artifacts/list", run_id=run_id).json() == {"root_uri": uri, "files": []}
