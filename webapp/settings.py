@@ -263,7 +263,7 @@ if SESSION_COOKIE_SECURE:  # the proxy that ends TLS says so: shared links then 
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     # Trainers and health checks inside the cluster may come without the proxy; the proxy itself need not let them.
-    SECURE_REDIRECT_EXEMPT = [r"^api/", r"^healthz", r"^version$", r"^health$", r"^metrics$", r"^artifact_blob/"]
+    SECURE_REDIRECT_EXEMPT = [r"^api/", r"^healthz", r"^(version|health|metrics)$", r"^artifact_blob/"]
     SECURE_HSTS_SECONDS = int(os.environ.get("HEADROOM_HSTS_SECONDS") or 365 * 24 * 3600)
     SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 # A place on the browsers' preload list binds a whole domain for years: its owner's decision, not that of one site.

@@ -13,4 +13,5 @@ from webapp.record.artifacts.models import Artifact
 
 @receiver(post_delete, sender=Artifact)
 def remove_file(instance: Artifact, **_: Any) -> None:
-    transaction.on_commit(partial(store.remove_file, instance.run_id, instance.key))
+    if instance.key:  # of a project that is being imported, rows come before their files
+        transaction.on_commit(partial(store.remove_file, instance.run_id, instance.key))

@@ -294,6 +294,9 @@ def _root() -> Path:
 
 
 def _folder(run_id: str) -> Path:
+    """Raises InvalidInput for what is no id of a run: a project that is imported brings its own."""
+    if not run_id.isalnum():
+        raise InvalidInput("run", f"{run_id!r} is no id of a run.")
     return _root() / run_id
 
 

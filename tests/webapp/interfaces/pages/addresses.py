@@ -76,8 +76,8 @@ PAGES: dict[str, Callable[[Things], str]] = {
 }
 NOT_PAGES = {
     "example", "remove-example", "forecast-recalibration",
-    "launch-check", "run-figure", "run-file", "run-log", "run-log-lines", "run-stop", "run-resume", "run-extend", "run-priority",
-    "run-meaning", "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
+    "launch-check", "run-figure", "run-log", "run-log-lines", "run-stop", "run-resume", "run-extend", "run-priority",
+    "run-file", "run-meaning", "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
     "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
     "leaderboard-csv", "leaderboard-efficiency",
     "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv",

@@ -19,13 +19,13 @@ class Trackio:
         self._client = Client(enforce_csrf_checks=True, headers=headers)
         self.run_id = uuid.uuid4().hex
 
-    def call(self, name, *args, **kwargs):
+    def call(self, name, /, *args, **kwargs):
         return self.send(name, json.dumps({"args": list(args), "kwargs": kwargs}))
 
     def send(self, name, raw):
         return self._client.post(f"/api/{name}", raw, content_type="application/json")
 
-    def ok(self, name, *args, **kwargs):
+    def ok(self, name, /, *args, **kwargs):
         response = self.call(name, *args, **kwargs)
         assert response.status_code == 200, response.content
         body = response.json()
