@@ -4,6 +4,7 @@ import json
 import uuid
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from tests.webapp.interfaces.api.conftest import project, stranger, user  # noqa: F401 (fixtures)
@@ -38,6 +39,13 @@ class Trackio:
             "project": "grpo", "run": "first", "run_id": self.run_id, "metrics": metrics, "step": step,
             "config": None, "log_id": uuid.uuid4().hex,
         } | changes  # fmt: skip
+
+    def upload(self, name, content):
+        """Send a file as the client does before it says what it is; where it lies now."""
+        answer = self._client.post("/api/upload", {"files": SimpleUploadedFile(name, content)})
+        assert answer.status_code == 200, answer.content
+        (path,) = answer.json()["paths"]
+        return path
 
     def log(self, *entries):
         return self.ok("bulk_log", logs=list(entries), hf_token=None)
