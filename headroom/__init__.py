@@ -13,6 +13,7 @@ server, and a killed process loses nothing that `log` returned for.
 `headroom.Api(url, token)` reads what a server has: see `headroom.api`.
 """
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,7 @@ __all__ = [
     "finish",
     "init",
     "log",
+    "log_artifact",
     "log_evaluation",
 ]
 
@@ -55,6 +57,11 @@ def log(metrics: Mapping[str, Any], step: int | None = None, **settings: Any) ->
 def log_evaluation(pass_rate: PassRates, **settings: Any) -> None:
     """`Run.log_evaluation` of the run that `init` began last. Raises RuntimeError before any `init`."""
     _require().log_evaluation(pass_rate, **settings)
+
+
+def log_artifact(path: str | os.PathLike[str], name: str | None = None) -> None:
+    """`Run.log_artifact` of the run that `init` began last. Raises RuntimeError before any `init`."""
+    _require().log_artifact(path, name)
 
 
 def finish(state: str = "succeeded", message: str = "", timeout: float = 10) -> bool:

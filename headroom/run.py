@@ -14,6 +14,7 @@ from typing import Any
 
 from headroom import about
 from headroom.about import About
+from headroom.artifacts import Uploads
 from headroom.evaluation import PassRates, evaluation_metrics
 from headroom.journal import Journal, JournalState
 from headroom.sender import Sender
@@ -51,6 +52,7 @@ class Run:
         self._journal = journal
         self._sender = sender
         self._about = known
+        self._uploads = Uploads(journal, sender.another_server if sender is not None else None)
         self._complained: set[str] = set()
         self._compute = clean_compute(
             {name: value for name, value in used.items() if value is not None},
@@ -122,6 +124,22 @@ class Run:
         step = max(0, self._next_step - 1) if step is None else step
         self.log(extra | metrics, step=step, compute=compute)
 
+    def log_artifact(self, path: str | os.PathLike[str], name: str | None = None) -> None:
+        """Keep a file, or every file of a folder, with the run, under `name` (by default its own). Never raises.
+
+        It is copied beside the journal when this returns, and sent in the background. What cannot be read, or is
+        refused (a limit of the server), is named in a warning.
+        """
+        try:
+            if self._finished is not None or os.getpid() != self._pid:
+                self._complain(
+                    "late file", "log_artifact() after finish(), or in a forked process, keeps nothing"
+                )
+                return
+            self._uploads.add(Path(path), name)
+        except Exception as error:  # tracking never stops training
+            self._complain(f"file {path}", f"the file {path} is not kept: {error}")
+
     def _log(
         self,
         metrics: Mapping[str, Any],
@@ -184,8 +202,11 @@ class Run:
             if payload is not None:
                 with suppress(OSError):
                     about.save(self._about.ended(payload), self.journal_path)
+            uploaded, timeout = self._uploads.close(
+                timeout
+            )  # before the end: after it a job may send nothing
             if self._sender is not None:
-                sent = self._sender.close(payload, timeout)
+                sent = self._sender.close(payload, timeout) and uploaded
                 if not sent:
                     log.warning("headroom: the server does not have all of %s yet", self.journal_path)
             if sent:  # else the sender still reads it

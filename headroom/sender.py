@@ -65,6 +65,10 @@ class Sender:
         self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
 
+    def another_server(self) -> Server:
+        """Another connection to the same server."""
+        return self._server.again()
+
     @property
     def unacknowledged_bytes(self) -> int:
         return self._journal.end - self._state.acknowledged

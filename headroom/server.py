@@ -6,7 +6,8 @@ import ssl
 from collections.abc import Mapping
 from functools import cache
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
+from urllib.parse import quote
 
 import httpx
 
@@ -39,7 +40,7 @@ class Server:
     """A Headroom server at `url` (with or without `/api/v1`), spoken to with a bearer token."""
 
     def __init__(self, url: str, token: str | None) -> None:
-        self._warned = False
+        self._warned, self._token = False, token
         self.url = url.rstrip("/").removesuffix("/api/v1")
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"HEADROOM_URL must start with http:// or https://, not {url!r}")
@@ -79,12 +80,24 @@ class Server:
             log.warning("headroom: run %s: %s", run, answer["warning"])
         return _seconds(answer.get("gather_seconds"))
 
+    def send_file(self, run: str, name: str, file: BinaryIO) -> None:
+        """Keep a file with a run; sent while it is read."""
+        headers = {"Content-Type": "application/octet-stream"}
+        self._ask("PUT", f"runs/{run}/artifacts/{quote(name, safe='/')}", content=file, headers=headers)
+
+    def again(self) -> "Server":
+        """Another connection, for another thread."""
+        return Server(self.url, self._token)
+
     def close(self) -> None:
         self._client.close()
 
     def _post(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        return self._ask("POST", path, **kwargs)
+
+    def _ask(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
         try:
-            response = self._client.post(path, **kwargs)
+            response = self._client.request(method, path, **kwargs)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ServerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from error
         if not response.is_success:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headroom import about
+from headroom import about, artifacts
 from headroom.journal import Journal, JournalBusy
 from headroom.run import make_run
 from headroom.sender import Sender
@@ -53,8 +53,10 @@ def _sync_one(path: Path, server: Server, timeout: float) -> Synced:
         sender = Sender(journal, server, run_id, known.notices())
         outcome = None if known.outcome is None else dict(known.outcome)
         done = sender.close(outcome, timeout)
+        refused = [why for why in artifacts.send(artifacts.folder_of(path), server.again(), run_id) if why]
         sent = journal.load_state(run_id).acknowledged - before
-        return Synced(path, run_id, sent, "" if done else f"not all of it within {timeout:g} s")
+        problem = "" if done else f"not all of it within {timeout:g} s"
+        return Synced(path, run_id, sent, problem or "; ".join(refused))
     except (ServerError, OSError) as error:
         return Synced(path, run_id, 0, str(error))
     finally:

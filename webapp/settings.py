@@ -41,6 +41,7 @@ INSTALLED_APPS = [
     "webapp.record.runs",
     "webapp.interfaces.tracking",
     "webapp.record.logs",
+    "webapp.record.artifacts",
     "webapp.record.health",
     "webapp.science.curves",
     "webapp.reporting.alarms",
@@ -182,6 +183,10 @@ IMPORT_KEEP_DAYS = float(os.environ.get("HEADROOM_IMPORT_KEEP_DAYS") or 14)
 EXAMPLE_CORPUS = os.environ.get("HEADROOM_EXAMPLE") or str(BASE_DIR / "corpus" / "miniature")
 IMPORTS_AT_ONCE = int(os.environ.get("HEADROOM_IMPORTS_AT_ONCE") or 1)
 
+# Files that trainers give away (docs/tracking.md): bytes of one, and of all runs of a project together.
+ARTIFACT_MAX_BYTES = int(float(os.environ.get("HEADROOM_ARTIFACT_MAX_BYTES") or 1024**3))
+ARTIFACT_PROJECT_BYTES = int(float(os.environ.get("HEADROOM_ARTIFACT_PROJECT_BYTES") or 20 * 1024**3))
+
 # Room that must stay on the disk of HEADROOM_HOME: the greater of the two (docs/operations.md).
 MIN_FREE_BYTES = int(float(os.environ.get("HEADROOM_MIN_FREE_BYTES") or 2 * 1024**3))
 MIN_FREE_PERCENT = float(os.environ.get("HEADROOM_MIN_FREE_PERCENT") or 1)
@@ -258,7 +263,7 @@ if SESSION_COOKIE_SECURE:  # the proxy that ends TLS says so: shared links then 
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     # Trainers and health checks inside the cluster may come without the proxy; the proxy itself need not let them.
-    SECURE_REDIRECT_EXEMPT = [r"^api/", r"^healthz", r"^version$", r"^health$", r"^metrics$"]
+    SECURE_REDIRECT_EXEMPT = [r"^api/", r"^healthz", r"^(version|health|metrics)$", r"^artifact_blob/"]
     SECURE_HSTS_SECONDS = int(os.environ.get("HEADROOM_HSTS_SECONDS") or 365 * 24 * 3600)
     SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 # A place on the browsers' preload list binds a whole domain for years: its owner's decision, not that of one site.

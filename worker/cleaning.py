@@ -3,6 +3,7 @@
 from django.db import connection
 
 from webapp.interfaces.imports import services as imports
+from webapp.record.artifacts import store as artifacts
 from webapp.record.retention import services
 from webapp.record.runs.deleting import purge
 from worker.turns import claim_turn
@@ -22,6 +23,7 @@ def clean_up_alone() -> int:
             count = services.clean_up()
             imports.clean_up()
             purge()
+            artifacts.clean_up()
             return count
         finally:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])

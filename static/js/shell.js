@@ -9,6 +9,10 @@ import { addKey, showKeys } from "./keys.js";
 import { addAction, openPalette } from "./palette.js";
 import { showCurrent } from "./strip.js";
 
+// MLflow's clients print this address of a run. What stands behind # never reaches the server.
+const printed = location.hash.match(/^#\/experiments\/\w+\/runs\/([0-9a-f]{32})(?![0-9a-f])/);
+if (printed) location.replace(`/runs/${printed[1]}`);
+
 const THEMES = ["system", "light", "dark"];
 
 function currentTheme() {

@@ -5,6 +5,8 @@ import re
 from playwright.sync_api import expect
 
 from tests.browser.look import look
+from webapp.interfaces.tracking.client_runs import make_client_run
+from webapp.interfaces.tracking.groups import ensure_group
 from webapp.record.runs.models import Run
 
 
@@ -32,6 +34,17 @@ def test_keys_do_what_the_list_of_keys_says(page, make_run):
     page.keyboard.press("g")
     page.keyboard.press("c")
     expect(page).to_have_url(re.compile("/compare$"))
+
+
+def test_the_address_that_mlflow_prints_leads_to_the_run(page, user, project):
+    made = make_client_run(
+        ensure_group(project, "grpo"), client="mlflow", user=user, name="logged", start_ms=0
+    )
+
+    page.goto(f"/#/experiments/0/runs/{made.key}")
+
+    expect(page).to_have_url(re.compile(f"/runs/{made.run_id}"))
+    expect(page.locator("h1")).to_contain_text("logged")
 
 
 def test_single_keys_can_be_switched_off(page, user):

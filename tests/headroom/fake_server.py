@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote
 
 
 class FakeServer:
@@ -12,6 +13,7 @@ class FakeServer:
 
     def __init__(self, port: int = 0) -> None:
         self.records: dict[tuple[str, int, int], dict[str, Any]] = {}
+        self.files: dict[tuple[str, str], bytes] = {}
         self.arrivals: list[tuple[str, int, int]] = []
         self.notices: list[tuple[str, dict[str, Any]]] = []
         self.requests: list[tuple[str, dict[str, Any]]] = []
@@ -79,6 +81,22 @@ class FakeServer:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 status, answer = server.answer(self.path, body)
                 data = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def do_PUT(self) -> None:
+                content = self.rfile.read(int(self.headers["Content-Length"]))
+                _, _, _, _, run, _, name = unquote(self.path).split("/", 6)
+                refused = server.refuse(self.path, {})
+                with server.changed:
+                    server.requests.append((self.path, {}))
+                    if not refused:
+                        server.files[run, name] = content
+                    server.changed.notify_all()
+                status, message = refused or (201, "")
+                data = json.dumps({"error": {"message": message}} if refused else {}).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()

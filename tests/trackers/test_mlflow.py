@@ -1,5 +1,6 @@
 """MLflow's own client, pointed at Headroom by two variables."""
 
+import hashlib
 import math
 import os
 import subprocess
@@ -129,33 +130,95 @@ def test_params_are_never_changed(headroom: Headroom) -> None:
             mlflow.log_param("lr", 2)
 
 
-def test_artifacts_stay_on_the_machine_of_the_client(headroom: Headroom, tmp_path: Path) -> None:
-    source = tmp_path / "samples.json"
-    source.write_text("[1, 2]")
-    with mlflow.start_run(run_name="with files") as run:
-        mlflow.log_artifact(str(source))
+def digest(path: str | Path) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
-    kept = list(tmp_path.glob(f"mlartifacts/*/{run.info.run_id}/artifacts/samples.json"))
-    assert [file.read_text() for file in kept] == ["[1, 2]"]
+
+def kept(headroom: Headroom, name: str) -> dict[str, str]:
+    """Path -> digest of the files that Headroom has of a run."""
+    found = headroom.get(f"runs/{headroom.run(name)['id']}/artifacts", limit=500)["items"]
+    return {one["path"]: one["sha256"] for one in found}
+
+
+def test_artifacts_of_every_kind_come_back_by_digest(headroom: Headroom, tmp_path: Path) -> None:
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    folder = tmp_path / "outputs"
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "deep" / "er" / "weights.bin").write_bytes(os.urandom(3_000_000))
+    (folder / "empty").write_bytes(b"")
+    (folder / "ä b%c+d#e.txt").write_text("odd name")
+    figure = Figure()
+    figure.subplots().plot([1, 2, 3])
+    with mlflow.start_run(run_name="with files") as run:
+        mlflow.log_artifact(str(folder / "empty"))
+        mlflow.log_artifacts(str(folder), "outputs")
+        mlflow.log_text("2 + 2 = 4", "samples/text.txt")
+        mlflow.log_dict({"a": [1, 2]}, "config.json")
+        mlflow.log_image(np.zeros((4, 4, 3), dtype=np.uint8), "image.png")
+        mlflow.log_image(np.zeros((4, 4, 3), dtype=np.uint8), key="rollouts", step=5)
+        mlflow.log_figure(figure, "plots/figure.png")
+        for row in range(2):  # the client reads the table and writes it anew
+            mlflow.log_table({"prompt": [f"p{row}"], "reward": [row]}, "table.json")
+
+    client, run_id = MlflowClient(), run.info.run_id
+    assert [(file.path, file.is_dir) for file in client.list_artifacts(run_id, "outputs")] == [
+        ("outputs/deep", True), ("outputs/empty", False), ("outputs/ä b%c+d#e.txt", False),
+    ]  # fmt: skip
+    here = mlflow.artifacts.download_artifacts(run_id=run_id, dst_path=str(tmp_path / "back"))
+    back = {str(path.relative_to(here)): digest(path) for path in Path(here).rglob("*") if path.is_file()}
+    assert back == kept(headroom, "with files")
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert back[f"outputs/{path.relative_to(folder)}"] == digest(path)
+    assert {"empty", "samples/text.txt", "config.json", "image.png", "plots/figure.png", "table.json"} < set(
+        back
+    )
+    assert sum(path.startswith("images/rollouts") for path in back) == 2
+    assert list(mlflow.load_table("table.json", [run_id])["reward"]) == [0, 1]
+    assert mlflow.artifacts.load_text(f"runs:/{run_id}/samples/text.txt") == "2 + 2 = 4"
+    assert not list(tmp_path.glob("mlartifacts")) and not list(tmp_path.glob("mlruns"))
     assert headroom.run("with files")["state"] == "succeeded"
 
 
-def test_a_checkpoint_that_is_logged_stays_on_the_machine_of_the_client(
-    headroom: Headroom, tmp_path: Path
-) -> None:
-    """As transformers' callback does with HF_MLFLOW_LOG_ARTIFACTS: an error would end the training."""
+def test_a_model_is_logged_with_its_files_and_loaded_again(headroom: Headroom, tmp_path: Path) -> None:
+    """As transformers' callback does with HF_MLFLOW_LOG_ARTIFACTS."""
     (tmp_path / "checkpoint-2").mkdir()
     (tmp_path / "checkpoint-2" / "weights").write_text("w")
-    with mlflow.start_run(run_name="with a checkpoint"):
-        mlflow.pyfunc.log_model(
+    with mlflow.start_run(run_name="with a checkpoint") as run:
+        made = mlflow.pyfunc.log_model(
             "checkpoint-2",
             artifacts={"model_path": str(tmp_path / "checkpoint-2")},
             python_model=mlflow.pyfunc.PythonModel(),
         )
 
-    (kept,) = tmp_path.glob("mlartifacts/*/models/*/artifacts/artifacts/checkpoint-2/weights")
-    assert kept.read_text() == "w"
-    assert headroom.run("with a checkpoint")["state"] == "succeeded"
+    path = f"models/{made.model_id}/artifacts/checkpoint-2/weights"
+    assert kept(headroom, "with a checkpoint")[path] == digest(tmp_path / "checkpoint-2" / "weights")
+    for uri in (f"models:/{made.model_id}", f"runs:/{run.info.run_id}/checkpoint-2"):
+        here = Path(mlflow.artifacts.download_artifacts(uri, dst_path=str(tmp_path / uri.partition(":")[0])))
+        assert [file.read_text() for file in here.rglob("weights")] == ["w"]
+
+
+def test_deleted_artifacts_are_gone(headroom: Headroom) -> None:
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    with mlflow.start_run(run_name="with fewer files") as run:
+        mlflow.log_text("1", "a/1")
+        mlflow.log_text("2", "b")
+        get_artifact_repository(run.info.artifact_uri).delete_artifacts("a")
+
+    assert list(kept(headroom, "with fewer files")) == ["b"]
+
+
+def test_the_address_that_is_printed_leads_to_the_run(
+    headroom: Headroom, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with mlflow.start_run(run_name="looked at") as run:
+        pass
+
+    printed = capfd.readouterr().out
+    assert f"{headroom.url}/#/experiments/0/runs/{run.info.run_id}" in printed
 
 
 def test_data_sets_are_taken_without_an_error(headroom: Headroom) -> None:

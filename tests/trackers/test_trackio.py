@@ -1,7 +1,10 @@
 """trackio's own client, pointed at Headroom by two variables."""
 
+import hashlib
 import math
+import shutil
 import time
+from pathlib import Path
 
 import pytest
 import trackio
@@ -34,8 +37,66 @@ def test_a_run_from_beginning_to_end(headroom: Headroom) -> None:
     detail = headroom.run("tracked by trackio")
     assert detail["config"]["lr"] == 1e-6 and detail["config"]["logged_through"]["group"] == "from trackio"
     assert detail["config"]["logged_through"]["alerts"][0]["title"] == "Entropy fell"
-    assert detail["config"]["logged_through"]["left_out"] == ["table"]
+    assert "left_out" not in detail["config"]["logged_through"]
     assert headroom.curve("tracked by trackio") == [(step, step / 100) for step in range(50)]
+
+
+def files_of(headroom: Headroom, name: str) -> dict[str, str]:
+    """Path -> digest."""
+    found = headroom.get(f"runs/{headroom.run(name)['id']}/artifacts", limit=500)["items"]
+    return {one["path"]: one["sha256"] for one in found}
+
+
+def test_pictures_tables_and_files_are_kept_and_finishing_is_quick(
+    headroom: Headroom, tmp_path: Path
+) -> None:
+    import numpy as np
+
+    picture = np.zeros((8, 8, 3), dtype=np.uint8)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "grpo.yaml").write_text("lr: 1")
+    trackio.init(project="media", name="with media", auto_log_cpu=False)
+    trackio.log({"loss": 1.0}, step=0)
+    wait_for_run(headroom, "with media")
+    trackio.log({"sample": trackio.Image(picture, caption="a sample"), "loss": 0.5}, step=1)
+    trackio.log({"rows": trackio.Table(columns=["prompt", "reward"], data=[["2 + 2", 1.0]])}, step=2)
+    trackio.save("conf/grpo.yaml")
+    began = time.monotonic()
+    trackio.finish()
+
+    assert time.monotonic() - began < 15  # it was 30 s as long as uploads were refused
+    kept = files_of(headroom, "with media")
+    (shown,) = [path for path in kept if path.startswith("media/1/")]
+    sent = list((tmp_path / "trackio").rglob(shown.rpartition("/")[2]))
+    assert kept[shown] == hashlib.sha256(sent[0].read_bytes()).hexdigest()
+    assert kept["files/conf/grpo.yaml"] == hashlib.sha256(b"lr: 1").hexdigest()
+    assert {"logged/sample/1.json", "logged/rows/2.json"} < set(kept)
+    assert headroom.curve("with media", "loss") == [(0, 1.0), (1, 0.5)]
+
+
+def test_an_artifact_is_logged_in_versions_and_downloaded(headroom: Headroom, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "weights").write_bytes(bytes(range(256)) * 100)
+    (folder / "config.json").write_text("{}")
+    run = trackio.init(project="artifacts", name="with an artifact", auto_log_cpu=False)
+    trackio.log({"loss": 1.0}, step=0)
+    first = run.log_artifact(folder, name="policy", type="model", aliases=["best"])
+    (folder / "config.json").write_text('{"k": 8}')
+    second = run.log_artifact(folder, name="policy", type="model")
+    shutil.rmtree(tmp_path / "trackio", ignore_errors=True)  # nothing of it is here any more
+    here = Path(run.use_artifact("policy:best").download(tmp_path / "back"))
+    trackio.finish()
+
+    assert (first.version, second.version) == ("v0", "v1")
+    assert (here / "deep" / "weights").read_bytes() == bytes(range(256)) * 100
+    assert (here / "config.json").read_text() == "{}"
+    kept = files_of(headroom, "with an artifact")
+    assert {path for path in kept if path.startswith("artifacts/")} == {
+        f"artifacts/policy/v{version}/{name}"
+        for version in (0, 1)
+        for name in ("config.json", "deep/weights")
+    }
 
 
 def test_going_on_with_a_run(headroom: Headroom) -> None:

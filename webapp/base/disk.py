@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from webapp.base.errors import InvalidInput
+
 SECONDS = 1.0  # a file system over the network may hang
 _asker = ThreadPoolExecutor(max_workers=2, thread_name_prefix="disk")
 
@@ -53,3 +55,13 @@ def low_words(disk: Disk) -> str:
         f"Only {bytes_in_words(disk.free)} are free on the disk of HEADROOM_HOME, and {bytes_in_words(disk.least)} "
         "must stay free: nothing is launched until there is room."
     )
+
+
+def check_room(size: int, field: str) -> None:
+    """Raises InvalidInput (field, 507) where the disk would be low with so many bytes more."""
+    disk = disk_now()
+    if disk is not None and disk.free - size < disk.least:
+        free = bytes_in_words(disk.free)
+        raise InvalidInput(
+            field, f"The disk of this server has no room for these files: {free} are free.", status=507
+        )

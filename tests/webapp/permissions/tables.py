@@ -43,6 +43,7 @@ OBJECTS: dict[str, Maker] = {
     "invitation_id": lambda world: world.invitation[0].pk,
     "invitation:token": lambda world: world.invitation[1],
     "name": lambda world: "HUB_TOKEN",
+    "path": lambda world: world.artifact.path,
     "import_id": lambda world: world.source.pk,
     # Of an account, not of a project: these are looked up among one's own.
     "session_id": lambda world: 1,
@@ -121,6 +122,10 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("POST", "/runs/{run_id}/records"): (WRITE, RUN),
     ("GET", "/runs/{run_id}/records"): (READ, RUN),
     ("GET", "/runs/{run_id}/logs"): (READ,),
+    ("GET", "/runs/{run_id}/artifacts"): (READ, RUN),
+    ("GET", "/runs/{run_id}/artifacts/{path}"): (READ, RUN),
+    ("PUT", "/runs/{run_id}/artifacts/{path}"): (WRITE, RUN),
+    ("DELETE", "/runs/{run_id}/artifacts/{path}"): (WRITE,),
     ("GET", "/runs/{run_id}/curve"): (READ,),
     ("GET", "/runs/{run_id}/series"): (READ,),
     ("GET", "/runs/{run_id}/metrics"): (READ,),

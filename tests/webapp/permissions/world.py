@@ -1,5 +1,6 @@
 """A project with one of everything, and people in every relation to it; all of it made by the services."""
 
+import io
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from tests.webapp.interfaces.pages.data import curve_records
 from webapp.identity.accounts.invitations import invite
 from webapp.identity.accounts.models import ApiToken, Organisation, Project, Role
 from webapp.identity.accounts.services import create_project, create_token, set_role
+from webapp.record.artifacts.store import store
 from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Run
 from webapp.record.savedviews.models import SavedView
@@ -142,6 +144,11 @@ class World:
     def source(self) -> Any:
         """An import of the author's."""
         return make_import(self.author, self.project)
+
+    @cached_property
+    def artifact(self) -> Any:
+        """A file of the run."""
+        return store(self.run, "samples/step 1.txt", io.BytesIO(b"2 + 2 = 4").read)
 
     @cached_property
     def report(self) -> Any:

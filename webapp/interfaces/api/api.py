@@ -10,6 +10,7 @@ from ninja.operation import Operation
 from webapp.interfaces.api import (
     alert_rules,
     alerts,
+    artifacts,
     automation,
     curves,
     exports,
@@ -38,6 +39,7 @@ ROUTERS = (
     ("/recipes", recipes.router),
     ("/runs", runs.router),
     ("/runs", logs.router),
+    ("/runs", artifacts.router),
     ("/studies", studies.router),
     ("/imports", imports.router),
     ("/predictions", predictions.router),

@@ -18,14 +18,14 @@ from django.core.files.uploadhandler import (
 )
 from django.http import HttpRequest
 
-from webapp.base.disk import bytes_in_words, disk_now
+from webapp.base.disk import bytes_in_words, check_room
 from webapp.base.errors import InvalidInput
 from webapp.interfaces.imports.readers import archives
 from webapp.record.runs.bounds import clean_text
 
 MOST_FILES = 100  # at once; more of them come as one archive
 MAX_FILE_NAME = 200
-API = "/api/v1/imports"  # its token is checked before anything of the body is read
+API = ("/api/v1/imports", "/api/upload")  # their token is checked before anything of the body is read
 UPLOADED = "uploaded"
 INCOMING = ".incoming"
 
@@ -120,17 +120,7 @@ def check(files: Sequence[UploadedFile]) -> None:
         raise InvalidInput("files", f"{names[0]} is empty.")
     if sum(file.size or 0 for file in files) > settings.IMPORT_MAX_BYTES:
         raise TooLarge
-    check_room(sum(file.size or 0 for file in files))
-
-
-def check_room(size: int) -> None:
-    """Raises InvalidInput (507) where the disk would be low with so many bytes more."""
-    disk = disk_now()
-    if disk is not None and disk.free - size < disk.least:
-        free = bytes_in_words(disk.free)
-        raise InvalidInput(
-            "files", f"The disk of this server has no room for these files: {free} are free.", status=507
-        )
+    check_room(sum(file.size or 0 for file in files), "files")
 
 
 def store(files: Sequence[UploadedFile], folder: Path) -> Stored:

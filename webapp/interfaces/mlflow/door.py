@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from webapp.base.bodies import batch_of
@@ -55,28 +56,37 @@ class Asked:
 Handler = Callable[[Asked], Mapping[str, Any]]
 
 
+def in_mlflows_form(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """The view, whose errors are answered as MLflow's client knows them."""
+
+    @csrf_exempt
+    @functools.wraps(view)
+    def answered(request: HttpRequest, **path: str) -> HttpResponseBase:
+        try:
+            return view(request, **path)
+        except ServiceError as error:
+            return of_service_error(error)
+        except Exception as error:
+            log.error("unexpected error in MLflow's protocol", exc_info=error)
+            return problem(500, "INTERNAL_ERROR", "Something went wrong here; it has been logged.")
+
+    return answered
+
+
 def endpoint(
     method: str, scope: Scope, *, most: int = MAX_BODY
-) -> Callable[[Handler], Callable[..., HttpResponse]]:
+) -> Callable[[Handler], Callable[..., HttpResponseBase]]:
     """A handler as a view: `most` bytes of body; GET parameters stand for the body of a GET."""
 
-    def wrap(handler: Handler) -> Callable[..., HttpResponse]:
-        @csrf_exempt
+    def wrap(handler: Handler) -> Callable[..., HttpResponseBase]:
+        @in_mlflows_form
         @functools.wraps(handler)
-        def view(request: HttpRequest, **path: str) -> HttpResponse:
-            try:
-                if request.method != method:
-                    return problem(
-                        405, "BAD_REQUEST", f"{request.method} is not possible here, only {method}."
-                    )
-                token = authenticate(request, DOORS[scope])
-                body = _query(request) if method == "GET" else _body(request, most)
-                return JsonResponse(dict(handler(Asked(token, body, path))))
-            except ServiceError as error:
-                return of_service_error(error)
-            except Exception as error:
-                log.error("unexpected error in MLflow's protocol", exc_info=error)
-                return problem(500, "INTERNAL_ERROR", "Something went wrong here; it has been logged.")
+        def view(request: HttpRequest, **path: str) -> HttpResponseBase:
+            if request.method != method:
+                return problem(405, "BAD_REQUEST", f"{request.method} is not possible here, only {method}.")
+            token = authenticate(request, DOORS[scope])
+            body = _query(request) if method == "GET" else _body(request, most)
+            return JsonResponse(dict(handler(Asked(token, body, path))))
 
         return view
 

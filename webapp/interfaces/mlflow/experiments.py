@@ -72,7 +72,7 @@ def get_by_name(asked: Asked) -> dict[str, Any]:
 @endpoint("POST", Scope.READ)
 def search(asked: Asked) -> dict[str, Any]:
     found = _of_view(groups_of(asked.project), checks.text(asked.body, "view_type", default="ACTIVE_ONLY"))
-    name = _name_wanted(checks.text(asked.body, "filter", default=""))
+    name = name_wanted(checks.text(asked.body, "filter", default=""), "experiments")
     if name is not None:
         found = found.filter(name=name)
     most = checks.whole(asked.body, "max_results", default=1000, least=1, most=MOST_LISTED)
@@ -86,8 +86,8 @@ def _of_view(found: QuerySet[Group], view: str) -> QuerySet[Group]:
     return found.filter(deleted_at__isnull=view != "DELETED_ONLY")
 
 
-def _name_wanted(text: str) -> str | None:
-    """The one thing that experiments are filtered by here: `name = 'x'`. Raises InvalidInput."""
+def name_wanted(text: str, what: str) -> str | None:
+    """The one thing that experiments and models (`what`) are filtered by here: `name = 'x'`. Raises InvalidInput."""
     if not text.strip():
         return None
     left, equals, right = text.partition("=")
@@ -97,7 +97,7 @@ def _name_wanted(text: str) -> str | None:
         or not equals
         or len(value) < 2
     ):
-        raise InvalidInput("filter", "filter: experiments can be filtered by name = 'NAME' only.")
+        raise InvalidInput("filter", f"filter: {what} can be filtered by name = 'NAME' only.")
     if value[0] not in "'\"" or value[-1] != value[0]:
         raise InvalidInput("filter", "filter: the name stands in quotes.")
     return value[1:-1]

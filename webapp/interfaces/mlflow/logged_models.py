@@ -1,36 +1,36 @@
 """/api/2.0/mlflow/logged-models: what MLflow 3's `log_model` says of a model.
 
-Its files stay with the client, so that a training that logs checkpoints (HF_MLFLOW_LOG_ARTIFACTS) goes on; what is said
-of it lies with the run that logged it.
+What is said of it lies with the run that logged it, and so do its files (`webapp.interfaces.mlflow.artifacts`).
 """
 
-import re
 import time
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Scope
 from webapp.interfaces.mlflow import checks, payloads
 from webapp.interfaces.mlflow.door import Asked, NotKept, endpoint, problem
-from webapp.interfaces.mlflow.runs import MLFLOW, find_active
+from webapp.interfaces.mlflow.experiments import name_wanted
+from webapp.interfaces.mlflow.runs import MLFLOW, find_active, runs_of_groups
 from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import client_run_by_key
 
-MODEL_ID = re.compile(r"m-([0-9a-f]{32})-(\d{1,6})")
 STATUSES = ("LOGGED_MODEL_PENDING", "LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED")
 MAX_NAME = 500
+MOST_FOUND = 1000
 
 
-def by_method(**views: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def by_method(**views: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """One address, another view for each method."""
 
     @csrf_exempt
-    def view(request: HttpRequest, **kwargs: str) -> HttpResponse:
+    def view(request: HttpRequest, **kwargs: str) -> HttpResponseBase:
         chosen = views.get((request.method or "").lower())
         if chosen is None:
             return problem(405, "BAD_REQUEST", f"{request.method} is not possible here.")
@@ -42,7 +42,7 @@ def by_method(**views: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
 def _find(asked: Asked) -> tuple[ClientRun, str, dict[str, Any]]:
     """The run, the id and what is known of a model. Raises NotFound, also for one of another project."""
     model_id = asked.path["model_id"]
-    found = MODEL_ID.fullmatch(model_id)
+    found = payloads.MODEL_ID.fullmatch(model_id)
     run = client_run_by_key(asked.project, MLFLOW, found[1]) if found else None
     if run is None or model_id not in run.logged_models:
         raise NotFound(f"Logged model with ID '{model_id}' not found.")
@@ -127,5 +127,15 @@ def _changed(asked: Asked, **changes: Any) -> dict[str, Any]:
 
 @endpoint("POST", Scope.READ)
 def search(asked: Asked) -> dict[str, Any]:
-    """Models are found by their id only."""
-    return {"models": []}
+    """The newest models of the experiments, by name where that is asked for; clients look among them for a run."""
+    runs = runs_of_groups(asked).filter(deleted_at=None).exclude(logged_models={}).order_by("-start_ms", "pk")
+    name = name_wanted(checks.text(asked.body, "filter", default=""), "models")
+    most = checks.whole(asked.body, "max_results", default=MOST_FOUND, least=1, most=MOST_FOUND)
+    found = [
+        (run, model_id, about)
+        for run in runs[:MOST_FOUND]
+        for model_id, about in run.logged_models.items()
+        if name is None or about["name"] == name
+    ]
+    found.sort(key=lambda each: each[2]["made_ms"], reverse=True)
+    return {"models": [_payload(*each)["model"] for each in found[:most]]}

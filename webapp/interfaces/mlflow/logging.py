@@ -72,12 +72,6 @@ def _picked(values: list[Value], most: int) -> list[Value]:
     return [values[i * (len(values) - 1) // (most - 1)] for i in range(most)]
 
 
-@endpoint("GET", Scope.READ)
-def list_artifacts(asked: Asked) -> dict[str, Any]:
-    """None: the client keeps them itself, in the folder that the run names."""
-    return {"root_uri": payloads.run_info(find(asked))["artifact_uri"], "files": []}
-
-
 @endpoint("POST", Scope.WRITE, most=16 * checks.MAX_BODY)
 def accept_unkept(asked: Asked) -> dict[str, Any]:
     """Links to data sets and models: nothing here would show them, and no training needs to stop for that."""

@@ -1,6 +1,7 @@
 """Groups and runs in the form of MLflow's messages (protobuf's JSON)."""
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,8 +11,8 @@ from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.record.runs.models import State
 
 DEFAULT_ID = "0"
-# Headroom keeps no artifacts: the client writes them itself, below the folder in which it was started.
-ARTIFACTS = "mlartifacts"
+ARTIFACTS = "mlflow-artifacts:"  # the client asks its tracking server for what lies there
+MODEL_ID = re.compile(r"m-([0-9a-f]{32})-(\d{1,6})")  # of the run that logged it, and its number there
 STATUS = {
     State.DRAFT: "SCHEDULED",
     State.QUEUED: "SCHEDULED",

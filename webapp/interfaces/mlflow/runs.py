@@ -4,6 +4,8 @@ import json
 import time
 from typing import Any
 
+from django.db.models import QuerySet
+
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Scope
 from webapp.interfaces.mlflow import checks, payloads
@@ -32,9 +34,14 @@ def find(asked: Asked) -> ClientRun:
 def find_active(asked: Asked) -> ClientRun:
     """The same to write to. Raises InvalidInput where the client has deleted it."""
     found = find(asked)
+    check_active(found)
+    return found
+
+
+def check_active(found: ClientRun) -> None:
+    """Raises InvalidInput (run_id) where the client has deleted it."""
     if found.deleted_at:
         raise InvalidInput("run_id", f"The run {found.key} must be in the 'active' state: it is deleted.")
-    return found
 
 
 def _again(found: ClientRun) -> ClientRun:
@@ -115,8 +122,15 @@ def search(asked: Asked) -> dict[str, Any]:
     return {"runs": [payloads.run(row, newest.get(row.pk, [])) for row in rows], **following}
 
 
-def _in_view(asked: Asked, view: str) -> Any:
-    """The runs of the experiments that are asked for; one that is not there has none."""
+def _in_view(asked: Asked, view: str) -> QuerySet[ClientRun]:
+    here = runs_of_groups(asked)
+    if view == "ALL":
+        return here
+    return here.filter(deleted_at__isnull=view != "DELETED_ONLY")
+
+
+def runs_of_groups(asked: Asked) -> QuerySet[ClientRun]:
+    """The runs of the experiments that are asked for; one that is not there has none. Raises InvalidInput."""
     ids = asked.body.get("experiment_ids") or []
     if not isinstance(ids, list) or not all(isinstance(each, str | int) for each in ids):
         raise InvalidInput("experiment_ids", "experiment_ids must be a list of ids.")
@@ -126,9 +140,7 @@ def _in_view(asked: Asked, view: str) -> Any:
     here = found.filter(group__in=numbers)
     if payloads.DEFAULT_ID in texts:
         here = here | found.filter(group__name=groups.DEFAULT)
-    if view == "ALL":
-        return here
-    return here.filter(deleted_at__isnull=view != "DELETED_ONLY")
+    return here
 
 
 @endpoint("POST", Scope.WRITE)

@@ -1,8 +1,8 @@
-"""Addresses of MLflow's protocol, below /api/2.0/mlflow/."""
+"""Addresses of MLflow's protocol, below /api/2.0/mlflow/, and of its artifacts, below /api/2.0/mlflow-artifacts/."""
 
 from django.urls import path, re_path
 
-from webapp.interfaces.mlflow import experiments, logged_models, logging, runs
+from webapp.interfaces.mlflow import artifacts, experiments, logged_models, logging, runs
 from webapp.interfaces.mlflow.door import nothing_here
 
 urlpatterns = [
@@ -31,7 +31,7 @@ urlpatterns = [
     path("runs/outputs", logging.accept_unkept),
     path("metrics/get-history", logging.get_history),
     path("metrics/get-history-bulk-interval", logging.get_history_bulk_interval),
-    path("artifacts/list", logging.list_artifacts),
+    path("artifacts/list", artifacts.list_artifacts),
     path("logged-models", logged_models.create),
     path("logged-models/search", logged_models.search),
     path(
@@ -41,5 +41,10 @@ urlpatterns = [
     path("logged-models/<str:model_id>/tags", logged_models.set_tags),
     path("logged-models/<str:model_id>/tags/<str:key>", logged_models.delete_tag),
     path("logged-models/<str:model_id>/params", logged_models.log_params),
+    re_path(r"^(?P<rest>.*)$", nothing_here),
+]
+artifact_patterns = [
+    path("artifacts", artifacts.artifacts),
+    path("artifacts/<path:path>", artifacts.artifacts),
     re_path(r"^(?P<rest>.*)$", nothing_here),
 ]

@@ -14,6 +14,7 @@ from django.shortcuts import get_object_or_404
 from webapp.identity.accounts.models import Membership, Organisation, Project, Role, User
 from webapp.identity.accounts.permissions import GRANTS, Permission, grants, refusal
 from webapp.interfaces.pages.permissions import needed
+from webapp.interfaces.tracking.selectors import CLIENT_KEY
 from webapp.record.recipes.models import Recipe
 from webapp.record.runs.models import Run
 
@@ -117,9 +118,12 @@ def chosen_project(request: HttpRequest) -> Project:
 
 
 def get_run(request: HttpRequest, run_id: str) -> Run:
-    """A run of one of the user's projects, with its revision; Http404 otherwise."""
+    """A run of one of the user's projects, with its revision, also by its client's id; Http404 otherwise."""
     runs = Run.objects.select_related("project", "revision__recipe", "created_by")
-    run = get_object_or_404(runs, pk=run_id, project__in=projects_of(request))
+    named = {"client_run__key": run_id} if CLIENT_KEY.fullmatch(run_id) else {"pk": run_id}
+    run = runs.filter(**named, project__in=projects_of(request)).order_by("-created_at").first()
+    if run is None:
+        raise Http404(f"no run {run_id}")
     allow(request, run.project)
     return run
 

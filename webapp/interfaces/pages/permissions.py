@@ -29,6 +29,7 @@ PUBLIC |= {
     "tracker-version",
     "tracker-health",
 }  # what clients of MLflow and trackio ask before they send a token
+PUBLIC |= {"tracker-blob"}  # asks for a token itself, as what stands below /api/
 PUBLIC |= {"api-docs"}  # what /api/v1/openapi.json says, which is open too
 PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
 PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
@@ -66,6 +67,7 @@ NEEDS: dict[str, Need] = {
     "run": Need(VIEW),
     "run-figure": Need(VIEW),
     "run-log": Need(VIEW),
+    "run-file": Need(VIEW),
     "run-log-lines": Need(VIEW),
     "run-stop": Need(write=LAUNCH),
     "run-resume": Need(write=LAUNCH),

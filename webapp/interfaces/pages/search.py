@@ -12,6 +12,7 @@ from django.db.models.functions import Length
 from django.urls import NoReverseMatch, reverse
 
 from webapp.identity.accounts.models import Project
+from webapp.interfaces.tracking.selectors import CLIENT_KEY
 from webapp.record.recipes.models import Recipe
 from webapp.record.runs.models import Run
 
@@ -40,7 +41,9 @@ def _with_words(rows: QuerySet[Any], words: list[str], *lookups: str) -> QuerySe
 
 
 def _runs(project: Project, words: list[str]) -> list[Hit]:
-    lookups = ("name__icontains", "pk__istartswith", "task__icontains", "model__icontains")
+    lookups: tuple[str, ...] = ("name__icontains", "pk__istartswith", "task__icontains", "model__icontains")
+    if len(words) == 1 and CLIENT_KEY.fullmatch(words[0]):
+        lookups = ("client_run__key",)
     found = _with_words(Run.objects.filter(project=project), words, *lookups)
     rows = found.order_by("-created_at", "id").values_list("pk", "name", "task", "model", "seed", "state")
     return [

@@ -68,6 +68,7 @@ urlpatterns = [
         {"form": "parquet"},
         name="run-records-parquet",
     ),
+    path("runs/<slug:run_id>/files/<path:path>", run_files.file, name="run-file"),
     path("runs/<slug:run_id>/log/<int:attempt>", run.log, name="run-log"),
     path("runs/<slug:run_id>/log/<int:attempt>/lines", run.log_lines, name="run-log-lines"),
     path("runs/<slug:run_id>/stop", run.stop, name="run-stop"),

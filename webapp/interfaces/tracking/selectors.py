@@ -1,5 +1,6 @@
 """Finding what clients of other trackers have logged, by their own names."""
 
+import re
 from collections.abc import Iterable
 
 from django.db.models import F, FloatField, Func, QuerySet, TextField
@@ -11,6 +12,8 @@ from webapp.identity.accounts.models import Project
 from webapp.interfaces.tracking.lines import Value, to_ms
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group, NotFinite
 from webapp.record.runs.models import Point, Record
+
+CLIENT_KEY = re.compile(r"[0-9a-f]{32}")  # the id that a client of MLflow or trackio has of a run
 
 
 def text_in(column: str, key: str) -> Func:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from webapp.base.bodies import batch_of
@@ -23,18 +24,19 @@ NO_TOKEN = "Send a token of Headroom with the scope write: TRACKIO_WRITE_TOKEN."
 Handler = Callable[[ApiToken, Mapping[str, Any]], Any]
 
 
-def tool(scope: Scope, *names: str) -> Callable[[Handler], Callable[[HttpRequest], HttpResponse]]:
-    """A handler as a view. `names`: of its arguments, which may come by place or by name."""
+def answered(
+    method: str, scope: Scope
+) -> Callable[[Callable[..., HttpResponseBase]], Callable[..., HttpResponseBase]]:
+    """A view of a request and its token; errors are answered as trackio's client knows them."""
 
-    def wrap(handler: Handler) -> Callable[[HttpRequest], HttpResponse]:
+    def wrap(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
         @csrf_exempt
-        @functools.wraps(handler)
-        def view(request: HttpRequest) -> HttpResponse:
+        @functools.wraps(view)
+        def guarded(request: HttpRequest, **path: str) -> HttpResponseBase:
             try:
-                if request.method != "POST":
-                    return _problem(405, f"{request.method} is not possible here, only POST.")
-                token = _authenticate(request, scope)
-                return JsonResponse({"data": handler(token, _arguments(request, names)), "error": None})
+                if request.method != method:
+                    return _problem(405, f"{request.method} is not possible here, only {method}.")
+                return view(request, _authenticate(request, scope), **path)
             except ServiceError as error:
                 return _problem(error.status, error.message)
             except RequestDataTooBig:
@@ -42,6 +44,20 @@ def tool(scope: Scope, *names: str) -> Callable[[Handler], Callable[[HttpRequest
             except Exception as error:
                 log.error("unexpected error in trackio's protocol", exc_info=error)
                 return _problem(500, "Something went wrong here; it has been logged.")
+
+        return guarded
+
+    return wrap
+
+
+def tool(scope: Scope, *names: str) -> Callable[[Handler], Callable[..., HttpResponseBase]]:
+    """A handler as a view. `names`: of its arguments, which may come by place or by name."""
+
+    def wrap(handler: Handler) -> Callable[..., HttpResponseBase]:
+        @answered("POST", scope)
+        @functools.wraps(handler)
+        def view(request: HttpRequest, token: ApiToken) -> HttpResponseBase:
+            return JsonResponse({"data": handler(token, _arguments(request, names)), "error": None})
 
         return view
 

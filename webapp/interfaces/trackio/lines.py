@@ -39,9 +39,11 @@ class Line:
 
 @dataclass
 class Read:
-    """What a line holds: numbers, and the names of what is none (tables, pictures, texts)."""
+    """What a line holds: numbers, tables and the like (pictures name their files), and the names of the rest."""
 
+    step: int
     values: list[Value] = field(default_factory=list)
+    others: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
 
@@ -133,12 +135,16 @@ def read(line: Line, *, last_step: int, now_ms: int, has_own_steps: bool = False
     else:
         step = last_step if line.is_system else last_step + 1
     time_ms = now_ms if line.time_ms is None else line.time_ms
-    found = Read()
+    found = Read(step)
     for name, given in line.metrics.items():
         name = f"{SYSTEM}{name}" if line.is_system else name
         value = to_value(given)
-        if value is None or not name or len(name) > MAX_NAME or not name.isprintable():
+        if not name or len(name) > MAX_NAME or not name.isprintable():
             found.left_out.append(name[:MAX_NAME])
+        elif value is None and isinstance(given, dict | list):
+            found.others[name] = given
+        elif value is None:
+            found.left_out.append(name)
         else:
             found.values.append(Value(name, value, step, time_ms))
     return found

@@ -1,12 +1,16 @@
 """Storing what trackio's clients send: all of a batch or nothing, each line once."""
 
 import datetime as dt
+import io
+import json
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
 
+from webapp.base.errors import ServiceError
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.tracking import client_runs, receipts
 from webapp.interfaces.tracking.attempts import rejoin
@@ -15,8 +19,11 @@ from webapp.interfaces.tracking.intake import locked, store_lists
 from webapp.interfaces.tracking.lines import by_moment, to_ms
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.tracking.translate import TRANSFORMERS, said_by
-from webapp.interfaces.trackio.lines import Line, read
-from webapp.record.runs.models import Record
+from webapp.interfaces.trackio.lines import Line, Read, read
+from webapp.record.artifacts import store
+from webapp.record.runs.models import Record, Run
+
+log = logging.getLogger(__name__)
 
 TRACKIO = ClientRun.Client.TRACKIO
 MOST_KEPT = 100  # alerts of a run, and names of what was left out
@@ -32,12 +39,13 @@ def store_lines(project: Project, user: User | None, lines: Sequence[Line]) -> N
     for line in lines:
         runs.setdefault(line.run, []).append(line)
     # First what is new, then the lines, each in one order: two batches cannot wait for each other.
-    made = {key: _ensure_run(project, user, runs[key]) for key in sorted(runs)}
+    made = {key: ensure_run(project, user, runs[key]) for key in sorted(runs)}
     for key in sorted(made, key=lambda key: made[key].pk):
         _store_run(made[key], runs[key])
 
 
-def _ensure_run(project: Project, user: User | None, lines: Sequence[Line]) -> ClientRun:
+def ensure_run(project: Project, user: User | None, lines: Sequence[Line]) -> ClientRun:
+    """The run of these lines, made where it is new."""
     group, first = ensure_group(project, lines[0].group), lines[0]
     found = ClientRun.objects.filter(group=group, key=first.run_key).first()
     if found is not None:
@@ -84,7 +92,7 @@ def _store_run(client_run: ClientRun, lines: Sequence[Line]) -> None:
     for line in fresh:
         found = read(line, last_step=last_step, now_ms=now_ms, has_own_steps=has_own_steps)
         values += found.values
-        left_out += found.left_out
+        left_out += [*found.left_out, *_keep_others(run, found)]
         if found.values and not line.is_system:
             last_step = found.values[0].step
     noted = list(dict.fromkeys([*here.tags.get(client_runs.LEFT_OUT, []), *left_out]))[:MOST_KEPT]
@@ -95,11 +103,24 @@ def _store_run(client_run: ClientRun, lines: Sequence[Line]) -> None:
     store_lists(run, here, by_moment(values))
 
 
+def _keep_others(run: Run, found: Read) -> list[str]:
+    """Keep what is no number as files; names of what cannot be kept."""
+    left_out = []
+    for name, value in found.others.items():
+        content = json.dumps(value).encode()
+        try:
+            store.store(run, f"logged/{name}/{found.step}.json", io.BytesIO(content).read, len(content))
+        except ServiceError as error:
+            log.warning("%s of run %s is not kept: %s", name, run.pk, error)
+            left_out.append(name)
+    return left_out
+
+
 @transaction.atomic
 def store_alerts(project: Project, user: User | None, alerts: Sequence[tuple[Line, dict[str, Any]]]) -> None:
     """Keep the newest 100 alerts of a run where its page shows its configuration. Safe to repeat."""
     for line, alert in alerts:
-        _, here = locked(_ensure_run(project, user, [line]))
+        _, here = locked(ensure_run(project, user, [line]))
         if receipts.new_lines(here, [line.id]):
             kept = [*here.tags.get(client_runs.ALERTS, []), alert][-MOST_KEPT:]
             client_runs.describe(here, tags={client_runs.ALERTS: kept})

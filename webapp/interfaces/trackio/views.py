@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 
-from webapp.base.errors import InvalidInput
+from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import ApiToken, Scope
+from webapp.interfaces.files import download
+from webapp.interfaces.imports.uploads import files_of
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import runs_of_client
-from webapp.interfaces.trackio import lines, services
-from webapp.interfaces.trackio.door import tool
+from webapp.interfaces.trackio import artifacts, lines, services
+from webapp.interfaces.trackio.door import answered, tool
+from webapp.record.artifacts import store
 from webapp.record.runs.models import Record
 
 API_VERSION = 1
@@ -81,6 +85,57 @@ def bulk_log_system(token: ApiToken, given: Mapping[str, Any]) -> None:
 def bulk_alert(token: ApiToken, given: Mapping[str, Any]) -> None:
     read = [_alert(entry, f"alerts[{i}]") for i, entry in enumerate(_list(given, "alerts"))]
     services.store_alerts(token.project, token.user, read)
+
+
+@answered("POST", Scope.WRITE)
+def upload(request: HttpRequest, token: ApiToken) -> JsonResponse:
+    """Files whose place is said by a later request; where each lies here, as the client then names it."""
+    found = files_of(request)
+    paths = [store.receive(token.project, file.name or "", file.read, file.size).key for file in found]
+    return JsonResponse({"paths": paths})
+
+
+@tool(Scope.WRITE, "uploads", "hf_token")
+def bulk_upload_media(token: ApiToken, given: Mapping[str, Any]) -> None:
+    artifacts.keep_media(token.project, token.user, _list(given, "uploads"))
+
+
+@tool(Scope.WRITE, "project", "digests", "hf_token")
+def check_artifact_blobs(token: ApiToken, given: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {"present": artifacts.present(token.project, _list(given, "digests"))}
+
+
+@tool(Scope.WRITE, "project", "uploads", "hf_token")
+def bulk_upload_artifact_blob(token: ApiToken, given: Mapping[str, Any]) -> None:
+    artifacts.keep_blobs(token.project, _list(given, "uploads"))
+
+
+@tool(Scope.WRITE)
+def artifact_log(token: ApiToken, given: Mapping[str, Any]) -> dict[str, Any]:
+    return artifacts.log_version(token.project, token.user, given).record()
+
+
+@tool(Scope.READ, "project", "name", "spec")
+def get_artifact_manifest(token: ApiToken, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    asked = [
+        lines.text(given, "kwargs", name, lines.MAX_GROUP, default="") for name in ("project", "name", "spec")
+    ]
+    found = artifacts.version(token.project, *asked)
+    return found.record() if found else None
+
+
+@tool(Scope.WRITE)
+def log_artifact_use(token: ApiToken, given: Mapping[str, Any]) -> None:
+    """Which run reads an artifact is not kept, and no training needs to stop for that."""
+
+
+@answered("GET", Scope.READ)
+def artifact_blob(request: HttpRequest, token: ApiToken, project: str, digest: str) -> HttpResponseBase:
+    """A content by its digest, of whichever of the token's project."""
+    found = artifacts.blobs_of(token.project).filter(sha256=digest).first()
+    if found is None:
+        raise NotFound(f"No file has the digest {digest}.")
+    return download(found)
 
 
 def _list(given: Mapping[str, Any], name: str) -> list[Any]:

@@ -1,17 +1,19 @@
-"""The file of a project: a zip of `manifest.json` and, as PostgreSQL's COPY writes rows, one `parts/NAME.copy` a table.
+"""The file of a project: a zip of `manifest.json`, one `parts/NAME.copy` a table (rows as PostgreSQL's COPY writes
+them), and `files/SHA256` for each content that its runs' artifacts have.
 
 Checksums tell a damaged file; they do not tell who made it.
 """
 
 import hashlib
 import json
+import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO
 
 from webapp.base import whole_files
 
@@ -56,6 +58,7 @@ class Writer:
     def __init__(self, file: zipfile.ZipFile) -> None:
         self.file = file
         self.parts: dict[str, PartSaid] = {}
+        self.contents: set[str] = set()
 
     def part(self, name: str, columns: list[str], chunks: "Iterator[bytes | memoryview]") -> None:
         """Rows as COPY gives them: every line is one."""
@@ -68,6 +71,13 @@ class Writer:
                 size += len(data)
                 rows += data.count(b"\n")
         self.parts[name] = PartSaid(columns, rows, size, digest.hexdigest())
+
+    def content(self, sha256: str, source: BinaryIO) -> None:
+        """What a file holds; the same is written once."""
+        if sha256 not in self.contents:
+            self.contents.add(sha256)
+            with self.file.open(f"files/{sha256}", "w", force_zip64=True) as out:
+                shutil.copyfileobj(source, out, CHUNK)
 
     def manifest(self, manifest: Manifest) -> None:
         self.file.writestr(MANIFEST, json.dumps(asdict(manifest), indent=1))
@@ -112,6 +122,19 @@ class Reader:
             raise self._damaged(name, str(error)) from error
         if (digest.hexdigest(), size) != (said.sha256, said.bytes):
             raise self._damaged(name, "its checksum is another than when it was made")
+
+    @contextmanager
+    def content(self, sha256: str) -> "Iterator[IO[bytes] | None]":
+        """What a file holds; None where it was gone when the project was exported. Raises MovingError."""
+        name = f"files/{sha256}"
+        if name not in self.file.NameToInfo:
+            yield None
+            return
+        try:
+            with self.file.open(name) as source:
+                yield source
+        except DAMAGES as error:
+            raise self._damaged(name, str(error)) from error
 
     def check_parts(self, wanted: dict[str, list[str]]) -> None:
         """Raises MovingError where a part is missing, unknown, or has other columns."""

@@ -1,6 +1,7 @@
 """Writing a project's file: every part as of one moment, streamed, while everything goes on."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from django.db import connection, transaction
@@ -9,10 +10,13 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from headroom.version import __version__
+from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
 from webapp.identity.audit.services import record
 from webapp.operation.moving import archive, tables
 from webapp.operation.moving.archive import Manifest, MovingError
+from webapp.record.artifacts import store
+from webapp.record.artifacts.models import Artifact
 from webapp.record.health.schema import missing_migrations, old_words
 
 
@@ -27,6 +31,12 @@ def export_project(project: Project, path: Path) -> Manifest:
         for part in tables.PARTS:
             rows = part.rows(project).values_list(*(each.attname for each in part.fields))
             writer.part(part.name, part.columns, _copied(rows))
+        for artifact in Artifact.objects.filter(run__project=project).iterator():
+            with (
+                suppress(NotFound),
+                store.open_file(artifact) as source,
+            ):  # gone: replaced or deleted meanwhile
+                writer.content(artifact.sha256, source)
         people = tables.people_rows(project).values_list(*tables.PEOPLE_COLUMNS)
         writer.part(tables.PEOPLE, list(tables.PEOPLE_COLUMNS), _copied(people))
         manifest = Manifest(

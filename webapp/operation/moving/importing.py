@@ -17,6 +17,8 @@ from webapp.identity.audit.services import record
 from webapp.operation.moving import archive, people, staging, tables
 from webapp.operation.moving.archive import Manifest, MovingError, Reader
 from webapp.operation.moving.people import Match, Person
+from webapp.record.artifacts import store
+from webapp.record.artifacts.models import Artifact
 from webapp.record.health.schema import lacking_of, missing_migrations, named, old_words, unknown_of
 from webapp.record.runs.models import State
 from webapp.record.runs.states import ACTIVE, INSTALLATION
@@ -98,6 +100,7 @@ def _import(
             staging.number_rows(part)
     for part in tables.PARTS:
         _store(reader, part, project)
+    _keep_files(reader, project)
     staging.execute(SEEN, project.pk)
     _check_constraints(reader)
     record(
@@ -189,6 +192,23 @@ def _store(reader: Reader, part: tables.Part, project: Project) -> None:
         staging.insert(part, project)
     except DatabaseError as error:
         raise _refused(reader, part.name, error) from error
+
+
+def _keep_files(reader: Reader, project: Project) -> None:
+    """The contents of the artifacts; one that did not come has no row either."""
+    for artifact in Artifact.objects.filter(run__project=project):
+        with reader.content(artifact.sha256) as source:
+            if source is None:
+                artifact.delete()
+                continue
+            file = store.receive(project, artifact.path, source.read)
+        if file.sha256 != artifact.sha256:
+            file.file.unlink()
+            raise MovingError(
+                f"{reader.path} was changed or damaged: {artifact.path} is another file than it was."
+            )
+        store.keep(artifact.run, artifact.path, file)
+        Artifact.objects.filter(pk=artifact.pk).update(created_at=artifact.created_at)
 
 
 def _check_constraints(reader: Reader) -> None:

@@ -15,6 +15,7 @@ from django.db.models import F, QuerySet
 from webapp.identity.accounts.models import Membership, Organisation, Project, User
 from webapp.identity.audit.models import Event
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group, NotFinite, Receipt
+from webapp.record.artifacts.models import Artifact
 from webapp.record.logs.models import JobLog, LogChunk
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.retention.models import RetentionPolicy
@@ -95,6 +96,9 @@ PARTS = (
     Part(Point, "series__run__project", in_order=False),
     Part(JobLog, "attempt__run__project"),
     Part(LogChunk, "log__attempt__run__project"),
+    Part(
+        Artifact, "run__project", told={"key": "''", "size": "0"}
+    ),  # both are of the files, which come after the rows
     Part(Alarm, "run__project"),
     Part(RunPolicy, "run__project"),
     Part(PolicyAction, "run__project"),

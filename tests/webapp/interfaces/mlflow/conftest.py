@@ -18,7 +18,7 @@ class Mlflow:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._client = Client(enforce_csrf_checks=True, headers=headers)
 
-    def get(self, path, **query):
+    def get(self, path, /, **query):
         return self._client.get(f"/api/2.0/mlflow/{path}", query)
 
     def post(self, path, **body):

@@ -188,15 +188,6 @@ def test_links_to_data_and_models_are_taken_and_a_model_is_a_tag(mlflow):
     assert tags["mlflow.log-model.history"] == '[{"model_uuid": "1"}, {"model_uuid": "2"}]'
 
 
-def test_artifacts_stay_with_the_client(mlflow):
-    run_id = mlflow.new_run()
-
-    uri = mlflow.run(run_id)["info"]["artifact_uri"]
-
-    assert "://" not in uri and run_id in uri  # a folder where the client runs
-    assert mlflow.get("artifacts/list", run_id=run_id).json() == {"root_uri": uri, "files": []}
-
-
 def test_what_a_person_has_put_right_stays_until_the_client_says_it_anew(mlflow):
     run_id = mlflow.new_run(run_name="first try", tags=pairs({"headroom.task": "math"}))
     change_run(Run.objects.get(), {"name": "mine", "task": "code", "seed": 5}, user=None)

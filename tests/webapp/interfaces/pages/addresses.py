@@ -77,7 +77,7 @@ PAGES: dict[str, Callable[[Things], str]] = {
 NOT_PAGES = {
     "example", "remove-example", "forecast-recalibration",
     "launch-check", "run-figure", "run-log", "run-log-lines", "run-stop", "run-resume", "run-extend", "run-priority",
-    "run-change", "run-meaning",
+    "run-change", "run-file", "run-meaning",
     "run-meaning-preview", "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
     "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
     "leaderboard-csv", "leaderboard-efficiency",

@@ -14,6 +14,8 @@ from webapp.base import tokens
 from webapp.identity.accounts.services import create_project, set_role
 from webapp.interfaces.pages.context import KEYS
 from webapp.interfaces.pages.search import search
+from webapp.interfaces.tracking.client_runs import make_client_run
+from webapp.interfaces.tracking.groups import ensure_group
 from webapp.record.runs.models import Run
 
 STRICT = {
@@ -99,6 +101,18 @@ def test_the_palette_finds_runs_and_recipes_by_words_in_any_order(ada, make_run)
         "hint": "tiny-scalerl",
         "url": "/recipes/tiny-scalerl",
     } in found(ada, "scalerl tiny")
+
+
+def test_the_palette_finds_a_run_by_the_id_that_its_client_has_of_it(ada, user, project):
+    made = make_client_run(
+        ensure_group(project, "grpo"), client="mlflow", user=user, name="logged", start_ms=0
+    )
+    make_client_run(ensure_group(project, "grpo"), client="mlflow", user=user, name="another", start_ms=0)
+
+    assert [(hit["label"], hit["url"]) for hit in found(ada, made.key)] == [
+        ("logged", f"/runs/{made.run_id}")
+    ]
+    assert found(ada, "0" * 32) == []
 
 
 def test_without_words_the_newest_come_first(ada, make_run):

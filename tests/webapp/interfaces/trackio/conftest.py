@@ -4,6 +4,7 @@ import json
 import uuid
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from tests.webapp.interfaces.api.conftest import project, stranger, user  # noqa: F401 (fixtures)
@@ -19,13 +20,13 @@ class Trackio:
         self._client = Client(enforce_csrf_checks=True, headers=headers)
         self.run_id = uuid.uuid4().hex
 
-    def call(self, name, *args, **kwargs):
+    def call(self, name, /, *args, **kwargs):
         return self.send(name, json.dumps({"args": list(args), "kwargs": kwargs}))
 
     def send(self, name, raw):
         return self._client.post(f"/api/{name}", raw, content_type="application/json")
 
-    def ok(self, name, *args, **kwargs):
+    def ok(self, name, /, *args, **kwargs):
         response = self.call(name, *args, **kwargs)
         assert response.status_code == 200, response.content
         body = response.json()
@@ -38,6 +39,13 @@ class Trackio:
             "project": "grpo", "run": "first", "run_id": self.run_id, "metrics": metrics, "step": step,
             "config": None, "log_id": uuid.uuid4().hex,
         } | changes  # fmt: skip
+
+    def upload(self, name, content):
+        """Send a file as the client does before it says what it is; where it lies now."""
+        answer = self._client.post("/api/upload", {"files": SimpleUploadedFile(name, content)})
+        assert answer.status_code == 200, answer.content
+        (path,) = answer.json()["paths"]
+        return path
 
     def log(self, *entries):
         return self.ok("bulk_log", logs=list(entries), hf_token=None)

@@ -76,7 +76,10 @@ def test_what_is_no_number_is_left_out_and_said(trackio):
     )
 
     assert Record.objects.get().metrics == {"loss": None, "kl": 0.5}
-    assert Run.objects.get().config["logged_through"]["left_out"] == ["table", "text", "x" * 250]
+    assert Run.objects.get().config["logged_through"]["left_out"] == [
+        "text",
+        "x" * 250,
+    ]  # test_artifacts.py: tables
 
 
 def test_system_metrics_stand_at_the_runs_newest_step(trackio):

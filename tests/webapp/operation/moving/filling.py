@@ -1,6 +1,8 @@
 """`python -m tests.webapp.operation.moving.filling`: a project `lab` with something of everything, in the database at
 hand."""
 
+import io
+
 import django
 
 django.setup()
@@ -14,6 +16,7 @@ from tests.members import member  # noqa: E402
 from tests.webapp.science.predictions.conftest import add_points, rate  # noqa: E402
 from webapp.identity.accounts.models import Project, Role  # noqa: E402
 from webapp.identity.secrets.services import set_secret  # noqa: E402
+from webapp.record.artifacts.store import store  # noqa: E402
 from webapp.record.runs.models import Attempt, Dispatch, Record, Run, State  # noqa: E402
 from webapp.record.savedviews.services import create_view, set_default  # noqa: E402
 from webapp.reporting.policies.services import set_project_policy  # noqa: E402
@@ -41,6 +44,12 @@ def fill() -> None:
     Run.objects.filter(pk=run.pk).update(**ended)
     Attempt.objects.filter(run=run).update(**ended)
     at_work(lab, ada, "At work")
+    for path, content in (
+        ("model/weights", bytes(range(256)) * 9),
+        ("copy", bytes(range(256)) * 9),
+        ("empty", b""),
+    ):
+        store(run, path, io.BytesIO(content).read)
     view = create_view(user=ada, project=lab, name="Mine", filter="by:me", shared=True)
     set_default(view.pk, user=ada, project=lab)
     report = create_report(user=grace, project=lab, title="Where it bends", text="Words.")

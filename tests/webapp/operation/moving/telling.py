@@ -14,6 +14,8 @@ from django.test import Client  # noqa: E402
 
 from webapp.identity.accounts.models import Project, User  # noqa: E402
 from webapp.identity.accounts.services import create_token  # noqa: E402
+from webapp.record.artifacts.models import Artifact  # noqa: E402
+from webapp.record.artifacts.store import open_file  # noqa: E402
 from webapp.record.recipes.models import Revision  # noqa: E402
 from webapp.record.runs.models import Run  # noqa: E402
 from webapp.science.curves.models import Fit  # noqa: E402
@@ -51,12 +53,13 @@ def tell() -> dict:
         "predictions/calibration",
         "policies",
     ]
-    paths += [f"runs/{pk}/{what}" for pk in runs for what in ("curve", "fits", "records")]
+    paths += [f"runs/{pk}/{what}" for pk in runs for what in ("curve", "fits", "records", "artifacts")]
     paths += [
         f"predictions/{pk}{what}" for pk in claims for what in ("", "/reviews", "/comments", "/outcomes")
     ]
     told = {path: get(path) for path in paths}
     return told | {
+        "files": [content_of(one) for one in Artifact.objects.filter(run__project=lab).order_by("path")],
         "points": digest_of_points(lab),
         "frozen": list(Prediction.objects.filter(project=lab).order_by("pk").values_list(
             "pk", "frozen", "data_digest", "body_digest", "author__username")),
@@ -66,6 +69,11 @@ def tell() -> dict:
         "people": sorted(User.objects.values_list("username", "is_active")),
         "members": sorted(lab.memberships.values_list("user__username", "role")),
     }  # fmt: skip
+
+
+def content_of(artifact) -> list:
+    with open_file(artifact) as file:
+        return [artifact.path, hashlib.sha256(file.read()).hexdigest()]
 
 
 def without_numbers(said):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from django.db.models import Count, Sum
 from django.http import QueryDict
 from django.utils import timezone
 
@@ -32,6 +33,7 @@ from webapp.science.decisions.selectors import decisions_of, entries
 Context = dict[str, Any]
 MOST_TRANSITIONS = 200  # newest of a run that its tab shows
 MOST_DECISIONS = 20  # newest of a run that its tab shows
+MOST_FILES = 500  # by path, that its tab shows
 OFFERED = 200  # newest runs to compare the configuration with
 PLAN_FIELDS = ("target", "of", "delta")
 
@@ -42,6 +44,7 @@ TABS = {
     "history": "Forecast history",
     "plan": "Plan",
     "log": "Log",
+    "files": "Files",
     "configuration": "Configuration",
     "attempts": "Attempts",
     "decisions": "Decisions",
@@ -158,6 +161,12 @@ def _log(asked: Asked) -> Context:
     }
 
 
+def _files(asked: Asked) -> Context:
+    found = list(asked.run.artifacts.all()[:MOST_FILES])
+    total = asked.run.artifacts.aggregate(count=Count("pk"), size=Sum("size"))
+    return {"run": asked.run, "files": found, "total": total}
+
+
 def _configuration(asked: Asked) -> Context:
     run = asked.run
     context: Context = {
@@ -218,6 +227,7 @@ CONTEXTS: dict[str, Callable[[Asked], Context]] = {
     "history": _history,
     "plan": _plan,
     "log": _log,
+    "files": _files,
     "configuration": _configuration,
     "attempts": _attempts,
     "decisions": _decisions,

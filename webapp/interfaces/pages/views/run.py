@@ -133,6 +133,8 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
         run = get_run(request, run_id)
     except Http404:
         return _where_it_can_be_restored(request, run_id)
+    if run.pk != run_id:
+        return redirect("run", run.pk)
     if "x" not in request.GET and not wants_fragment(request) and run.origin == Run.Origin.TRACKED:
         known = meanings.known_axis(run)
         if known not in (None, DEFAULT_AXIS):  # say so in the address, as if the reader had chosen it

@@ -1,12 +1,14 @@
-"""Every record of a run as a file."""
+"""Every record of a run as a file, and the files that its trainer gave away."""
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.http import require_GET
 
 from webapp.base.errors import InvalidInput
+from webapp.interfaces import files
 from webapp.interfaces.exports.forms import download
 from webapp.interfaces.exports.of_run import run_pieces
 from webapp.interfaces.pages.access import get_run
+from webapp.record.artifacts import store
 
 
 @require_GET
@@ -17,3 +19,9 @@ def records(request: HttpRequest, run_id: str, form: str) -> HttpResponseBase:
         return download(form, f"{run.pk}-records", run_pieces(run, form))
     except InvalidInput as error:
         return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
+
+
+@require_GET
+def file(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
+    """A file of the run, to be saved."""
+    return files.download(store.find(get_run(request, run_id), path))
