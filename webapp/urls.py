@@ -1,8 +1,9 @@
 """All URLs: the pages, the API under /api/v1/, what other trackers' clients speak, health, and metrics."""
 
-from django.urls import include, path
+from django.urls import include, path, re_path
 
 from webapp.interfaces.api.api import urls as api_urls
+from webapp.interfaces.mlflow.door import nothing_here
 from webapp.operation.observing.exposition import metrics
 
 urlpatterns = [
@@ -11,6 +12,7 @@ urlpatterns = [
     ),  # first: the API answers everything under api/ that is no page
     path("metrics", metrics, name="metrics"),
     path("api/2.0/mlflow/", include("webapp.interfaces.mlflow.urls")),
+    re_path(r"^api/\d\.\d/mlflow/", nothing_here),  # what its newer clients ask for: traces, data sets
     path("", include("webapp.interfaces.trackio.urls")),
     *api_urls(),
 ]

@@ -12,6 +12,7 @@ from django.db.models import Q
 
 from webapp.base.errors import InvalidInput
 from webapp.base.spreadsheets import harmless
+from webapp.base.times import utc
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.run_list.columns import is_setting
 from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, runs_with_settings
@@ -79,7 +80,7 @@ def _is_endless(value: Any) -> bool:
 
 
 def _moment(value: datetime | None) -> str | None:
-    return value.isoformat() if value else None
+    return utc(value) if value else None
 
 
 def _of_ceiling(name: str) -> Callable[[Row], Any]:
