@@ -1,9 +1,10 @@
 """All URLs: the pages, the API under /api/v1/, what other trackers' clients speak, health, and metrics."""
 
-from django.urls import include, path
+from django.urls import include, path, re_path
 
 from webapp.interfaces.api.api import urls as api_urls
 from webapp.interfaces.mlflow.urls import artifact_patterns
+from webapp.interfaces.mlflow.door import nothing_here
 from webapp.operation.observing.exposition import metrics
 
 urlpatterns = [
@@ -13,6 +14,7 @@ urlpatterns = [
     path("metrics", metrics, name="metrics"),
     path("api/2.0/mlflow-artifacts/", include(artifact_patterns)),
     path("api/2.0/mlflow/", include("webapp.interfaces.mlflow.urls")),
+    re_path(r"^api/\d\.\d/mlflow/", nothing_here),  # what its newer clients ask for: traces, data sets
     path("", include("webapp.interfaces.trackio.urls")),
     *api_urls(),
 ]

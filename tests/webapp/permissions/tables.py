@@ -112,6 +112,7 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("POST", "/runs/{run_id}/stop"): (LAUNCH,),
     ("POST", "/runs/{run_id}/extend"): (LAUNCH,),
     ("POST", "/runs/{run_id}/priority"): (LAUNCH,),
+    ("GET", "/runs/{run_id}/meaning"): (READ,),
     ("POST", "/runs/{run_id}/meaning"): (WRITE,),
     ("POST", "/runs/{run_id}/meaning/preview"): (WRITE,),
     ("POST", "/runs/{run_id}/launch"): (LAUNCH,),

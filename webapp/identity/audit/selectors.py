@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Q, QuerySet
 
 from webapp.base.errors import InvalidInput
+from webapp.base.times import utc
 from webapp.identity.audit.models import Event
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def rows_of(events: QuerySet[Event]) -> Iterator[dict[str, Any]]:
     for event in events.select_related("project").iterator(chunk_size=CHUNK):
         yield {
             "id": event.pk,
-            "at": event.at.isoformat(),
+            "at": utc(event.at),
             "actor": event.actor_name,
             "verb": event.verb,
             "kind": event.object_kind,

@@ -98,6 +98,7 @@ class TestOut(Schema):
 
 @router.get("/rules", auth=READ, response=RulePage, summary="The project's rules, and one's own")
 def list_rules(request: HttpRequest, query: Query[PageQuery]) -> Payload:
+    """By id. Other people's own rules are not among them."""
     found = rules.visible_rules(person_of(request), project_of(request)).prefetch_related("channels")
     return page(found, order=["id"], cursor=query.cursor, limit=query.limit, payload=rule_payload)
 
@@ -114,6 +115,7 @@ def create_rule(request: HttpRequest, body: Body[NewRuleBody]) -> Status:
 
 @router.get("/rules/{rule_id}", auth=READ, response=RuleOut, summary="One rule")
 def get_rule(request: HttpRequest, rule_id: int) -> Payload:
+    """404 for one of another person's own."""
     return rule_payload(_rule(request, rule_id))
 
 
@@ -146,6 +148,7 @@ def test_rule(request: HttpRequest, rule_id: int) -> Payload:
 
 @router.get("/channels", auth=READ, response=ChannelList, summary="The project's channels, and one's own")
 def list_channels(request: HttpRequest) -> Payload:
+    """Of an address no more than pages show; of a secret nothing."""
     found = selectors.channels_of(person_of(request), project_of(request))
     return {"items": [channel_payload(channel) for channel in found]}
 

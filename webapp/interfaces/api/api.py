@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.urls import URLPattern, URLResolver, path, re_path
+from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 from ninja.errors import ValidationError, ValidationErrorContext
 from ninja.operation import Operation
@@ -27,7 +28,8 @@ from webapp.interfaces.api import decisions as decision_log
 from webapp.interfaces.api.auth import NOBODY
 from webapp.interfaces.api.health import healthz, healthz_of
 from webapp.interfaces.api.openapi import completed
-from webapp.interfaces.api.parsing import StrictJson
+from webapp.interfaces.api.parsing import StrictJson, only_known_parameters
+from webapp.interfaces.api.rendering import Json
 
 DESCRIPTION = """RL runs, their compute-performance curves and the fitted ceilings.
 
@@ -85,10 +87,13 @@ api = HeadroomApi(
     description=DESCRIPTION,
     urls_namespace="api",
     docs_url=None,  # its page would load scripts from a CDN; /api/docs is ours
+    docs_decorator=require_safe,  # of openapi.json
     parser=StrictJson(),
+    renderer=Json(),
     auth=NOBODY,  # until an endpoint names the scope that opens it
 )
 problems.install(api)
+api.add_decorator(only_known_parameters)
 for prefix, router in ROUTERS:
     api.add_router(prefix, router)
 

@@ -53,6 +53,7 @@ class RetentionOut(Schema):
 
 @router.get("/policies", auth=READ, response=PolicyOut, summary="What the project's runs are stopped for")
 def get_policies(request: HttpRequest) -> Payload:
+    """What is done about each kind of finding, in runs without a policy of their own, and what may be chosen."""
     policy = project_policy(project_of(request))
     return {
         "policies": policy.actions,
@@ -74,6 +75,7 @@ def put_policies(request: HttpRequest, body: Body[PolicyBody]) -> Payload:
 
 @router.get("/retention", auth=READ, response=RetentionOut, summary="What is cleaned up of ended runs")
 def get_retention(request: HttpRequest) -> Payload:
+    """Which checkpoints and logs go, and when. Nothing is removed by itself unless `enabled`."""
     policy = policy_of(project_of(request))
     return {name: getattr(policy, name) for name in RetentionOut.model_fields}
 

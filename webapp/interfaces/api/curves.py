@@ -7,11 +7,11 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Query, Router
 
-from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.errors import MOST_OF_PATH, InvalidInput, NotFound
 from webapp.interfaces.api import tables
 from webapp.interfaces.api.auth import READ, project_of, run_of
 from webapp.interfaces.api.etags import newest_fit, unless_known, version_of_runs
-from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.paging import page, rows_after
 from webapp.interfaces.api.payloads import columns_payload, point_payload, sampled_payloads, sampling_payload
 from webapp.interfaces.api.schemas import (
     CompareQuery,
@@ -27,8 +27,10 @@ from webapp.interfaces.api.schemas import (
 )
 from webapp.record.runs import selectors
 from webapp.record.runs.columns import COLUMNS, curve_columns
+from webapp.record.runs.filtering.errors import nearest
 from webapp.record.runs.models import Run
 from webapp.record.runs.sampling import columns_of_runs, sampled_points
+from webapp.record.runs.selectors import PASS_RATE
 from webapp.science.curves import payloads as curve_payloads
 from webapp.science.curves.comparison.choice import MOST_RUNS, choose
 from webapp.science.curves.comparison.compare import entries_of, payload_of
@@ -46,8 +48,10 @@ Payload = dict[str, Any]
 
 @router.get("/runs/{run_id}/curve", auth=READ, response=dict[str, Any], summary="Every point of a curve")
 def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Payload | HttpResponse:
-    """Unsampled, without superseded points. CSV columns fit `python -m scaling fit`."""
+    """Unsampled, without superseded points. 404 for a metric that the run does not have; without evaluations the curve
+    of eval/pass_rate is empty. `python -m scaling fit` reads the CSV."""
     run = run_of(request, run_id)
+    _check_metric(run, query.metric)
     unless_known(request, run.version)
     points = [p for p in selectors.effective_points(run, query.metric) if getattr(p, query.x) is not None]
     if not query.start:
@@ -62,6 +66,14 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Pa
         "total": len(points),
         "points": [point_payload(point, query.x) for point in points],
     }
+
+
+def _check_metric(run: Run, metric: str) -> None:
+    """Raises NotFound for a metric that the run does not have; every run will have a pass rate, if none yet."""
+    if metric == PASS_RATE or selectors.series_of(run).filter(metric=metric).exists():
+        return
+    hint = nearest(metric, selectors.metric_names(run)) or "its metrics are listed beside it, under /metrics."
+    raise NotFound(f"Run {run.pk} has no metric {metric[:MOST_OF_PATH]}; {hint}", field="metric")
 
 
 @router.get("/curves", auth=READ, response=dict[str, Any], summary="Every point of a curve of many runs")
@@ -90,8 +102,10 @@ def known_runs(request: HttpRequest, run_ids: list[str]) -> list[str]:
 
 @router.get("/runs/{run_id}/series", auth=READ, response=dict[str, Any], summary="A sampled series")
 def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> Payload:
-    """For charts. Says how the points were chosen and of how many; more data never moves a shown point."""
+    """For charts. Says how the points were chosen and of how many; more data never moves a shown point. 404 for a
+    metric that the run does not have."""
     run = run_of(request, run_id)
+    _check_metric(run, query.metric)
     unless_known(request, run.version)
     sample = sampled_points(
         run, query.metric.replace("\0", ""), query.x, query.points, lo=query.lo, hi=query.hi
@@ -118,6 +132,7 @@ def get_many_series(request: HttpRequest, query: Query[ManySeriesQuery]) -> Http
 
 @router.get("/runs/{run_id}/metrics", auth=READ, response=dict[str, Any], summary="Names of a run's series")
 def get_metrics(request: HttpRequest, run_id: str, query: Query[MetricsQuery]) -> dict[str, Any]:
+    """By name. Each can be asked for as a curve or as a series."""
     run = run_of(request, run_id)
     unless_known(request, run.version)
     return page(
@@ -149,6 +164,7 @@ def get_figure(request: HttpRequest, run_id: str, query: Query[FigureQuery]) -> 
 
 @router.get("/runs/{run_id}/fits", auth=READ, response=dict[str, Any], summary="A run's stored fits")
 def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> Payload | HttpResponse:
+    """Newest first. With format=csv as a table."""
     run = run_of(request, run_id)
     record = record_of(project_of(request))
     unless_known(request, newest_fit(run=run), record.stamp, record.is_on)
@@ -157,6 +173,7 @@ def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> 
 
 @router.get("/fits", auth=READ, response=dict[str, Any], summary="Stored fits of all runs")
 def list_fits(request: HttpRequest, query: Query[FitQuery]) -> Payload | HttpResponse:
+    """Newest first. With format=csv as a table."""
     project = project_of(request)
     record = record_of(project)
     deleted = Run.with_deleted.filter(project=project, deleted_at__isnull=False).count()
@@ -170,8 +187,9 @@ def list_fits(request: HttpRequest, query: Query[FitQuery]) -> Payload | HttpRes
 def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> Payload | HttpResponse:
     if query.metric:
         fits = fits.filter(metric=query.metric.replace("\0", ""))
-    if query.format == "csv":  # a download is whole
-        rows = (curve_payloads.fit_row(fit, record) for fit in fits.order_by("-id").iterator())
+    if query.format == "csv":
+        found = rows_after(fits, order=["-id"], cursor=query.cursor, limit=query.most_rows)
+        rows = (curve_payloads.fit_row(fit, record) for fit in found.iterator())
         return tables.table(name, curve_payloads.CSV_COLUMNS, rows)
     payload = lambda fit: curve_payloads.fit_payload(fit, record)
     return page(fits, order=["-id"], cursor=query.cursor, limit=query.limit, payload=payload)
@@ -179,6 +197,7 @@ def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> Payload | Ht
 
 @router.get("/fits/{int:fit_id}", auth=READ, response=dict[str, Any], summary="One stored fit")
 def get_fit(request: HttpRequest, fit_id: int) -> Payload:
+    """Its parameters never change; `superseded`, and the intervals of its forecast, may."""
     in_range = fit_id < 2**63
     project = project_of(request)
     fit = (

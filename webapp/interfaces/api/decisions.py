@@ -78,6 +78,7 @@ class DecisionQuery(PageQuery):
 
 @router.get("", auth=READ, response=DecisionPage, summary="The decision log, newest first")
 def list_decisions(request: HttpRequest, query: Query[DecisionQuery]) -> Payload:
+    """A decision must match all parameters that are given."""
     rows = selectors.decisions_of(project_of(request), person=query.person, run=query.run, kind=query.kind)
     found = page(
         rows, order=["-decided_at", "id"], cursor=query.cursor, limit=query.limit, payload=lambda row: row
@@ -87,6 +88,7 @@ def list_decisions(request: HttpRequest, query: Query[DecisionQuery]) -> Payload
 
 @router.get("/{decision_id}", auth=READ, response=DecisionOut, summary="One decision and what came of it")
 def get_decision(request: HttpRequest, decision_id: str) -> Payload:
+    """The decision never changes; `came_of_it` is worked out from what is stored now."""
     return _one(project_of(request), decision_id)
 
 

@@ -90,6 +90,7 @@ IN_FORM = {"x-options-schema": OPTIONS_SCHEMA}
 
 @router.get("", auth=READ, response=ImportPage, summary="List imports, newest first")
 def list_imports(request: HttpRequest, query: Query[PageQuery]) -> Payload:
+    """Each with how much was read and stored, and why it broke off where it did."""
     rows = selectors.imports_of(project_of(request))
     return page(
         rows, order=["-created_at", "id"], cursor=query.cursor, limit=query.limit, payload=import_payload
@@ -162,6 +163,7 @@ def preview_import(
     "/{import_id}", auth=READ, response=ImportDetail, summary="One import, and the runs that it fills"
 )
 def get_import(request: HttpRequest, import_id: str) -> Payload:
+    """Ask for it until `state` is finished, partial or failed."""
     return _detail(request, import_id)
 
 

@@ -90,7 +90,7 @@ SAID = {
     404: "There is no such thing in the token's project.",
     409: "It cannot be done as things stand now, or a repeated request came with another body.",
     413: "The body is too large.",
-    422: "A value cannot be used; field names it.",
+    422: "A value cannot be used, or a query parameter is not known; field names it.",
     429: "Too many requests of this kind; Retry-After says after how many seconds to come again.",
     500: "A mistake of the server's; it has been logged.",
     507: "The disk of the server has no room for it now.",
@@ -207,8 +207,7 @@ def _put_errors(name: str, method: str, operation: Json) -> None:
     has_path = any(each["in"] == "path" for each in operation.get("parameters", ()))
     has_body = method in ("post", "put", "patch") and "requestBody" in operation
     happens = {401: True, 403: True, 404: has_path or name in ASKS_FOR_THINGS, 409: name in CONFLICTS}
-    happens |= {400: has_body, 413: has_body, 422: has_body or bool(operation.get("parameters"))}
-    happens |= {500: True, 507: name in NEED_ROOM}
+    happens |= {400: has_body, 413: has_body, 422: True, 500: True, 507: name in NEED_ROOM}
     happens[429] = any(name.endswith(f"_{each}") for each in HEAVY | WHOLE)
     content = {"application/json": {"schema": {"$ref": REF.format(model="ErrorBody")}}}
     for status in sorted(happens):

@@ -26,18 +26,25 @@ def page(
 
     Raises InvalidInput (field cursor) for a cursor that no page gave out.
     """
+    found = list(rows_after(rows, order=order, cursor=cursor, limit=limit + 1))
+    more = len(found) > limit
+    return {
+        "items": [payload(row) for row in found[:limit]],
+        "next": _encode(found[limit - 1], order) if more else None,
+    }
+
+
+def rows_after(
+    rows: QuerySet[Any], *, order: Sequence[str], cursor: str | None, limit: int | None
+) -> QuerySet[Any]:
+    """The rows behind a cursor, in this order; `limit` of them, or all. Raises InvalidInput (cursor)."""
     rows = rows.order_by(*order)
     if cursor:
         try:
             rows = rows.filter(_after(order, _decode(cursor, len(order))))
         except (ValueError, TypeError, FieldError, OverflowError) as error:
             raise InvalidInput("cursor", "cursor is not one that a page gave out.") from error
-    found = list(rows[: limit + 1])
-    more = len(found) > limit
-    return {
-        "items": [payload(row) for row in found[:limit]],
-        "next": _encode(found[limit - 1], order) if more else None,
-    }
+    return rows[:limit]
 
 
 def page_since(

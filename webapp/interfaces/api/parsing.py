@@ -1,5 +1,8 @@
-"""JSON bodies: parsed strictly (no NaN, no lone surrogates, no NUL), with errors in our form."""
+"""What is asked, taken strictly: JSON bodies (no NaN, no lone surrogates, no NUL) and names of query parameters, with
+errors in our form."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest
@@ -7,7 +10,8 @@ from ninja.parser import Parser
 from pydantic_core import from_json
 
 from webapp.base.bodies import check_items
-from webapp.base.errors import InvalidInput
+from webapp.base.errors import MOST_OF_PATH, InvalidInput
+from webapp.record.runs.filtering.errors import nearest
 
 
 class StrictJson(Parser):
@@ -15,6 +19,26 @@ class StrictJson(Parser):
 
     def parse_body(self, request: HttpRequest) -> Any:
         return parse_json(request.body)
+
+
+def only_known_parameters(view: Callable[..., Any]) -> Callable[..., Any]:
+    """The view of an operation, which raises InvalidInput for a query parameter that the operation does not have."""
+    models = view._ninja_operation.models  # type: ignore[attr-defined]
+    of_query = (model.__ninja_flatten_map__ for model in models if model.__ninja_param_source__ == "query")
+    known = sorted(name for flat in of_query for name in flat)
+    takes = f"this address takes {', '.join(known) or 'none'}"
+
+    @functools.wraps(view)
+    def answer(request: HttpRequest, **values: Any) -> Any:
+        unknown = next((name[:MOST_OF_PATH] for name in request.GET if name not in known), None)
+        if unknown is not None:
+            hint = nearest(unknown, known) or f"{takes}."
+            raise InvalidInput(
+                unknown, f"{unknown or 'The empty name'} is not a known query parameter; {hint}"
+            )
+        return view(request, **values)
+
+    return answer
 
 
 def parse_json(body: bytes, *, allow_inf_nan: bool = False) -> Any:

@@ -1,7 +1,9 @@
 """Predictions, reviews, comments and outcomes as JSON and CSV."""
 
+from datetime import datetime
 from typing import Any
 
+from webapp.base.times import utc
 from webapp.science.predictions.models import Comment, Outcome, Prediction
 from webapp.science.predictions.selectors import status_of
 
@@ -92,9 +94,14 @@ def _outcome(outcome: Outcome, primary: bool) -> Payload:
         "happened": outcome.happened,
         "probability_score": outcome.probability_score,
         "log_score": outcome.log_score,
-        "how": outcome.how,
+        "how": outcome.how | {"points": [_in_utc(point, "time") for point in outcome.how.get("points", ())]},
         "created_at": outcome.created_at,
     }
+
+
+def _in_utc(stored: Payload, name: str) -> Payload:
+    """The same, its time written as all others are."""
+    return stored | {name: utc(datetime.fromisoformat(stored[name]))}
 
 
 def reviews_payload(prediction: Prediction) -> Payload:
@@ -136,6 +143,6 @@ def comment_payload(comment: Comment) -> Payload:
         "mentions": sorted(person.get_username() for person in comment.mentions.all()),
         "created_at": comment.created_at,
         "edited_at": comment.edited_at,
-        "earlier": comment.earlier,
+        "earlier": [_in_utc(one, "until") for one in comment.earlier],
         "resolved_at": comment.resolved_at,
     }

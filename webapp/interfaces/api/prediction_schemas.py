@@ -6,7 +6,7 @@ from typing import Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from webapp.interfaces.api.schemas import Axis, Body, Format, PageQuery
+from webapp.interfaces.api.schemas import Axis, Body, TableQuery
 
 StatementName = Literal["pass_rate", "ceiling", "passes"]
 Life = Literal["open", "projection", "scored", "withdrawn", "replaced"]
@@ -61,7 +61,7 @@ class WithdrawBody(Body):
     reason: str
 
 
-class PredictionQuery(PageQuery):
+class PredictionQuery(TableQuery):
     status: str = Field(
         "", description="One of open, projection, scored, withdrawn, replaced; or of unreviewed, asked, changes, "
         "approved, rejected.",
@@ -71,7 +71,6 @@ class PredictionQuery(PageQuery):
     run: str = ""
     task: str = ""
     model: str = ""
-    format: Format = "json"
 
 
 class CalibrationQuery(Schema):

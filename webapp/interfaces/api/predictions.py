@@ -12,7 +12,7 @@ from webapp.identity.accounts.models import User
 from webapp.interfaces.api import tables
 from webapp.interfaces.api.auth import READ, WRITE, ApiRequest, project_of, run_of
 from webapp.interfaces.api.etags import unless_known, version_of_predictions
-from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.paging import page, rows_after
 from webapp.interfaces.api.prediction_payloads import (
     COLUMNS,
     comment_payload,
@@ -46,18 +46,18 @@ Payload = dict[str, Any]
 
 @router.get("", auth=READ, response=PredictionPage, summary="List predictions, newest first")
 def list_predictions(request: HttpRequest, query: Query[PredictionQuery]) -> Payload | HttpResponse:
-    """With format=csv all of them in one file."""
+    """With format=csv as a table."""
     project = project_of(request)
     unless_known(request, version_of_predictions(project))
     rows = selectors.predictions_of(
         project, author=_author(request, query.author), status=query.status, recipe=query.recipe,
         run=query.run, task=query.task, model=query.model,
     )  # fmt: skip
+    order = ["-created_at", "id"]
     if query.format == "csv":
-        return tables.table("predictions", COLUMNS, (prediction_row(row) for row in rows))
-    return page(
-        rows, order=["-created_at", "id"], cursor=query.cursor, limit=query.limit, payload=prediction_payload
-    )
+        found = rows_after(rows, order=order, cursor=query.cursor, limit=query.most_rows)
+        return tables.table("predictions", COLUMNS, map(prediction_row, found))
+    return page(rows, order=order, cursor=query.cursor, limit=query.limit, payload=prediction_payload)
 
 
 @router.post(
@@ -121,6 +121,7 @@ def get_forecasters(request: HttpRequest) -> Payload:
 
 @router.get("/{prediction_id}", auth=READ, response=PredictionDetail, summary="One prediction")
 def get_prediction(request: HttpRequest, prediction_id: str) -> Payload:
+    """With all that was frozen when it was made, and what came of it."""
     unless_known(request, version_of_predictions(project_of(request)))
     return prediction_detail(_prediction(request, prediction_id))
 
@@ -134,6 +135,7 @@ def withdraw_prediction(request: HttpRequest, prediction_id: str, body: Body[Wit
 
 @router.get("/{prediction_id}/reviews", auth=READ, response=ReviewList, summary="Every verdict")
 def list_reviews(request: HttpRequest, prediction_id: str) -> Payload:
+    """Oldest first, with who was asked to review and what the latest verdicts come to."""
     return reviews_payload(_prediction(request, prediction_id))
 
 
@@ -149,6 +151,7 @@ def add_review(request: HttpRequest, prediction_id: str, body: Body[ReviewBody])
     "/{prediction_id}/reviewers", auth=WRITE, response={201: ReviewList}, summary="Ask people to review"
 )
 def ask_reviewers(request: HttpRequest, prediction_id: str, body: Body[ReviewersBody]) -> Status:
+    """By username: members who may review (else 422). Its author asks, or an admin (else 403)."""
     prediction = _prediction(request, prediction_id)
     people = {person.get_username(): person for person in _members(request, body.reviewers)}
     unknown = next((name for name in body.reviewers if name not in people), None)
@@ -168,6 +171,7 @@ def list_comments(request: HttpRequest, prediction_id: str) -> Payload:
 
 @router.post("/{prediction_id}/comments", auth=WRITE, response={201: CommentOut}, summary="Comment")
 def add_comment(request: HttpRequest, prediction_id: str, body: Body[CommentBody]) -> Status:
+    """Plain text; @username mentions a member. `parent` makes it an answer to the first comment of a thread."""
     prediction = _prediction(request, prediction_id)
     parent = None
     if body.parent is not None:
@@ -183,6 +187,7 @@ def add_comment(request: HttpRequest, prediction_id: str, body: Body[CommentBody
 
 @router.get("/{prediction_id}/outcomes", auth=READ, response=OutcomeList, summary="What came of it")
 def list_outcomes(request: HttpRequest, prediction_id: str) -> Payload:
+    """In the order in which they were made. The one with `primary` counts in calibration."""
     return {"items": outcome_payloads(_prediction(request, prediction_id))}
 
 

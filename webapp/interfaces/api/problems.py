@@ -12,10 +12,11 @@ from django.http import (
     HttpResponse,
     HttpResponseNotAllowed,
     JsonResponse,
+    StreamingHttpResponse,
     UnreadablePostError,
 )  # fmt: skip
 from django.http.multipartparser import MultiPartParserError
-from django.urls import URLPattern, URLResolver
+from django.urls import Resolver404, URLPattern, URLResolver, resolve
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 
@@ -118,9 +119,16 @@ def _of_bug(error: Exception) -> JsonResponse:
     return problem(500, "internal", "Something went wrong here; it has been logged.")
 
 
-def nothing_here(request: HttpRequest, rest: str = "") -> JsonResponse:
-    """For every address under the API that does not exist."""
-    return problem(404, "not_found", "There is nothing at this address.")
+def nothing_here(request: HttpRequest, rest: str = "") -> HttpResponse:
+    """For every address under the API that does not exist. With a slash at its end it is the address without."""
+    try:
+        match = resolve(request.path_info.rstrip("/"))
+    except Resolver404:
+        match = None
+    if match is None or match.namespace != "api":
+        return problem(404, "not_found", "There is nothing at this address.")
+    request.resolver_match = match
+    return match.func(request, *match.args, **match.kwargs)
 
 
 nothing_here.csrf_exempt = True  # type: ignore[attr-defined]
@@ -136,18 +144,38 @@ def in_our_form(patterns: list[URLPattern | URLResolver]) -> list[URLPattern | U
 
 def _in_our_form(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     @functools.wraps(view)
-    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def answer(request: HttpRequest, **kwargs: Any) -> HttpResponse:
         try:
-            response = view(request, *args, **kwargs)
+            response = (
+                _of_head(view, request, kwargs) if request.method == "HEAD" else view(request, **kwargs)
+            )
         except Http404:  # ninja's view of the root
             return nothing_here(request)
         if not isinstance(response, HttpResponseNotAllowed):
             etags.mark(request, response)
             return response
-        allowed = ", ".join(sorted(response["Allow"].split(", ")))
-        message = f"{request.method} is not possible here, only {allowed}."
-        json_response = problem(405, "method_not_allowed", message)
-        json_response["Allow"] = allowed
-        return json_response
+        return _of_other_method(request, set(response["Allow"].split(", ")))
 
     return answer
+
+
+def _of_head(view: Callable[..., HttpResponse], request: HttpRequest, kwargs: dict[str, Any]) -> HttpResponse:
+    """What GET answers, of which the server sends no body; a stream is not even begun."""
+    request.method = "GET"
+    try:
+        response = view(request, **kwargs)
+    finally:
+        request.method = "HEAD"
+    if isinstance(response, StreamingHttpResponse):
+        response.streaming_content = ()
+    return response
+
+
+def _of_other_method(request: HttpRequest, known: set[str]) -> HttpResponse:
+    """OPTIONS is told which methods an address knows, without a token; the others are refused."""
+    allowed = ", ".join(sorted(known | {"OPTIONS"} | ({"HEAD"} if "GET" in known else set())))
+    if request.method == "OPTIONS":
+        return HttpResponse(status=204, headers={"Allow": allowed})
+    response = problem(405, "method_not_allowed", f"{request.method} is not possible here, only {allowed}.")
+    response["Allow"] = allowed
+    return response

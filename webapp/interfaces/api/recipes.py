@@ -18,12 +18,14 @@ router = Router(tags=["recipes"])
 
 @router.get("", auth=READ, response=schemas.RecipePage, summary="List recipes")
 def list_recipes(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any]:
+    """By slug, each with its newest revision and the number of its runs."""
     recipes = selectors.recipes_of(project_of(request))
     return page(recipes, order=["slug"], cursor=query.cursor, limit=query.limit, payload=recipe_payload)
 
 
 @router.post("", auth=LAUNCH, response={201: schemas.RecipeOut}, summary="Create a recipe")
 def create_recipe(request: HttpRequest, body: RecipeBody) -> Status:
+    """With its first revision, whose configuration must be complete. 409 where the slug is taken."""
     project = project_of(request)
     recipe = services.create_recipe(
         project=project,
@@ -39,11 +41,13 @@ def create_recipe(request: HttpRequest, body: RecipeBody) -> Status:
 
 @router.get("/{slug}", auth=READ, response=schemas.RecipeOut, summary="One recipe")
 def get_recipe(request: HttpRequest, slug: str) -> dict[str, Any]:
+    """Its newest revision and the number of its runs; its revisions have the configurations."""
     return recipe_payload(selectors.recipe_by_slug(project_of(request), slug))
 
 
 @router.get("/{slug}/revisions", auth=READ, response=schemas.RevisionPage, summary="A recipe's revisions")
 def list_revisions(request: HttpRequest, slug: str, query: Query[PageQuery]) -> dict[str, Any]:
+    """Newest first, each with its whole configuration. A revision never changes."""
     revisions = selectors.revisions_of(selectors.recipe_by_slug(project_of(request), slug))
     return page(
         revisions,

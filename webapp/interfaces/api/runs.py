@@ -85,6 +85,7 @@ PRIORITIES = {label: value for value, label in Run.Priority.choices}
 
 @router.get("", auth=READ, response=schemas.RunPage, summary="List runs, newest first")
 def list_runs(request: HttpRequest, query: Query[RunQuery]) -> dict[str, Any]:
+    """A run must match all parameters that are given. `filter` can ask for more than the others."""
     filters = selectors.RunFilters(query.state, query.recipe, query.task, query.model, query.q, query.alarm)
     project, among = project_of(request), None
     if query.filter.strip():
@@ -168,6 +169,8 @@ def act_on_runs(
 
 @router.get("/{run_id}", auth=READ_RUN, response=schemas.RunDetail, summary="One run")
 def get_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """With its configuration, attempts, newest values and alarms. `state_reason` says why it stands where it does, and
+    what a queued run waits for."""
     run = run_of(request, run_id)
     alarms = current_alarms(run)
     if run.state not in WAITING:  # why one waits may change by what other runs do
@@ -194,6 +197,8 @@ def change_run(request: HttpRequest, run_id: str, body: RunChanges) -> dict[str,
 
 @router.post("/{run_id}/cancel", auth=LAUNCH, response=RUN, summary="Stop a run")
 def cancel_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """A queued or tracked run is cancelled at once; the job of another is asked to stop, and writes a checkpoint. Safe
+    to repeat. 409 where the run has ended otherwise."""
     run = run_of(request, run_id)
     lifecycle.cancel_run(run, user=cast(ApiRequest, request).auth.user)
     return run_payload(run)
@@ -201,6 +206,8 @@ def cancel_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
 
 @router.post("/{run_id}/resume", auth=LAUNCH, response=RUN, summary="Launch the next attempt of an ended run")
 def resume_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """It goes on from the newest checkpoint, or begins anew where there is none. 409 where the run has not ended,
+    trains elsewhere, or has spent its budget."""
     run = run_of(request, run_id)
     launch.resume_run(run, user=cast(ApiRequest, request).auth.user)
     return run_payload(run)
@@ -220,6 +227,8 @@ def stop_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
 
 @router.post("/{run_id}/extend", auth=LAUNCH, response=RUN, summary="Give a run a larger budget")
 def extend_run(request: HttpRequest, run_id: str, body: ExtendBody) -> dict[str, Any]:
+    """`budget_hours` is what it may use in all. A running trainer learns of it between two updates; an ended run can be
+    resumed to it. 409 for a draft, and for a run that trains elsewhere."""
     run = run_of(request, run_id)
     extending.extend_run(run, body.budget_hours, user=cast(ApiRequest, request).auth.user)
     return run_payload(run)
@@ -229,6 +238,7 @@ def extend_run(request: HttpRequest, run_id: str, body: ExtendBody) -> dict[str,
     "/{run_id}/priority", auth=LAUNCH, response=RUN, summary="Put a queued run before or after others"
 )
 def set_priority(request: HttpRequest, run_id: str, body: PriorityBody) -> dict[str, Any]:
+    """It decides only while a run waits: 409 where it does not wait any more."""
     run = run_of(request, run_id)
     places.set_priority(run, PRIORITIES[body.priority], user=cast(ApiRequest, request).auth.user)
     return run_payload(run)
@@ -236,6 +246,7 @@ def set_priority(request: HttpRequest, run_id: str, body: PriorityBody) -> dict[
 
 @router.post("/{run_id}/launch", auth=LAUNCH, response=RUN, summary="Launch a draft")
 def launch_draft(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """Its configuration is checked anew, then its first attempt is queued. 409 where it is no draft any more."""
     run = run_of(request, run_id)
     drafts.launch_draft(run, user=cast(ApiRequest, request).auth.user)
     return run_payload(run)
@@ -268,12 +279,15 @@ def restore_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     "/{run_id}/transitions", auth=READ_RUN, response=schemas.TransitionList, summary="Its changes of state"
 )
 def list_transitions(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """Of all its attempts, oldest first: when, by whom or which part, and why."""
     found = selectors.transitions_of(run_of(request, run_id))
     return {"items": [transition_payload(row) for row in found]}
 
 
 @router.post("/{run_id}/start", auth=WRITE_RUN, response=RUN, summary="The trainer is up")
 def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
+    """What earlier attempts reported past `resumed_from_step` counts no more from now on; without that step this
+    attempt began anew, and nothing of theirs counts. Safe to repeat."""
     run = run_of(request, run_id)
     check_attempt(request, [body.attempt])
     lifecycle.report_started(run, **body.model_dump())
@@ -282,10 +296,23 @@ def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
 
 @router.post("/{run_id}/finish", auth=WRITE_RUN, response=RUN, summary="How the trainer ended")
 def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any]:
+    """Safe to repeat. 409 where the attempt has ended in another way. With `infrastructure` a launched run may go on by
+    itself from its newest checkpoint."""
     run = run_of(request, run_id)
     check_attempt(request, [body.attempt])
     lifecycle.report_finished(run, **body.model_dump())
     return run_payload(run)
+
+
+@router.get(
+    "/{run_id}/meaning",
+    auth=READ,
+    response=schemas.MeaningOut,
+    summary="What was said of a tracked run's metrics",
+    description="What POST to the same address has said; nothing by default.",
+)
+def get_meaning(request: HttpRequest, run_id: str) -> Meaning:
+    return meaning.meaning_of(run_of(request, run_id))
 
 
 @router.post(

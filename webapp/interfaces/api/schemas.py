@@ -195,6 +195,16 @@ class BulkOut(Schema):
     outcomes: list[BulkOutcome]
 
 
+class MeaningOut(Schema):
+    """What was said of a run's metrics; by default nothing."""
+
+    pass_rate: str = Field(
+        description="The metric that is the held-out pass rate; empty: eval/pass_rate alone."
+    )
+    n_prompts: int | None = Field(description="Prompts of each evaluation.")
+    devices: float | None = Field(description="Devices that it trains on.")
+
+
 class PriorityBody(Body):
     priority: PriorityName
 
@@ -219,6 +229,23 @@ class RecordBatch(Body):
 class PageQuery(Schema):
     cursor: str | None = Field(None, description='"next" of the page before.')
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
+
+
+class TableQuery(PageQuery):
+    """A list that is a table, too."""
+
+    limit: int = Field(
+        DEFAULT_LIMIT,
+        ge=1,
+        le=MAX_LIMIT,
+        description="Items a page; rows of CSV, which has all unless it is given.",
+    )
+    format: Format = "json"
+
+    @property
+    def most_rows(self) -> int | None:
+        """How many rows a table has at most; None: all."""
+        return self.limit if "limit" in self.model_fields_set else None
 
 
 class MetricsQuery(PageQuery):
@@ -447,10 +474,9 @@ class ManySeriesQuery(SeriesQuery):
     run: list[str] = Field(max_length=100, description="Ids of at most 100 runs.")
 
 
-class FitQuery(PageQuery):
+class FitQuery(TableQuery):
     run: str = ""
     metric: str = Field("", description="Fits of this curve alone, e.g. eval/math/pass_rate.")
-    format: Format = "json"
 
 
 class ForecastRecordQuery(Schema):

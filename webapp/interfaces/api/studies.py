@@ -80,6 +80,7 @@ class StudyPage(Schema):
 
 @router.get("", auth=READ, response=StudyPage, summary="List studies, newest first")
 def list_studies(request: HttpRequest, query: Query[PageQuery]) -> Payload:
+    """Each with its base recipe, and how many of its runs have succeeded."""
     studies = selectors.studies_of(project_of(request))
     return page(
         studies, order=["-created_at", "id"], cursor=query.cursor, limit=query.limit, payload=study_payload
@@ -115,6 +116,7 @@ def create_study(
 
 @router.get("/{study_id}", auth=READ, response=StudyDetail, summary="One study with its results")
 def get_study(request: HttpRequest, study_id: str) -> Payload:
+    """With its variants, how far it is, and the results that its page shows."""
     return study_detail(selectors.study_by_id(project_of(request), study_id))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from django.http import StreamingHttpResponse
 
 from webapp.base.spreadsheets import harmless
+from webapp.base.times import utc
 
 CELLS_A_PIECE = 200_000  # numbers that a piece of CSV, or a row group of Parquet, holds at most
 ROWS_A_PIECE = 10_000
@@ -42,7 +43,7 @@ def pieces(form: str, columns: Columns, rows: Iterable[Row]) -> Iterator[bytes]:
 
 
 def csv_pieces(columns: Columns, rows: Iterable[Row]) -> Iterator[bytes]:
-    """A missing value is an empty cell, a time has its offset, and no cell is one that a spreadsheet would compute."""
+    """A missing value is an empty cell, a time is in UTC, and no cell is one that a spreadsheet would compute."""
     yield _csv([[harmless(name) for name in columns]])
     for piece in in_pieces(rows, len(columns)):
         yield _csv([[harmless(_cell(value)) for value in row] for row in piece])
@@ -74,7 +75,7 @@ def parquet_pieces(columns: Columns, rows: Iterable[Row]) -> Iterator[bytes]:
 
 
 def as_json(value: Any) -> str:
-    """JSON on one line; a time has its offset."""
+    """JSON on one line; a time is in UTC."""
     return json.dumps(value, default=_cell, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -126,7 +127,7 @@ def _csv(rows: Iterable[Row]) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
+    return utc(value, exact=True) if isinstance(value, datetime) else value
 
 
 def _parquet_type(pyarrow: Any, kind: Kind) -> Any:

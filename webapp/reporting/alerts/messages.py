@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from webapp.base.times import utc
+
 MOST_SHOWN = 20
 SIGNATURE = "X-Headroom-Signature"
 DELIVERY = "X-Headroom-Delivery"
@@ -63,7 +65,7 @@ def as_json(message: Message) -> bytes:
     items = [
         {
             "rule": item.rule, "project": item.project, "run": item.run, "text": item.text, "url": item.url,
-            "critical": item.critical, "happened_at": item.at.isoformat(), "on": item.on, "event": item.event,
+            "critical": item.critical, "happened_at": utc(item.at), "on": item.on, "event": item.event,
         }
         for item in message.items
     ]  # fmt: skip

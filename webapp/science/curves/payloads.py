@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from webapp.base.times import utc
 from webapp.science.curves.forecasts import read, stored
 from webapp.science.curves.models import Fit, ReferenceFit
 from webapp.science.curves.record.recalibrating import Record
@@ -39,7 +40,7 @@ def fit_payload(fit: Fit, record: Record) -> dict[str, Any]:
         "n": fit.n,
         "data_digest": fit.data_digest,
         "superseded": fit.superseded,
-        "created_at": fit.created_at.isoformat(),
+        "created_at": utc(fit.created_at),
         "forecast": forecast_payload(fit, record),
     }
 

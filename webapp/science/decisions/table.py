@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from webapp.base.spreadsheets import harmless
+from webapp.base.times import utc
 from webapp.science.decisions.selectors import Entry
 
 COLUMNS = (
@@ -24,7 +25,7 @@ def _row(entry: Entry, subject: Any) -> list[Any]:
     decision, state = entry.decision, subject.state
     ceiling, forecast = state["ceiling"], state["forecast"] or {}
     return [
-        decision.pk, decision.decided_at.isoformat(), decision.decided_by.username, decision.kind, subject.run_key,
+        decision.pk, utc(decision.decided_at), decision.decided_by.username, decision.kind, subject.run_key,
         subject.name, subject.recipe, subject.task, subject.model, target_of(entry), decision.reason,
         decision.prediction_id, state["pass_rate"], state["used_hours"], state["budget_hours"], ceiling["value"],
         ceiling["lo"], ceiling["hi"], forecast.get("value"), forecast.get("lo"), forecast.get("hi"),

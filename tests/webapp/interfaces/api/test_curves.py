@@ -58,8 +58,14 @@ def test_the_curve_as_csv_is_what_scaling_fit_reads(reader, evaluated):
     rows = rows_of(reader.get(f"runs/{evaluated.pk}/curve", format="csv", start="false"))
 
     assert len(rows) == 40
-    assert list(rows[0])[:2] == ["compute", "reward"]
-    assert all(float(row["compute"]) > 0 for row in rows)
+    assert all(float(row["compute"]) > 0 and row["reward"] == row["value"] for row in rows)
+
+
+def test_a_curve_has_the_same_names_in_json_and_csv(reader, evaluated):
+    point = reader.get(f"runs/{evaluated.pk}/curve").json()["points"][-1]
+    row = rows_of(reader.get(f"runs/{evaluated.pk}/curve", format="csv"))[-1]
+
+    assert {name: float(row[name]) for name in point} == point
 
 
 @pytest.mark.parametrize(
@@ -77,10 +83,45 @@ def test_bad_questions_name_the_field(reader, evaluated, problem, path, query, f
     assert problem(reader.get(f"runs/{evaluated.pk}/{path}", **query))[:3] == (422, "invalid_input", field)
 
 
-def test_an_unknown_metric_is_an_empty_curve(reader, evaluated):
-    body = reader.get(f"runs/{evaluated.pk}/curve", metric="nothing").json()
+@pytest.mark.parametrize("path", ["curve", "series"])
+@pytest.mark.parametrize(
+    ("metric", "hint"),
+    [
+        ("eval/pass_rat", 'did you mean "eval/pass_rate"?'),
+        ("nothing", "its metrics are listed beside it, under /metrics."),
+        ("a\u2028" * 500, "its metrics are listed beside it, under /metrics."),
+    ],
+)
+def test_an_unknown_metric_is_named_with_the_nearest(reader, evaluated, problem, path, metric, hint):
+    status, code, field, message = problem(reader.get(f"runs/{evaluated.pk}/{path}", metric=metric))
 
-    assert (body["total"], body["points"]) == (0, [])
+    assert (status, code, field) == (404, "not_found", "metric")
+    assert message == f"Run {evaluated.pk} has no metric {metric[:300]}; {hint}"
+
+
+def test_a_run_without_evaluations_has_an_empty_curve(reader, tracked):
+    assert reader.get(f"runs/{tracked.pk}/curve").json()["total"] == 0
+    assert reader.get(f"runs/{tracked.pk}/series").json()["total"] == 0
+
+
+def test_limit_and_cursor_hold_for_csv_too(reader, writer, evaluated, record, problem):
+    for step in (41, 42):
+        compute = {"device_hours": 0.2 * step, "flops": 2e14 * step, "tokens": 2e5 * step}
+        later = record(step, {"eval/pass_rate": 0.6}, compute=compute)
+        assert writer.post(f"runs/{evaluated.pk}/records", {"records": [later]}).status_code == 200
+        services.refit(evaluated.pk)
+    ids = [str(item["id"]) for item in reader.get("fits").json()["items"]]
+    page = reader.get("fits", limit=1).json()
+
+    def table(path, **query):
+        return [row["id"] for row in rows_of(reader.get(path, format="csv", **query))]
+
+    assert table("fits") == table(f"runs/{evaluated.pk}/fits") == ids and len(ids) == 3
+    assert table("fits", limit=1) == ids[:1]
+    assert table("fits", limit=1, cursor=page["next"]) == ids[1:2]
+    assert table("fits", cursor=page["next"]) == ids[1:]
+    assert problem(reader.get("fits", format="csv", limit=0))[2] == "limit"
+    assert problem(reader.get("fits", format="csv", cursor="x"))[2] == "cursor"
 
 
 def test_the_series_says_whether_and_how_it_was_sampled(reader, evaluated):
@@ -112,8 +153,8 @@ def test_series_of_many_runs_in_columns(reader, evaluated, tracked, problem):
     assert item["value"] == [point["value"] for point in one["points"]]
     for role in ("last", "min", "max"):
         assert item[role] == [i for i, point in enumerate(one["points"]) if role in point["roles"]]
-    by_hours = query | {"x": "device_hours"}
-    columns = reader.get("series", **by_hours).json()["items"][0]["compute"]
+    by_hours = {"metric": "eval/pass_rate", "points": 10, "x": "device_hours"}
+    columns = reader.get("series", run=evaluated.pk, **by_hours).json()["items"][0]["compute"]
     points = reader.get(f"runs/{evaluated.pk}/series", **by_hours).json()["points"]
     assert columns == [point["compute"] for point in points]
     assert problem(reader.get("series", run="nothing"))[:2] == (404, "not_found")

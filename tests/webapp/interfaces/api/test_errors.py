@@ -1,9 +1,13 @@
 """Every failure has one form, whatever part of the stack it comes from."""
 
 import pytest
+from django.http import StreamingHttpResponse
+from django.test import RequestFactory
+from django.urls import path
 
 from webapp.base.bodies import MAX_BATCH_BYTES
 from webapp.base.errors import MOST_LISTED
+from webapp.interfaces.api.problems import in_our_form
 
 
 def test_no_token(anonymous, problem):
@@ -19,7 +23,9 @@ def test_wrong_token(anonymous, problem):
     assert problem(anonymous.get("runs"))[:2] == (401, "unauthorized")
 
 
-@pytest.mark.parametrize("path", ["", "nothing", "runs/", "runs/x/nothing", "fits/abc"])
+@pytest.mark.parametrize(
+    "path", ["", "nothing", "nothing/", "runs/x/nothing/", "runs/x/nothing", "fits/abc", "fits/abc/"]
+)
 def test_unknown_address(reader, problem, path):
     assert problem(reader.get(path))[:2] == (404, "not_found")
 
@@ -29,7 +35,63 @@ def test_unknown_method(reader, problem, method):
     response = reader.request(method, "runs")
 
     assert problem(response)[:2] == (405, "method_not_allowed")
-    assert response["Allow"] == "GET, POST"
+    assert response["Allow"] == "GET, HEAD, OPTIONS, POST"
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("runs", "GET, HEAD, OPTIONS, POST"), ("runs/x", "DELETE, GET, HEAD, OPTIONS"),
+        ("runs/x/stop", "OPTIONS, POST"), ("runs/x/stop/", "OPTIONS, POST"), ("openapi.json", "GET, HEAD, OPTIONS"),
+    ],
+)  # fmt: skip
+def test_options_tells_the_methods_to_everybody(anonymous, path, allowed):
+    response = anonymous.request("OPTIONS", path)
+
+    assert (response.status_code, response["Allow"], response.content) == (204, allowed, b"")
+
+
+@pytest.mark.parametrize(
+    "path", ["runs", "runs/{run}", "runs/{run}/curve", "leaderboard", "openapi.json", "runs/x"]
+)
+def test_head_is_get_without_its_body(reader, tracked, path):
+    path = path.format(run=tracked.pk)
+    known, head = reader.get(path), reader.request("HEAD", path)
+
+    assert (head.status_code, head.content) == (known.status_code, b"")
+    told = [{name: each[name] for name in each.headers if name != "X-Request-ID"} for each in (known, head)]
+    assert told[0] == told[1]
+
+
+def test_head_asks_for_the_same_token(anonymous, stranger, tracked):
+    assert anonymous.request("HEAD", "runs").status_code == 401
+    assert stranger.request("HEAD", f"runs/{tracked.pk}").status_code == 404
+
+
+def test_head_does_not_begin_a_stream():
+    begun = []
+    (file,) = in_our_form(
+        [path("file", lambda request: StreamingHttpResponse(begun.append(each) for each in "ab"))]
+    )
+
+    response = file.callback(RequestFactory().head("/file"))
+
+    assert (response.status_code, list(response), begun) == (200, [], [])
+
+
+@pytest.mark.parametrize("path", ["runs", "runs/{run}", "runs/{run}/curve", "openapi.json"])
+def test_a_slash_at_the_end_changes_nothing(reader, tracked, path):
+    path = path.format(run=tracked.pk)
+
+    assert reader.get(f"{path}/").json() == reader.get(path).json()
+    assert reader.request("HEAD", f"{path}/").status_code == 200
+
+
+def test_a_slash_at_the_end_keeps_query_token_and_body(reader, anonymous, writer, problem, tracked):
+    assert problem(reader.get("runs/", limit=0))[:3] == (422, "invalid_input", "limit")
+    assert problem(anonymous.get("runs/"))[0] == 401
+    assert writer.post("runs/", {"tracked": True, "name": "with a slash"}).status_code == 201
+    assert reader.get("runs/", q="with a slash").json()["items"][0]["name"] == "with a slash"
 
 
 @pytest.mark.parametrize(
@@ -96,6 +158,32 @@ def test_nul_in_query_and_address(reader, problem):
 )
 def test_bad_queries_name_the_field(reader, problem, query, field):
     assert problem(reader.get("runs", **query))[:3] == (422, "invalid_input", field)
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "hint"),
+    [
+        ("runs", "fitler", 'did you mean "filter"?'),
+        ("fits", "Limit", 'did you mean "limit"?'),
+        ("runs/{run}", "filter", "this address takes none."),
+        ("runs/{run}/transitions", "cursor", "this address takes none."),
+        ("compare", "zzz", "this address takes budget, by, recipe, reference, run, view, x."),
+    ],
+)
+def test_an_unknown_query_parameter_is_named_with_the_nearest(reader, problem, tracked, path, name, hint):
+    said = {"run": tracked.pk} if path == "compare" else {}
+    answer = problem(reader.get(path.format(run=tracked.pk), **said, **{name: "x"}))
+
+    assert answer == (422, "invalid_input", name, f"{name} is not a known query parameter; {hint}")
+
+
+def test_no_write_is_done_with_an_unknown_query_parameter(launcher, stranger, anonymous, problem, tracked):
+    path = f"runs/{tracked.pk}/cancel?forse=1"
+
+    assert problem(launcher.post(path))[:3] == (422, "invalid_input", "forse")
+    assert launcher.get(f"runs/{tracked.pk}").json()["state"] == "running"
+    assert problem(stranger.post(path))[0] == 422
+    assert problem(anonymous.post(path))[0] == 401
 
 
 def test_a_bug_is_logged_and_its_text_stays_here(caplog):

@@ -16,6 +16,7 @@ def test_a_metric_becomes_the_curve(writer, reported):
     answer = writer.post(f"runs/{reported.pk}/meaning", {"pass_rate": "val/accuracy", "n_prompts": 50})
 
     said = writer.get(f"runs/{reported.pk}").json()["meaning"]
+    assert writer.get(f"runs/{reported.pk}/meaning").json() == said | {"devices": None}
     assert (answer.status_code, said) == (200, {"pass_rate": "val/accuracy", "n_prompts": 50})
     assert writer.get(f"runs/{reported.pk}/curve", x="step").json()["total"] == 5
 
@@ -29,6 +30,13 @@ def test_the_curve_is_shown_before_it_is_said(writer, reported):
     assert Run.objects.get(pk=reported.pk).meaning == {}
     wrong = writer.post(f"runs/{reported.pk}/meaning/preview", {"pass_rate": "no/such"})
     assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "pass_rate")
+
+
+def test_before_anything_was_said_nothing_is_known(reader, stranger, tracked):
+    nothing = {"pass_rate": "", "n_prompts": None, "devices": None}
+
+    assert reader.get(f"runs/{tracked.pk}/meaning").json() == nothing
+    assert stranger.get(f"runs/{tracked.pk}/meaning").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,15 @@ def complaints(document, schema, given):
     return [f"{error.json_path}: {error.message[:200]}" for error in validator.iter_errors(given)]
 
 
+LIKE_A_TIME = re.compile(r'\d{4}-\d\d-\d\d[T ]\d\d:\d\d[^\s",]*')
+A_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def other_times(text):
+    """Every time that is not written as times are."""
+    return [each for each in LIKE_A_TIME.findall(text) if not A_TIME.fullmatch(each)]
+
+
 def short(value, key=""):
     """The same, with the first two items of a list, and of what is deep the first keys."""
     if isinstance(value, list):
@@ -214,6 +223,7 @@ def test_every_operation_answers_what_the_document_says(document, model_folder):
             schema = said["content"][content_type]["schema"]
             found = complaints(document, schema, json.loads(answer.text_given))
             wrong += [f"{endpoint}: {each}" for each in found]
+            wrong += [f"{endpoint}: {each}" for each in other_times(answer.text_given)]
         recorded[name_of(operation)] = told(body, answer)
         for form in FILES.get(name_of(operation), ()):
             wrong += _add_file(form, endpoint, world, token, recorded[name_of(operation)])
@@ -231,7 +241,8 @@ def _add_file(content_type, endpoint, world, token, known):
     _, answer = ask(endpoint, world, token, f"?format={form}")
     known["responses"][content_type] = "\n".join(answer.text_given.splitlines()[:3])
     given = answer.get("Content-Type", "").partition(";")[0]
-    return [] if given == content_type else [f"{endpoint} as {form}: {given}"]
+    wrong = other_times(answer.text_given)
+    return wrong if given == content_type else [f"{endpoint} as {form}: {given}"]
 
 
 def test_every_operation_has_an_example_that_fits(document):
@@ -258,7 +269,7 @@ def test_every_operation_has_an_example_that_fits(document):
 
 def test_every_parameter_and_refusal_is_described(document):
     for endpoint, operation in operations(document):
-        assert operation["summary"], endpoint
+        assert operation["summary"] and operation.get("description"), endpoint
         for parameter in operation.get("parameters", ()):
             assert parameter.get("description"), (endpoint, parameter["name"])
         for status, response in operation["responses"].items():

@@ -216,3 +216,18 @@ def test_the_list_as_a_table(writer, reader, body, run):
     assert (row["life"], row["actual"], row["inside"], row["outcomes"]) == ("scored", "0.61", "True", "1")
     assert row["reasons"] == "'=cmd()"
     assert float(row["interval_score"]) == pytest.approx(0.1)
+    assert row["created_at"] == reader.get("predictions").json()["items"][0]["created_at"]
+
+
+def test_the_table_has_as_many_rows_as_are_asked_for(writer, reader, body):
+    made = [
+        writer.post("predictions", body | {"target": target}).json()["id"] for target in (16.0, 17.0, 18.0)
+    ]
+
+    def table(**query):
+        rows = csv.DictReader(io.StringIO(reader.get("predictions", format="csv", **query).content.decode()))
+        return [row["id"] for row in rows]
+
+    assert table() == made[::-1]
+    assert table(limit=2) == made[:0:-1]
+    assert table(limit=2, cursor=reader.get("predictions", limit=2).json()["next"]) == made[:1]

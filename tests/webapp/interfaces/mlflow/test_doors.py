@@ -97,6 +97,16 @@ def test_what_headroom_does_not_speak_says_so(mlflow, refusal):
         assert (status, code) == (404, "ENDPOINT_NOT_FOUND") and "/api/2.0/mlflow/" in message
 
 
+@pytest.mark.parametrize("path", ["3.0/mlflow/traces", "3.0/mlflow/datasets/create", "4.0/mlflow/traces/a/b"])
+def test_newer_parts_of_the_protocol_are_refused_in_its_form(client, refusal, path):
+    for answer in (
+        client.get(f"/api/{path}"),
+        client.post(f"/api/{path}", "{}", content_type="application/json"),
+    ):
+        status, code, message = refusal(answer)
+        assert (status, code) == (404, "ENDPOINT_NOT_FOUND") and f"/api/{path}" in message
+
+
 def test_version_and_health_ask_for_nothing(client):
     assert client.get("/version").json()["api_version"] == 1
     assert client.get("/health").content == b"OK"

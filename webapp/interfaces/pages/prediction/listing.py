@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import Count, F, Q, QuerySet
 from django.http import QueryDict
 
+from webapp.base.times import utc
 from webapp.identity.accounts.models import Project, User
 from webapp.science.predictions import selectors
 from webapp.science.predictions.models import Outcome, Prediction
@@ -138,7 +139,7 @@ def csv_rows(predictions: Iterable[Prediction]) -> Iterable[list[Any]]:
     for one in predictions:
         status = selectors.status_of(one)
         said = vars(one) | {
-            "created_at": one.created_at.isoformat(),
+            "created_at": utc(one.created_at),
             "author": one.author.username,
             "run": one.run_id,
             "recipe": one.revision.recipe.slug if one.revision else None,
@@ -148,7 +149,7 @@ def csv_rows(predictions: Iterable[Prediction]) -> Iterable[list[Any]]:
             "life": status.life,
             "review": status.review,
             "replaces": one.replaces_id,
-            "withdrawn_at": one.withdrawn_at.isoformat() if one.withdrawn_at else None,
+            "withdrawn_at": utc(one.withdrawn_at) if one.withdrawn_at else None,
         }
         outcomes: list[Outcome | None] = [*one.outcomes.all()]
         for outcome in outcomes or [None]:

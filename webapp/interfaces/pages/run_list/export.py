@@ -10,6 +10,7 @@ from typing import Any
 
 from webapp.base.errors import InvalidInput
 from webapp.base.spreadsheets import harmless
+from webapp.base.times import utc
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.run_list.columns import is_setting
 from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, runs_with_settings
@@ -77,7 +78,7 @@ def _is_endless(value: Any) -> bool:
 
 
 def _moment(value: datetime | None) -> str | None:
-    return value.isoformat() if value else None
+    return utc(value) if value else None
 
 
 def _of_ceiling(name: str) -> Callable[[Row], Any]:
