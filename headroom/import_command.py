@@ -12,6 +12,8 @@ from headroom.run import token_from_environment
 from headroom.server import ServerError
 
 OK, UNREACHABLE, BROKEN = 0, 1, 2
+AMOUNTS = ("device_hours", "flops", "tokens")
+SAID = ("name", "task", "model", "source", "timezone", "percent", "per_row", "ignore")
 
 
 def add_import(commands: Any) -> None:
@@ -32,6 +34,23 @@ def add_import(commands: Any) -> None:
         "--devices", type=float, metavar="N", help="device-hours are N x time where nothing says them"
     )
     one.add_argument("--pass-rate", metavar="NAME", help="the metric that is the held-out pass rate")
+    one.add_argument(
+        "--percent",
+        action="store_true",
+        help="the pass rate is in percent, from 0 to 100; it is never assumed",
+    )
+    one.add_argument(
+        "--per-row", metavar="AMOUNT", action="append", choices=AMOUNTS, default=[],
+        help="device_hours, flops or tokens: the column has the amount of each row, not the total so far; repeat it",
+    )  # fmt: skip
+    one.add_argument(
+        "--ignore",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="a column or metric to leave out; repeat it",
+    )
+    one.add_argument("--name", default="", help="of a run that nothing in the source names (the file's name)")
     one.add_argument("--task", default="", help="of runs whose source does not name theirs")
     one.add_argument("--model", default="", help="of runs whose source does not name theirs")
     one.add_argument(
@@ -89,9 +108,9 @@ def options_of(asked: argparse.Namespace) -> dict[str, Any]:
             raise ValueError("--columns is no JSON object")
     if asked.pass_rate:
         columns["pass_rate"] = asked.pass_rate
-    said = {name: getattr(asked, name) for name in ("task", "model", "source", "timezone")}
+    said = {name: getattr(asked, name) for name in SAID}
     return {"columns": columns, "devices": asked.devices} | {
-        name: text for name, text in said.items() if text
+        name: each for name, each in said.items() if each
     }
 
 

@@ -32,6 +32,11 @@ class OptionsBody(BaseModel):
         max_length=3,
         description="Those of device_hours, flops, tokens that are the amount of each row, not the total so far.",
     )
+    percent: bool = Field(
+        False,
+        description="The named pass rate and its standard error are in percent, from 0 to 100: they are stored from 0 "
+        "to 1. Never assumed.",
+    )
     devices: float | None = Field(
         None, allow_inf_nan=False, description="Device-hours are devices x time; null where you do not know."
     )
@@ -86,6 +91,7 @@ def asked_of(kind: str, options: Mapping[str, Any]) -> Asked:
         Options(
             columns=body.columns,
             per_row=tuple(body.per_row),
+            percent=body.percent,
             devices=body.devices,
             timezone=body.timezone,
             name=texts["name"],

@@ -12,11 +12,9 @@ from typing import Any
 from webapp.interfaces.imports.readers.building import Builder, finite
 from webapp.interfaces.imports.readers.found import (
     TORN,
-    UNSETTLED,
     files_below,
     grouped,
     inside,
-    is_settled,
     line_of,
 )
 from webapp.interfaces.imports.readers.framing import tf_records
@@ -79,13 +77,9 @@ class EventRun:
     def _rows(self) -> Iterator[Row]:
         """One for all that was written of a step in a row: a writer has a record for each metric."""
         builder = Builder(self.files[0][1], self.options, self.notes)
-        for group, is_last in grouped(self._scalars(), _belong):
+        for group in grouped(self._scalars(), _belong):
             first = group[0]
             builder.file = self.files[first.part][1]
-            if is_last and first.time is not None and not is_settled(first.time):
-                if UNSETTLED not in self.notes:
-                    self.notes.append(UNSETTLED)
-                return
             values = {each.tag: each.value for each in group}
             line = line_of(first.part, first.position)
             yield builder.of_tracker(line, first.step, first.time, values)

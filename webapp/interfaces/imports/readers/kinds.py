@@ -32,7 +32,7 @@ KINDS: dict[str, Kind] = {  # name, stable: part of addresses and of what is sto
     "verl": Kind("verl's file logger", "file", (".jsonl",), jsonl_files.read_verl),
     "prime-rl": Kind("prime-rl's metrics.jsonl", "file", (".jsonl",), jsonl_files.read_prime_rl),
     "neptune": Kind("Neptune export", "folder", (".parquet",), neptune_files.read),
-    "headroom": Kind("Headroom's journal or curve", "file", (".jsonl", ".csv"), headroom_files.read),
+    "headroom": Kind("Headroom's journal or export", "file", headroom_files.ENDINGS, headroom_files.read),
 }
 MAX_LINE = 4 * 1024 * 1024
 
@@ -88,19 +88,21 @@ def _of_object(line: bytes) -> str | None:
         item = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(item, dict) or "step" not in item:
+    if not isinstance(item, dict):
+        return None
+    if headroom_files.is_own(tuple(item)) or (isinstance(item.get("metrics"), dict) and "compute" in item):
+        return "headroom"
+    if "step" not in item:
         return None
     if isinstance(item.get("data"), dict):
         return "verl"
-    if isinstance(item.get("metrics"), dict) and "compute" in item:
-        return "headroom"
     return "prime-rl" if "time" in item else None
 
 
 def _of_columns(columns: tuple[str, ...], otherwise: str) -> str | None:
     if set(NEEDED) <= set(columns) and otherwise == "parquet":
         return "neptune"
-    if set(headroom_files.CURVE) <= set(columns):
+    if headroom_files.is_own(columns):
         return "headroom"
     if set(wandb_history.OWN) <= set(columns):
         return "wandb-history"
