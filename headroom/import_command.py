@@ -4,16 +4,18 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from headroom.importing import Imported, Importer
+from headroom.mlflow_store import copied, is_store
 from headroom.run import token_from_environment
 from headroom.server import ServerError
 
 OK, UNREACHABLE, BROKEN = 0, 1, 2
 AMOUNTS = ("device_hours", "flops", "tokens")
-SAID = ("name", "task", "model", "source", "timezone", "percent", "per_row", "ignore")
+SAID = ("name", "task", "model", "source", "timezone", "percent", "per_row", "ignore", "experiments")
 
 
 def add_import(commands: Any) -> None:
@@ -25,8 +27,10 @@ def add_import(commands: Any) -> None:
         help="csv, parquet, wandb, tensorboard, mlflow, ...; auto: found out from the file",
     )
     one.add_argument(
-        "paths", metavar="PATH", nargs="*", type=Path, help="files, or a folder, which is packed on the way"
-    )
+        "paths", metavar="PATH", nargs="*",
+        help="files, or a folder, which is packed on the way; of MLflow also postgresql://… or sqlite:///…, which "
+        "is read and never written",
+    )  # fmt: skip
     one.add_argument(
         "--columns", metavar="JSON", help='of a table: {"step": "iteration", "pass_rate": "val_acc"}'
     )
@@ -50,6 +54,10 @@ def add_import(commands: Any) -> None:
         default=[],
         help="a column or metric to leave out; repeat it",
     )
+    one.add_argument(
+        "--experiment", metavar="NAME", action="append", default=[], dest="experiments",
+        help="of MLflow: one to read; repeat it (all)",
+    )  # fmt: skip
     one.add_argument("--name", default="", help="of a run that nothing in the source names (the file's name)")
     one.add_argument("--task", default="", help="of runs whose source does not name theirs")
     one.add_argument("--model", default="", help="of runs whose source does not name theirs")
@@ -68,16 +76,26 @@ def add_import(commands: Any) -> None:
 
 def run_import(asked: argparse.Namespace) -> int:
     """0: all of it is there; 1: the server cannot be reached; 2: it cannot be read, or not all of it."""
-    missing = [path for path in asked.paths if not path.exists()]
-    if missing:
-        raise ValueError(f"{missing[0]} does not exist")
     if not (asked.paths or asked.address or asked.resume):
         raise ValueError("a PATH is needed, or --address")
     if not asked.url:
         raise ValueError("a server is needed: --url or HEADROOM_URL")
+    if any(map(is_store, asked.paths)) and asked.kind in ("mlflow", "auto"):
+        if len(asked.paths) > 1:
+            raise ValueError("of databases one is imported at a time")
+        with copied(asked.paths[0]) as copy:
+            return _import(asked, [copy])
+    paths = [Path(path) for path in asked.paths]
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        raise ValueError(f"{missing[0]} does not exist")
+    return _import(asked, paths)
+
+
+def _import(asked: argparse.Namespace, paths: Sequence[Path]) -> int:
     importer = Importer(asked.url, asked.token or token_from_environment())
     try:
-        begun = importer.resume(asked.resume, asked.paths) if asked.resume else _begin(importer, asked)
+        begun = importer.resume(asked.resume, paths) if asked.resume else _begin(importer, asked, paths)
         print(f"import {begun.id}: {importer.url}/imports/{begun.id}", flush=True)
         return _report(importer, importer.follow(begun, _tell))
     except (ServerError, OSError) as error:
@@ -87,13 +105,13 @@ def run_import(asked: argparse.Namespace) -> int:
         importer.close()
 
 
-def _begin(importer: Importer, asked: argparse.Namespace) -> Imported:
+def _begin(importer: Importer, asked: argparse.Namespace, paths: Sequence[Path]) -> Imported:
     server = None
     if asked.address:
         token = asked.address_token or os.environ.get("HEADROOM_IMPORT_TOKEN", "")
         server = {"address": asked.address, "token": token, "user": asked.address_user}
     kind = "" if asked.kind == "auto" else asked.kind
-    return importer.begin(kind, asked.paths, options_of(asked), server)
+    return importer.begin(kind, paths, options_of(asked), server)
 
 
 def options_of(asked: argparse.Namespace) -> dict[str, Any]:

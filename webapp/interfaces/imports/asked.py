@@ -45,7 +45,7 @@ class OptionsBody(BaseModel):
     experiments: list[str] = Field(
         default_factory=list,
         max_length=MAX_NAMES,
-        description="Of an MLflow server: those to read. None: all.",
+        description="Of MLflow: names of those to read. None: all.",
     )
     ignore: list[str] = Field(
         default_factory=list, max_length=MAX_NAMES, description="Names of columns or metrics to leave out."

@@ -8,6 +8,7 @@ from webapp.interfaces.imports.readers import (
     event_files,
     headroom_files,
     jsonl_files,
+    mlflow_database,
     mlflow_folder,
     mlflow_server,
     neptune_files,
@@ -26,7 +27,9 @@ KINDS: dict[str, Kind] = {  # name, stable: part of addresses and of what is sto
     "parquet": Kind("Parquet", "file", (".parquet",), parquet_file.read, parquet_file.preview),
     "wandb": Kind("W&B run folders", "folder", (".wandb",), wandb_runs.read),
     "wandb-history": Kind("W&B history export", "file", (".csv", ".parquet"), wandb_history.read),
-    "mlflow": Kind("MLflow file store", "folder", (), mlflow_folder.read),
+    "mlflow": Kind(
+        "MLflow store (mlflow.db, mlruns)", "folder", (mlflow_folder.DATABASE,), mlflow_folder.read
+    ),
     "mlflow-server": Kind("MLflow server", "address", (), mlflow_server.read, in_place=True),
     "tensorboard": Kind("TensorBoard event files", "folder", (), event_files.read),
     "verl": Kind("verl's file logger", "file", (".jsonl",), jsonl_files.read_verl),
@@ -58,22 +61,24 @@ def guess_kind(path: Path) -> str | None:
     if path.is_file():
         return _of_file(path)
     kinds = {kind for file in files_below(path, _tells_something) if (kind := _of_file(file))}
-    if (files_below(path, lambda name: name == "meta.yaml")) and not kinds - {"csv"}:
+    if files_below(path, lambda name: name == mlflow_folder.META) and not kinds - {"csv", "mlflow"}:
         return "mlflow"
     return kinds.pop() if len(kinds) == 1 else None
 
 
 def _tells_something(name: str) -> bool:
-    return "tfevents" in name or name.endswith((".wandb", ".parquet", ".jsonl", ".csv", ".tsv"))
+    return "tfevents" in name or name.endswith((".wandb", ".parquet", ".jsonl", ".csv", ".tsv", ".db"))
 
 
 def _of_file(path: Path) -> str | None:
     if "tfevents" in path.name:
         return "tensorboard"
     with path.open("rb") as opened:
-        begin = opened.read(len(WANDB_HEADER))
-        if begin == WANDB_HEADER:
+        begin = opened.read(max(len(WANDB_HEADER), len(mlflow_database.HEADER)))
+        if begin.startswith(WANDB_HEADER):
             return "wandb"
+        if begin == mlflow_database.HEADER:
+            return "mlflow"
         if begin.startswith(b"PAR1"):
             return _of_columns(_parquet_columns(path), "parquet")
         opened.seek(0)

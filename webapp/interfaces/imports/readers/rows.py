@@ -77,7 +77,7 @@ class Options:
     timezone: of moments that carry no offset ("UTC", "Europe/Berlin"); without it, such moments are refused.
     name: of the source; names the run where nothing else does.
     ignore: names of columns, or of metrics as the source calls them, to leave out.
-    experiments: of an MLflow server: names of those to read; none: all.
+    experiments: of MLflow: names of those to read; none: all.
     token, user: for an MLflow server: a bearer token, or with `user` a password. Never part of `as_json`.
     """
 
