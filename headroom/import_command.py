@@ -80,7 +80,9 @@ def run_import(asked: argparse.Namespace) -> int:
         raise ValueError("a PATH is needed, or --address")
     if not asked.url:
         raise ValueError("a server is needed: --url or HEADROOM_URL")
-    if any(map(is_store, asked.paths)) and asked.kind in ("mlflow", "auto"):
+    if any(map(is_store, asked.paths)):
+        if asked.kind not in ("mlflow", "auto"):
+            raise ValueError("a database is read as the kind mlflow")
         if len(asked.paths) > 1:
             raise ValueError("of databases one is imported at a time")
         with copied(asked.paths[0]) as copy:
