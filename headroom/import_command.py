@@ -4,14 +4,18 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from headroom.importing import Imported, Importer
+from headroom.mlflow_store import copied, is_store
 from headroom.run import token_from_environment
 from headroom.server import ServerError
 
 OK, UNREACHABLE, BROKEN = 0, 1, 2
+AMOUNTS = ("device_hours", "flops", "tokens")
+SAID = ("name", "task", "model", "source", "timezone", "percent", "per_row", "ignore", "experiments")
 
 
 def add_import(commands: Any) -> None:
@@ -23,8 +27,10 @@ def add_import(commands: Any) -> None:
         help="csv, parquet, wandb, tensorboard, mlflow, ...; auto: found out from the file",
     )
     one.add_argument(
-        "paths", metavar="PATH", nargs="*", type=Path, help="files, or a folder, which is packed on the way"
-    )
+        "paths", metavar="PATH", nargs="*",
+        help="files, or a folder, which is packed on the way; of MLflow also postgresql://… or sqlite:///…, which "
+        "is read and never written",
+    )  # fmt: skip
     one.add_argument(
         "--columns", metavar="JSON", help='of a table: {"step": "iteration", "pass_rate": "val_acc"}'
     )
@@ -32,6 +38,27 @@ def add_import(commands: Any) -> None:
         "--devices", type=float, metavar="N", help="device-hours are N x time where nothing says them"
     )
     one.add_argument("--pass-rate", metavar="NAME", help="the metric that is the held-out pass rate")
+    one.add_argument(
+        "--percent",
+        action="store_true",
+        help="the pass rate is in percent, from 0 to 100; it is never assumed",
+    )
+    one.add_argument(
+        "--per-row", metavar="AMOUNT", action="append", choices=AMOUNTS, default=[],
+        help="device_hours, flops or tokens: the column has the amount of each row, not the total so far; repeat it",
+    )  # fmt: skip
+    one.add_argument(
+        "--ignore",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="a column or metric to leave out; repeat it",
+    )
+    one.add_argument(
+        "--experiment", metavar="NAME", action="append", default=[], dest="experiments",
+        help="of MLflow: one to read; repeat it (all)",
+    )  # fmt: skip
+    one.add_argument("--name", default="", help="of a run that nothing in the source names (the file's name)")
     one.add_argument("--task", default="", help="of runs whose source does not name theirs")
     one.add_argument("--model", default="", help="of runs whose source does not name theirs")
     one.add_argument(
@@ -49,16 +76,28 @@ def add_import(commands: Any) -> None:
 
 def run_import(asked: argparse.Namespace) -> int:
     """0: all of it is there; 1: the server cannot be reached; 2: it cannot be read, or not all of it."""
-    missing = [path for path in asked.paths if not path.exists()]
-    if missing:
-        raise ValueError(f"{missing[0]} does not exist")
     if not (asked.paths or asked.address or asked.resume):
         raise ValueError("a PATH is needed, or --address")
     if not asked.url:
         raise ValueError("a server is needed: --url or HEADROOM_URL")
+    if any(map(is_store, asked.paths)):
+        if asked.kind not in ("mlflow", "auto"):
+            raise ValueError("a database is read as the kind mlflow")
+        if len(asked.paths) > 1:
+            raise ValueError("of databases one is imported at a time")
+        with copied(asked.paths[0]) as copy:
+            return _import(asked, [copy])
+    paths = [Path(path) for path in asked.paths]
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        raise ValueError(f"{missing[0]} does not exist")
+    return _import(asked, paths)
+
+
+def _import(asked: argparse.Namespace, paths: Sequence[Path]) -> int:
     importer = Importer(asked.url, asked.token or token_from_environment())
     try:
-        begun = importer.resume(asked.resume, asked.paths) if asked.resume else _begin(importer, asked)
+        begun = importer.resume(asked.resume, paths) if asked.resume else _begin(importer, asked, paths)
         print(f"import {begun.id}: {importer.url}/imports/{begun.id}", flush=True)
         return _report(importer, importer.follow(begun, _tell))
     except (ServerError, OSError) as error:
@@ -68,13 +107,13 @@ def run_import(asked: argparse.Namespace) -> int:
         importer.close()
 
 
-def _begin(importer: Importer, asked: argparse.Namespace) -> Imported:
+def _begin(importer: Importer, asked: argparse.Namespace, paths: Sequence[Path]) -> Imported:
     server = None
     if asked.address:
         token = asked.address_token or os.environ.get("HEADROOM_IMPORT_TOKEN", "")
         server = {"address": asked.address, "token": token, "user": asked.address_user}
     kind = "" if asked.kind == "auto" else asked.kind
-    return importer.begin(kind, asked.paths, options_of(asked), server)
+    return importer.begin(kind, paths, options_of(asked), server)
 
 
 def options_of(asked: argparse.Namespace) -> dict[str, Any]:
@@ -89,9 +128,9 @@ def options_of(asked: argparse.Namespace) -> dict[str, Any]:
             raise ValueError("--columns is no JSON object")
     if asked.pass_rate:
         columns["pass_rate"] = asked.pass_rate
-    said = {name: getattr(asked, name) for name in ("task", "model", "source", "timezone")}
+    said = {name: getattr(asked, name) for name in SAID}
     return {"columns": columns, "devices": asked.devices} | {
-        name: text for name, text in said.items() if text
+        name: each for name, each in said.items() if each
     }
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+BESIDE = ("crc", "about")
 MAX_METRICS = 1000
 MAX_NAME_LENGTH = 250
 
@@ -37,9 +38,10 @@ class Record(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _line_is_taken_as_it_is(cls, value: Any) -> Any:
-        """A journal's line ends in a checksum of its own, which is no part of the record (`headroom.journal`)."""
-        if isinstance(value, dict) and "crc" in value:
-            return {name: each for name, each in value.items() if name != "crc"}
+        """A journal's line ends in a checksum of its own (`headroom.journal`), and the first one of an export says what
+        the run is: both are no part of the record."""
+        if isinstance(value, dict) and not value.keys().isdisjoint(BESIDE):
+            return {name: each for name, each in value.items() if name not in BESIDE}
         return value
 
     @field_validator("time")

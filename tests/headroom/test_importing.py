@@ -12,6 +12,8 @@ from headroom.__main__ import main
 from headroom.importing import Importer, _opened
 from headroom.server import ServerError
 from tests.members import member
+from tests.webapp.interfaces.imports.readers.reading import SAMPLES
+from tests.webapp.interfaces.imports.readers.test_trackers import event_file, scalar
 from webapp.identity.accounts.services import create_project, create_token
 from webapp.interfaces.imports.models import Import
 from webapp.interfaces.imports.reading import take_turn
@@ -117,6 +119,11 @@ def test_an_archive_holds_what_is_below_the_folder_without_links(tmp_path):
         (["csv", "{table}", "--columns", "[]"], "--columns is no JSON object"),
         (["csv", "/no/such/file"], "does not exist"),
         (["csv"], "a PATH is needed"),
+        (["csv", "{table}", "--percent"], "options.percent"),
+        (["mlflow", "mysql://me:secret@db/mlflow"], "not mysql://"),
+        (["csv", "postgresql://me:secret@db/mlflow"], "is read as the kind mlflow"),
+        (["mlflow", "sqlite:///a.db", "sqlite:///b.db"], "one is imported at a time"),
+        (["mlflow", "sqlite:////no/such/mlflow.db"], "unable to open"),
         (["mlflow-server", "--address", "http://169.254.169.254"], "https://"),
     ],
 )
@@ -133,3 +140,54 @@ def test_a_server_that_is_not_there_ends_with_1(table, capsys):
     assert "cannot be reached" in capsys.readouterr().err
     with pytest.raises(ServerError):
         Importer("http://127.0.0.1:9", None).begin("csv", [table], {})
+
+
+def test_columns_names_and_amounts_are_said_by_options(server, tmp_path, capsys):
+    path = tmp_path / "grpo.csv"
+    path.write_text("step,acc,note,noise,tokens,gpu_hours\n1,41.5,7,1,10,1\n2,50,8,1,5,1\n")
+
+    status = main([
+        "import", "csv", str(path), "--columns", '{"step": "step", "tokens": "tokens", "device_hours": "gpu_hours"}',
+        "--pass-rate", "acc", "--percent", "--per-row", "tokens", "--per-row", "device_hours",
+        "--ignore", "note", "--ignore", "noise", "--name", "GRPO, seed 1",
+    ])  # fmt: skip
+
+    said = capsys.readouterr()
+    assert (status, said.err) == (0, "")
+    assert Run.objects.get().name == "GRPO, seed 1"
+    first, last = Record.objects.order_by("seq")
+    assert (first.metrics, last.metrics) == ({"eval/pass_rate": 0.415}, {"eval/pass_rate": 0.5})
+    assert last.compute == {"device_hours": 2, "flops": None, "tokens": 15}
+
+
+def test_devices_that_are_said_later_lead_to_the_runs_page(server, tmp_path, capsys):
+    path = tmp_path / "grpo.csv"
+    path.write_text("step,elapsed,acc\n1,60,0.5\n2,120,0.6\n")
+    assert main(["import", "auto", str(path)]) == 0
+    assert main(["import", "auto", str(path), "--devices", "8"]) == 2
+
+    said = capsys.readouterr()
+    run = Run.objects.get()
+    assert "Say other devices or another pass rate on the run's page, under Metrics" in said.err
+    assert said.out.count(f"{server.url}/runs/{run.pk}") == 2
+
+
+def test_a_folder_gives_its_name_to_its_run(server, tmp_path):
+    folder = tmp_path / "tb"
+    folder.mkdir()
+    (folder / "x.tfevents.1").write_bytes(event_file([scalar(1, "a", 1)]))
+
+    assert main(["import", "tensorboard", str(folder)]) == 0
+    assert Run.objects.get().name == "tb"
+
+
+@pytest.mark.parametrize("form", ["{}", "sqlite:///{}"])
+@pytest.mark.parametrize("kind", ["mlflow", "auto"])
+def test_a_store_of_mlflow_is_imported_by_file_or_uri(server, capsys, kind, form):
+    store = form.format(SAMPLES / "mlflow.db")
+
+    assert main(["import", kind, store, "--experiment", "math"]) == 0
+    assert main(["import", kind, store, "--experiment", "math"]) == 0
+
+    assert "3 runs, 14 rows read, 0 of them new" in capsys.readouterr().out
+    assert set(Run.objects.values_list("name", flat=True)) == {"done", "stopped", "going on"}

@@ -10,3 +10,9 @@ def harmless(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
     return f"'{cell}" if cell.lstrip(" ")[:1] in set(FORMULA) else cell
+
+
+def original(cell: Any) -> Any:
+    """The inverse of `harmless`."""
+    is_marked = isinstance(cell, str) and cell.startswith("'") and harmless(cell[1:]) == cell
+    return cell[1:] if is_marked else cell

@@ -9,8 +9,17 @@ from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.exports import forms
 from webapp.interfaces.exports.forms import Kind
-from webapp.interfaces.exports.of_run import OF_RECORD, OF_VALUE, line, long_rows
-from webapp.interfaces.exports.reading import StoredPoint, points, records, spans_of
+from webapp.interfaces.exports.of_run import (
+    NOTHING,
+    OF_ABOUT,
+    OF_RECORD,
+    OF_VALUE,
+    about,
+    about_cells,
+    line,
+    long_rows,
+)
+from webapp.interfaces.exports.reading import Span, StoredPoint, StoredRecord, points, records, spans_of
 from webapp.record.runs.filtering import narrow
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import pass_rates_of
@@ -55,12 +64,29 @@ def project_pieces(
         if form == "jsonl":
             return forms.jsonl_pieces(found)
         return forms.pieces(form, OF_RUN, (_run_row(item) for item in found))
-    columns, as_line, as_rows = _CONTENT[content]
-    items = _READERS[content](project, ids, metrics, superseded)
+    columns, read, as_line, as_rows = _CONTENT[content]
+    spans = ((run, spans_of(run, superseded=superseded)) for run in _runs(project, ids))
     if form == "jsonl":
-        return forms.jsonl_pieces({"run": pk} | as_line(item) for pk, item in items)
-    rows = ((pk, *row) for pk, item in items for row in as_rows(item))
-    return forms.pieces(form, {"run": Kind.TEXT} | columns, rows)
+        return forms.jsonl_pieces(
+            each for run, own in spans for each in _lines(run, own, read(run, own, metrics), as_line)
+        )
+    rows = (row for run, own in spans for row in _rows(run, own, read(run, own, metrics), as_rows))
+    return forms.pieces(form, {"run": Kind.TEXT} | columns | OF_ABOUT, rows)
+
+
+def _lines(
+    run: Run, spans: Sequence[Span], items: Iterator[Any], as_line: Callable[[Any], dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    for place, item in enumerate(items):
+        said = {} if place else {"about": about(run, spans)}
+        yield {"run": run.pk} | as_line(item) | said
+
+
+def _rows(
+    run: Run, spans: Sequence[Span], items: Iterator[Any], as_rows: Callable[[Any], Iterator[Any]]
+) -> Iterator[tuple[Any, ...]]:
+    for place, row in enumerate(row for item in items for row in as_rows(item)):
+        yield (run.pk, *row, *(NOTHING if place else about_cells(run, spans)))
 
 
 def _ids(project: Project, user: User | None, text: str) -> list[str]:
@@ -112,19 +138,13 @@ def _run_row(item: dict[str, Any]) -> list[Any]:
     return [flat[name] for name in OF_RUN]
 
 
-def _points(
-    project: Project, ids: Sequence[str], metrics: Sequence[str], superseded: bool
-) -> Iterator[tuple[str, tuple[str, StoredPoint]]]:
-    for run in _runs(project, ids):
-        spans = spans_of(run, superseded=superseded)
-        for metric in metrics or pass_rates_of(run):
-            yield from ((run.pk, (metric, point)) for point in points(run, spans, metric))
+def _points(run: Run, spans: Sequence[Span], metrics: Sequence[str]) -> Iterator[tuple[str, StoredPoint]]:
+    for metric in metrics or pass_rates_of(run):
+        yield from ((metric, point) for point in points(run, spans, metric))
 
 
-def _records(project: Project, ids: Sequence[str], metrics: Sequence[str], superseded: bool) -> Iterator[Any]:
-    for run in _runs(project, ids):
-        spans = spans_of(run, superseded=superseded)
-        yield from ((run.pk, record) for record in records(run, spans, metrics=metrics))
+def _records(run: Run, spans: Sequence[Span], metrics: Sequence[str]) -> Iterator[StoredRecord]:
+    return records(run, spans, metrics=metrics)
 
 
 def _point_line(item: tuple[str, StoredPoint]) -> dict[str, Any]:
@@ -137,10 +157,10 @@ def _point_rows(item: tuple[str, StoredPoint]) -> Iterator[tuple[Any, ...]]:
     yield (metric, *point)
 
 
+Read = Callable[[Run, Sequence[Span], Sequence[str]], Iterator[Any]]
 _CONTENT: dict[
-    str, tuple[dict[str, Kind], Callable[[Any], dict[str, Any]], Callable[[Any], Iterator[Any]]]
+    str, tuple[dict[str, Kind], Read, Callable[[Any], dict[str, Any]], Callable[[Any], Iterator[Any]]]
 ] = {
-    "curves": (OF_POINT, _point_line, _point_rows),
-    "records": (OF_RECORD | OF_VALUE, line, long_rows),
+    "curves": (OF_POINT, _points, _point_line, _point_rows),
+    "records": (OF_RECORD | OF_VALUE, _records, line, long_rows),
 }
-_READERS: dict[str, Callable[..., Iterator[Any]]] = {"curves": _points, "records": _records}

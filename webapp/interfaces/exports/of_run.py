@@ -1,26 +1,22 @@
 """The records of one run as a file."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from webapp.base.errors import InvalidInput
 from webapp.interfaces.exports import forms
+from webapp.interfaces.exports.columns import ABOUT, ABOUT_COLUMNS, RECORD, column_of
 from webapp.interfaces.exports.forms import Kind
-from webapp.interfaces.exports.reading import StoredRecord, amounts, records, spans_of, value_names
+from webapp.interfaces.exports.reading import Span, StoredRecord, amounts, records, spans_of, value_names
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import stored_name
 
 MOST_COLUMNS = 2000  # metrics that are written side by side
-OF_RECORD = {
-    "attempt": Kind.WHOLE,
-    "seq": Kind.WHOLE,
-    "step": Kind.WHOLE,
-    "time": Kind.TIME,
-    "device_hours": Kind.NUMBER,
-    "flops": Kind.NUMBER,
-    "tokens": Kind.NUMBER,
-}
+OF_RECORD = dict.fromkeys(RECORD, Kind.NUMBER) | dict.fromkeys(("attempt", "seq", "step"), Kind.WHOLE)
+OF_RECORD["time"] = Kind.TIME
 OF_VALUE = {"metric": Kind.TEXT, "value": Kind.NUMBER}
+OF_ABOUT = dict.fromkeys(ABOUT_COLUMNS, Kind.TEXT) | {"run.seed": Kind.WHOLE}
 
 
 def run_pieces(
@@ -29,20 +25,44 @@ def run_pieces(
     """Every record of a run as CSV, JSONL or Parquet, in the order of training.
 
     JSONL has one record a line, as `POST records` takes it. CSV and Parquet are "wide" (one row a record, a column a
-    metric) or "long" (one row a value). Values that were not finite are null in JSONL, else empty.
+    metric) or "long" (one row a value). Values that were not finite are null in JSONL, else empty. What the run is
+    (`about`) stands in the first line or row.
     metrics: only these. superseded: also what an attempt reported past the step that a later one resumed from.
 
     Raises InvalidInput (metric) where a wide table would have more than MOST_COLUMNS metrics.
     """
     spans = spans_of(run, superseded=superseded)
     if form == "jsonl":
-        return forms.jsonl_pieces(line(record) for record in records(run, spans, metrics=metrics))
+        said = itertools.chain([{"about": about(run, spans)}], itertools.repeat({}))
+        found = records(run, spans, metrics=metrics)
+        return forms.jsonl_pieces(line(record) | more for record, more in zip(found, said, strict=False))
     if shape == "long":
         found = records(run, spans, metrics=metrics)
-        return forms.pieces(form, OF_RECORD | OF_VALUE, (row for each in found for row in long_rows(each)))
-    names = _columns(run, metrics)
-    rows = wide_rows(records(run, spans, metrics=metrics), names)
-    return forms.pieces(form, _named_apart(names), rows)
+        columns = OF_RECORD | OF_VALUE
+        rows: Iterator[tuple[Any, ...]] = (row for each in found for row in long_rows(each))
+    else:
+        names = _columns(run, metrics)
+        columns = OF_RECORD | {column_of(name): Kind.NUMBER for name in names}
+        rows = wide_rows(records(run, spans, metrics=metrics), names)
+    cells = itertools.chain([about_cells(run, spans)], itertools.repeat(NOTHING))
+    return forms.pieces(
+        form, columns | OF_ABOUT, (row + more for row, more in zip(rows, cells, strict=False))
+    )
+
+
+NOTHING = (None,) * len(ABOUT)
+
+
+def about(run: Run, spans: Sequence[Span]) -> dict[str, Any]:
+    """What the run is. superseded_after: attempt -> its last step before a later attempt's beginning."""
+    after = {str(span.attempt): span.superseded_after for span in spans if span.superseded_after is not None}
+    return {name: getattr(run, name) for name in ABOUT[:-1]} | {"superseded_after": after}
+
+
+def about_cells(run: Run, spans: Sequence[Span]) -> tuple[Any, ...]:
+    """The same, for the columns of OF_ABOUT."""
+    said = about(run, spans).values()
+    return tuple(forms.as_json(value) if isinstance(value, dict) else value for value in said)
 
 
 def line(record: StoredRecord) -> dict[str, Any]:
@@ -88,13 +108,3 @@ def _columns(run: Run, metrics: Sequence[str]) -> list[str]:
             "or ask for shape=long or format=jsonl.",
         )
     return names
-
-
-def _named_apart(names: Sequence[str]) -> dict[str, Kind]:
-    """Columns of a wide table; a metric that is called like one of a record's own columns gets "metric." before it."""
-    columns = dict(OF_RECORD)
-    for name in names:
-        while name in columns:
-            name = f"metric.{name}"
-        columns[name] = Kind.NUMBER
-    return columns

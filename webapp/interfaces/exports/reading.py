@@ -46,11 +46,15 @@ class StoredPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Span:
-    """What is read of one attempt: up to this seq, and of steps up to this one (None: all)."""
+    """What is read of one attempt: up to this seq, and of steps up to this one (None: all).
+
+    superseded_after: the last step before a later attempt's beginning, whatever is read.
+    """
 
     attempt: int
     last_seq: int
     last_step: int | None
+    superseded_after: int | None
 
 
 def spans_of(run: Run, *, superseded: bool) -> list[Span]:
@@ -63,7 +67,8 @@ def spans_of(run: Run, *, superseded: bool) -> list[Span]:
             continue
         later = [each for each in attempts if each.number > attempt.number and each.started_at]
         resumed = [-1 if each.resumed_from_step is None else each.resumed_from_step for each in later]
-        found.append(Span(attempt.number, newest, None if superseded else min(resumed, default=None)))
+        after = min(resumed, default=None)
+        found.append(Span(attempt.number, newest, None if superseded else after, after))
     return found
 
 

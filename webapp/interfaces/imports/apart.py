@@ -155,7 +155,8 @@ def preview(kind: str, path: Path, options: Options) -> Preview:
     with _conversation(path, "preview", LOOK_SECONDS, kind=kind, options=options.as_json()) as talk:
         shown = talk.next()["end"]
     rows = tuple(tuple(row) for row in shown["rows"])
-    return Preview(tuple(shown["columns"]), rows, Options.from_json(shown["guess"]), tuple(shown["unclear"]))
+    guess = Options.from_json(shown["guess"])
+    return Preview(tuple(shown["columns"]), rows, guess, tuple(shown["unclear"]), tuple(shown["asked"]))
 
 
 def unpacked(archive: Path, into: Path, *, max_bytes: int) -> Path:

@@ -32,6 +32,11 @@ class OptionsBody(BaseModel):
         max_length=3,
         description="Those of device_hours, flops, tokens that are the amount of each row, not the total so far.",
     )
+    percent: bool = Field(
+        False,
+        description="The named pass rate and its standard error are in percent, from 0 to 100: they are stored from 0 "
+        "to 1. Never assumed.",
+    )
     devices: float | None = Field(
         None, allow_inf_nan=False, description="Device-hours are devices x time; null where you do not know."
     )
@@ -40,7 +45,7 @@ class OptionsBody(BaseModel):
     experiments: list[str] = Field(
         default_factory=list,
         max_length=MAX_NAMES,
-        description="Of an MLflow server: those to read. None: all.",
+        description="Of MLflow: names of those to read. None: all.",
     )
     ignore: list[str] = Field(
         default_factory=list, max_length=MAX_NAMES, description="Names of columns or metrics to leave out."
@@ -86,6 +91,7 @@ def asked_of(kind: str, options: Mapping[str, Any]) -> Asked:
         Options(
             columns=body.columns,
             per_row=tuple(body.per_row),
+            percent=body.percent,
             devices=body.devices,
             timezone=body.timezone,
             name=texts["name"],

@@ -8,18 +8,21 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
 from pydantic import ValidationError
 
 from headroom.adapters import naming
 from training.records import Compute, Record
 from webapp.base.errors import Conflict, InvalidInput, NotFound, sentence
 from webapp.interfaces.imports.models import Import, ImportedRun
+from webapp.interfaces.imports.readers.guessing import PASS_RATE_LIKE
 from webapp.interfaces.imports.readers.rows import FoundRun, Row
 from webapp.record.runs.bounds import MAX_NAME, MAX_SEED
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.launch import track_run_once
 from webapp.record.runs.lifecycle import report_finished
-from webapp.record.runs.models import IdempotencyKey, Run, Series, State
+from webapp.record.runs.models import IdempotencyKey, Point, Run, Series, State
+from webapp.record.runs.models import Record as StoredRecord
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.record.runs.states import ENDED
 
@@ -27,7 +30,8 @@ ATTEMPT = 1
 MAX_CONFIG_BYTES = 256 * 1024
 UNKNOWN_END = "Imported. Its source does not say how it ended."
 OTHER_CONTENT = (
-    "This row was imported before with other content. To import it as new runs, name the source otherwise."
+    "This row was imported before with other content. Say other devices or another pass rate on the run's page, under "
+    "Metrics; to import it as new runs, name the source otherwise."
 )
 DELETED = "This run was imported before and is deleted: restore it, or import it once it is gone for good."
 
@@ -113,13 +117,40 @@ def store_rows(run: Run, rows: Sequence[Row], ignore: Collection[str]) -> int:
     ignored = {*ignore, *map(naming.of_tracker, ignore)}
     records = [_record(i, row, run.created_at, ignored) for i, row in enumerate(rows)]
     try:
-        return store_records(run, records).accepted
+        return _stored(run, records)
     except Conflict as error:
         raise RowRefused(_position(error.field), OTHER_CONTENT) from error
     except InvalidInput as error:
         raise RowRefused(_position(error.field), error.message) from error
     except NotFound as error:
         raise RowRefused(0, DELETED) from error
+
+
+@transaction.atomic
+def _stored(run: Run, records: Sequence[Record]) -> int:
+    """As `store_records`; where the source has more of the newest row than it had before, all of it takes its place."""
+    try:
+        return store_records(run, records).accepted
+    except Conflict as error:
+        if not _removed_for_more(run, records[_position(error.field)]):
+            raise
+    return store_records(run, records).accepted
+
+
+def _removed_for_more(run: Run, record: Record) -> bool:
+    """Remove the run's newest record where this one has all that it has, and more. True where it was removed."""
+    newest = StoredRecord.objects.filter(run=run, attempt=ATTEMPT).order_by("-seq").first()
+    if newest is None or (newest.seq, newest.step) != (record.seq, record.step):
+        return False
+    known = {name: amount for name, amount in newest.compute.items() if amount is not None}
+    has_more = (
+        newest.metrics.items() <= record.metrics.items() and known.items() <= dict(record.compute).items()
+    )
+    if not has_more or newest.time != datetime.fromisoformat(record.time):
+        return False
+    Point.objects.filter(series__run=run, attempt=ATTEMPT, seq=newest.seq).delete()
+    newest.delete()
+    return True
 
 
 def _record(position: int, row: Row, unknown: datetime, ignored: Collection[str]) -> Record:
@@ -156,9 +187,13 @@ def unknown_in(run: Run, seen: Collection[str]) -> list[str]:
         sentences.append(
             "Compute is not known: no device-hours, FLOPs or tokens. Curves are drawn over steps only."
         )
-    metrics = Series.objects.filter(run=run).values_list("metric", flat=True)
+    metrics = Series.objects.filter(run=run).order_by("metric").values_list("metric", flat=True)
     if not any(is_pass_rate(metric) for metric in metrics):
         sentences.append("No metric is named as the pass rate, so that nothing is fitted.")
+        if like := [metric for metric in metrics if PASS_RATE_LIKE.fullmatch(metric)]:
+            sentences.append(
+                f"Is {' or '.join(like[:5])} the pass rate? Say so on the run's page, under Metrics."
+            )
     return sentences
 
 

@@ -10,6 +10,7 @@ from webapp.base.errors import InvalidInput
 from webapp.interfaces.imports import uploads
 from webapp.interfaces.imports.apart import guess_kind, unpacked
 from webapp.interfaces.imports.models import Import
+from webapp.interfaces.imports.readers.archives import ENDINGS
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import BadSource, Options
 from webapp.interfaces.imports.tables import mapping_of
@@ -44,7 +45,13 @@ def opened(one: Import) -> tuple[str, Path | str, Options]:
 def _options(one: Import) -> Options:
     token, user = json.loads(unseal(one.sealed_credentials)) if one.sealed_credentials else ("", "")
     options = Options.from_json(one.options, token=token, user=user)
-    return options if options.name or one.address else replace(options, name=Path(one.source).stem[:120])
+    return options if options.name or one.address else replace(options, name=_stem(one.source)[:120])
+
+
+def _stem(name: str) -> str:
+    """The name of a file without its ending, of an archive without both."""
+    endings = [ending for ending in ENDINGS if name.lower().endswith(ending)]
+    return name[: -len(max(endings, key=len))] if endings else Path(name).stem
 
 
 def _unpacked(one: Import, archive: Path) -> Path:

@@ -13,7 +13,7 @@ from webapp.interfaces.imports.models import Import
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import Options, Preview
 
-PER_ROW = "/row"
+PER_ROW, PERCENT = "/row", "/percent"  # after a role: how its numbers are meant
 IGNORE = "ignore"
 AMOUNTS = {"device_hours": "device-hours", "flops": "FLOPs", "tokens": "tokens"}
 ROLE_WORDS: tuple[tuple[str, str], ...] = (
@@ -25,7 +25,8 @@ ROLE_WORDS: tuple[tuple[str, str], ...] = (
     ("elapsed", "seconds since the run began"),
     *((name, f"{words}, total so far") for name, words in AMOUNTS.items()),
     *((f"{name}{PER_ROW}", f"{words} of each row") for name, words in AMOUNTS.items()),
-    ("pass_rate", "pass rate"),
+    ("pass_rate", "pass rate, from 0 to 1"),
+    (f"pass_rate{PERCENT}", "pass rate in percent, from 0 to 100"),
     ("pass_rate_stderr", "standard error of the pass rate"),
     ("metric", "names of metrics (a long table)"),
     ("value", "values of metrics (a long table)"),
@@ -99,6 +100,7 @@ class NewImportForm(SaidForm):
         MAX_NAME,
         "The metric that is the held-out pass rate, from 0 to 1, as the source calls it: its curve is fitted.",
     )
+    percent = forms.BooleanField(label="The pass rate is in percent, from 0 to 100", required=False)
     experiments = _text("Experiments", 2000, "Names with commas between; empty: all.")
     address = _text(
         "Address", 500, "Where the server answers, such as https://mlflow.example.", inputmode="url"
@@ -127,7 +129,8 @@ class NewImportForm(SaidForm):
         data = self.cleaned_data
         columns = {"pass_rate": data["pass_rate"]} if data["pass_rate"] else {}
         names = [name.strip() for name in data.get("experiments", "").split(",") if name.strip()]
-        return asked_of(data["kind"], self.options() | {"columns": columns, "experiments": names})
+        said = {"columns": columns, "percent": data["percent"], "experiments": names}
+        return asked_of(data["kind"], self.options() | said)
 
 
 @dataclass(frozen=True)
@@ -155,16 +158,13 @@ class ColumnsForm(SaidForm):
         super().__init__(data, initial=said, **kwargs)
         self.shown = shown
         self.pass_rate = stored.columns.get("pass_rate", "")  # as it was named before the columns were seen
+        self.in_percent = stored.percent
         self.column_errors: dict[str, str] = {}
 
     def roles(self) -> dict[str, str]:
         """Column -> what it is said to be."""
         if not self.is_bound:
-            guessed = _guessed(self.shown.guess)
-            if self.pass_rate in self.shown.columns:
-                guessed = {name: role for name, role in guessed.items() if role != "pass_rate"}
-                guessed[self.pass_rate] = "pass_rate"
-            return guessed
+            return _guessed(self.shown.guess)
         names = self.shown.columns
         return {name: str(self.data.get(f"column-{i}", "")) for i, name in enumerate(names)}
 
@@ -184,21 +184,22 @@ class ColumnsForm(SaidForm):
     def asked(self, kind: str) -> Asked:
         """Raises InvalidInput."""
         roles = self.roles()
-        columns = {
-            role.removesuffix(PER_ROW): name for name, role in roles.items() if role not in ("", IGNORE)
-        }
+        columns = {_bare(role): name for name, role in roles.items() if role not in ("", IGNORE)}
+        percent = any(role.endswith(PERCENT) for role in roles.values())
         if "metric" in columns and self.pass_rate:
             columns.setdefault("pass_rate", self.pass_rate)
-        per_row = [role.removesuffix(PER_ROW) for role in roles.values() if role.endswith(PER_ROW)]
+            percent |= self.in_percent
+        per_row = [_bare(role) for role in roles.values() if role.endswith(PER_ROW)]
         ignored = [name for name, role in roles.items() if role == IGNORE]
-        return asked_of(kind, self.options() | {"columns": columns, "per_row": per_row, "ignore": ignored})
+        said = {"columns": columns, "per_row": per_row, "percent": percent, "ignore": ignored}
+        return asked_of(kind, self.options() | said)
 
     def check_roles(self) -> bool:
         """Whether each role is one, and has one column; what is wrong stands beside the column."""
         words = dict(ROLE_WORDS)
         taken: dict[str, str] = {}
         for name, role in self.roles().items():
-            bare = role.removesuffix(PER_ROW)
+            bare = _bare(role)
             if role not in words:
                 self.column_errors[name] = "Choose what this column is."
             elif role in ("", IGNORE):
@@ -210,18 +211,21 @@ class ColumnsForm(SaidForm):
         return not self.column_errors
 
     def refuse(self, error: ServiceError) -> None:
-        role = (error.field or "").removeprefix("options.columns.")
-        named = [name for name, has in self.roles().items() if has.removesuffix(PER_ROW) == role]
+        role = (error.field or "").removeprefix("options.columns.").replace("options.percent", "pass_rate")
+        named = [name for name, has in self.roles().items() if _bare(has) == role]
         if role != error.field and named:
             self.column_errors[named[0]] = error.message.removeprefix(f"{error.field}: ")
         else:
             super().refuse(error)
 
 
+def _bare(role: str) -> str:
+    return role.partition("/")[0]
+
+
 def _guessed(guess: Options) -> dict[str, str]:
-    return {
-        name: f"{role}{PER_ROW}" if role in guess.per_row else role for role, name in guess.columns.items()
-    }
+    meant = dict.fromkeys(guess.per_row, PER_ROW) | ({"pass_rate": PERCENT} if guess.percent else {})
+    return {name: f"{role}{meant.get(role, '')}" for role, name in guess.columns.items()}
 
 
 def kinds_in_words() -> Mapping[str, str]:

@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from tests.webapp.interfaces.imports.conftest import Killed, upload
+from tests.webapp.interfaces.imports.readers.test_trackers import event_file, scalar
 from tests.webapp.reporting.alerts.data import make_rule
 from webapp.identity.audit.models import Event
 from webapp.interfaces.imports import claims, reading, uploads
@@ -15,7 +16,7 @@ from webapp.interfaces.imports.services import resume_import
 from webapp.record.runs.deleting import delete_run
 from webapp.record.runs.launch import track_run
 from webapp.record.runs.lifecycle import report_finished
-from webapp.record.runs.models import Record, Run
+from webapp.record.runs.models import Point, Record, Run
 from webapp.reporting.alerts.firing import check_changed
 from webapp.reporting.alerts.models import Firing
 
@@ -249,3 +250,65 @@ def test_what_was_imported_fires_no_rule(begin, user, project):
     check_changed(seconds=60)
 
     assert [firing.run for firing in Firing.objects.all()] == [elsewhere]
+
+
+# --- the newest row, of which a source that grows may have more
+
+
+def grown(begin, *contents, **options):
+    """The same source imported as often, each time with this content."""
+    for content in contents:
+        begin(content, kind="tensorboard", name="x.tfevents.1", **options)
+        done = take_turn()
+    return done
+
+
+def test_the_newest_step_is_there_at_once_and_whole_after_the_next_import(begin):
+    first = [scalar(1, "a", 1), scalar(1, "train/num_tokens", 10), scalar(2, "a", 2)]
+    more = [scalar(2, "eval/pass_rate", 0.5), scalar(2, "train/num_tokens", 20)]
+
+    done = grown(begin, event_file(first), event_file(first + more), event_file(first + more))
+
+    assert (done.state, done.rows_read, done.rows_stored) == (State.FINISHED, 2, 0)
+    records = list(Record.objects.order_by("seq").values_list("seq", "step", "compute__tokens", "metrics"))
+    assert records == [
+        (1, 1, 10, {"a": 1, "train/num_tokens": 10}),
+        (3, 2, 20, {"a": 2, "eval/pass_rate": 0.5, "train/num_tokens": 20}),
+    ]
+    points = Point.objects.order_by("series__metric", "step").values_list(
+        "series__metric", "step", "value", "tokens"
+    )
+    assert list(points) == [
+        ("a", 1, 1, 10), ("a", 2, 2, 20), ("eval/pass_rate", 2, 0.5, 20), ("train/num_tokens", 1, 10, 10),
+        ("train/num_tokens", 2, 20, 20),
+    ]  # fmt: skip
+    assert Run.objects.get().summary.pass_rate == 0.5
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([scalar(1, "a", 1)], [scalar(1, "a", 2), scalar(1, "b", 1)]),  # a value has changed
+        ([scalar(1, "a", 1)], [scalar(1, "b", 1)]),  # one is gone
+        ([scalar(1, "a", 1)], [scalar(2, "a", 1), scalar(2, "b", 1)]),  # another step
+        ([scalar(1, "a", 1)], [scalar(1, "a", 1, 1.8e9), scalar(1, "b", 1)]),  # another time
+        ([scalar(1, "a", 1), scalar(2, "a", 1)], [scalar(1, "a", 1), scalar(1, "b", 1), scalar(2, "a", 1)]),  # not it
+    ],
+)  # fmt: skip
+def test_a_newest_row_with_other_content_is_refused_as_any_other(begin, before, after):
+    done = grown(begin, event_file(before), event_file(after))
+
+    assert (done.state, done.rows_stored) == (State.PARTIAL, 0)
+    assert "imported before with other content" in done.reason and "under Metrics" in done.reason
+    assert Point.objects.count() == Record.objects.count() == len(before)
+
+
+def test_other_devices_are_refused_and_it_is_said_where_they_can_be_said(begin):
+    content = event_file([scalar(1, "a", 1), scalar(2, "a", 2, 1.7e9 + 3600)])
+
+    done = grown(begin, content)
+    begin(content, kind="tensorboard", name="x.tfevents.1", devices=8.0)
+    done = take_turn()
+
+    assert done.state == State.PARTIAL and "on the run's page, under Metrics" in done.reason
+    assert Record.objects.filter(compute__device_hours=None).count() == 2

@@ -13,6 +13,8 @@ from django.utils import timezone
 
 from tests.web_server import send, serving
 from tests.webapp.interfaces.imports.conftest import upload
+from tests.webapp.interfaces.imports.readers.reading import SAMPLES
+from tests.webapp.interfaces.imports.readers.test_trackers import event_file, scalar
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
 from webapp.interfaces.imports import services, uploads
 from webapp.interfaces.imports.asked import asked_of
@@ -276,3 +278,63 @@ def test_what_broken_uploads_leave_goes_after_a_day(begin):
     assert not orphan.exists() and not (uploads.incoming_folder() / "half.upload").exists()
     assert fresh.exists() and uploads.folder_of(kept.pk).exists()
     fresh.unlink()
+
+
+# --- what is asked, and what runs are called
+
+
+@pytest.mark.parametrize(
+    ("name", "run"), [("tb.tar.gz", "tb"), ("tb.tgz", "tb"), ("TB.TAR", "TB"), ("my.run.zip", "my.run")]
+)
+def test_a_run_is_called_as_its_folder(begin, name, run):
+    held = io.BytesIO()
+    content = event_file([scalar(1, "a", 0.5)])
+    with (
+        zipfile.ZipFile(held, "w")
+        if name.endswith("zip")
+        else tarfile.open(fileobj=held, mode="w:gz") as archive
+    ):
+        if name.endswith("zip"):
+            archive.writestr("x.tfevents.1", content)
+        else:
+            info = tarfile.TarInfo("x.tfevents.1")
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    begin(held.getvalue(), kind="", name=name)
+
+    assert take_turn().state == State.FINISHED
+    assert Run.objects.get().name == run
+
+
+@pytest.mark.parametrize("options", [{}, {"columns": {"step": "step", "pass_rate": "pass_rate"}}])
+def test_percentages_are_not_taken_before_somebody_says_so(begin, options):
+    content = "step,pass_rate\n1,41.5\n2,50\n"
+    with pytest.raises(InvalidInput) as refused:
+        begin(content, kind="csv", name="a.csv", **options)
+    assert refused.value.field == "options.percent" and "pass_rate" in refused.value.message
+    assert not Import.objects.exists()
+
+    begin(content, kind="csv", name="a.csv", percent=True, **options)
+
+    assert take_turn().state == State.FINISHED
+    assert [record.metrics for record in Record.objects.order_by("seq")] == [
+        {"eval/pass_rate": 0.415}, {"eval/pass_rate": 0.5}
+    ]  # fmt: skip
+
+
+def test_what_sounds_like_a_pass_rate_is_not_taken_before_somebody_says_so(begin):
+    begin("step,val_acc\n1,0.5\n", kind="csv", name="a.csv")
+
+    assert take_turn().notes[-1] == "Is val_acc the pass rate? Say so on the run's page, under Metrics."
+    assert Record.objects.get().metrics == {"val_acc": 0.5}
+
+
+def test_a_database_of_mlflow_is_uploaded(begin):
+    begin((SAMPLES / "mlflow.db").read_bytes(), kind="", name="mlflow.db")
+
+    done = take_turn()
+
+    assert (done.kind, done.state, done.runs_found, done.rows_stored) == ("mlflow", State.FINISHED, 3, 14)
+    assert set(Run.objects.values_list("name", "task", "seed")) == {
+        ("done", "math", 7), ("stopped", "math", 7), ("going on", "math", 7)
+    }  # fmt: skip

@@ -212,3 +212,46 @@ def test_no_other_page_takes_files(ada, project, stored):
     ada.post("/project/settings", {"name": "Math", "files": file()})
 
     assert stored == []
+
+
+def test_percentages_and_a_likely_pass_rate_are_asked_about(ada, project):
+    ada.post("/imports/new", {"files": file(b"step,val_acc,stderr\n1,41.5,2\n2,50,1\n")})
+    draft = Import.objects.get()
+    answer = ada.get(f"/imports/{draft.pk}")
+    assert [column.role for column in answer.context["columns"]] == [
+        "step", "pass_rate/percent", "pass_rate_stderr"
+    ]  # fmt: skip
+    page = answer.content.decode()
+    assert "Is val_acc the held-out pass rate?" in page and "is it in percent?" in page
+
+    sent = {"column-0": "step", "column-1": "pass_rate", "column-2": "pass_rate_stderr"}
+    refused = ada.post(f"/imports/{draft.pk}", sent)
+    (wrong,) = [one for one in refused.context["columns"] if one.error]
+    assert (refused.status_code, wrong.name) == (422, "val_acc") and "in percent" in wrong.error
+
+    assert ada.post(f"/imports/{draft.pk}", sent | {"column-1": "pass_rate/percent"}).status_code == 302
+    take_turn()
+    assert [record.metrics for record in Record.objects.order_by("seq")] == [
+        {"eval/pass_rate": 0.415, "eval/pass_rate_stderr": 0.02},
+        {"eval/pass_rate": 0.5, "eval/pass_rate_stderr": 0.01},
+    ]
+
+
+def test_a_pass_rate_in_percent_that_is_named_at_once(ada, project):
+    files = {"files": file(b"step,acc\n1,1\n2,0.5\n"), "pass_rate": "acc", "percent": "on"}
+    assert ada.post("/imports/new", files).status_code == 302
+    draft = Import.objects.get()
+    assert [column.role for column in ada.get(f"/imports/{draft.pk}").context["columns"]] == [
+        "step", "pass_rate/percent"
+    ]  # fmt: skip
+
+
+def test_our_own_export_is_read_without_a_question(ada, project):
+    header = "attempt,seq,step,time,device_hours,flops,tokens,eval/pass_rate,run.name,run.seed\n"
+    row = "1,0,3,2026-01-01T00:00:00+00:00,0.5,,,0.25,grpo,7\n"
+    ada.post("/imports/new", {"files": file((header + row).encode())})
+
+    take_turn()
+
+    run = Run.objects.get()
+    assert (run.name, run.seed, Record.objects.get().metrics) == ("grpo", 7, {"eval/pass_rate": 0.25})

@@ -13,7 +13,7 @@ from webapp.interfaces.imports.readers.totals import Totals, amounts_of_tracker
 
 MAX_STEP = 2**31 - 1
 MOST_NOTES = 20
-PASS_RATE, PASS_RATE_STDERR = "eval/pass_rate", "eval/pass_rate_stderr"
+PASS_RATE, PASS_RATE_STDERR, K = "eval/pass_rate", "eval/pass_rate_stderr", "eval/k"
 MOMENT_UNITS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e3), (1e14, 1e17, 1e6), (1e17, 1e20, 1e9))
 Rename = Callable[[str], str]
 Values = Mapping[str, float | None]
@@ -38,8 +38,8 @@ class Notes:
 class Builder:
     """Rows of one run. devices: where the source's configuration says them; `options.devices` goes before.
 
-    pass_rates: all names in the run that can be verl's held-out pass rate, where a row has but one metric; None: each
-    row shows them all.
+    pass_rates: all names in the run that are or can be its pass rate, where a row does not show them all; None: each
+    row does. Raises BadSource for percentages of nothing.
     """
 
     def __init__(
@@ -64,6 +64,9 @@ class Builder:
             from_first_step=from_first_step,
             starts_at_zero=is_verl or devices is not None,  # only verl's configuration says devices
         )
+        if options.percent and "pass_rate" not in options.columns:
+            raise BadSource(file, None, "Say which metric is the pass rate that is in percent.")
+        self._most = 100.0 if options.percent else 1.0  # that a named pass rate can be
         self._pass_rates = pass_rates
         self._names: dict[str, str] = {}
         self._verl_names: list[str] = []  # of those seen, what can be verl's pass rate
@@ -120,6 +123,10 @@ class Builder:
         for name, value in values.items():
             ours = self._names.get(name) or self._name(line, name)
             renamed[name if ours != name and ours in values else ours] = value
+        if self.options.columns.get("pass_rate", PASS_RATE) != PASS_RATE:
+            for name in (PASS_RATE, PASS_RATE_STDERR):
+                if renamed.pop(name, None) is not None:
+                    self._say(f"{name} of the source is left out: another metric is named as the pass rate.")
         return renamed | self._pass_rate(line, values)
 
     def _name(self, line: int, name: str) -> str:
@@ -141,19 +148,22 @@ class Builder:
         return found
 
     def pass_rate(self, line: int, name: str, value: float | None) -> float | None:
-        """Raises BadSource for what the person calls a pass rate and is none."""
-        if value is not None and not 0 <= value <= 1:
-            raise self.bad(line, f"{name} is to be the pass rate, but is {value:g}, not between 0 and 1.")
-        return value
+        """From 0 to 1. Raises BadSource for what the person calls a pass rate and is none."""
+        most = self._most
+        if value is not None and not 0 <= value <= most:
+            hint = " If it is in percent, say so." if 1 < value <= 100 else ""
+            reason = f"{name} is to be the pass rate, but is {value:g}, not between 0 and {most:g}.{hint}"
+            raise self.bad(line, reason)
+        return value if value is None else value / most
 
     def stderr(self, line: int, name: str, value: float | None) -> float | None:
         if value is not None and value < 0:
             raise self.bad(line, f"{name} is to be a standard error, but is {value:g}, below 0.")
-        return value
+        return value if value is None else value / self._most
 
     def _verl_pass_rate(self, values: Values) -> dict[str, float | None]:
         """The only `val-core/.../mean@K`; its reward is a pass rate where it lies between 0 and 1."""
-        if PASS_RATE in values:
+        if PASS_RATE in values or PASS_RATE in (self._pass_rates or ()):
             return {}
         in_row = [name for name in self._verl_names if name in values]
         names = in_row if self._pass_rates is None else list(self._pass_rates)
@@ -166,12 +176,12 @@ class Builder:
             self._say(f"{names[0]} is not always between 0 and 1, and no pass rate there.")
             return {}
         found = naming.VERL_PASS_RATE.match(names[0])
-        return {PASS_RATE: value} | ({"eval/k": float(found[1])} if found else {})
+        return {PASS_RATE: value} | ({K: float(found[1])} if found else {})
 
 
 def only_pass_rates(names: Iterable[str]) -> list[str]:
-    """Those that can be verl's held-out pass rate."""
-    return [name for name in names if naming.VERL_PASS_RATE.match(name)]
+    """Those that are the held-out pass rate, or can be verl's."""
+    return [name for name in names if name == PASS_RATE or naming.VERL_PASS_RATE.match(name)]
 
 
 def check_name(file: str, line: int | None, name: str) -> None:

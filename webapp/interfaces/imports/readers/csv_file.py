@@ -9,6 +9,7 @@ from webapp.interfaces.imports.readers import table
 from webapp.interfaces.imports.readers.building import shown
 from webapp.interfaces.imports.readers.lines import MAX_LINE, Lines
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Preview
+from webapp.interfaces.imports.readers.wandb_chart import ChartTable, is_chart
 
 SEPARATORS = ",;\t"
 MAX_COLUMNS = 20_000
@@ -17,11 +18,16 @@ csv.field_size_limit(MAX_LINE)
 
 
 def read(path: Path | str, options: Options) -> list[FoundRun]:
-    return table.found_runs(CsvTable(Path(path)), options)
+    return table.found_runs(_table(Path(path)), options)
 
 
 def preview(path: Path, options: Options) -> Preview:
-    return table.preview(CsvTable(path), options)
+    return table.preview(_table(path), options)
+
+
+def _table(path: Path) -> table.Table:
+    found = CsvTable(path)
+    return ChartTable(found) if is_chart(found.columns) else found
 
 
 class CsvTable:

@@ -1,22 +1,20 @@
 """TensorBoard's event files: those of one folder are one run."""
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 from webapp.interfaces.imports.readers.building import Builder, finite
 from webapp.interfaces.imports.readers.found import (
     TORN,
-    UNSETTLED,
     files_below,
     grouped,
     inside,
-    is_settled,
     line_of,
 )
 from webapp.interfaces.imports.readers.framing import tf_records
@@ -24,6 +22,8 @@ from webapp.interfaces.imports.readers.protobufs import DecodeError, Event
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
 
 MAX_GROUP = 1000  # metrics of one row
+MAX_SESSION = 100  # events of what `add_hparams` writes
+HPARAMS = "hparams"  # the plug-in of settings
 SCALARS = ("", "scalars")  # the plug-in that a tensor is of
 NUMBERS = {1: "f", 2: "d", 3: "i", 9: "q", 19: "e"}  # TensorFlow's number of a type -> of `struct`
 HALF, BFLOAT16 = 19, 14
@@ -31,7 +31,8 @@ LISTS = {1: "float_val", 2: "double_val", 3: "int_val", 9: "int64_val"}
 
 
 def read(path: Path | str, options: Options) -> list[FoundRun]:
-    """One run for each folder that has scalars in its files. Raises BadSource where none has."""
+    """One run for each folder that has scalars in its files, but those in which `add_hparams` keeps the settings of the
+    run around them. Raises BadSource where none has."""
     root = Path(path)
     files = [root] if root.is_file() else files_below(root, lambda name: "tfevents" in name)
     if not files:
@@ -40,7 +41,7 @@ def read(path: Path | str, options: Options) -> list[FoundRun]:
     for file in files:
         key = "" if root.is_file() else file.parent.relative_to(root).as_posix().removeprefix(".")
         folders.setdefault(key, EventRun(key, options)).files.append((file, inside(root, file)))
-    runs = [run.found(root) for run in folders.values() if run.has_rows()]
+    runs = [run.found(root) for run in folders.values() if run.has_rows() and not run.is_session_of(folders)]
     if not runs:
         raise BadSource(root.name, None, "There are no scalars in these event files.")
     return runs
@@ -76,28 +77,42 @@ class EventRun:
         except BadSource:
             return True
 
+    def is_session_of(self, folders: Collection[str]) -> bool:
+        """Whether it has settings, results of one step at most, and lies in the folder of a run."""
+        if not self.key or self.key.rpartition("/")[0] not in folders:
+            return False
+        try:
+            events = [event for _, event in islice(self._events(), MAX_SESSION + 1)]
+        except BadSource:
+            return False
+        values = [value for event in events for value in event.summary.value]
+        steps = {event.step for event in events if any(_scalars_of(event))}
+        has_settings = any(value.metadata.plugin_data.plugin_name == HPARAMS for value in values)
+        return has_settings and len(events) <= MAX_SESSION and len(steps) <= 1
+
     def _rows(self) -> Iterator[Row]:
         """One for all that was written of a step in a row: a writer has a record for each metric."""
         builder = Builder(self.files[0][1], self.options, self.notes)
-        for group, is_last in grouped(self._scalars(), _belong):
+        for group in grouped(self._scalars(), _belong):
             first = group[0]
             builder.file = self.files[first.part][1]
-            if is_last and first.time is not None and not is_settled(first.time):
-                if UNSETTLED not in self.notes:
-                    self.notes.append(UNSETTLED)
-                return
             values = {each.tag: each.value for each in group}
             line = line_of(first.part, first.position)
             yield builder.of_tracker(line, first.step, first.time, values)
 
     def _scalars(self) -> Iterator[Scalar]:
         """Raises BadSource."""
+        positions = [count(1) for _ in self.files]
+        for part, event in self._events():
+            for time, step, tag, value in _scalars_of(event):
+                yield Scalar(part, next(positions[part]), step, time, tag, value)
+
+    def _events(self) -> Iterator[tuple[int, Any]]:
+        """(number of the file, event). Raises BadSource."""
         for part, (path, name) in enumerate(self.files):
-            position = count(1)
             with path.open("rb") as opened:
                 for ordinal, data in tf_records(opened, name, partial(self._torn, name)):
-                    for time, step, tag, value in _scalars_of(_parsed(data, name, ordinal)):
-                        yield Scalar(part, next(position), step, time, tag, value)
+                    yield part, _parsed(data, name, ordinal)
 
     def _torn(self, name: str) -> None:
         note = f"{name} {TORN}"

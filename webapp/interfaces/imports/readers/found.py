@@ -1,23 +1,17 @@
-"""What several readers do alike: files of a folder, what a configuration says, moments that are still being written."""
+"""What several readers do alike: files of a folder, what a configuration says, items that belong together."""
 
 import json
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Row
 
 Item = TypeVar("Item")
-SETTLED = timedelta(minutes=10)
 PART = 2**32  # rows of the second file of a run count on from here, of the third from twice as many
 TORN = "ends in the middle of a record, as after a crash; what is whole was read."
-UNSETTLED = (
-    "The newest step was written minutes ago and may not be whole: the next import of this source takes it."
-)
 MODEL_NAMES = ("model_name_or_path", "model_name", "model", "actor_rollout_ref.model.path")
 
 
@@ -90,20 +84,13 @@ def plain_value(text: str) -> Any:
     return value if is_number else text
 
 
-def is_settled(moment: datetime) -> bool:
-    """Whether what was written then is whole by now: trackers write a step's metrics one after the other."""
-    return abs(time.time() - moment.timestamp()) > SETTLED.total_seconds()
-
-
-def grouped(
-    items: Iterator[Item], belong: Callable[[list[Item], Item], bool]
-) -> Iterator[tuple[list[Item], bool]]:
-    """Runs of items that belong together; the flag: nothing follows."""
+def grouped(items: Iterator[Item], belong: Callable[[list[Item], Item], bool]) -> Iterator[list[Item]]:
+    """Runs of items that belong together."""
     group: list[Item] = []
     for item in items:
         if group and not belong(group, item):
-            yield group, False
+            yield group
             group = []
         group.append(item)
     if group:
-        yield group, True
+        yield group

@@ -1,30 +1,264 @@
-"""What Headroom gave out itself: a run's journal (metrics.jsonl), or the CSV of its curve."""
+"""What Headroom gave out itself: journals; exports of records, curves and runs as JSONL, CSV or Parquet; the CSV of a
+curve."""
 
-from dataclasses import replace
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from webapp.interfaces.imports.readers import table
+from webapp.base.spreadsheets import original
+from webapp.interfaces.exports.columns import ABOUT, OWN, RECORD, metric_of
+from webapp.interfaces.imports.readers.building import (
+    PASS_RATE,
+    Builder,
+    compute_only,
+    moment,
+    numbers,
+)
+from webapp.interfaces.imports.readers.cells import is_empty, number_of, text
 from webapp.interfaces.imports.readers.csv_file import CsvTable
-from webapp.interfaces.imports.readers.jsonl_files import read_journal
-from webapp.interfaces.imports.readers.rows import COMPUTE, BadSource, FoundRun, Options
+from webapp.interfaces.imports.readers.found import broken_run, files_below, grouped, inside
+from webapp.interfaces.imports.readers.jsonl_files import objects
+from webapp.interfaces.imports.readers.parquet_file import ParquetTable
+from webapp.interfaces.imports.readers.rows import COMPUTE, STATES, BadSource, FoundRun, Options, Row
 
-CURVE = ("compute", "reward", "stderr", "step", "attempt", *COMPUTE)
-COLUMNS = {
-    "step": "step",
-    "pass_rate": "reward",
-    "pass_rate_stderr": "stderr",
-    **{name: name for name in COMPUTE},
-}
+ENDINGS = (".jsonl", ".csv", ".parquet")
+CURVE = ("compute", "reward", "stderr", "step", "attempt", *COMPUTE)  # the columns of a curve
+RUNS = ("id", "origin", "state", "config")  # some of those of a list of runs
+MAX_RUNS = 10_000
+LATER = "A later attempt went on from before these steps: what earlier ones had of them is left out."
+
+
+class Entry(NamedTuple):
+    """A line of a file, or a row by the names of its columns."""
+
+    line: int
+    position: Any  # from where it can be read again
+    said: Mapping[str, Any]
+
+
+@dataclass
+class Span:
+    """Where the entries of a run lie. begins: attempt -> the first step it has."""
+
+    position: Any
+    last_line: int = 0
+    about: Mapping[str, Any] = field(default_factory=dict)
+    begins: dict[int, int] = field(default_factory=dict)
+
+    def is_superseded(self, attempt: int, step: int) -> bool:
+        """A journal does not say from which step an attempt went on; what an attempt has again is its own then."""
+        after = self.about.get("superseded_after")
+        if isinstance(after, Mapping):
+            return isinstance(last := after.get(str(attempt)), int) and step > last
+        return any(later > attempt and step >= begin for later, begin in self.begins.items())
+
+
+def is_own(columns: Sequence[str]) -> bool:
+    """Whether a table with these columns is of ours."""
+    return any(set(own) <= set(columns) for own in (RECORD, CURVE, RUNS))
 
 
 def read(path: Path | str, options: Options) -> list[FoundRun]:
+    """Each run of each file. Raises BadSource; in a folder a broken file keeps none of the others out."""
+    root = Path(path)
+    if root.is_file():
+        return File(root, root.name, "", options).runs(is_only=True)
+    files = files_below(root, lambda name: name.endswith(ENDINGS))
+    if not files:
+        raise BadSource(root.name, None, "There is no .jsonl, .csv or .parquet file in this folder.")
+    found: list[FoundRun] = []
+    for file in files:
+        name = inside(root, file)
+        try:
+            found += File(file, name, name, options).runs(is_only=len(files) == 1)
+        except BadSource as error:
+            found.append(broken_run(name, error))
+    return found
+
+
+@dataclass(frozen=True)
+class File:
+    """One file; `key` names it within the source."""
+
+    path: Path
+    name: str
+    key: str
+    options: Options
+
+    def runs(self, is_only: bool) -> list[FoundRun]:
+        """Raises BadSource."""
+        notes: list[str] = []
+        spans = self._spans(self._builder(notes))
+        if not spans:
+            raise BadSource(self.name, None, "There are no rows.")
+        title = self.name.rpartition(".")[0]
+        if self.options.name and is_only:
+            title = self.options.name
+        return [self._run(run, span, run or title, [*notes]) for run, span in spans.items()]
+
+    def _run(self, run: str, span: Span, title: str, notes: list[str]) -> FoundRun:
+        about = span.about
+        name, task, model = (text(about.get(each)) for each in ("name", "task", "model"))
+        seed, state, config = about.get("seed"), about.get("state"), about.get("config")
+        return FoundRun(
+            key="\n".join(part for part in (self.key, run) if part),
+            name=name or title,
+            rows=lambda: self._rows(run, span, self._builder(notes)),
+            config=config if isinstance(config, Mapping) else {},
+            task=task,
+            model=model,
+            seed=seed if type(seed) is int else None,
+            state=state if state in STATES else None,
+            notes=notes,
+        )
+
+    def _builder(self, notes: list[str]) -> Builder:
+        """Names are ours, and the pass rate is what is called so."""
+        return Builder(self.name, self.options, notes, rename=str, pass_rates=())
+
+    def _entries(self, builder: Builder, position: Any = None) -> Iterator[Entry]:
+        """Raises BadSource."""
+        if self.path.suffix == ".jsonl":
+            yield from (Entry(*each) for each in objects(self.path, builder, position))
+            return
+        is_text = self.path.suffix != ".parquet"
+        table = CsvTable(self.path) if is_text else ParquetTable(self.path, self.name)
+        if not is_own(table.columns):
+            missing = next(name for name in RECORD if name not in table.columns)
+            raise BadSource(self.name, 1, f"This is no export of Headroom: it has no column {missing}.")
+        as_meant = (
+            original if is_text else lambda cell: cell
+        )  # what a spreadsheet would compute is marked in a CSV
+        columns = [as_meant(name) for name in table.columns]
+        for line, place, cells in table.rows(position):
+            yield Entry(line, place, dict(zip(columns, map(as_meant, cells), strict=True)))
+
+    def _spans(self, builder: Builder) -> dict[str, Span]:
+        """Each run, in one pass that looks at the form of each entry, too. Raises BadSource."""
+        spans: dict[str, Span] = {}
+        for line, position, said in self._entries(builder):
+            run = text(said.get("id" if _is_run(said) else "run"))
+            if run not in spans and len(spans) == MAX_RUNS:
+                raise builder.bad(line, f"There are more than {MAX_RUNS} runs.")
+            span = spans.setdefault(run, Span(position))
+            span.last_line = line
+            span.about = _about(builder, line, said) or span.about
+            if not _is_run(said):
+                attempt, step = _place(builder, line, said)
+                span.begins[attempt] = min(step, span.begins.get(attempt, step))
+        return spans
+
+    def _rows(self, run: str, span: Span, builder: Builder) -> Iterator[Row]:
+        """One for each record; a long table has several rows of one. Raises BadSource."""
+        for entries in grouped(self._own(run, span, builder), _belong):
+            line, _, said = entries[0]
+            attempt, step = _place(builder, line, said)
+            if span.is_superseded(attempt, step):
+                builder.note(LATER)
+                continue
+            metrics: dict[str, float | None] = {}
+            for entry in entries:
+                metrics |= _metrics(builder, entry.line, entry.said)
+            yield Row(
+                line,
+                step,
+                _time(builder, line, said),
+                _compute(builder, line, said),
+                builder.metrics(line, metrics),
+            )
+
+    def _own(self, run: str, span: Span, builder: Builder) -> Iterator[Entry]:
+        for entry in self._entries(builder, span.position):
+            if entry.line > span.last_line:
+                return
+            if text(entry.said.get("run")) == run and not _is_run(entry.said):
+                yield entry
+
+
+def _is_run(said: Mapping[str, Any]) -> bool:
+    """Whether it is of a list of runs, and no record."""
+    return "origin" in said and "step" not in said
+
+
+def _belong(group: list[Entry], entry: Entry) -> bool:
+    """To one record, of which a long table has a row for each value."""
+    first, said = group[0].said, entry.said
+    if "seq" not in said or not isinstance(said.get("metric"), str):
+        return False
+    is_same = all(said.get(name) == first.get(name) for name in ("attempt", "seq"))
+    return is_same and all(each.said["metric"] != said["metric"] for each in group)
+
+
+def _about(builder: Builder, line: int, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands there of the run; empty where nothing does."""
+    found = said.get("about")
+    if not isinstance(found, Mapping):
+        prefix = "" if _is_run(said) else "run."
+        found = {name: said.get(f"{prefix}{name}") for name in ABOUT}
+    found = {name: value for name, value in found.items() if value not in (None, "")}
+    for name in ("seed", "config", "superseded_after"):
+        if isinstance(found.get(name), str):
+            try:
+                found[name] = json.loads(found[name])
+            except (ValueError, RecursionError):
+                raise builder.bad(line, f"The {name} of the run is no JSON.") from None
+    return found
+
+
+def _place(builder: Builder, line: int, said: Mapping[str, Any]) -> tuple[int, int]:
+    """Attempt and step. Raises BadSource for what is no record."""
+    is_table = "metrics" not in said and set(COMPUTE) <= said.keys()
+    if "step" not in said or not (
+        is_table or ("compute" in said and isinstance(said.get("metrics"), Mapping))
+    ):
+        raise builder.bad(line, "This is no record of Headroom: step, compute and metrics belong to one.")
+    attempt = said.get("attempt", 1)
+    if isinstance(attempt, bool) or not str(attempt).isascii() or not str(attempt).isdigit():
+        raise builder.bad(line, "The attempt is no integer.")
+    return int(attempt), builder.step(line, said["step"])
+
+
+def _metrics(builder: Builder, line: int, said: Mapping[str, Any]) -> dict[str, float | None]:
     """Raises BadSource."""
-    file = Path(path)
-    if file.is_dir() or file.suffix == ".jsonl":
-        return read_journal(file, options)
-    source = CsvTable(file)
-    missing = [name for name in CURVE if name not in source.columns]
-    if missing:
-        raise BadSource(source.file, 1, f"This is no curve of Headroom: it has no column {missing[0]}.")
-    options = replace(options, columns=COLUMNS, per_row=())
-    return table.found_runs(source, options, hidden=("compute", "attempt"))
+    if "metrics" in said:
+        return numbers(said["metrics"])
+    if "metric" in said or "reward" in said:
+        name = text(said.get("metric", PASS_RATE))
+        found = {name: said.get("value", said.get("reward"))}
+        if not is_empty(said.get("stderr")):
+            found[f"{name}_stderr"] = said["stderr"]
+    else:
+        found = {
+            metric_of(name): cell for name, cell in said.items() if name not in OWN and not is_empty(cell)
+        }
+    bad = partial(builder.bad, line)
+    return {name: None if is_empty(cell) else number_of(bad, name, cell) for name, cell in found.items()}
+
+
+def _compute(builder: Builder, line: int, said: Mapping[str, Any]) -> dict[str, float | None]:
+    bad = partial(builder.bad, line)
+    compute = said["compute"] if "metrics" in said else {name: said[name] for name in COMPUTE}
+    if not isinstance(compute, Mapping):
+        raise bad("The compute of this record is not made of numbers.")
+    of_numbers = lambda _: bad("The compute of this record is not made of numbers.")
+    known = {
+        name: None if is_empty(amount) else number_of(of_numbers, name, amount)
+        for name, amount in compute.items()
+    }
+    if any(amount is not None and amount < 0 for amount in known.values()):
+        raise bad("An amount of compute is below 0.")
+    return compute_only(known)
+
+
+def _time(builder: Builder, line: int, said: Mapping[str, Any]) -> datetime | None:
+    value = said.get("time")
+    if is_empty(value) or isinstance(value, datetime):
+        return value or None
+    try:
+        return moment(value, builder.options.timezone)
+    except ValueError as error:
+        raise builder.bad(line, str(error)) from None

@@ -8,6 +8,7 @@ from webapp.interfaces.imports.readers import (
     event_files,
     headroom_files,
     jsonl_files,
+    mlflow_database,
     mlflow_folder,
     mlflow_server,
     neptune_files,
@@ -26,13 +27,15 @@ KINDS: dict[str, Kind] = {  # name, stable: part of addresses and of what is sto
     "parquet": Kind("Parquet", "file", (".parquet",), parquet_file.read, parquet_file.preview),
     "wandb": Kind("W&B run folders", "folder", (".wandb",), wandb_runs.read),
     "wandb-history": Kind("W&B history export", "file", (".csv", ".parquet"), wandb_history.read),
-    "mlflow": Kind("MLflow file store", "folder", (), mlflow_folder.read),
+    "mlflow": Kind(
+        "MLflow store (mlflow.db, mlruns)", "folder", (mlflow_folder.DATABASE,), mlflow_folder.read
+    ),
     "mlflow-server": Kind("MLflow server", "address", (), mlflow_server.read, in_place=True),
     "tensorboard": Kind("TensorBoard event files", "folder", (), event_files.read),
     "verl": Kind("verl's file logger", "file", (".jsonl",), jsonl_files.read_verl),
     "prime-rl": Kind("prime-rl's metrics.jsonl", "file", (".jsonl",), jsonl_files.read_prime_rl),
     "neptune": Kind("Neptune export", "folder", (".parquet",), neptune_files.read),
-    "headroom": Kind("Headroom's journal or curve", "file", (".jsonl", ".csv"), headroom_files.read),
+    "headroom": Kind("Headroom's journal or export", "file", headroom_files.ENDINGS, headroom_files.read),
 }
 MAX_LINE = 4 * 1024 * 1024
 
@@ -58,22 +61,24 @@ def guess_kind(path: Path) -> str | None:
     if path.is_file():
         return _of_file(path)
     kinds = {kind for file in files_below(path, _tells_something) if (kind := _of_file(file))}
-    if (files_below(path, lambda name: name == "meta.yaml")) and not kinds - {"csv"}:
+    if files_below(path, lambda name: name == mlflow_folder.META) and not kinds - {"csv", "mlflow"}:
         return "mlflow"
     return kinds.pop() if len(kinds) == 1 else None
 
 
 def _tells_something(name: str) -> bool:
-    return "tfevents" in name or name.endswith((".wandb", ".parquet", ".jsonl", ".csv", ".tsv"))
+    return "tfevents" in name or name.endswith((".wandb", ".parquet", ".jsonl", ".csv", ".tsv", ".db"))
 
 
 def _of_file(path: Path) -> str | None:
     if "tfevents" in path.name:
         return "tensorboard"
     with path.open("rb") as opened:
-        begin = opened.read(len(WANDB_HEADER))
-        if begin == WANDB_HEADER:
+        begin = opened.read(max(len(WANDB_HEADER), len(mlflow_database.HEADER)))
+        if begin.startswith(WANDB_HEADER):
             return "wandb"
+        if begin == mlflow_database.HEADER:
+            return "mlflow"
         if begin.startswith(b"PAR1"):
             return _of_columns(_parquet_columns(path), "parquet")
         opened.seek(0)
@@ -88,19 +93,21 @@ def _of_object(line: bytes) -> str | None:
         item = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(item, dict) or "step" not in item:
+    if not isinstance(item, dict):
+        return None
+    if headroom_files.is_own(tuple(item)) or (isinstance(item.get("metrics"), dict) and "compute" in item):
+        return "headroom"
+    if "step" not in item:
         return None
     if isinstance(item.get("data"), dict):
         return "verl"
-    if isinstance(item.get("metrics"), dict) and "compute" in item:
-        return "headroom"
     return "prime-rl" if "time" in item else None
 
 
 def _of_columns(columns: tuple[str, ...], otherwise: str) -> str | None:
     if set(NEEDED) <= set(columns) and otherwise == "parquet":
         return "neptune"
-    if set(headroom_files.CURVE) <= set(columns):
+    if headroom_files.is_own(columns):
         return "headroom"
     if set(wandb_history.OWN) <= set(columns):
         return "wandb-history"

@@ -7,12 +7,13 @@ from typing import Any
 
 import yaml
 
+from webapp.interfaces.imports.readers import mlflow_database
 from webapp.interfaces.imports.readers.building import check_name
 from webapp.interfaces.imports.readers.found import broken_run, files_below, inside
 from webapp.interfaces.imports.readers.mlflow_runs import MAX_METRICS, MlflowRun, Point
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options
 
-META = "meta.yaml"
+META, DATABASE = "meta.yaml", ".db"
 NOT_RUNS = ("artifacts", "models", "traces", "inputs", "outputs", ".trash", "metrics", "params", "tags")
 STATUS = {1: "RUNNING", 2: "SCHEDULED", 3: "FINISHED", 4: "FAILED", 5: "KILLED"}
 MAX_META = 256 * 1024
@@ -23,11 +24,15 @@ TORN = "The last line of a metric is not whole, as after a crash, and left out."
 
 
 def read(path: Path | str, options: Options) -> list[FoundRun]:
-    """Every run that is not deleted, in all experiments below a folder. Raises BadSource where there is none."""
+    """Every run that is not deleted, in the experiments below a folder that `options` name, or in all; or in the only
+    database there is. Raises BadSource where there is none."""
     root = Path(path)
     if root.is_file():
-        raise BadSource(root.name, None, "This is a file; MLflow's store is a folder.")
+        return mlflow_database.read(root, options)
     metas = files_below(root, lambda name: name == META, without=NOT_RUNS)
+    databases = files_below(root, lambda name: name.endswith(DATABASE), without=NOT_RUNS)
+    if not metas and len(databases) == 1:
+        return mlflow_database.read(databases[0], options)
     runs: list[FoundRun] = []
     described = {}
     for meta in metas:
@@ -40,8 +45,9 @@ def read(path: Path | str, options: Options) -> list[FoundRun]:
     for folder, about in described.items():
         run_id = _word(about.get("run_id") or about.get("run_uuid"))
         if run_id and about.get("lifecycle_stage") != "deleted":
-            experiment = described.get(folder.parent, {})
-            runs.append(_run(root, folder, about, _word(experiment.get("name"))).found(options))
+            experiment = _word(described.get(folder.parent, {}).get("name"))
+            if not options.experiments or experiment in options.experiments:
+                runs.append(_run(root, folder, about, experiment).found(options))
     if not runs:
         raise BadSource(root.name, None, "There is no run of MLflow in this folder.")
     return runs

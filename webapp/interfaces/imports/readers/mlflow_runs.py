@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 
 from webapp.interfaces.imports.readers.building import Builder, finite, only_pass_rates
 from webapp.interfaces.imports.readers.found import (
-    UNSETTLED,
     grouped,
-    is_settled,
     model_of,
     plain_value,
     seed_of,
@@ -73,15 +71,10 @@ class MlflowRun:
             pass_rates=only_pass_rates(self.metric_names),
         )
         points = heapq.merge(*self.histories(), key=lambda point: point[:3])
-        for line, (group, is_last) in enumerate(grouped(points, _belong), start=1):
+        for line, group in enumerate(grouped(points, _belong), start=1):
             first = group[0]
-            time = _time(first.milliseconds)
-            if is_last and self.status not in STATES and time is not None and not is_settled(time):
-                if UNSETTLED not in self.notes:
-                    self.notes.append(UNSETTLED)
-                return
             values = {point.name: finite(point.value) for point in group}
-            yield builder.of_tracker(line, first.step, time, values)
+            yield builder.of_tracker(line, first.step, _time(first.milliseconds), values)
 
 
 def _belong(group: Sequence[Point], point: Point) -> bool:

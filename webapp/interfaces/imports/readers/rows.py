@@ -72,16 +72,18 @@ class Options:
     columns: role (of ROLES) -> name of the column that has it. For tables only; elsewhere `pass_rate` and
         `pass_rate_stderr` name metrics as the source calls them.
     per_row: those of COMPUTE whose column holds the amount of each row, not the total so far.
+    percent: the named pass rate and its standard error are from 0 to 100; stored from 0 to 1.
     devices: device-hours are devices x time since the run's first row where nothing in the source says them.
     timezone: of moments that carry no offset ("UTC", "Europe/Berlin"); without it, such moments are refused.
     name: of the source; names the run where nothing else does.
     ignore: names of columns, or of metrics as the source calls them, to leave out.
-    experiments: of an MLflow server: names of those to read; none: all.
+    experiments: of MLflow: names of those to read; none: all.
     token, user: for an MLflow server: a bearer token, or with `user` a password. Never part of `as_json`.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     per_row: tuple[str, ...] = ()
+    percent: bool = False
     devices: float | None = None
     timezone: str = ""
     name: str = ""
@@ -106,6 +108,7 @@ class Options:
         return {
             "columns": dict(self.columns),
             "per_row": list(self.per_row),
+            "percent": self.percent,
             "devices": self.devices,
             "timezone": self.timezone,
             "name": self.name,
@@ -137,6 +140,7 @@ def _check_timezone(name: str) -> None:
 class Preview:
     """A table's beginning. guess: the mapping that the names suggest, for the person to confirm or change.
 
+    asked: those of its roles that nobody takes unless a person confirms them; `guess.percent` is one of these, too.
     unclear: sentences on what the person has to decide or should look at.
     """
 
@@ -144,6 +148,7 @@ class Preview:
     rows: tuple[tuple[str, ...], ...]  # the first ones, as text
     guess: Options
     unclear: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

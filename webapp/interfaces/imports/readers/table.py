@@ -10,7 +10,9 @@ from typing import Any, Protocol
 from headroom.adapters import naming
 from webapp.interfaces.imports.readers import cells as cells_of
 from webapp.interfaces.imports.readers.building import (
+    PASS_RATE,
     Builder,
+    K,
     Rename,
     check_name,
     moment,
@@ -48,9 +50,12 @@ class Span:
 def preview(table: Table, options: Options) -> Preview:
     """The beginning of the table, and a guess of its mapping that keeps the rest of `options`."""
     rows = [[cells_of.text(cell) for cell in cells] for _, _, cells in islice(table.rows(), PREVIEW_ROWS)]
-    found = guess(table.columns, rows)
-    mapped = replace(options, columns=found.columns)
-    return Preview(table.columns, tuple(tuple(row) for row in rows), mapped, (*found.unclear, *found.remarks))
+    found = guess(table.columns, rows, options.columns)
+    mapped = replace(
+        options, columns={**found.likely, **found.columns}, percent=options.percent or found.percent
+    )
+    said = (*found.unclear, *found.remarks)
+    return Preview(table.columns, tuple(tuple(row) for row in rows), mapped, said, tuple(found.likely))
 
 
 def found_runs(
@@ -81,7 +86,7 @@ def found_runs(
 
 def _guessed(table: Table) -> Mapping[str, str]:
     rows = [[cells_of.text(cell) for cell in cells] for _, _, cells in islice(table.rows(), PREVIEW_ROWS)]
-    found: Guess = guess(table.columns, rows)
+    found: Guess = guess(table.columns, rows, {})
     if found.unclear:
         raise BadSource(table.file, None, f"Say which column is what. {found.unclear[0]}")
     return found.columns
@@ -203,12 +208,51 @@ class _Reader:
 
     def _of_step(self, step: int, part: list[tuple[int, Sequence[Any]]]) -> Iterator[Row]:
         values = [self._metric(line, cells) for line, cells in part]
+        moved = self._pair(values)
         together = {name: value for each in values for name, value in each.items()}
         first, first_cells = part[0]
         compute = self._compute(first, step, self._time_of(first, first_cells), first_cells, together)
-        for (line, cells), one in zip(part, values, strict=True):
-            metrics = self._builder.metrics(line, one) | self._pass_rate(line, cells)
-            yield Row(line, step, self._time_of(line, cells), compute, metrics)
+        for place, ((line, cells), one) in enumerate(zip(part, values, strict=True)):
+            if place not in moved:
+                metrics = self._builder.metrics(line, one)
+                yield Row(
+                    line,
+                    step,
+                    self._time_of(line, cells),
+                    compute,
+                    metrics | self._beside(line, cells, metrics),
+                )
+
+    def _pair(self, values: list[dict[str, float | None]]) -> set[int]:
+        """Put each standard error beside the value it belongs to, which is of the same step: `X_stderr` to `X`, and
+        the one that is named to the pass rate that is named. The places that it took them from."""
+        columns = self._builder.options.columns
+        owners = {columns.get("pass_rate_stderr"): columns.get("pass_rate")}
+        places: dict[str, list[int]] = {}
+        for place, one in enumerate(values):
+            for name in one:
+                places.setdefault(name, []).append(place)
+        moved = set()
+        for name, own in places.items():
+            owner = owners.get(name) or name.removesuffix("_stderr")
+            if owner != name:
+                for place, beside in zip(own, places.get(owner, ()), strict=False):
+                    values[beside][name] = values[place][name]
+                    moved.add(place)
+        return moved
+
+    def _beside(
+        self, line: int, cells: Sequence[Any], metrics: Mapping[str, float | None]
+    ) -> dict[str, float | None]:
+        """What columns of a long table say of its value: the pass rate, or the standard error of whatever it is."""
+        if "pass_rate" in self._layout.roles or "pass_rate_stderr" not in self._layout.roles:
+            return self._pass_rate(line, cells)
+        error = self._amount(line, "pass_rate_stderr", cells)
+        return {} if error is None else {
+            f"{name}_stderr": self._builder.stderr(line, name, error) if name == PASS_RATE else error
+            for name in metrics
+            if name != K and not name.endswith("_stderr")
+        }  # fmt: skip
 
     def _metric(self, line: int, cells: Sequence[Any]) -> dict[str, float | None]:
         name = cells_of.text(cells[self._layout.roles["metric"]])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.webapp.interfaces.imports.readers.reading import broken, rows_of, runs_of, written
-from webapp.interfaces.imports.readers.kinds import preview
+from webapp.interfaces.imports.readers.kinds import guess_kind, preview
 from webapp.interfaces.imports.readers.rows import BadSource, Options
 
 WIDE = "step,time,tokens,pass_rate,loss\n0,2026-01-01T00:00:00Z,0,0.1,nan\n10,2026-01-01T01:00:00Z,500,0.25,1.5\n"
@@ -194,3 +194,148 @@ def test_a_file_that_has_grown_gives_the_same_rows_first(tmp_path: Path) -> None
     after = {name: list(run.rows()) for name, run in runs_of("csv", path).items()}
     assert all(after[name][: len(rows)] == rows for name, rows in before.items())
     assert len(after["a"]) == 4 and set(after) == {"a", "b", "c"}
+
+
+# --- a pass rate: which column, and in what
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["val_acc", "heldout_acc", "held-out accuracy", "test_accuracy", "eval_acc", "eval/math/accuracy", "Val/pass@1",
+     "validation.solve_rate", "eval/acc/mean"],
+)  # fmt: skip
+def test_what_sounds_like_a_pass_rate_is_guessed_to_be_asked(tmp_path: Path, name: str) -> None:
+    found = preview(
+        "csv", written(tmp_path, "a.csv", f"step,train_acc,{name},stderr\n1,0.5,0.25,0.1\n"), Options()
+    )
+    assert found.asked == ("pass_rate", "pass_rate_stderr")
+    assert found.guess.columns == {"step": "step", "pass_rate": name, "pass_rate_stderr": "stderr"}
+    assert not found.guess.percent and f"Is {name} the held-out pass rate?" in " ".join(found.unclear)
+
+
+@pytest.mark.parametrize(
+    "name", ["acc", "train_acc", "eval_loss", "evalacc", "test_accuracy_loss", "rewards/acc"]
+)
+def test_what_does_not_is_not(tmp_path: Path, name: str) -> None:
+    found = preview("csv", written(tmp_path, "a.csv", f"step,{name},stderr\n1,0.5,0.1\n"), Options())
+    assert found.guess.columns == {"step": "step"} and found.asked == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "percent"),
+    [
+        ("41.5 50", True),
+        ("0.5 1.5", True),
+        ("0.4 1", False),
+        ("50 101", False),
+        ("-1 50", False),
+        ("nan x", False),
+    ],
+)
+def test_percentages_are_recognised(tmp_path: Path, values: str, percent: bool) -> None:
+    text = "step,pass_rate\n" + "".join(f"{step},{value}\n" for step, value in enumerate(values.split()))
+    found = preview("csv", written(tmp_path, "a.csv", text), Options())
+    assert found.guess.percent is percent and ("is it in percent?" in " ".join(found.unclear)) is percent
+
+
+def test_percentages_are_stored_as_shares(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.csv", "step,acc,sem,loss\n1,41.5,2,3\n2,0.5,,50\n")
+    columns = {"step": "step", "pass_rate": "acc", "pass_rate_stderr": "sem"}
+    assert [row.metrics for row in rows_of("csv", path, columns=columns, percent=True)] == [
+        {"eval/pass_rate": 0.415, "eval/pass_rate_stderr": 0.02, "loss": 3}, {"eval/pass_rate": 0.005, "loss": 50}
+    ]  # fmt: skip
+    assert "If it is in percent, say so" in broken("csv", path, columns=columns).reason
+
+
+def test_what_is_no_percentage_is_refused(tmp_path: Path) -> None:
+    error = broken("csv", written(tmp_path, "a.csv", "step,pass_rate\n1,50\n2,101\n"), columns={
+        "step": "step", "pass_rate": "pass_rate",
+    }, percent=True)  # fmt: skip
+    assert error.line == 3 and "is 101, not between 0 and 100" in error.reason
+    error = broken("csv", written(tmp_path, "b.csv", "step,acc\n1,50\n"), percent=True)
+    assert "Say which metric is the pass rate" in error.reason
+
+
+# --- long tables
+
+
+def test_a_pass_rate_that_is_there_is_not_derived_again(tmp_path: Path) -> None:
+    name = "val-core/gsm8k/acc/mean@4"
+    text = "step,metric,value\n" + "".join(
+        f"{s},eval/pass_rate,0.{s}\n{s},{name},0.{s}\n" for s in range(1, 4)
+    )
+    rows = rows_of("csv", written(tmp_path, "long.csv", text))
+    assert [row.metrics for row in rows if "eval/pass_rate" in row.metrics] == [
+        {"eval/pass_rate": share} for share in (0.1, 0.2, 0.3)
+    ]
+
+
+def test_a_pass_rate_that_is_named_takes_the_place_of_the_one_that_is_there(tmp_path: Path) -> None:
+    text = "step,metric,value\n1,eval/pass_rate,0.9\n1,acc,0.5\n"
+    columns = {"step": "step", "metric": "metric", "value": "value", "pass_rate": "acc"}
+    (run,) = runs_of("csv", written(tmp_path, "long.csv", text), columns=columns).values()
+    assert [row.metrics for row in run.rows()] == [{}, {"acc": 0.5, "eval/pass_rate": 0.5}]
+    assert "eval/pass_rate of the source is left out" in run.notes[0]
+
+
+def test_standard_errors_among_the_metrics_stand_beside_their_values(tmp_path: Path) -> None:
+    text = (
+        "step,metric,value\n1,acc,0.5\n1,acc_stderr,0.1\n1,loss,2\n2,sem,0.2\n2,acc,0.6\n3,lonely_stderr,1\n"
+    )
+    columns = {"step": "step", "metric": "metric", "value": "value"}
+    path = written(tmp_path, "long.csv", text)
+    named = {"pass_rate": "acc", "pass_rate_stderr": "sem"}
+    assert [(row.line, row.metrics) for row in rows_of("csv", path, columns=columns)] == [
+        (2, {"acc": 0.5, "acc_stderr": 0.1}), (4, {"loss": 2}), (5, {"sem": 0.2}), (6, {"acc": 0.6}),
+        (7, {"lonely_stderr": 1}),
+    ]  # fmt: skip
+    rates = [row.metrics for row in rows_of("csv", path, columns=columns | named) if "acc" in row.metrics]
+    assert rates[1] == {"acc": 0.6, "sem": 0.2, "eval/pass_rate": 0.6, "eval/pass_rate_stderr": 0.2}
+
+
+def test_a_column_of_standard_errors_is_of_the_value_in_its_row(tmp_path: Path) -> None:
+    text = "step,metric,value,stderr\n1,eval/pass_rate,0.5,0.1\n1,loss,2,\n1,kl,3,0.5\n"
+    rows = rows_of("csv", written(tmp_path, "long.csv", text))
+    assert [row.metrics for row in rows] == [
+        {"eval/pass_rate": 0.5, "eval/pass_rate_stderr": 0.1}, {"loss": 2}, {"kl": 3, "kl_stderr": 0.5}
+    ]  # fmt: skip
+
+
+# --- charts of W&B
+
+
+def chart(*names: str) -> str:
+    return ",".join(f'"{name}{bound}"' for name in names for bound in ("", "__MIN", "__MAX"))
+
+
+CHART = (
+    f'"Step",{chart("grpo - seed 1 - eval/acc", "b - eval/acc", "b - _step")}\n'
+    '"0","0.25","0.1","0.9","","","","","",""\n"10","0.5","0.5","0.5","0.75","0.7","0.8","10","10","10"\n'
+)
+
+
+def test_a_chart_of_wandb_is_one_run_for_each_of_its_runs(tmp_path: Path) -> None:
+    path = written(tmp_path, "chart.csv", CHART)
+    shown = preview("csv", path, Options())
+    assert (guess_kind(path), shown.columns) == ("csv", ("run", "Step", "eval/acc"))
+    assert shown.guess.columns == {"run": "run", "step": "Step", "pass_rate": "eval/acc"}
+
+    runs = runs_of("csv", path, columns=shown.guess.columns)
+
+    assert {
+        name: [(row.line, row.step, row.metrics) for row in run.rows()] for name, run in runs.items()
+    } == {
+        "grpo - seed 1": [(2, 0, {"eval/pass_rate": 0.25}), (3, 10, {"eval/pass_rate": 0.5})],
+        "b": [(3, 10, {"eval/pass_rate": 0.75})],
+    }
+
+
+def test_a_chart_over_another_axis_keeps_its_step(tmp_path: Path) -> None:
+    text = f'"train/global_step",{chart("a - acc", "a - _step")}\n5,0.1,0.1,0.1,7,7,7\n'
+    (row,) = rows_of("csv", written(tmp_path, "chart.csv", text))
+    assert (row.step, row.metrics) == (5, {"acc": 0.1, "_step": 7})
+
+
+def test_a_table_with_dashes_is_no_chart(tmp_path: Path) -> None:
+    (row,) = rows_of("csv", written(tmp_path, "a.csv", "step,a - b,a - b__MIN\n1,2,3\n"))
+    assert row.metrics == {"a - b": 2, "a - b__MIN": 3}

@@ -2,9 +2,11 @@
 
 import json
 import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -156,12 +158,12 @@ def test_the_folder_around_the_store_is_as_good(store: Path) -> None:
     assert guess_kind(store.parent) == "mlflow" and len(runs_of("mlflow", store.parent)) == 3
 
 
-def test_the_newest_step_of_a_run_that_goes_on_waits_until_it_is_whole(store: Path) -> None:
+def test_the_newest_step_of_a_run_that_goes_on_is_read(store: Path) -> None:
     folder = run_folder(store, "going on")
     with (folder / "metrics" / "loss").open("a") as history:
         history.write(f"{int(time.time() * 1000)} 0.5 3\n")
     run = runs_of("mlflow", store)["going on"]
-    assert [row.step for row in run.rows()] == [1, 2] and "may not be whole" in run.notes[0]
+    assert [row.step for row in run.rows()] == [1, 2, 3]
 
 
 def test_a_broken_history_keeps_the_other_runs_in(store: Path) -> None:
@@ -210,7 +212,7 @@ def test_links_are_not_followed(store: Path, tmp_path: Path) -> None:
 
 def test_a_folder_without_runs(tmp_path: Path) -> None:
     assert "no run of MLflow" in broken("mlflow", tmp_path).reason
-    assert "is a folder" in broken("mlflow", written(tmp_path, "a", "x")).reason
+    assert "file is not a database" in broken("mlflow", written(tmp_path, "a", "x" * 5000)).reason
 
 
 def test_long_histories_are_read_piece_by_piece(tmp_path: Path) -> None:
@@ -219,3 +221,86 @@ def test_long_histories_are_read_piece_by_piece(tmp_path: Path) -> None:
     written(run, "metrics/loss", "".join(f"{1760000000000 + n} {n / 7} {n}\n" for n in range(5000)))
     rows = rows_of("mlflow", tmp_path)
     assert [(row.step, row.metrics["loss"]) for row in rows] == [(n, n / 7) for n in range(5000)]
+
+
+def test_experiments_of_a_store_are_chosen_by_name(store: Path) -> None:
+    assert len(read("mlflow", store, Options(experiments=("math",)))) == 3
+    with pytest.raises(BadSource, match="no run of MLflow"):
+        read("mlflow", store, Options(experiments=("chess",)))
+
+
+# --- its database
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return Path(shutil.copy(SAMPLES / "mlflow.db", tmp_path / "mlflow.db"))
+
+
+def changed(database: Path, *statements: str) -> Path:
+    with closing(sqlite3.connect(database, isolation_level=None)) as store:
+        for statement in statements:
+            store.execute(statement)
+    return database
+
+
+def test_a_database_has_every_run_that_is_not_deleted(database: Path) -> None:
+    runs = runs_of("mlflow", database)
+    expected = EXPECTED["mlflow-database"]
+
+    assert set(runs) == set(expected)
+    assert [runs[name].state for name in ("done", "stopped", "going on")] == ["succeeded", "cancelled", None]
+    for name, run in runs.items():
+        assert (run.config, run.task, run.model, run.seed) == (expected[name]["params"], "math", "tiny-1b", 7)
+        assert [[row.step, row.time and row.time.timestamp(), row.metrics] for row in run.rows()] == [
+            [
+                step,
+                moment,
+                ours(values) | {"eval/pass_rate": values["val-core/gsm8k/acc/mean_at_4"], "eval/k": 4},
+            ]
+            for step, moment, values in expected[name]["rows"]
+        ]
+
+
+def test_what_is_infinite_is_no_value(database: Path) -> None:
+    run = next(run for run in runs_of("mlflow", database).values() if run.name == "done")
+    metric = ("big", 1.7976931348623157e308, 1760000060000, run.key, 1, 0)
+    changed(database, f"INSERT INTO metrics (key, value, timestamp, run_uuid, step, is_nan) VALUES {metric}")
+    assert next(run.rows()).metrics["big"] is None
+
+
+def test_a_database_of_a_folder(database: Path) -> None:
+    assert guess_kind(database.parent) == "mlflow" and len(runs_of("mlflow", database.parent)) == 3
+
+
+def test_experiments_of_a_database_are_chosen_by_name(database: Path) -> None:
+    assert len(read("mlflow", database, Options(experiments=("math",)))) == 3
+    with pytest.raises(BadSource, match="There is no experiment chess"):
+        read("mlflow", database, Options(experiments=("math", "chess")))
+
+
+@pytest.mark.parametrize(
+    ("statements", "reason"),
+    [
+        (["DROP TABLE tags"], "no store of MLflow: it has no table tags"),
+        (["DROP TABLE tags", "CREATE VIEW tags AS SELECT 1"], "has no table tags"),
+        (["DROP TABLE tags", "CREATE TABLE tags (x)"], "cannot be read: no such column"),
+        (["DELETE FROM runs"], "no run of MLflow"),
+        (["PRAGMA writable_schema = ON", "UPDATE sqlite_master SET rootpage = 3"], "cannot be read"),
+    ],
+)
+def test_databases_that_are_refused(database: Path, statements: list[str], reason: str) -> None:
+    error = broken("mlflow", changed(database, *statements))
+    assert error.file == "mlflow.db" and reason in error.reason
+
+
+def test_points_of_a_database_that_are_none(database: Path) -> None:
+    changed(database, "UPDATE metrics SET timestamp = 'soon' WHERE key = 'train/kl'")
+    assert "The history of train/kl has a point that is none" in broken("mlflow", database).reason
+
+
+def test_a_database_is_never_written_to(database: Path) -> None:
+    before = database.read_bytes(), sorted(path.name for path in database.parent.iterdir())
+    for run in runs_of("mlflow", database).values():
+        list(run.rows())
+    assert (database.read_bytes(), sorted(path.name for path in database.parent.iterdir())) == before

@@ -107,7 +107,8 @@ def test_wandb_history(file: str) -> None:
 @pytest.mark.parametrize(
     ("place", "kind"),
     [
-        ("wandb", "wandb"), ("tensorboard", "tensorboard"), ("mlruns", "mlflow"), ("history.csv", "wandb-history"),
+        ("wandb", "wandb"), ("tensorboard", "tensorboard"), ("mlruns", "mlflow"), ("mlflow.db", "mlflow"),
+        ("history.csv", "wandb-history"),
         ("history.parquet", "wandb-history"), ("expected.json", None), ("", None),
     ],
 )  # fmt: skip

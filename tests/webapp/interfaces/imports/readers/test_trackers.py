@@ -158,10 +158,33 @@ def test_a_tag_that_comes_again_in_one_step_begins_a_row(tmp_path: Path) -> None
     ]  # fmt: skip
 
 
-def test_the_newest_step_waits_until_it_is_whole(tmp_path: Path) -> None:
+def test_the_newest_step_is_read_at_once(tmp_path: Path) -> None:
     events = [scalar(1, "a", 1), scalar(2, "a", 2, wall_time=time.time())]
-    (run,) = runs_of("tensorboard", written(tmp_path, "x.tfevents.1", event_file(events))).values()
-    assert [row.step for row in run.rows()] == [1] and "may not be whole" in run.notes[0]
+    rows = rows_of("tensorboard", written(tmp_path, "x.tfevents.1", event_file(events)))
+    assert [row.step for row in rows] == [1, 2]
+
+
+def settings() -> Any:
+    """As `add_hparams` writes them."""
+    event = Event(wall_time=1.7e9)
+    event.summary.value.add(tag="_hparams_/session_start_info").metadata.plugin_data.plugin_name = "hparams"
+    return event
+
+
+@pytest.mark.parametrize(
+    "results", [[], [scalar(0, "hparam/acc", 0.5)], [scalar(9, "a", 1), scalar(9, "b", 1)]]
+)
+def test_settings_in_the_folder_of_a_run_are_no_run(tmp_path: Path, results: list[Any]) -> None:
+    written(tmp_path, "a/x.tfevents.1", event_file([scalar(1, "a", 1), scalar(2, "a", 1)]))
+    written(tmp_path, "a/1700000000.5/x.tfevents.1", event_file([settings(), *results]))
+    assert set(runs_of("tensorboard", tmp_path)) == {"a"}
+
+
+def test_runs_with_settings_of_their_own_stay(tmp_path: Path) -> None:
+    written(tmp_path, "a/x.tfevents.1", event_file([settings(), scalar(1, "a", 1)]))
+    written(tmp_path, "a/b/x.tfevents.1", event_file([settings(), scalar(1, "a", 1), scalar(2, "a", 1)]))
+    written(tmp_path, "a/c/x.tfevents.1", event_file([scalar(1, "a", 1)]))
+    assert set(runs_of("tensorboard", tmp_path)) == {"a", "a/b", "a/c"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,25 @@
+"""Columns that tables of exports have beside the metrics. What reads them again imports this, too: no Django here."""
+
+RECORD = ("attempt", "seq", "step", "time", "device_hours", "flops", "tokens")
+VALUE = ("metric", "value", "stderr")
+# Of the run; they stand in its first row alone. JSONL has them as one object, `about`, in its first line.
+ABOUT = ("name", "task", "model", "seed", "state", "config", "superseded_after")
+ABOUT_COLUMNS = tuple(f"run.{name}" for name in ABOUT)
+OWN = frozenset({"run", "compute", "reward", *RECORD, *VALUE, *ABOUT_COLUMNS})
+APART = "metric."
+
+
+def column_of(metric: str) -> str:
+    """Of a wide table: the metric's name, with "metric." before one that is called like a column of ours."""
+    return f"{APART}{metric}" if _bare(metric) in OWN else metric
+
+
+def metric_of(column: str) -> str:
+    """The inverse of `column_of`."""
+    return column.removeprefix(APART) if _bare(column) in OWN else column
+
+
+def _bare(name: str) -> str:
+    while name.startswith(APART):
+        name = name.removeprefix(APART)
+    return name
