@@ -26,6 +26,8 @@ def test_every_renamed_metric_is_found_by_its_trainers_name() -> None:
     assert set(originals_of("train/reward")) == {"reward", "critic/rewards/mean", "reward/all/mean"}
 
 
-@pytest.mark.parametrize("name", ["eval/pass_rate", "eval/math/pass_rate", "train/entropy", "perf/generator_idle"])
+@pytest.mark.parametrize(
+    "name", ["eval/pass_rate", "eval/math/pass_rate", "train/entropy", "perf/generator_idle"]
+)
 def test_our_own_names_mean_nothing_else(name: str) -> None:
     assert names_for(name) == [name]
