@@ -53,7 +53,7 @@ def ask(client, endpoint, world):
     method, path = endpoint
     filled = re.sub(r"{(\w+)}", lambda match: str(tables.OBJECTS[match[1]](world)), path)
     query = tables.API_QUERIES[endpoint](world) if endpoint in tables.API_QUERIES else ""
-    body = json.dumps(tables.API_BODIES.get(endpoint, {})) if method in ("POST", "PUT") else ""
+    body = json.dumps(tables.API_BODIES.get(endpoint, {})) if method in ("POST", "PUT", "PATCH") else ""
     with transaction.atomic():
         answer = client.generic(method, f"{PREFIX}{filled}{query}", body, content_type="application/json")
         transaction.set_rollback(True)

@@ -460,7 +460,11 @@ SILENT = {
     },
     "webapp.record.runs.drafts": {},
     "webapp.record.runs.extending": {},
-    "webapp.record.runs.meaning": {"meaning_of": "reads", "mean_incoming": "part of what a trainer reports"},
+    "webapp.record.runs.meaning": {
+        "meaning_of": "reads",
+        "mean_incoming": "part of what a trainer reports",
+        "as_if_said": "a preview: nothing of it stays",
+    },
     "webapp.record.runs.places": {
         "quota_of": "reads",
         "beyond_quota": "reads",
