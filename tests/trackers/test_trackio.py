@@ -51,6 +51,7 @@ def test_pictures_tables_and_files_are_kept_and_finishing_is_quick(
     headroom: Headroom, tmp_path: Path
 ) -> None:
     import numpy as np
+    from trackio.utils import MEDIA_DIR
 
     picture = np.zeros((8, 8, 3), dtype=np.uint8)
     (tmp_path / "conf").mkdir()
@@ -67,24 +68,26 @@ def test_pictures_tables_and_files_are_kept_and_finishing_is_quick(
     assert time.monotonic() - began < 15  # it was 30 s as long as uploads were refused
     kept = files_of(headroom, "with media")
     (shown,) = [path for path in kept if path.startswith("media/1/")]
-    sent = list((tmp_path / "trackio").rglob(shown.rpartition("/")[2]))
-    assert kept[shown] == hashlib.sha256(sent[0].read_bytes()).hexdigest()
+    (sent,) = MEDIA_DIR.rglob(shown.rpartition("/")[2])
+    assert kept[shown] == hashlib.sha256(sent.read_bytes()).hexdigest()
     assert kept["files/conf/grpo.yaml"] == hashlib.sha256(b"lr: 1").hexdigest()
     assert {"logged/sample/1.json", "logged/rows/2.json"} < set(kept)
     assert headroom.curve("with media", "loss") == [(0, 1.0), (1, 0.5)]
 
 
 def test_an_artifact_is_logged_in_versions_and_downloaded(headroom: Headroom, tmp_path: Path) -> None:
+    from trackio.utils import project_artifacts_dir
+
     folder = tmp_path / "checkpoint"
     (folder / "deep").mkdir(parents=True)
     (folder / "deep" / "weights").write_bytes(bytes(range(256)) * 100)
     (folder / "config.json").write_text("{}")
-    run = trackio.init(project="artifacts", name="with an artifact", auto_log_cpu=False)
+    run = trackio.init(project="headroom-artifacts", name="with an artifact", auto_log_cpu=False)
     trackio.log({"loss": 1.0}, step=0)
     first = run.log_artifact(folder, name="policy", type="model", aliases=["best"])
     (folder / "config.json").write_text('{"k": 8}')
     second = run.log_artifact(folder, name="policy", type="model")
-    shutil.rmtree(tmp_path / "trackio", ignore_errors=True)  # nothing of it is here any more
+    shutil.rmtree(project_artifacts_dir("headroom-artifacts"))  # what is downloaded comes from the server
     here = Path(run.use_artifact("policy:best").download(tmp_path / "back"))
     trackio.finish()
 

@@ -156,7 +156,7 @@ def log_version(project: Project, user: User | None, given: Given) -> Version:
     Raises InvalidInput (kwargs...), and what `store.keep` raises.
     """
     name, manifest = _name(given), _manifest(given)
-    said = {
+    said: dict[str, Any] = {
         "project": given.get("project"),
         "run": given.get("run_name"),
         "run_id": given.get("run_id"),
