@@ -37,6 +37,11 @@ _RESUME = (
     "tests/headroom/test_importing.py::test_a_broken_file_ends_with_2_and_one_line_and_a_mended_one_goes_on",
     "--resume",
 )
+_STORE = (
+    "tests/headroom/test_importing.py::test_a_store_of_mlflow_is_imported_by_file_or_uri",
+    '"import", kind, store',
+)
+_POSTGRESQL = ("tests/headroom/test_mlflow_store.py::test_a_postgresql_store_is_copied", "postgresql")
 _TAIL = ("tests/headroom/test_tailing.py::test_the_command", '"tail"')
 _SYNC = ("tests/headroom/test_syncing.py::test_the_command", '"sync"')
 _STUDY = (
@@ -81,6 +86,11 @@ ELSEWHERE = {
     "python -m headroom import wandb wandb/ --pass-rate eval/accuracy": _FOLDER,
     "python -m headroom import auto logs/grpo.jsonl": _IMPORT,
     "python -m headroom import auto logs/grpo.jsonl --resume ID": _RESUME,
+    "python -m headroom import csv grpo.csv --pass-rate val_acc --percent --name grpo --ignore lr --per-row tokens": (
+        "tests/headroom/test_importing.py::test_columns_names_and_amounts_are_said_by_options", "--per-row",
+    ),
+    "python -m headroom import mlflow mlflow.db": _STORE,
+    "python -m headroom import mlflow postgresql://reader@db.example/mlflow --experiment math": _POSTGRESQL,
     'curl -H "Authorization: Bearer $HEADROOM_TOKEN" $HEADROOM_URL/api/v1/imports -F kind=csv '
     """-F 'options={"columns": {"step": "iteration", "pass_rate": "val_acc"}, "devices": 8}' """
     "-F files=@metrics.csv": (

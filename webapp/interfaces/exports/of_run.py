@@ -54,7 +54,8 @@ NOTHING = (None,) * len(ABOUT)
 
 
 def about(run: Run, spans: Sequence[Span]) -> dict[str, Any]:
-    """What the run is. superseded_after: attempt -> its last step before a later attempt's beginning."""
+    """What the run is. meaning: of its metrics, where somebody has said it. superseded_after: attempt -> its last step
+    before a later attempt's beginning."""
     after = {str(span.attempt): span.superseded_after for span in spans if span.superseded_after is not None}
     return {name: getattr(run, name) for name in ABOUT[:-1]} | {"superseded_after": after}
 

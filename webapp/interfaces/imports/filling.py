@@ -5,15 +5,17 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from headroom.adapters import naming
 from training.records import Compute, Record
-from webapp.base.errors import Conflict, InvalidInput, NotFound, sentence
+from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError, sentence
+from webapp.identity.accounts.models import User
 from webapp.interfaces.imports.models import Import, ImportedRun
 from webapp.interfaces.imports.readers.guessing import PASS_RATE_LIKE
 from webapp.interfaces.imports.readers.rows import FoundRun, Row
@@ -21,6 +23,7 @@ from webapp.record.runs.bounds import MAX_NAME, MAX_SEED
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.launch import track_run_once
 from webapp.record.runs.lifecycle import report_finished
+from webapp.record.runs.meaning import Meaning, state_meaning
 from webapp.record.runs.models import IdempotencyKey, Point, Run, Series, State
 from webapp.record.runs.models import Record as StoredRecord
 from webapp.record.runs.selectors import is_pass_rate
@@ -200,6 +203,17 @@ def unknown_in(run: Run, seen: Collection[str]) -> list[str]:
 def _position(field: str | None) -> int:
     match = re.match(r"records\.(\d+)", field or "")
     return int(match[1]) if match else 0
+
+
+def mean_again(kept: ImportedRun, found: FoundRun, user: User | None) -> None:
+    """Say of a new run's metrics what was said of them where it was exported, as far as it holds here: an export of
+    curves has the points that followed, and needs it no more."""
+    if not found.meaning or kept.run.meaning:
+        return
+    kept.refresh_from_db(fields=["rows_stored"])
+    with suppress(ValidationError, ServiceError):
+        if kept.rows_stored:
+            state_meaning(kept.run, TypeAdapter(Meaning).validate_python(dict(found.meaning)), user=user)
 
 
 def end_run(run: Run, found: FoundRun) -> str:

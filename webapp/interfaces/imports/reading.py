@@ -26,6 +26,7 @@ from webapp.interfaces.imports.filling import (
     end_run,
     kept_of,
     known_of,
+    mean_again,
     seen_in,
     store_rows,
     unknown_in,
@@ -154,10 +155,12 @@ def _read_run(turn: Turn, found: FoundRun) -> None:
     with transaction.atomic():
         notes = list(found.notes)
         if kept is not None:
+            if problem is None:
+                mean_again(kept, found, one.user)
             notes += unknown_in(kept.run, turn.seen)
             ImportedRun.objects.filter(pk=kept.pk).update(is_done=True, is_broken=problem is not None)
-        if kept is not None and problem is None:
-            notes.append(end_run(kept.run, found))
+            if problem is None:
+                notes.append(end_run(kept.run, found))
         turn.claim.keep(**_words(one, notes, problem))
 
 

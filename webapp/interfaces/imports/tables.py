@@ -52,8 +52,12 @@ def mapping_of(kind: str, path: Path, options: Options) -> Options:
 
 
 def _check_percent(shown: Preview, options: Options) -> None:
-    """Raises InvalidInput where the pass rate seems to be in percent and nobody has said so."""
+    """Raises InvalidInput where the pass rate seems to be in percent and nobody has said so, or the other way round."""
     name = options.columns.get("pass_rate")
+    if options.percent and name is None:
+        raise InvalidInput(
+            "options.percent", "options.percent: say which column is the pass rate that is in percent."
+        )
     if options.percent or name not in shown.columns:
         return
     position = shown.columns.index(name)

@@ -14,6 +14,11 @@ from webapp.record.runs.models import Record
 from webapp.record.runs.tokens import create_job_token
 
 
+ABOUT = [
+    "run.name", "run.task", "run.model", "run.seed", "run.state", "run.config", "run.meaning", "run.superseded_after",
+]  # fmt: skip
+
+
 def body_of(response):
     assert response.status_code == 200, response.content
     return b"".join(response.streaming_content)
@@ -49,6 +54,11 @@ def test_jsonl_is_what_records_take_and_loses_nothing(writer, reader, reported, 
     lines = lines_of(reader.get(f"runs/{reported.pk}/export", superseded="true"))
     copy = launch.track_run(user=user, project=project, name="copy")
 
+    assert lines[0]["about"] == {
+        "name": reported.name, "task": reported.task, "model": reported.model, "seed": reported.seed,
+        "state": "running", "config": {}, "meaning": {}, "superseded_after": {},
+    }  # fmt: skip
+    assert not any("about" in line for line in lines[1:])
     answer = writer.post(f"runs/{copy.pk}/records", {"records": lines})
 
     assert counted(answer) == (600, 0)
@@ -70,8 +80,9 @@ def test_csv_has_a_column_a_metric(reader, reported):
 
     assert list(rows[0]) == [
         "attempt", "seq", "step", "time", "device_hours", "flops", "tokens",
-        "a,b", "eval/pass_rate", "never", "train/reward", "train/reward_stderr",
+        "a,b", "eval/pass_rate", "never", "train/reward", "train/reward_stderr", *ABOUT,
     ]  # fmt: skip
+    assert [row["run.name"] for row in rows[:3]] == [reported.name, "", ""]
     assert len(rows) == 600
     assert rows[3]["train/reward"] == repr(0.1 * 3)
     assert rows[3]["time"] == "2026-01-01T00:00:00+00:00"
@@ -94,7 +105,8 @@ def test_parquet_has_types_and_row_groups(reader, reported):
         "attempt": "int64", "seq": "int64", "step": "int64", "time": "timestamp[us, tz=UTC]",
         "device_hours": "double", "flops": "double", "tokens": "double", "a,b": "double", "eval/pass_rate": "double",
         "never": "double", "train/reward": "double", "train/reward_stderr": "double",
-    }  # fmt: skip
+    } | dict.fromkeys(ABOUT, "string") | {"run.seed": "int64"}  # fmt: skip
+    assert table["run.seed"][:2] == [reported.seed, None]
     assert table["seq"] == list(range(600))
     assert table["train/reward"][5:9] == [0.5, 0.1 * 6, None, 0.8]
 

@@ -17,6 +17,7 @@ from webapp.interfaces.imports.services import begin_import
 from webapp.record.runs import lifecycle
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.launch import track_run
+from webapp.record.runs.meaning import Meaning, state_meaning
 from webapp.record.runs.models import Point, Run
 
 pytestmark = pytest.mark.django_db
@@ -113,6 +114,24 @@ def test_a_run(runs: list[Run], user: User, shape: str) -> None:
     found.refresh_from_db()
     assert about(found) == about(runs[0]) and found.state == "failed"
     assert points_of(found, pass_rate_alone=False) == points_of(runs[0], pass_rate_alone=False)
+
+
+@pytest.mark.parametrize("shape", [*OF_RUN, *OF_PROJECT])
+def test_what_the_metrics_of_a_run_mean(user: User, project: Project, shape: str) -> None:
+    """It trained elsewhere: somebody said what its pass rate is, and on how many devices it trains."""
+    run = track_run(user=user, project=project, name="elsewhere")
+    known = [record(step, step).model_dump() for step in range(4)]
+    compute = {"device_hours": None, "flops": None, "tokens": None}
+    acc = [one | {"compute": compute, "metrics": {"acc": one["step"] / 10, "loss": 1.0}} for one in known]
+    store_records(run, [Record(**one) for one in acc])
+    state_meaning(run, Meaning(pass_rate="acc", n_prompts=100, devices=8), user=user)
+
+    (found,) = again(shape, b"".join((OF_RUN | OF_PROJECT)[shape](run)), user)
+
+    rates = shape.startswith("curves")
+    assert points_of(found, pass_rate_alone=rates) == points_of(run, pass_rate_alone=rates)
+    if not rates:
+        assert found.meaning == {"pass_rate": "acc", "n_prompts": 100, "devices": 8}
 
 
 @pytest.mark.parametrize("shape", OF_PROJECT)

@@ -103,16 +103,20 @@ class File:
     def _run(self, run: str, span: Span, title: str, notes: list[str]) -> FoundRun:
         about = span.about
         name, task, model = (text(about.get(each)) for each in ("name", "task", "model"))
-        seed, state, config = about.get("seed"), about.get("state"), about.get("config")
+        seed, state = about.get("seed"), about.get("state")
+        config, meaning = (
+            each if isinstance(each := about.get(of), Mapping) else {} for of in ("config", "meaning")
+        )
         return FoundRun(
             key="\n".join(part for part in (self.key, run) if part),
             name=name or title,
             rows=lambda: self._rows(run, span, self._builder(notes)),
-            config=config if isinstance(config, Mapping) else {},
+            config=config,
             task=task,
             model=model,
             seed=seed if type(seed) is int else None,
             state=state if state in STATES else None,
+            meaning=meaning,
             notes=notes,
         )
 
@@ -200,7 +204,7 @@ def _about(builder: Builder, line: int, said: Mapping[str, Any]) -> dict[str, An
         prefix = "" if _is_run(said) else "run."
         found = {name: said.get(f"{prefix}{name}") for name in ABOUT}
     found = {name: value for name, value in found.items() if value not in (None, "")}
-    for name in ("seed", "config", "superseded_after"):
+    for name in ("seed", "config", "meaning", "superseded_after"):
         if isinstance(found.get(name), str):
             try:
                 found[name] = json.loads(found[name])

@@ -51,6 +51,7 @@ class FoundRun:
     """One run in the source. key: what names it there, stable when the source grows.
 
     rows: reads the source from its beginning at each call, in its order, and raises BadSource where it is broken.
+    meaning: what somebody has said here of its metrics, where it comes out of an export.
     notes: sentences on what was left out or is unsure; reading the rows may add to them.
     """
 
@@ -62,6 +63,7 @@ class FoundRun:
     model: str = ""
     seed: int | None = None
     state: str | None = None  # of STATES; None: unknown, or still running
+    meaning: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
