@@ -1,7 +1,6 @@
 """Reading runs, their series and points."""
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +22,7 @@ from django.db.models import (
     Subquery,
 )  # fmt: skip
 
+from headroom.adapters.naming import PART_PASS_RATE
 from training.checkpoint_store import URL as STORE_URL
 from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
@@ -34,8 +34,6 @@ from webapp.record.runs.states import DRIVER, ENDED
 
 PASS_RATE = "eval/pass_rate"
 MOST_LATEST = 1000  # metrics whose newest values are shown together
-# A run on a mixture of tasks reports eval/<part>/pass_rate, too. NUL cannot be asked of PostgreSQL.
-PART_PASS_RATE = re.compile(r"eval/(?:(?P<part>[^/\0]+(?:/[^/\0]+)*)/)?pass_rate")
 
 
 @dataclass(frozen=True)
