@@ -50,9 +50,9 @@ def _of_status(code: Any) -> Outcome:
     return SUCCEEDED if code is None or code == 0 else ("failed", f"the process ended with status {code}")
 
 
-def finish_all(state: str, message: str, seconds: float = WAIT_SECONDS) -> None:
+def finish_all(state: str, message: str) -> None:
     """End the open runs, all at the same time."""
-    until, left = time.monotonic() + seconds, list(_open)
+    until, left = time.monotonic() + WAIT_SECONDS, list(_open)
     for finish in left:
         finish(state, message, 0)
     for finish in left:
