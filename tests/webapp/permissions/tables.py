@@ -113,6 +113,7 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("POST", "/runs/{run_id}/start"): (WRITE, RUN),
     ("POST", "/runs/{run_id}/finish"): (WRITE, RUN),
     ("POST", "/runs/{run_id}/records"): (WRITE, RUN),
+    ("POST", "/runs/{run_id}/refused"): (WRITE, RUN),
     ("GET", "/runs/{run_id}/records"): (READ, RUN),
     ("GET", "/runs/{run_id}/logs"): (READ,),
     ("GET", "/runs/{run_id}/curve"): (READ,),

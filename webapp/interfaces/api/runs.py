@@ -36,6 +36,7 @@ from webapp.interfaces.api.schemas import (
     MeaningBody,
     PriorityBody,
     RecordQuery,
+    RefusedBody,
     RunBody,
     RunQuery,
     StartBody,
@@ -50,6 +51,7 @@ from webapp.record.runs import (
     lifecycle,
     meaning,
     places,
+    refusals,
     selectors,
 )
 from webapp.record.runs.filtering import narrow
@@ -212,6 +214,20 @@ def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any
     check_attempt(request, [body.attempt])
     lifecycle.report_finished(run, **body.model_dump())
     return run_payload(run)
+
+
+@router.post(
+    "/{run_id}/refused",
+    auth=WRITE_RUN,
+    response=RUN,
+    summary="How much of what a trainer logged is not stored",
+    description="For clients that go on where records are refused: the run's page says how much is missing. Counts are "
+    "those of the whole attempt, and never shrink.",
+)
+def note_refused(request: HttpRequest, run_id: str, body: RefusedBody) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    check_attempt(request, [body.attempt])
+    return run_payload(refusals.note_refused(run, **body.model_dump()))
 
 
 @router.post(

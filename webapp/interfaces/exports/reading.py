@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 from django.db.models import Max, QuerySet
 
+from training.records import MIN_STEP
 from webapp.record.runs.models import Point, Record, Run, Series
 
 RECORDS_A_PAGE = 250  # of up to 1000 metrics each
@@ -61,7 +62,7 @@ def spans_of(run: Run, *, superseded: bool) -> list[Span]:
         if newest is None:
             continue
         later = [each for each in attempts if each.number > attempt.number and each.started_at]
-        resumed = [-1 if each.resumed_from_step is None else each.resumed_from_step for each in later]
+        resumed = [MIN_STEP if each.resumed_from_step is None else each.resumed_from_step for each in later]
         found.append(Span(attempt.number, newest, None if superseded else min(resumed, default=None)))
     return found
 

@@ -4,6 +4,7 @@ import secrets
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Value
 
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Revision
@@ -80,6 +81,8 @@ class Run(models.Model):
         default=dict
     )  # of what it logs, where a person said it: `webapp.record.runs.meaning`
     archived_at = models.DateTimeField(null=True)  # since then left out of lists unless asked for
+    # Attempt -> what its client could not have stored: `webapp.record.runs.refusals`
+    refused = models.JSONField(default=dict, db_default=Value({}, models.JSONField()))
 
     class Meta:
         indexes = [

@@ -459,6 +459,7 @@ SILENT = {
         "report_finished": "a trainer's report",
         "ensure_attempts": "a trainer's report",
     },
+    "webapp.record.runs.refusals": {"note_refused": "a trainer's report", "refused_of": "reads"},
     "webapp.interfaces.tracking.client_runs": {
         "presentable": "reads",
         "describe": "a trainer's report",

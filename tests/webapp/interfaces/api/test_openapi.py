@@ -39,6 +39,9 @@ BODIES = {
     ("POST", "/runs/{run_id}/finish"): lambda world: {"attempt": 1, "state": "succeeded", "message": "All steps done."},
     ("POST", "/runs/{run_id}/extend"): lambda world: {"budget_hours": 32.0},
     ("POST", "/runs/{run_id}/meaning"): lambda world: {"pass_rate": "val/accuracy", "n_prompts": 500, "devices": 8.0},
+    ("POST", "/runs/{run_id}/refused"): lambda world: {
+        "attempt": 1, "refused_records": 2, "refused_values": 1, "reason": "records.3.step is beyond 64 bits.",
+    },
     ("POST", "/runs/{run_id}/records"): lambda world: {"records": [RECORD]},
     ("POST", "/recipes"): lambda world: {"slug": "my-recipe", "name": "My recipe", "config": _config(world)},
     ("POST", "/recipes/{slug}/revisions"): lambda world: {"config": _config(world), "message": "A smaller step."},

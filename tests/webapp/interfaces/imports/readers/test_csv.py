@@ -88,7 +88,7 @@ def test_a_column_of_text_is_left_out_and_said(tmp_path: Path) -> None:
         ('step,loss\n1,"0,5"\n', 2, "numbers have a decimal point, and no comma"),
         ("step,loss\n1,2\n2,oops\n", 3, 'loss is "oops", which is no number'),
         ("step,loss\n1,1_000\n2,3\n3,4\n", None, ""),  # text, left out
-        ("step,loss\n1.5,2\n", 2, 'A step is an integer from 0 to 2147483647, not "1.5"'),
+        ("step,loss\n1.5,2\n", 2, 'A step is an integer from 0 to 9007199254740992, not "1.5"'),
         ("step,loss\n-1,2\n", 2, "A step is an integer"),
         ("step,loss\n,2\n", 2, "A step is an integer"),
         ("step,loss\n99999999999,2\n", 2, "A step is an integer"),
