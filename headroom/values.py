@@ -71,11 +71,11 @@ def _shown(value: Any) -> str:
         return "a number of very many digits"
 
 
-def parts_of(metrics: Mapping[str, Any], most: int = MAX_METRICS) -> list[dict[str, Any]]:
+def parts_of(metrics: Mapping[str, Any], most: int = MAX_METRICS) -> list[Mapping[str, Any]]:
     """`metrics` in as many records as the server needs, one where there are few. A standard error stays beside its
     value."""
     if len(metrics) <= most:
-        return [dict(metrics)]
+        return [metrics]
     parts: list[dict[str, Any]] = [{}]
     for name in metrics:
         if name.endswith("_stderr") and name.removesuffix("_stderr") in metrics:
@@ -84,7 +84,7 @@ def parts_of(metrics: Mapping[str, Any], most: int = MAX_METRICS) -> list[dict[s
         if len(parts[-1]) + len(here) > most:
             parts.append({})
         parts[-1] |= here
-    return parts
+    return [*parts]
 
 
 def _is_usable(name: Any) -> bool:
