@@ -170,7 +170,8 @@ class Journal:
         self._unwritten.clear()
 
     def flush(self) -> None:
-        """Write what the disk refused so far. Raises OSError where it still does."""
+        """Write what the disk refused so far, and what was left out. Raises OSError where it still does."""
+        self._write_left_out()
         with self._mutex:
             if self._unwritten:
                 self._write_out()
@@ -241,7 +242,7 @@ class Journal:
         self._write_rejected(entry)
 
     def leave_out(self, attempt: int, *, reason: str, records: int = 0, values: int = 0) -> None:
-        """Count what cannot even be written; `NAME.rejected` has the numbers once the journal is closed."""
+        """Count what cannot even be written; `NAME.rejected` has the numbers once the journal is flushed."""
         entry = {"attempt": attempt, "reason": reason, "records": records, "values": values}
         for counts in (self.refused, self._left_out):
             self._count(entry, counts)
@@ -257,15 +258,18 @@ class Journal:
             here.reason = entry.get("reason") or here.reason
 
     def _write_rejected(self, entry: dict[str, Any]) -> None:
-        with self.rejected_path.open("a") as file:
+        """Where the disk refuses it, the record is in the journal still."""
+        with suppress(OSError), self.rejected_path.open("a") as file:
             file.write(json.dumps(entry) + "\n")
+
+    def _write_left_out(self) -> None:
+        while self._left_out:
+            attempt, left_out = self._left_out.popitem()
+            self._write_rejected({"attempt": attempt, **asdict(left_out)})
 
     def close(self) -> None:
         """Release the journal; a second call does nothing."""
-        with suppress(OSError):
-            while self._left_out:
-                attempt, left_out = self._left_out.popitem()
-                self._write_rejected({"attempt": attempt, **asdict(left_out)})
+        self._write_left_out()
         with self._mutex:
             if self.path in _open_paths and self._file >= 0:
                 os.fsync(self._file)

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -202,7 +203,8 @@ class Sender:
                 raise
             return self._reject(line, refusal)
         for other in others:
-            self._journal.append(other.pop("attempt"), other)
+            with suppress(OSError):  # the next one is written with it
+                self._journal.append(other.pop("attempt"), other)
             self.notify()
         if problems:
             self._reject(line, ServerError(problems[0], refusal.status), values=len(problems))

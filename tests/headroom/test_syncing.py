@@ -190,6 +190,26 @@ def test_what_older_clients_wrote_holds_nothing_up(server: FakeServer, journal_p
     assert "refused" in dict(server.notices)
 
 
+def test_what_was_left_out_while_the_server_was_away_is_told_later(
+    server: FakeServer, journal_path: Path
+) -> None:
+    code = f"""
+import headroom
+run = headroom.init(run="r1", journal={str(journal_path)!r}, url="http://127.0.0.1:9", token="t")
+run.log({{"eval/pass_rate": 1.7, "loss": 1}}, step=0)
+run.finish(timeout=0.1)
+"""
+    assert run_python(code).returncode == 0
+
+    (one,) = sync(journal_path, server.url, "hr_test")
+
+    assert one.refused.startswith("1 value refused: metric 'eval/pass_rate' is 1.7")
+    assert ("refused", {"attempt": 1, "refused_records": 0, "refused_values": 1}) in [
+        (what, {name: value for name, value in body.items() if name != "reason"})
+        for what, body in server.notices
+    ]
+
+
 def test_what_is_refused_is_in_the_status(server: FakeServer, journal_path: Path, capsys) -> None:
     server.refuse = lambda path, body: (422, "not so") if body.get("records") else None
     offline(journal_path)

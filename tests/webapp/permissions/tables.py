@@ -179,6 +179,7 @@ API_ROLES: dict[tuple[str, str], str] = {
 API_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/runs"): {"tracked": True, "name": "elsewhere"},
     ("POST", "/runs/{run_id}/finish"): {"state": "succeeded"},
+    ("POST", "/runs/{run_id}/refused"): {"refused_records": 1, "refused_values": 0},
     ("POST", "/runs/{run_id}/extend"): {"budget_hours": 2.0},
     ("POST", "/runs/{run_id}/priority"): {"priority": "high"},
     ("POST", "/runs/{run_id}/records"): {"records": []},

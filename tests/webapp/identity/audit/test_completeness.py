@@ -465,6 +465,7 @@ SILENT = {
         "describe": "a trainer's report",
         "go_on": "a trainer's report",
         "end": "a trainer's report",
+        "end_silent_trackio": "the worker's view of a trainer's silence",
         "set_deleted": "hides it from its own client; nothing is deleted",
         "add_model": "a trainer's report",
         "change_model": "a trainer's report",

@@ -216,8 +216,8 @@ def test_a_tag_names_the_pass_rate_and_the_devices(mlflow):
         ({"metrics": [line("a", 1.0), line("b", "high")]}, "metrics[1].value"),
         ({"metrics": [line("a", None)]}, "metrics[0].value"),
         ({"metrics": [line("a", True)]}, "metrics[0].value"),
-        ({"metrics": [line("a", 1.0, step=-1)]}, "metrics[0].step"),
-        ({"metrics": [line("a", 1.0, step=2**31)]}, "metrics[0].step"),
+        ({"metrics": [line("a", 1.0, step=-(2**63) - 1)]}, "metrics[0].step"),
+        ({"metrics": [line("a", 1.0, step=2**63)]}, "metrics[0].step"),
         ({"metrics": [line("a", 1.0, step="x")]}, "metrics[0].step"),
         ({"metrics": [line("a", 1.0, time=-1)]}, "metrics[0].timestamp"),
         ({"metrics": [line("a", 1.0, time=10**15)]}, "metrics[0].timestamp"),
@@ -331,11 +331,3 @@ def test_steps_of_64_bits_come_back_and_negative_ones_too(mlflow, reader):
     newest = {each["key"]: each["step"] for each in reader.run(run_id)["data"]["metrics"]}
     assert newest == {"loss": 2**63 - 1, "only": -3}
     assert sorted(Record.objects.values_list("step", flat=True)) == sorted([*steps, -3])
-
-
-@pytest.mark.parametrize("step", [2**63, -(2**63) - 1, "x"])
-def test_a_step_beyond_64_bits_is_named(mlflow, step):
-    run_id = mlflow.new_run()
-    answer = mlflow.post("runs/log-metric", run_id=run_id, **line("loss", 1.0, step))
-
-    assert answer.status_code == 400 and "step must be a whole number" in answer.json()["message"]

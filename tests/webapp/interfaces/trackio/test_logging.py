@@ -145,7 +145,7 @@ def test_runs_are_told_apart_by_their_ids_and_else_by_name(trackio):
         ({"run_id": "x" * 65}, "logs[1].run_id"),
         ({"metrics": None}, "logs[1].metrics"),
         ({"metrics": [1]}, "logs[1].metrics"),
-        ({"step": -1}, "logs[1].step"),
+        ({"step": 2**63}, "logs[1].step"),
         ({"step": 1.5}, "logs[1].step"),
         ({"step": True}, "logs[1].step"),
         ({"config": "x"}, "logs[1].config"),

@@ -91,7 +91,7 @@ def test_a_column_of_text_is_left_out_and_said(tmp_path: Path) -> None:
         ("step,loss\n1.5,2\n", 2, 'A step is an integer from 0 to 9007199254740992, not "1.5"'),
         ("step,loss\n-1,2\n", 2, "A step is an integer"),
         ("step,loss\n,2\n", 2, "A step is an integer"),
-        ("step,loss\n99999999999,2\n", 2, "A step is an integer"),
+        ("step,loss\n99999999999999999,2\n", 2, "A step is an integer"),
         ("step,tokens\n1,-5\n", 2, "tokens is -5, below 0"),
         ("step,pass_rate\n1,41\n", 2, "not between 0 and 1"),
         ("step,pass_rate,pass_rate_stderr\n1,0.4,-1\n", 2, "below 0"),
