@@ -20,7 +20,7 @@ from typing import Any
 from headroom.api import Api, ApiError
 from headroom.evaluation import PassRates
 from headroom.journal import JournalBusy
-from headroom.run import Run
+from headroom.run import Finished, Run
 from headroom.run import init as _init
 from headroom.server import ServerError
 from headroom.version import __version__
@@ -28,6 +28,7 @@ from headroom.version import __version__
 __all__ = [
     "Api",
     "ApiError",
+    "Finished",
     "JournalBusy",
     "Run",
     "ServerError",
@@ -64,7 +65,7 @@ def log_artifact(path: str | os.PathLike[str], name: str | None = None) -> None:
     _require().log_artifact(path, name)
 
 
-def finish(state: str = "succeeded", message: str = "", timeout: float = 10) -> bool:
+def finish(state: str = "succeeded", message: str = "", timeout: float = 10) -> Finished:
     """`Run.finish` of the run that `init` began last. Raises RuntimeError before any `init`."""
     return _require().finish(state, message, timeout)
 

@@ -51,8 +51,9 @@ def _sync(folder: Path, url: str | None, token: str | None, timeout: float) -> i
         print(f"no journal in {folder}")
     failed = 0
     for one in sync(folder, url, token or token_from_environment(), timeout=timeout):
-        failed += bool(one.problem)
+        failed += bool(one.problem or one.refused)
         said = one.problem or (f"{one.records_bytes:,} bytes sent" if one.records_bytes else "nothing new")
+        said += f"; {one.refused}" if one.refused else ""
         print(f"{one.journal}: {f'run {one.run}, ' if one.run else ''}{said}")
     return 1 if failed else 0
 

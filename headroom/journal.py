@@ -4,8 +4,8 @@ A line that was written survives the death of the process (kill -9 included). A 
 middle of a write, belongs to a `log` that never returned; it is cut off when the journal is opened again. Each line
 ends in a checksum of its own, so that what a disk changed later is named instead of sent.
 Beside `NAME` lie `NAME.about` (`headroom.about`), `NAME.state` (run id and acknowledged position, replaced atomically),
-`NAME.rejected` (records that the server refused, with its reason) and `NAME.lock` (held while a process writes the
-journal).
+`NAME.rejected` (records that the server refused, with its reason, and how many values were left out of others) and
+`NAME.lock` (held while a process writes the journal).
 """
 
 import fcntl
@@ -14,12 +14,14 @@ import os
 import threading
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 MAX_UNWRITTEN = 10_000  # records kept in memory while the disk refuses writes
+MAX_REASON = 1000  # characters that the server is told
 _SEAL = b',"crc":"'
 # Made once, as `json.dumps` makes one in each call that is not its plainest; a record holds nothing but flat objects.
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), check_circular=False).encode
@@ -36,6 +38,39 @@ class JournalState:
 
     run: str | None = None
     acknowledged: int = 0  # bytes from the start of the journal
+
+
+@dataclass
+class Refused:
+    """What the server will never have of an attempt: whole records, values left out of others, the newest reason."""
+
+    records: int = 0
+    values: int = 0
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.records + self.values > 0
+
+    def as_notice(self) -> dict[str, Any]:
+        """As the server is told."""
+        return {
+            "refused_records": self.records,
+            "refused_values": self.values,
+            "reason": self.reason[:MAX_REASON],
+        }
+
+    def __str__(self) -> str:
+        counted = ((self.records, "record"), (self.values, "value"))
+        said = " and ".join(f"{n:,} {word}{'' if n == 1 else 's'}" for n, word in counted if n)
+        return f"{said} refused: {self.reason}"
+
+
+def total(counts: Iterable[Refused]) -> Refused:
+    """Of several attempts, with the reason of the last."""
+    summed = Refused()
+    for each in counts:
+        summed = Refused(summed.records + each.records, summed.values + each.values, each.reason)
+    return summed
 
 
 class Journal:
@@ -56,6 +91,8 @@ class Journal:
         self._unwritten: deque[bytes] = deque(maxlen=MAX_UNWRITTEN)
         self._next_seq: dict[int, int] = {}
         self.last_step: int | None = None  # of the newest record
+        self.refused: dict[int, Refused] = {}  # by attempt
+        self._left_out: dict[int, Refused] = {}  # the same, where `NAME.rejected` does not say so yet
         self.end = 0  # bytes that are complete lines
         self._read_existing()
 
@@ -82,6 +119,9 @@ class Journal:
                 self.end += len(line)
                 self._note(line)
         os.ftruncate(self._file, self.end)
+        with suppress(OSError), self.rejected_path.open("rb") as file:
+            for line in file:
+                self._count(parse_line(line) or {}, self.refused)
 
     def _note(self, line: bytes) -> None:
         record = parse_line(line)
@@ -130,7 +170,8 @@ class Journal:
         self._unwritten.clear()
 
     def flush(self) -> None:
-        """Write what the disk refused so far. Raises OSError where it still does."""
+        """Write what the disk refused so far, and what was left out. Raises OSError where it still does."""
+        self._write_left_out()
         with self._mutex:
             if self._unwritten:
                 self._write_out()
@@ -186,18 +227,49 @@ class Journal:
     def rejected_path(self) -> Path:
         return self.path.with_name(self.path.name + ".rejected")
 
-    def reject(self, line: bytes, *, status: int | None, reason: str) -> None:
-        """Keep a record that the server will never take, with its reason."""
+    def reject(self, line: bytes, *, status: int | None, reason: str, values: int = 0) -> None:
+        """Keep a record that the server will never take, with its reason; or of which it takes all but `values`."""
+        record = parse_line(line)
         entry = {
             "status": status,
             "reason": reason,
-            "record": parse_line(line) or line.decode(errors="replace"),
+            "attempt": (record or {}).get("attempt") or self.last_attempt() or 1,
+            "records": 0 if values else 1,
+            "values": values,
+            "record": record or line.decode(errors="replace"),
         }
-        with self.rejected_path.open("a") as file:
+        self._count(entry, self.refused)
+        self._write_rejected(entry)
+
+    def leave_out(self, attempt: int, *, reason: str, records: int = 0, values: int = 0) -> None:
+        """Count what cannot even be written; `NAME.rejected` has the numbers once the journal is flushed."""
+        entry = {"attempt": attempt, "reason": reason, "records": records, "values": values}
+        for counts in (self.refused, self._left_out):
+            self._count(entry, counts)
+
+    def _count(self, entry: dict[str, Any], counts: dict[int, Refused]) -> None:
+        """Entries of earlier versions are of one record each, and do not repeat its attempt."""
+        record = entry.get("record")
+        attempt = entry.get("attempt") or (record.get("attempt") if isinstance(record, dict) else None)
+        with self._mutex:
+            here = counts.setdefault(attempt if isinstance(attempt, int) else 1, Refused())
+            here.records += entry.get("records", 1)
+            here.values += entry.get("values", 0)
+            here.reason = entry.get("reason") or here.reason
+
+    def _write_rejected(self, entry: dict[str, Any]) -> None:
+        """Where the disk refuses it, the record is in the journal still."""
+        with suppress(OSError), self.rejected_path.open("a") as file:
             file.write(json.dumps(entry) + "\n")
+
+    def _write_left_out(self) -> None:
+        while self._left_out:
+            attempt, left_out = self._left_out.popitem()
+            self._write_rejected({"attempt": attempt, **asdict(left_out)})
 
     def close(self) -> None:
         """Release the journal; a second call does nothing."""
+        self._write_left_out()
         with self._mutex:
             if self.path in _open_paths and self._file >= 0:
                 os.fsync(self._file)

@@ -1,36 +1,55 @@
 """A run as its trainer sees it: `init`, then `log` as often as it likes, then `finish`."""
 
-import atexit
 import logging
 import os
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from headroom import about
+from headroom import about, ending
 from headroom.about import About
 from headroom.artifacts import Uploads
+from headroom.configuration import described, plain, text
 from headroom.evaluation import PassRates, evaluation_metrics
-from headroom.journal import Journal, JournalState
+from headroom.journal import Journal, JournalState, Refused
 from headroom.sender import Sender
-from headroom.server import Server
-from headroom.values import COMPUTE_KEYS, clean_compute, clean_metrics
+from headroom.server import Server, ServerError
+from headroom.values import COMPUTE_KEYS, MAX_STEP, MIN_STEP, clean_compute, clean_metrics, parts_of
 
 log = logging.getLogger("headroom")
 
 MODES = ("online", "offline")
 UNKNOWN = dict.fromkeys(COMPUTE_KEYS)
 NOTHING_USED = dict.fromkeys(COMPUTE_KEYS, 0)
-EXIT_FLUSH_SECONDS = 5.0  # a process that ends without `finish` waits this long for the server
+MOST_WARNINGS = 100  # of a run; what is dropped after them is counted
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What became of what an attempt logged: true where the server has all of it, or where there is none.
+
+    `sent`: nothing waits in the journal for it. `records`, `values`: refused or unusable, records whole or values of
+    records that are stored; `reason`: of the newest.
+    """
+
+    sent: bool
+    records: int = 0
+    values: int = 0
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.sent and not self.records and not self.values
 
 
 class Run:
-    """One attempt of a run. Use it as a context manager to have it finished as succeeded or failed.
+    """One attempt of a run. Use it as a context manager to have it finished as succeeded or failed; else it ends with
+    its process (`headroom.ending`).
 
     >>> with headroom.init(name="my run") as run:
     ...     run.log({"eval/pass_rate": 0.41}, step=10, compute={"device_hours": 0.2})
@@ -46,7 +65,7 @@ class Run:
         used: Mapping[str, Any],
         next_step: int,
     ) -> None:
-        self.id = run_id  # None: offline, nothing but the journal
+        self._id = run_id
         self.attempt = attempt
         self.journal_path = journal.path
         self._journal = journal
@@ -63,7 +82,12 @@ class Run:
         self._finish_mutex = threading.Lock()
         self._finished: bool | None = None
         self._pid = os.getpid()
-        atexit.register(self._at_exit)
+        ending.watch(self.finish)
+
+    @property
+    def id(self) -> str | None:
+        """The server's; None offline, and until a server that was away at the start has made the run."""
+        return self._id or (self._sender.run if self._sender is not None else None)
 
     @property
     def compute(self) -> dict[str, int | float | None]:
@@ -86,17 +110,22 @@ class Run:
     ) -> None:
         """Record `metrics` of `step`: on disk when this returns, at the server soon after. Never raises.
 
-        Steps may come in any order; without one it is the next: one past the highest so far, 0 at first.
+        Steps may come in any order; without one it is the next: one past the highest so far, 0 at first. They are
+        whole numbers of 64 bits; beyond those it is the next, too.
 
         `compute` is what the run has used so far, evaluation not counted: device_hours, flops, tokens; what is left
         out stays as last reported. Unknown (null) is what was never reported, and what is None; but nothing was used
-        at step 0, if nothing is said. Values that are no finite numbers are dropped and named once in a warning. time:
-        when it was, with offset; now, if nothing is said.
+        at step 0, if nothing is said. Values that are no finite numbers, and a pass rate outside [0, 1], are dropped
+        and named once in a warning. time: when it was, with offset; now, if nothing is said.
         """
         try:
             self._log(metrics, step, compute, time)
-        except Exception as error:  # tracking never stops training
+        except OSError as error:  # tracking never stops training
             self._complain(type(error).__name__, f"a record of step {step!r} could not be written: {error}")
+        except Exception as error:
+            self._refuse(
+                type(error).__name__, f"a record of step {step!r} could not be written: {error}", records=1
+            )
 
     def log_evaluation(
         self,
@@ -118,7 +147,9 @@ class Run:
         try:
             metrics = evaluation_metrics(pass_rate, n_prompts=n_prompts, k=k, stderr=stderr)
         except (TypeError, ValueError) as error:
-            self._complain(f"evaluation {error}", f"the evaluation of step {step!r} is not recorded: {error}")
+            self._refuse(
+                f"evaluation {error}", f"the evaluation of step {step!r} is not recorded: {error}", records=1
+            )
             return
         extra = {f"eval/{name}": value for name, value in more.items()}
         step = max(0, self._next_step - 1) if step is None else step
@@ -150,19 +181,27 @@ class Run:
         if self._finished is not None or os.getpid() != self._pid:
             self._complain("late", "log() after finish(), or in a forked process, records nothing")
             return
-        step = self._next_step if step is None else int(step)
-        cleaned = clean_metrics(metrics, self._complain)
+        step = self._next_step if step is None else self._usable(int(step))
+        cleaned = clean_metrics(metrics, self._complain, self._refuse)
         self._compute = clean_compute(compute, self._compute, self._complain)
         fields = {
             "step": step,
             "time": (time or datetime.now(UTC)).isoformat(timespec="milliseconds"),
             "compute": NOTHING_USED if step == 0 and self._compute == UNKNOWN else self._compute,
-            "metrics": cleaned,
         }
-        self._next_step = max(self._next_step, step + 1)
-        self._journal.append(self.attempt, fields)
+        self._next_step = max(self._next_step, min(step + 1, MAX_STEP))
+        for part in parts_of(cleaned):
+            self._journal.append(self.attempt, {**fields, "metrics": part})
         if self._sender is not None:
             self._sender.notify()
+
+    def _usable(self, step: int) -> int:
+        if MIN_STEP <= step <= MAX_STEP:
+            return step
+        self._complain(
+            "step", f"a step is beyond 64 bits: its record is of step {self._next_step}, the next one"
+        )
+        return self._next_step
 
     def finish(
         self,
@@ -171,43 +210,44 @@ class Run:
         timeout: float = 10,
         *,
         infrastructure: bool = False,
-    ) -> bool:
+    ) -> Finished:
         """Send what is left and say how the run ended: succeeded, failed or cancelled. Never raises. With
         `infrastructure` it failed because of the machines, not of what it was to do.
 
-        True when the server has everything (or there is none); False when `timeout` seconds were not enough: the
-        journal keeps the rest, and the next `init` with the same journal sends it. Later calls change nothing, but
-        wait once more.
+        True when the server has everything (or there is none). Not so when `timeout` seconds were not enough: the
+        journal keeps the rest, and the next `init` with the same journal, or `headroom sync`, sends it; nor when
+        something was refused for good: it says how much. Later calls change nothing, but wait once more.
         """
         with self._finish_mutex:
             if self._finished is None:
                 self._finished = False
-                atexit.unregister(self._at_exit)
-                outcome: dict[str, Any] = {"state": state, "message": message}
+                ending.forget(self.finish)
+                outcome: dict[str, Any] = {"state": state, "message": text(str(message))}
                 self._finished = self._end(
                     outcome | ({"infrastructure": True} if infrastructure else {}), timeout
                 )
             elif not self._finished:
                 self._finished = self._wait_for_sender(timeout)
-            return self._finished
+            refused = self._journal.refused.get(self.attempt, Refused())
+            if refused and self._finished:
+                self._complain("refused", f"{refused}; see {self._journal.rejected_path}")
+            return Finished(self._finished, **asdict(refused))
 
-    def _end(self, outcome: dict[str, Any] | None, timeout: float) -> bool:
+    def _end(self, outcome: dict[str, Any], timeout: float) -> bool:
         if os.getpid() != self._pid:
             return False
         sent = True
         try:
             with suppress(OSError):  # the sender has what the disk refuses even now
                 self._journal.flush()
-            payload = None if outcome is None else {"attempt": self.attempt, **outcome}
-            if payload is not None:
-                with suppress(OSError):
-                    about.save(self._about.ended(payload), self.journal_path)
-            uploaded, timeout = self._uploads.close(
-                timeout
-            )  # before the end: after it a job may send nothing
+            payload = {"attempt": self.attempt, **outcome}
+            with suppress(OSError):
+                about.save(self._about.ended(payload), self.journal_path)
+            # Before the end: after it a job may send nothing.
+            uploaded, timeout = self._uploads.close(timeout)
             if self._sender is not None:
                 sent = self._sender.close(payload, timeout) and uploaded
-                if not sent:
+                if not sent and timeout > 0:
                     log.warning("headroom: the server does not have all of %s yet", self.journal_path)
             if sent:  # else the sender still reads it
                 self._journal.close()
@@ -222,14 +262,16 @@ class Run:
         self._journal.close()
         return True
 
-    def _at_exit(self) -> None:
-        if self._finished is None:
-            self._finished = self._end(None, EXIT_FLUSH_SECONDS)
-
     def _complain(self, kind: str, message: str) -> None:
-        if kind not in self._complained:
+        if kind not in self._complained and len(self._complained) < MOST_WARNINGS:
             self._complained.add(kind)
-            log.warning("headroom: %s", message)
+            last = "" if len(self._complained) < MOST_WARNINGS else " (this run warns no more)"
+            log.warning("headroom: %s%s", message, last)
+
+    def _refuse(self, kind: str, message: str, records: int = 0) -> None:
+        """Of what cannot be recorded: a whole record, or else a value."""
+        self._complain(kind, message)
+        self._journal.leave_out(self.attempt, reason=message, records=records, values=0 if records else 1)
 
     def __enter__(self) -> "Run":
         return self
@@ -237,12 +279,7 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.finish()
-        elif issubclass(kind, KeyboardInterrupt):
-            self.finish("cancelled", "interrupted")
-        else:
-            self.finish("failed", f"{kind.__name__}: {error}")
+        self.finish(*ending.outcome_of(error))
 
 
 def init(
@@ -252,6 +289,7 @@ def init(
     config: Mapping[str, Any] | None = None,
     task: str | None = None,
     model: str | None = None,
+    seed: int | None = None,
     run: str | None = None,
     attempt: int | None = None,
     journal: str | os.PathLike[str] | None = None,
@@ -266,22 +304,30 @@ def init(
 
     `mode` (or HEADROOM_MODE) is online or offline; offline, or without `url` (or HEADROOM_URL), everything stays in the
     journal until `python -m headroom sync` sends it. Online, `run` (or HEADROOM_RUN) names a run that the server knows;
-    without one, the run of an existing `journal`, else a new tracked run is made from name, task, model and config.
+    without one, the run of an existing `journal`, else a new tracked run is made from name, task, model, seed and
+    config, whose values are stored as `headroom.configuration` makes them readable.
     `attempt` (or HEADROOM_ATTEMPT) is by default the journal's last one, the next one where `resumed_from_step` is
     given, or where the trainer was `restarted` and begins anew. The token comes from HEADROOM_TOKEN or the file that
     HEADROOM_TOKEN_FILE names.
 
-    A known run needs no answering server: it is told later. Raises ValueError for unusable settings, JournalBusy or
-    OSError for the journal, ServerError where a new run cannot be made.
+    No answering server is needed: the run is made and told later. Raises ValueError for unusable settings, JournalBusy
+    or OSError for the journal, ServerError where the server refuses to make the run.
     """
     run = run or os.environ.get("HEADROOM_RUN")
     server = _server(mode, url, token)
     book = Journal(Path(journal) if journal else _default_journal(run, name))
     try:
         attempt = attempt or _attempt(book, restarted or resumed_from_step is not None)
-        start = {"attempt": attempt, "resumed_from_step": resumed_from_step, "device": device}
-        described = {"project": project, "name": name, "task": task, "model": model, "config": config}
-        known = _known(book, described).started(start)
+        start = {"attempt": attempt, "resumed_from_step": resumed_from_step, "device": plain(device)[0]}
+        given = {
+            "project": project,
+            "name": name,
+            "task": task,
+            "model": model,
+            "seed": seed,
+            "config": config,
+        }
+        known = _known(book, given).started(start)
         about.save(known, book.path)
         used = {} if restarted and resumed_from_step is None else book.last_compute(resumed_from_step)
         next_step = _next_step(book, resumed_from_step, restarted)
@@ -289,11 +335,12 @@ def init(
             book.save_state(JournalState(run))  # what has to be sent later is that run's
         if server is None:
             return Run(book, attempt, run, None, known, used, next_step)
-        run_id = run or book.load_state(None).run or make_run(book, server, known)
+        run_id = run or book.load_state(None).run or _made_now(book, server, known)
     except BaseException:
         book.close()
         raise
-    return Run(book, attempt, run_id, Sender(book, server, run_id, [start]), known, used, next_step)
+    sender = Sender(book, server, run_id, [start], partial(make_run, book, server, known))
+    return Run(book, attempt, run_id, sender, known, used, next_step)
 
 
 def _server(mode: str | None, url: str | None, token: str | None) -> Server | None:
@@ -304,16 +351,36 @@ def _server(mode: str | None, url: str | None, token: str | None) -> Server | No
     return Server(url, token or token_from_environment()) if url and mode == "online" else None
 
 
-def _known(journal: Journal, described: Mapping[str, Any]) -> About:
+def _known(journal: Journal, given: Mapping[str, Any]) -> About:
     """What stands beside the journal, with what is described now over it."""
     before = about.load(journal.path)
-    given = {name: value for name, value in described.items() if value is not None}
-    return replace(before, description={**before.description, **given})
+    description, lost = described(given)
+    if lost:
+        log.warning("headroom: not kept of the run's description, as no readable value: %s", ", ".join(lost))
+    return replace(before, description={**before.description, **description})
+
+
+def _made_now(journal: Journal, server: Server, known: About) -> str | None:
+    """The id of the run; None where the server is away, so that the sender makes the run later."""
+    try:
+        return make_run(journal, server, known)
+    except ServerError as error:
+        if not error.passing:
+            raise
+        log.warning("headroom: %s; until it answers, all of this run waits in %s", error, journal.path)
+        return None
 
 
 def make_run(journal: Journal, server: Server, known: About) -> str:
     """The id of the run that the journal describes: made once, also where the answer was lost. Raises ServerError."""
-    run_id = server.create_run(known.description, known.key)
+    description, _ = described(known.description)  # earlier versions kept what no server takes
+    try:
+        run_id = server.create_run(description, known.key)
+    except ServerError as error:
+        if not error.final or not description.pop("config", None):
+            raise
+        run_id = server.create_run(description, known.key)
+        log.warning("headroom: run %s is made without its configuration: %s", run_id, error)
     journal.save_state(JournalState(run_id))
     return run_id
 

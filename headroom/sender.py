@@ -1,14 +1,19 @@
 """Sends the journal to the server from a daemon thread; an absent or failing server only delays it."""
 
+import json
 import logging
+import math
 import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
-from headroom.journal import Journal, JournalState, unsealed
-from headroom.server import Server, ServerError
+from headroom.journal import Journal, JournalState, Refused, parse_line, unsealed
+from headroom.server import CONFLICT, Server, ServerError
+from headroom.values import sound_records
 
 log = logging.getLogger("headroom")
 
@@ -26,15 +31,26 @@ HEARTBEAT_SECONDS = 15.0  # of silence, after which the server is told that the 
 class Sender:
     """Sends the start notices, then the journal from where the server acknowledged it, then the finish notice.
 
-    One thread does all of it in this order; it reads the journal, so a long absence of the server costs no memory.
-    Before the finish notice come the records that the disk refused until the end. How long records gather for a batch
-    the server says in each answer, by how many runs report to it; `close` waits for no gathering.
+    Where the run is None, `make` makes it first. One thread does all of it in this order; it reads the journal, so a
+    long absence of the server costs no memory. Before the finish notice come the records that the disk refused until
+    the end. How long records gather for a batch the server says in each answer, by how many runs report to it; `close`
+    waits for no gathering.
     """
 
-    def __init__(self, journal: Journal, server: Server, run: str, starts: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        server: Server,
+        run: str | None,
+        starts: list[dict[str, Any]],
+        make: Callable[[], str] | None = None,
+    ) -> None:
         self._journal = journal
         self._server = server
-        self._run = run
+        self._make = make
+        self._run = run or ""
+        self._told: dict[int, Refused] = {}
+        self._told_at = -math.inf
         self._starts = starts
         self._finish: dict[str, Any] | None = None
         self._state = journal.load_state(run)
@@ -68,6 +84,11 @@ class Sender:
     def another_server(self) -> Server:
         """Another connection to the same server."""
         return self._server.again()
+
+    @property
+    def run(self) -> str | None:
+        """The run's id; None until it is made."""
+        return self._run or None
 
     @property
     def unacknowledged_bytes(self) -> int:
@@ -107,6 +128,9 @@ class Sender:
         return False
 
     def _send_everything(self) -> None:
+        if not self._run and self._make is not None:
+            self._run = self._make()
+            self._state = self._journal.load_state(self._run)
         while self._starts:
             self._send_notice(self._server.start, self._starts[0])
             self._starts = self._starts[1:]
@@ -114,14 +138,29 @@ class Sender:
         end = self._journal.end  # what is logged meanwhile gathers for the next batch
         while self._state.acknowledged < end and (lines := self._next_lines()):
             self._send_lines(lines)
+            if finish is not None:
+                end = self._journal.end  # with what was too much for one record
         if self._closing.is_set() and (unwritten := self._journal.unwritten()):
             self._send_lines(unwritten, in_journal=False)
+        self._tell_refused()
         if finish is not None:
             self._send_notice(self._server.finish, finish)
             self._finish = None
 
     def _beat(self) -> None:
         self._send_records([])
+        self._tell_refused()
+
+    def _tell_refused(self) -> None:
+        """What was refused since it was last told; not with every batch."""
+        if not self._closing.is_set() and time.monotonic() - self._told_at < HEARTBEAT_SECONDS:
+            return
+        for attempt, refused in sorted(self._journal.refused.items()):
+            if self._told.get(attempt) != refused:
+                now = replace(refused)
+                self._send_notice(self._server.refused, {"attempt": attempt, **now.as_notice()})
+                self._told[attempt] = now
+                self._told_at = time.monotonic()
 
     def _send_notice(self, call: Callable[[str, dict[str, Any]], None], payload: dict[str, Any]) -> None:
         try:
@@ -150,9 +189,29 @@ class Sender:
                 self._send_lines(lines[:middle], in_journal=in_journal)
                 self._send_lines(lines[middle:], in_journal=in_journal)
                 return
-            self._reject(lines[0], error.status, error.reason)
+            self._send_sound_part(lines[0], error)
         if in_journal:
             self._acknowledge(sum(map(len, lines)))
+
+    def _send_sound_part(self, line: bytes, refusal: ServerError) -> None:
+        """Of a record that is refused what can be stored; the rest is set aside. What is too much for one record
+        becomes further ones at the end of the journal."""
+        record = parse_line(unsealed(line) or b"") or {}
+        (first, *others), problems = sound_records(record)
+        if not record or refusal.status == CONFLICT or first == record:
+            return self._reject(line, refusal)
+        try:
+            self._send_records([json.dumps(first).encode()])
+        except ServerError as error:
+            if not error.final:
+                raise
+            return self._reject(line, refusal)
+        for other in others:
+            with suppress(OSError):  # the next one is written with it
+                self._journal.append(other.pop("attempt"), other)
+            self.notify()
+        if problems:
+            self._reject(line, ServerError(problems[0], refusal.status), values=len(problems))
 
     def _send_batch(self, lines: list[bytes]) -> None:
         records = [record for line in lines if (record := unsealed(line)) is not None]
@@ -164,9 +223,11 @@ class Sender:
         asked = self._server.send_records(self._run, records) or 0.0
         self._gather_seconds = min(max(GATHER_SECONDS, asked), MAX_GATHER_SECONDS)
 
-    def _reject(self, line: bytes, status: int | None, reason: str) -> None:
-        self._journal.reject(line, status=status, reason=reason)
-        self._warn("rejected", f"a record was refused: {reason}; it is kept in {self._journal.rejected_path}")
+    def _reject(self, line: bytes, refusal: ServerError, values: int = 0) -> None:
+        self._journal.reject(line, status=refusal.status, reason=refusal.reason, values=values)
+        self._warn(
+            "rejected", f"a record was refused: {refusal.reason}; it is kept in {self._journal.rejected_path}"
+        )
 
     def _acknowledge(self, size: int) -> None:
         self._state = JournalState(self._run, self._state.acknowledged + size)

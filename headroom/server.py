@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
+from headroom.configuration import plain
 from headroom.version import USER_AGENT
 
 log = logging.getLogger("headroom")
@@ -18,7 +19,8 @@ log = logging.getLogger("headroom")
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 # The record itself is at fault: sending it again cannot help.
-FINAL_STATUSES = frozenset({400, 409, 413, 422})
+CONFLICT = 409
+FINAL_STATUSES = frozenset({400, CONFLICT, 413, 422})
 
 
 class ServerError(Exception):
@@ -34,6 +36,11 @@ class ServerError(Exception):
     def final(self) -> bool:
         """True where the same request would be refused again."""
         return self.status in FINAL_STATUSES
+
+    @property
+    def passing(self) -> bool:
+        """True where the server is away or in trouble, rather than unwilling."""
+        return self.status is None or self.status in (408, 429) or self.status >= 500
 
 
 class Server:
@@ -54,16 +61,24 @@ class Server:
 
     def create_run(self, description: Mapping[str, Any], key: str) -> str:
         """Make a tracked run, once for each `key`; its id."""
-        answer = self._post("runs", json={"tracked": True, **description}, headers={"Idempotency-Key": key})
+        answer = self._notify("runs", {"tracked": True, **description}, headers={"Idempotency-Key": key})
         if not isinstance(answer.get("id"), str):
             raise ServerError(f"{self.url} does not answer like a Headroom server")
         return answer["id"]
 
     def start(self, run: str, payload: dict[str, Any]) -> None:
-        self._post(f"runs/{run}/start", json=payload)
+        self._notify(f"runs/{run}/start", payload)
 
     def finish(self, run: str, payload: dict[str, Any]) -> None:
-        self._post(f"runs/{run}/finish", json=payload)
+        self._notify(f"runs/{run}/finish", payload)
+
+    def refused(self, run: str, payload: dict[str, Any]) -> None:
+        """How much of what an attempt logged the server will not get. Older servers have no place for it."""
+        try:
+            self._notify(f"runs/{run}/refused", payload)
+        except ServerError as error:
+            if error.status not in (404, 405):
+                raise
 
     def send_records(self, run: str, records: list[bytes]) -> float | None:
         """Send records, each as JSON, as one batch. Returning means that the server has stored them all.
@@ -91,6 +106,10 @@ class Server:
 
     def close(self) -> None:
         self._client.close()
+
+    def _notify(self, path: str, payload: Mapping[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """What journals of earlier versions hold may be no JSON."""
+        return self._post(path, json=plain(payload)[0], **kwargs)
 
     def _post(self, path: str, **kwargs: Any) -> dict[str, Any]:
         return self._ask("POST", path, **kwargs)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headroom import about, artifacts
-from headroom.journal import Journal, JournalBusy
+from headroom.journal import Journal, JournalBusy, total
 from headroom.run import make_run
 from headroom.sender import Sender
 from headroom.server import Server, ServerError
@@ -15,12 +15,14 @@ SUFFIX = ".jsonl"
 
 @dataclass(frozen=True)
 class Synced:
-    """What came of one journal. `problem`: why not all of it is sent; empty where the server has everything."""
+    """What came of one journal. `problem`: why not all of it is sent; empty where nothing waits for the server.
+    `refused`: what the server will never have of it, in words; empty where that is nothing."""
 
     journal: Path
     run: str | None
     records_bytes: int  # sent now
     problem: str = ""
+    refused: str = ""
 
 
 def journals_in(folder: Path) -> list[Path]:
@@ -55,8 +57,10 @@ def _sync_one(path: Path, server: Server, timeout: float) -> Synced:
         done = sender.close(outcome, timeout)
         refused = [why for why in artifacts.send(artifacts.folder_of(path), server.again(), run_id) if why]
         sent = journal.load_state(run_id).acknowledged - before
+        left_out = total(journal.refused.values())
         problem = "" if done else f"not all of it within {timeout:g} s"
-        return Synced(path, run_id, sent, problem or "; ".join(refused))
+        warning = f"{left_out}; see {journal.rejected_path}" if left_out else ""
+        return Synced(path, run_id, sent, problem or "; ".join(refused), warning)
     except (ServerError, OSError) as error:
         return Synced(path, run_id, 0, str(error))
     finally:

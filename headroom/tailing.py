@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headroom import ending
 from headroom.adapters.beginning import begin
 from headroom.adapters.naming import VERL_BESIDE, of_prime_rl, of_verl
 from headroom.adapters.verl import PASS_RATE
@@ -141,7 +142,7 @@ class Tail:
 
     def finish(self, state: str, message: str, timeout: float = 10) -> bool:
         """As `Run.finish`; True where nothing was ever reported."""
-        return self.run is None or self.run.finish(state, message, timeout)
+        return self.run is None or bool(self.run.finish(state, message, timeout))
 
     @property
     def said(self) -> str:
@@ -166,7 +167,7 @@ class Tail:
         """With the attempt of the place, which another tail has begun."""
         written = self._written(self._place.attempt)
         self._skip = max(0, written - self._place.records)
-        self.run = begin(self._settings | {"attempt": self._place.attempt})
+        self.run = self._begun({"attempt": self._place.attempt})
         known = (
             self.run.compute if written else {"tokens": self._place.tokens, "device_hours": self._place.hours}
         )
@@ -178,7 +179,7 @@ class Tail:
         after = line.step - 1 if line.trained else line.step
         is_known = after > 0 and self._has_step(after)
         how = {"resumed_from_step": after} if after > 0 else {"restarted": True}
-        self.run = begin(self._settings | (how if self.journal.exists() else {}))
+        self.run = self._begun(how if self.journal.exists() else {})
         unknown = dict.fromkeys(("tokens", "device_hours"), 0.0 if after <= 0 else None)
         self._know(self.run.compute if is_known else unknown)
         self._place = Place(
@@ -277,6 +278,12 @@ class Tail:
     @property
     def _place_path(self) -> Path:
         return self.journal.with_name(f"{self.journal.name}.tail")
+
+    def _begun(self, how: dict[str, Any]) -> Run:
+        """The trainer is another process: the run does not end with this one."""
+        run = begin(self._settings | how)
+        ending.forget(run.finish)
+        return run
 
     def _complain(self, kind: str, message: str) -> None:
         if kind not in self._complained:

@@ -5,8 +5,12 @@ from math import isfinite
 from reprlib import repr as shown  # of whatever it is, some words; never an exception
 from typing import Any
 
+from headroom.adapters.naming import PART_PASS_RATE
+
 COMPUTE_KEYS = ("device_hours", "flops", "tokens")
-MAX_NAME_LENGTH = 250  # the server's limit
+MAX_NAME_LENGTH = 250  # the server's limits
+MAX_METRICS = 1000  # of a record
+MIN_STEP, MAX_STEP = -(2**63), 2**63 - 1
 MOST_NAMES = 10_000  # that are remembered as usable
 _usable_names: set[str] = set()
 Complain = Callable[[str, str], None]  # (kind, message): a kind is reported once
@@ -18,33 +22,69 @@ def to_number(value: Any) -> int | float | None:
         return value if isfinite(value) else None
     if isinstance(value, (str, bytes)) or value is None:
         return None
-    if isinstance(value, int):
-        return value if type(value) is int else int(value)
     try:
+        if isinstance(value, int):
+            return (
+                int(value) if abs(value) <= MAX_STEP else float(value)
+            )  # JSON's readers take larger ones so
         number = float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         return None
     return number if isfinite(number) else None
 
 
-def clean_metrics(metrics: Mapping[str, Any], complain: Complain) -> dict[str, int | float]:
-    """The finite numbers of `metrics`; the others are dropped with one complaint per name."""
+def clean_metrics(
+    metrics: Mapping[str, Any], complain: Complain, refuse: Complain | None = None
+) -> dict[str, int | float]:
+    """The finite numbers of `metrics`; the others are dropped with one complaint per name. `refuse` is told of each
+    that is dropped although it says something: a name that cannot be one, a number too large, a pass rate that is
+    none."""
+    refuse = refuse or complain
     cleaned: dict[str, int | float] = {}
     for name, value in metrics.items():
         number = to_number(value)
         if name not in _usable_names and not _is_usable(name):
-            complain(
-                "name",
+            refuse(
+                f"name {shown(name)}",
                 f"a metric's name has 1 to {MAX_NAME_LENGTH} printable characters, not {shown(name)}: dropped",
             )
         elif number is None:
-            complain(
+            (refuse if isinstance(value, int) else complain)(
                 f"metric {name}",
-                f"metric {name!r} has the value {shown(value)}, which is no finite number: dropped",
+                f"metric {name!r} has the value {_shown(value)}, which is no finite number: dropped",
+            )
+        elif not 0 <= number <= 1 and PART_PASS_RATE.fullmatch(name):
+            refuse(
+                f"metric {name}",
+                f"metric {name!r} is {number:g}, not between 0 and 1, and no pass rate: dropped",
             )
         else:
             cleaned[name] = number
     return cleaned
+
+
+def _shown(value: Any) -> str:
+    """Python refuses to write integers of more than some thousand digits."""
+    try:
+        return shown(value)
+    except ValueError:
+        return "a number of very many digits"
+
+
+def parts_of(metrics: Mapping[str, Any], most: int = MAX_METRICS) -> list[Mapping[str, Any]]:
+    """`metrics` in as many records as the server needs, one where there are few. A standard error stays beside its
+    value."""
+    if len(metrics) <= most:
+        return [metrics]
+    parts: list[dict[str, Any]] = [{}]
+    for name in metrics:
+        if name.endswith("_stderr") and name.removesuffix("_stderr") in metrics:
+            continue
+        here = {key: metrics[key] for key in (name, f"{name}_stderr") if key in metrics}
+        if len(parts[-1]) + len(here) > most:
+            parts.append({})
+        parts[-1] |= here
+    return [*parts]
 
 
 def _is_usable(name: Any) -> bool:
@@ -73,8 +113,36 @@ def clean_compute(
         elif number is None or number < 0:
             complain(
                 f"compute {name}",
-                f"compute {name!r} has the value {shown(value)}, which is not >= 0: dropped",
+                f"compute {name!r} has the value {_shown(value)}, which is not >= 0: dropped",
             )
         else:
             cleaned[name] = number
     return cleaned
+
+
+def sound_records(record: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """A record that was refused as the server may take it, in several where it has too many metrics; the later ones
+    have no place in the attempt yet. Beside them, what of it cannot be stored."""
+    problems: list[str] = []
+    say = lambda kind, message: problems.append(message)
+    step, compute = record.get("step"), record.get("compute")
+    fields = {
+        **record,
+        "step": min(max(step, MIN_STEP), MAX_STEP) if isinstance(step, int) else step,
+        "compute": clean_compute(
+            compute if isinstance(compute, dict) else None, dict.fromkeys(COMPUTE_KEYS), say
+        ),
+    }
+    metrics = record.get("metrics")
+    values = (
+        {name: value for name, value in metrics.items() if value is not None}
+        if isinstance(metrics, dict)
+        else {}
+    )
+    first, *others = [{**fields, "metrics": part} for part in parts_of(clean_metrics(values, _unheard, say))]
+    placeless = [{name: each for name, each in other.items() if name != "seq"} for other in others]
+    return [first, *placeless], problems
+
+
+def _unheard(kind: str, message: str) -> None:
+    pass

@@ -95,10 +95,10 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
 
 def wait_for_server(reporter: Reporter) -> None:
     """Devices are free by now; what the server does not have yet may be the run's last evaluation."""
-    if reporter.finish(timeout=0):
+    if reporter.finish(timeout=0).sent:
         return
     log.warning("waiting for the server, which does not have all records yet, for at most an hour")
-    if not reporter.finish(timeout=SERVER_TIMEOUT_SECONDS):
+    if not reporter.finish(timeout=SERVER_TIMEOUT_SECONDS).sent:
         log.warning("given up; the journal keeps them, and a resume sends them")
 
 

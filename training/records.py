@@ -9,6 +9,10 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 BESIDE = ("crc", "about")
 MAX_METRICS = 1000
 MAX_NAME_LENGTH = 250
+MIN_STEP, MAX_STEP = (
+    -(2**63),
+    2**63 - 1,
+)  # some trainers count tokens; clients of MLflow may log steps below 0
 
 
 class Compute(BaseModel):
@@ -28,7 +32,9 @@ class Record(BaseModel):
 
     attempt: int = Field(ge=1, le=32767, description="Launch of the run, from 1.")
     seq: int = Field(ge=0, le=2**53, description="Position in this attempt, from 0.")
-    step: int = Field(ge=0, le=2**31 - 1, description="Updates made so far.")
+    step: int = Field(
+        ge=MIN_STEP, le=MAX_STEP, description="Updates made so far, or what counts as steps; 64 bits."
+    )
     time: str = Field(max_length=40, description="ISO 8601, with offset.")
     compute: Compute
     metrics: dict[str, float | None] = Field(

@@ -24,8 +24,8 @@ class Reporter(Protocol):
         timeout: float = 10,
         *,
         infrastructure: bool = False,
-    ) -> bool:
-        """How the run ended; False where the server does not know all of it yet. A second call only waits again."""
+    ) -> headroom.Finished:
+        """How the run ended, and whether the server knows all of it yet. A second call only waits again."""
 
 
 def open_reporter(run_dir: Path, *, resume: bool, resumed_from_step: int | None, device: str) -> Reporter:

@@ -3,8 +3,8 @@
 from django.urls import include, path, re_path
 
 from webapp.interfaces.api.api import urls as api_urls
-from webapp.interfaces.mlflow.urls import artifact_patterns
 from webapp.interfaces.mlflow.door import nothing_here
+from webapp.interfaces.mlflow.urls import artifact_patterns
 from webapp.operation.observing.exposition import metrics
 
 urlpatterns = [

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from django.utils import timezone
 
 from webapp.base.advisory_locks import only_one
+from webapp.interfaces.tracking.client_runs import end_silent_trackio
 from webapp.record.health.services import forget_old_workers, note_round
 from webapp.record.runs import observation, places, retrying
 from webapp.record.runs.models import Run
@@ -119,6 +120,7 @@ STEPS: tuple[Callable[[], int], ...] = (
     send_dispatches,
     observe_jobs,
     observation.lose_silent_trackers,
+    end_silent_trackio,
     places.tell_waiting,
     keep_logs,
     refit_wanted,

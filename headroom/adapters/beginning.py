@@ -12,7 +12,7 @@ JOURNAL = "headroom.jsonl"
 
 
 def begin(settings: Mapping[str, Any]) -> Run:
-    """`headroom.init`; offline where the server cannot make the run now. Raises what `init` does otherwise."""
+    """`headroom.init`; offline where the server refuses to make the run. Raises what `init` does otherwise."""
     try:
         return init(**settings)
     except ServerError as error:

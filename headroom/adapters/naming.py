@@ -6,6 +6,8 @@ from typing import Any
 
 # verl's only `val-core/.../mean@K` is its pass rate; its adapter for MLflow, which takes no @, writes `_at_`.
 VERL_PASS_RATE = re.compile(r"val-core/.+/mean(?:@|_at_)(\d+)$")
+# The held-out pass rate, overall or of a part of a mixture of tasks. NUL cannot be asked of PostgreSQL.
+PART_PASS_RATE = re.compile(r"eval/(?:(?P<part>[^/\0]+(?:/[^/\0]+)*)/)?pass_rate")
 VERL_BESIDE = ("timing_s/testing", "timing_s/save_checkpoint")  # parts of timing_s/step that are not training
 
 TRL = {

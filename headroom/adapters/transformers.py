@@ -26,7 +26,7 @@ class HeadroomCallback(TrainerCallback):
 
     pass_rate: which of the trainer's evaluation logs is the held-out pass rate, e.g. `eval_rewards/NAME/mean` of a
     reward that is 1 or 0. Without it nothing is taken for one, and no curve is fitted. settings: of `headroom.init`
-    (task, model, project, name, url, token, mode, ...).
+    (task, model, project, name, url, token, mode, ...). Seed and devices are those of the trainer's arguments.
 
     The journal lies in the trainer's output folder, so that a training that resumes from a checkpoint goes on with the
     same run as its next attempt. Where the server cannot make the run at the start, the training goes on offline.
@@ -51,6 +51,8 @@ class HeadroomCallback(TrainerCallback):
                 "name": args.run_name or Path(args.output_dir or "run").name,
                 "config": _config(args, kwargs.get("model")),
                 "model": _name_of(kwargs.get("model")),
+                "seed": args.seed,
+                "device": {"kind": args.device.type, "count": args.world_size},
                 "journal": Path(args.output_dir or ".") / JOURNAL,
                 "resumed_from_step": state.global_step or None,
             }

@@ -123,6 +123,7 @@ function showWords() {
   state.dataset.state = payload.state;
   write(state, `${payload.state_label.toLowerCase()}, attempt ${payload.attempt}`);
   document.getElementById("reason").hidden = !payload.state_reason;
+  document.getElementById("refused").hidden = !payload.refused;
   document.getElementById("reason").className = `note ${{ failed: "bad", lost: "warn" }[payload.state] ?? ""}`;
   document.getElementById("alarm").hidden = !payload.alarm;
   document.getElementById("alarm").className = `pill ${payload.alarm_level}`;

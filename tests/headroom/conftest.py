@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from headroom import ending, sender
 from headroom import run as run_module
-from headroom import sender
 from headroom.run import Run
 from tests.headroom.fake_server import FakeServer
 
@@ -18,6 +18,15 @@ def quick_and_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "CLOSING_BACKOFF_SECONDS", 0.02)
     for name in ("HEADROOM_URL", "HEADROOM_TOKEN", "HEADROOM_TOKEN_FILE", "HEADROOM_RUN", "HEADROOM_ATTEMPT"):
         monkeypatch.delenv(name, raising=False)
+
+
+def killed(run: Run) -> None:
+    """As by kill -9: the journal is let go, nothing is told to the server."""
+    ending.forget(run.finish)
+    run._finished = True
+    if run._sender is not None:
+        run._sender.close(None, 5)
+    run._journal.close()
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import headroom
-from headroom.run import Run
+from headroom.run import Finished, Run
+from headroom.syncing import sync
 from tests.headroom.fake_server import FakeServer
 from tests.headroom.subprocesses import environment, run_python
 
@@ -139,6 +140,102 @@ def test_log_never_raises(
     assert "could not be written" in caplog.text
 
 
+def test_each_name_that_cannot_be_used_is_named(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+    run = begin()
+    for _ in range(2):
+        run.log({"": 1, 7: 2, "good": 3})
+
+    assert caplog.text.count("printable characters, not ''") == 1
+    assert caplog.text.count("printable characters, not 7") == 1
+    assert run.finish() == Finished(
+        True, 0, 4, "a metric's name has 1 to 250 printable characters, not 7: dropped"
+    )
+
+
+@pytest.mark.parametrize("name", ["eval/pass_rate", "eval/code/hard/pass_rate"])
+def test_a_pass_rate_that_is_none_costs_only_itself(
+    begin: Begin, server: FakeServer, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    run = begin()
+    run.log({name: 1.7, "loss": 1.7}, step=1)
+    run.log({name: 1.0, "eval/pass_rate_of": 2}, step=2)
+
+    done = run.finish()
+    assert not done and (done.sent, done.records, done.values) == (True, 0, 1)
+    assert f"metric '{name}' is 1.7, not between 0 and 1" in caplog.text
+    stored = [record["metrics"] for record in server.records.values()]
+    assert stored == [{"loss": 1.7}, {name: 1.0, "eval/pass_rate_of": 2}]
+
+
+def test_steps_of_64_bits_are_kept_and_others_are_the_next(
+    begin: Begin, server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = begin()
+    for step in (3_000_000_000, None, 2**63, -5, None, 2**63 - 1, None):
+        run.log({"a": 1}, step)
+
+    assert run.finish()
+    expected = [3_000_000_000, 3_000_000_001, 3_000_000_002, -5, 3_000_000_003, 2**63 - 1, 2**63 - 1]
+    assert server.steps() == expected
+    assert "beyond 64 bits" in caplog.text
+
+
+def test_many_metrics_are_several_records_and_an_error_stays_beside_its_value(
+    begin: Begin, server: FakeServer
+) -> None:
+    metrics = {f"m{i}": i for i in range(2500)} | {f"m{i}_stderr": 0.5 for i in range(2500)} | {"z_stderr": 1}
+    run = begin()
+    run.log(metrics, step=3)
+
+    assert run.finish()
+    parts = [record["metrics"] for record in server.records.values()]
+    assert max(map(len, parts)) <= 1000 and len(parts) == 6
+    assert {name: value for part in parts for name, value in part.items()} == metrics
+    assert all((f"m{i}" in part) == (f"m{i}_stderr" in part) for part in parts for i in range(2500))
+    assert server.steps() == [3] * 6
+
+
+@pytest.mark.parametrize("huge", [10**400, -(10**5000)], ids=["400 digits", "5000 digits"])
+def test_an_integer_beyond_all_floats_costs_only_itself(begin: Begin, server: FakeServer, huge: int) -> None:
+    run = begin()
+    run.log({"huge": huge, "large": 2**70, "good": 1}, compute={"tokens": huge})
+
+    assert run.finish().values == 1
+    assert server.records["r1", 1, 0]["metrics"] == {"large": 2.0**70, "good": 1}
+    assert (
+        "refused",
+        {"attempt": 1, "refused_records": 0, "refused_values": 1, "reason": run.finish().reason},
+    ) in (server.notices)
+
+
+def test_what_a_description_holds_is_readable_and_what_cannot_be_is_named_once(
+    begin: Begin, server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {"path": Path("/data"), "limit": math.inf, "hook": object(), "nested": {"bad": object()}}
+    begin(
+        run=None, name="n" * 200, model="a\nb", seed=2**40, config=config, device={np.int64(2): math.nan}
+    ).finish()
+
+    made = server.notices[0][1]
+    assert made == {
+        "tracked": True, "name": "n" * 120, "model": "a b",
+        "config": {"path": "/data", "limit": "inf", "nested": {}},
+    }  # fmt: skip
+    assert caplog.text.count("not kept of the run's description") == 1
+    assert "config.hook, config.nested.bad, seed" in caplog.text
+    assert server.notices[1][1]["device"] == {"2": "nan"}
+
+
+def test_a_run_whose_configuration_is_refused_is_made_without_it(
+    begin: Begin, server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.refuse = lambda path, body: (413, "too large") if "config" in body else None
+    run = begin(run=None, name="mine", config={"a": 1})
+
+    assert run.id == "made1" and run.finish()
+    assert "made without its configuration: too large" in caplog.text
+
+
 def test_unwritable_journal_does_not_stop_training(
     begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +261,22 @@ def test_records_reach_the_server_with_the_token(begin: Begin, server: FakeServe
         ("start", {"attempt": 2, "resumed_from_step": 10, "device": {"kind": "cpu", "count": 2}}),
         ("finish", {"attempt": 2, "state": "succeeded", "message": ""}),
     ]
+
+
+def test_a_server_that_is_away_at_the_start_gets_the_run_once_it_answers(
+    begin: Begin, server: FakeServer, journal_path: Path
+) -> None:
+    server.refuse = lambda path, body: (503, "starting")
+    run = begin(run=None, name="mine")
+    run.log({"a": 1}, step=1)
+    assert run.id is None
+    server.refuse = lambda path, body: None
+
+    assert run.finish()
+    assert run.id == "made1" and server.steps("made1") == [1]
+    assert [what for what, _ in server.notices] == ["runs", "start", "finish"]
+    with begin(run=None) as again:
+        assert again.id == "made1"
 
 
 def test_without_a_server_only_the_journal_is_written(journal_path: Path) -> None:
@@ -296,7 +409,87 @@ headroom.log({{"a": 1}}, step=1)
 
     assert result.returncode == 0, result.stderr
     assert server.steps() == [1]
-    assert [what for what, _ in server.notices] == ["start"]
+    assert server.notices[1:] == [("finish", {"attempt": 1, "state": "succeeded", "message": ""})]
+
+
+RUN = """
+import os, signal, sys, headroom
+headroom.init(run="r1", journal={journal!r}, url={url!r}, token="hr_test")
+headroom.log({{"a": 1}}, step=1)
+{ending}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "state", "message"),
+    [
+        ("raise ValueError('bad lr')", 1, "failed", "ValueError: bad lr"),
+        ("sys.exit(3)", 3, "failed", "the process ended with status 3"),
+        ("sys.exit()", 0, "succeeded", ""),
+        ("raise KeyboardInterrupt", -signal.SIGINT, "cancelled", "interrupted"),
+        ("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM, "cancelled", "stopped by SIGTERM"),
+        ("os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT, "cancelled", "interrupted"),
+    ],
+)
+def test_a_run_ends_as_its_process_does(
+    server: FakeServer, journal_path: Path, ending: str, status: int, state: str, message: str
+) -> None:
+    result = run_python(RUN.format(journal=str(journal_path), url=server.url, ending=ending))
+
+    assert result.returncode == status, result.stderr
+    assert server.steps() == [1]
+    assert server.notices[1:] == [("finish", {"attempt": 1, "state": state, "message": message})]
+
+
+def test_all_open_runs_of_a_process_end(server: FakeServer, journal_path: Path) -> None:
+    ending = (
+        f"headroom.init(run='r2', journal={str(journal_path) + '2'!r}, url={server.url!r}, token='hr_test')"
+    )
+    result = run_python(RUN.format(journal=str(journal_path), url=server.url, ending=ending))
+
+    assert result.returncode == 0, result.stderr
+    assert [what for what, _ in server.notices].count("finish") == 2
+
+
+def test_a_trainer_that_handles_sigterm_itself_goes_on_doing_so(
+    server: FakeServer, journal_path: Path
+) -> None:
+    ending = "signal.signal(signal.SIGTERM, lambda *_: print('saved')); os.kill(os.getpid(), signal.SIGTERM)"
+    result = run_python(RUN.format(journal=str(journal_path), url=server.url, ending=ending))
+
+    assert (result.stdout, result.returncode) == ("saved\n", 0), result.stderr
+    assert server.notices[-1][1]["state"] == "succeeded"
+
+
+def test_a_forked_child_dies_of_sigterm_at_once_and_ends_no_run(
+    server: FakeServer, journal_path: Path
+) -> None:
+    ending = """
+pid = os.fork()
+if pid == 0:
+    os.kill(os.getpid(), signal.SIGTERM)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+headroom.log({"a": 2}, step=2)
+"""
+    result = run_python(RUN.format(journal=str(journal_path), url=server.url, ending=ending))
+
+    assert (result.stdout, result.returncode) == (f"{-signal.SIGTERM}\n", 0), result.stderr
+    assert server.steps() == [1, 2]
+    assert [body["state"] for what, body in server.notices if what == "finish"] == ["succeeded"]
+
+
+@pytest.mark.parametrize("ending", ["", "os.kill(os.getpid(), signal.SIGTERM)"], ids=["exit", "SIGTERM"])
+def test_a_server_that_is_away_holds_no_process_up_and_is_told_the_end_later(
+    server: FakeServer, journal_path: Path, ending: str
+) -> None:
+    away = "headroom.ending.WAIT_SECONDS = 0.2\n" + ending
+    began = time.monotonic()
+    run_python(RUN.format(journal=str(journal_path), url="http://127.0.0.1:9", ending=away))
+    assert time.monotonic() - began < 30  # a process that waits for the server waits for ever
+
+    (one,) = sync(journal_path, server.url, "hr_test")
+    assert one.problem == "" and server.steps() == [1]
+    assert server.notices[-1][1]["state"] == ("cancelled" if ending else "succeeded")
 
 
 def test_forked_child_writes_nothing(server: FakeServer, journal_path: Path) -> None:

@@ -83,8 +83,11 @@ def test_refused_record_is_set_aside_and_the_others_arrive(
     run = begin()
     log_steps(run, *range(20))
 
-    assert run.finish()
+    done = run.finish()
+    assert not done and (done.sent, done.records) == (True, 2) and "step 11 is bad" in done.reason
     assert server.steps() == [step for step in range(20) if step not in (3, 11)]
+    told = {"attempt": 1, "refused_records": 2, "refused_values": 0, "reason": done.reason}
+    assert [body for what, body in server.notices if what == "refused"] == [told]
     rejected = [json.loads(line) for line in Path(f"{run.journal_path}.rejected").read_text().splitlines()]
     assert [(r["status"], r["record"]["step"]) for r in rejected] == [(status, 3), (status, 11)]
     assert "step 3 is bad" in rejected[0]["reason"]
@@ -96,7 +99,7 @@ def test_line_that_is_no_json_is_set_aside(begin: Begin, server: FakeServer, jou
     run = begin()
     log_steps(run, 1)
 
-    assert run.finish()
+    assert run.finish().records == 1
     assert server.steps() == [1]
     assert json.loads(Path(f"{journal_path}.rejected").read_text())["record"] == "not json\n"
 

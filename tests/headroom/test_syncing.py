@@ -1,5 +1,7 @@
 """Journals that are sent later: of offline runs, and of runs whose server was away."""
 
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +9,10 @@ import pytest
 
 from headroom import about
 from headroom.__main__ import main
+from headroom.journal import sealed
 from headroom.run import init
 from headroom.syncing import sync
+from tests.headroom.conftest import killed
 from tests.headroom.fake_server import FakeServer
 from tests.headroom.subprocesses import run_python
 
@@ -20,7 +24,7 @@ def offline(path: Path, *, steps: int = 3, finish: bool = True, **settings: Any)
     if finish:
         run.finish("failed", "node lost")
     else:
-        run._at_exit()
+        killed(run)
 
 
 def test_an_offline_run_is_made_once_and_sent_whole(server: FakeServer, tmp_path: Path) -> None:
@@ -66,7 +70,7 @@ def test_the_end_of_a_run_whose_server_was_away_is_told(server: FakeServer, jour
 import headroom
 run = headroom.init(run="r1", journal={str(journal_path)!r}, url="http://127.0.0.1:9", token="t")
 run.log({{"a": 1}}, step=0)
-print(run.finish(timeout=0.1))
+print(bool(run.finish(timeout=0.1)))
 """
     assert run_python(code).stdout == "False\n"
 
@@ -84,6 +88,7 @@ def test_a_damaged_line_is_kept_back_and_named(server: FakeServer, journal_path:
     (one,) = sync(journal_path, server.url, "hr_test")
 
     assert one.problem == "" and server.steps("made1") == [0, 2]
+    assert one.refused.startswith("1 record refused: it was damaged on the disk")
     assert "its checksum does not match" in caplog.text
     assert '"loss": 0.7' in Path(f"{journal_path}.rejected").read_text()
 
@@ -140,3 +145,75 @@ def test_unusable_arguments(arguments: list[str], words: str, journal_path: Path
 def test_an_unknown_mode_is_refused(journal_path: Path) -> None:
     with pytest.raises(ValueError, match="mode must be one of online, offline, not 'ofline'"):
         init(journal=journal_path, mode="ofline")
+
+
+def limited(path: str, body: dict[str, Any]) -> tuple[int, str] | None:
+    """As the server refuses what older clients wrote."""
+    for record in body.get("records", []):
+        if (
+            not -(2**63) <= record["step"] < 2**63
+            or len(record["metrics"]) > 1000
+            or 1e400 in record["metrics"].values()
+        ):
+            return 422, "records.0 cannot be stored"
+    return None
+
+
+def test_what_older_clients_wrote_holds_nothing_up(server: FakeServer, journal_path: Path) -> None:
+    """A configuration that is no JSON, and records beyond the server's limits: what is good of them gets in."""
+    server.refuse = limited
+    offline(journal_path, steps=1)
+    known = about.load(journal_path)
+    about.save(replace(known, description=known.description | {"config": {"limit": math.inf}}), journal_path)
+    lines = [
+        {"step": 2**64, "metrics": {"a": 1}},
+        {"step": 2, "metrics": {f"m{i}": i for i in range(1500)}},
+        {"step": 3, "metrics": {"huge": 10**400, "good": 1}},
+        {"step": 4, "metrics": {"a": 4}},
+    ]
+    with journal_path.open("ab") as file:
+        for seq, line in enumerate(lines, 1):
+            file.write(
+                sealed({"attempt": 1, "seq": seq, "time": "2026-01-01T00:00:00+00:00", "compute": {}} | line)
+            )
+
+    (one,) = sync(journal_path, server.url, "hr_test")
+    (again,) = sync(journal_path, server.url, "hr_test")
+
+    assert (one.problem, again.problem, again.records_bytes) == ("", "", 0)
+    assert one.refused == again.refused and one.refused.startswith("1 value refused: metric 'huge'")
+    assert server.notices[0][1]["config"] == {"limit": "inf"}
+    assert server.steps("made1") == [0, 2**63 - 1, 2, 3, 4, 2]
+    assert server.records["made1", 1, 3]["metrics"] == {"good": 1}
+    rest = [server.records["made1", 1, seq]["metrics"] for seq in (2, 5)]
+    assert rest == [{f"m{i}": i for i in range(1000)}, {f"m{i}": i for i in range(1000, 1500)}]
+    assert "refused" in dict(server.notices)
+
+
+def test_what_was_left_out_while_the_server_was_away_is_told_later(
+    server: FakeServer, journal_path: Path
+) -> None:
+    code = f"""
+import headroom
+run = headroom.init(run="r1", journal={str(journal_path)!r}, url="http://127.0.0.1:9", token="t")
+run.log({{"eval/pass_rate": 1.7, "loss": 1}}, step=0)
+run.finish(timeout=0.1)
+"""
+    assert run_python(code).returncode == 0
+
+    (one,) = sync(journal_path, server.url, "hr_test")
+
+    assert one.refused.startswith("1 value refused: metric 'eval/pass_rate' is 1.7")
+    assert ("refused", {"attempt": 1, "refused_records": 0, "refused_values": 1}) in [
+        (what, {name: value for name, value in body.items() if name != "reason"})
+        for what, body in server.notices
+    ]
+
+
+def test_what_is_refused_is_in_the_status(server: FakeServer, journal_path: Path, capsys) -> None:
+    server.refuse = lambda path, body: (422, "not so") if body.get("records") else None
+    offline(journal_path)
+
+    for _ in range(2):
+        assert main(["sync", str(journal_path), "--url", server.url, "--token", "t"]) == 1
+        assert "3 records refused: not so" in capsys.readouterr().out

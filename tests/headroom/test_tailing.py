@@ -8,6 +8,7 @@ import pytest
 
 from headroom.__main__ import main
 from headroom.tailing import Tail, follow
+from tests.headroom.conftest import killed
 from tests.headroom.fake_server import FakeServer
 from tests.headroom.subprocesses import run_python
 
@@ -49,12 +50,6 @@ def tail(file: Path, server: FakeServer):
     yield make
     for one in made:
         one.finish("succeeded", "", timeout=1)
-
-
-def killed(tail: Tail) -> None:
-    """As by kill -9: the journal is let go, nothing is told to the server."""
-    assert tail.run is not None
-    tail.run._at_exit()
 
 
 def records(file: Path) -> list[dict[str, Any]]:
@@ -124,7 +119,7 @@ def test_a_tail_that_was_killed_goes_on_where_it_was(tail, file: Path) -> None:
     one = tail()
     append(file, verl(1) + verl(2))
     one.poll()
-    killed(one)
+    killed(one.run)
     append(file, verl(3))
     two = tail()
     assert two.poll() == 1
@@ -143,7 +138,7 @@ def test_killed_again_and_again_before_it_noted_how_far_it_was(tail, file: Path,
         before = json.loads(noted.read_text())
         append(file, verl(step + 1) + verl(step + 2))
         assert one.poll() == 2
-        killed(one)
+        killed(one.run)
         if place == "at the beginning":
             before |= {"records": 0, "mark": {"offset": 0, "first": "", "last": "", "last_length": 0}}
         noted.write_text(json.dumps(before))
@@ -157,7 +152,7 @@ def test_truncated_while_nobody_followed(tail, file: Path) -> None:
     one = tail()
     append(file, verl(1) + verl(2))
     one.poll()
-    killed(one)
+    killed(one.run)
     file.write_text(verl(2, STEP | {"actor/entropy": 0.1}))
     assert tail().poll() == 1 and seen(file) == [(1, 1), (1, 2), (2, 2)]
 
@@ -168,7 +163,7 @@ def test_killed_when_an_attempt_had_begun_and_nothing_was_reported(tail, file: P
     one.poll()
     file.write_text(verl(2, STEP | {"actor/entropy": 0.1}))
     one.poll()
-    killed(one)
+    killed(one.run)
     journal = file.with_name(f"{file.stem}.headroom.jsonl")
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
     noted = journal.with_name(f"{journal.name}.tail")
@@ -209,7 +204,7 @@ def test_prime_rl(tail, file: Path) -> None:
     )
     one = tail(pass_rate="eval/aime/avg@8")
     assert one.poll() == 3
-    killed(one)
+    killed(one.run)
     append(file, prime(2, 7200, x=1))
     tail().poll()
 

@@ -1,5 +1,6 @@
 """The client against the real API, on the real stack: what it sends is what is stored."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,25 @@ def test_tracked_run_is_made_filled_and_finished(stack: RunningStack, journal_pa
     )
     assert curve(stack, run, "eval/pass_rate", "device_hours") == [step / 10 for step in range(30)]
     assert not Path(f"{journal_path}.rejected").exists()
+
+
+def test_what_cannot_be_stored_costs_only_itself_and_is_counted(
+    stack: RunningStack, journal_path: Path
+) -> None:
+    config = {"limit": math.inf, "data": Path("/data"), "seeds": {3, 1}, "hook": object()}
+    run = begin(stack, journal_path, name="anything goes", seed=7, config=config)
+    run.log({f"m{i}": i for i in range(2500)}, step=3_000_000_000)
+    run.log({"huge": 10**400, "large": 2**70, "eval/pass_rate": 1.7, "loss": 0.5}, step=2**64)
+    run.log({"loss": 0.25}, step=-1)
+    done = run.finish()
+
+    detail = stored(stack, f"runs/{run.id}")
+    assert (done.sent, done.records, done.values, bool(done)) == (True, 0, 2, False)
+    assert detail["refused"] == {"records": 0, "values": 2, "reason": done.reason}
+    assert detail["config"] == {"limit": "inf", "data": "/data", "seeds": [1, 3]} and detail["seed"] == 7
+    assert curve(stack, run, "m2499", "step") == [3_000_000_000]
+    assert curve(stack, run, "loss", "step") == [3_000_000_001, -1]
+    assert not Path(f"{journal_path}.rejected").read_text().count('"records": 1')
 
 
 def test_restarted_trainer_supersedes_what_it_repeats(stack: RunningStack, journal_path: Path) -> None:

@@ -16,7 +16,7 @@ import headroom
 run = headroom.init(name="offline", task="arithmetic", mode="offline", journal="run.jsonl")
 headroom.log({"train/reward": 0.5}, step=1, compute={"device_hours": 0.1})
 headroom.log_evaluation(0.4, n_prompts=10, k=2, step=1)
-print(headroom.finish(), headroom.__version__)
+print(bool(headroom.finish()), headroom.__version__)
 """
 LOADED = """
 import sys

@@ -18,7 +18,11 @@ from tests.test_light_imports import LIGHT_TRAINING, PACKAGES
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCK = dict(word.split("==") for word in (ROOT / "requirements.lock").read_text().split() if "==" in word)
 # Imported in functions only, where the package is there or the feature says that it is not.
-OPTIONAL = {"verl", "transformers", "psycopg"}  # of the client's adapters, and for MLflow's stores in PostgreSQL
+OPTIONAL = {
+    "verl",
+    "transformers",
+    "psycopg",
+}  # of the client's adapters, and for MLflow's stores in PostgreSQL
 # A package with several distributions behind it (`google`), and which one is meant.
 MEANT = {"google": "protobuf", "vllm": "vllm"}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headroom import Finished
 from tests.training.stores import environment, everywhere, s3, store  # noqa: F401 - fixtures
 from training.lessons import Course, Lessons
 from training.recipe import Recipe, apply_overrides, load_recipe
@@ -141,8 +142,8 @@ class MemoryReporter:
         timeout: float = 10,
         *,
         infrastructure: bool = False,
-    ) -> bool:
-        return True
+    ) -> Finished:
+        return Finished(sent=True)
 
     def series(self, metric: str) -> dict[int, float]:
         return {r["step"]: r["metrics"][metric] for r in self.records if metric in r["metrics"]}

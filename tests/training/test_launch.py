@@ -7,6 +7,7 @@ from signal import SIGINT, SIGTERM
 
 import pytest
 
+from headroom import Finished
 from training.launch import SERVER_TIMEOUT_SECONDS, heed_signals, wait_for_server
 from training.waiting import Interrupted, Switchboard
 
@@ -23,9 +24,9 @@ class Late:
     def log(self, *_: object, **__: object) -> None:
         raise AssertionError("the run has ended")
 
-    def finish(self, state: str = "succeeded", message: str = "", timeout: float = 10) -> bool:
+    def finish(self, state: str = "succeeded", message: str = "", timeout: float = 10) -> Finished:
         self.waits.append(timeout)
-        return len(self.waits) >= self._at
+        return Finished(sent=len(self.waits) >= self._at)
 
 
 def test_server_that_has_everything_is_not_waited_for() -> None:

@@ -21,6 +21,7 @@ class Training:
     ) -> None:
         self.args: Any = SimpleNamespace(
             output_dir=str(folder), run_name=None, world_size=4, num_generations=8,
+            seed=42, device=SimpleNamespace(type="cuda"),
             to_sanitized_dict=lambda: {"learning_rate": 0.1},
         )  # fmt: skip
         self.state = TrainerState(global_step=step, is_world_process_zero=first)
@@ -65,10 +66,10 @@ def test_a_training_reports_and_goes_on_after_a_resume(settings, server: FakeSer
     (made,) = [body for path, body in server.notices if path == "runs"]
     assert (made["name"], made["task"], made["model"]) == (tmp_path.name, "math", "org/model")
     assert made["config"] == {"trainer": {"learning_rate": 0.1}, "model": {"hidden": 8}}
-    starts = [
-        (body["attempt"], body["resumed_from_step"]) for what, body in server.notices if what == "start"
-    ]
-    assert starts == [(1, None), (2, 1)]
+    assert made["seed"] == 42
+    starts = [body for what, body in server.notices if what == "start"]
+    assert [(body["attempt"], body["resumed_from_step"]) for body in starts] == [(1, None), (2, 1)]
+    assert starts[0]["device"] == {"kind": "cuda", "count": 4}
     step1, evaluated, rate, step2, again = records(tmp_path)
     assert evaluated["metrics"] == {"eval/rewards/exact/mean": 0.25, "eval/loss": 1.0}
     assert rate["metrics"]["eval/pass_rate"] == 0.25 and rate["metrics"]["eval/k"] == 8
@@ -101,6 +102,17 @@ def test_a_pass_rate_is_taken_where_it_is_named_only(tmp_path: Path, caplog) -> 
 
 def test_a_server_that_is_away_ends_no_training(settings, server: FakeServer, tmp_path: Path, caplog) -> None:
     server.stop()
+
+    training = Training(tmp_path, HeadroomCallback(**settings))
+    training.step()
+    training.tell("on_train_end")
+
+    assert len(records(tmp_path)) == 1
+    assert "until it answers, all of this run waits in" in caplog.text
+
+
+def test_a_server_that_refuses_ends_no_training(settings, server: FakeServer, tmp_path: Path, caplog) -> None:
+    server.refuse = lambda path, body: (401, "unknown token")
 
     training = Training(tmp_path, HeadroomCallback(**settings))
     training.step()

@@ -1,10 +1,12 @@
 """What the API says of runs, recipes and points."""
 
+from dataclasses import asdict
 from typing import Any
 
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.models import Attempt, Point, Record, Run, Transition
 from webapp.record.runs.places import waits_for
+from webapp.record.runs.refusals import refused_of
 from webapp.record.runs.sampling import ROLES, Columns, Sampled
 from webapp.record.runs.selectors import CurvePoint
 from webapp.reporting.alarms.models import Alarm
@@ -51,6 +53,7 @@ def run_detail(run: Run, attempts: list[Attempt], latest: dict[str, Point], alar
         "state_reason": run.state_reason or ("" if latest else waits_for(run)),
         "config": run.config,
         "meaning": run.meaning,
+        "refused": asdict(refused_of(run)),
         "attempts": [attempt_payload(attempt) for attempt in attempts],
         "latest": values,
         "alarms": [alarm_payload(alarm) for alarm in alarms],

@@ -46,6 +46,7 @@ from webapp.interfaces.api.schemas import (
     MeaningBody,
     PriorityBody,
     RecordQuery,
+    RefusedBody,
     RunBody,
     RunChanges,
     RunQuery,
@@ -64,6 +65,7 @@ from webapp.record.runs import (
     lifecycle,
     meaning,
     places,
+    refusals,
     selectors,
 )
 from webapp.record.runs.filtering import compile_filter
@@ -313,6 +315,20 @@ def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any
 )
 def get_meaning(request: HttpRequest, run_id: str) -> Meaning:
     return meaning.meaning_of(run_of(request, run_id))
+
+
+@router.post(
+    "/{run_id}/refused",
+    auth=WRITE_RUN,
+    response=RUN,
+    summary="How much of what a trainer logged is not stored",
+    description="For clients that go on where records are refused: the run's page says how much is missing. Counts are "
+    "those of the whole attempt, and never shrink.",
+)
+def note_refused(request: HttpRequest, run_id: str, body: RefusedBody) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    check_attempt(request, [body.attempt])
+    return run_payload(refusals.note_refused(run, **body.model_dump()))
 
 
 @router.post(

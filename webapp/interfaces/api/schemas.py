@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Discriminator, FailFast, Field, Tag
 
-from training.records import Record
+from training.records import MAX_STEP, Record
 from webapp.interfaces.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from webapp.record.runs.bounds import MAX_TAGS
 from webapp.record.runs.bulk import MAX_RUNS
 from webapp.record.runs.ingest import MAX_RECORDS
 from webapp.record.runs.models import State
+from webapp.record.runs.refusals import MAX_REASON
 
 Axis = Literal["device_hours", "flops", "tokens", "step"]
 Format = Literal["json", "csv"]
@@ -87,7 +88,7 @@ RunBody = Annotated[
 
 class StartBody(Body):
     attempt: int = Field(1, ge=1, le=32767)
-    resumed_from_step: int | None = Field(None, ge=0, le=2**53)
+    resumed_from_step: int | None = Field(None, ge=0, le=MAX_STEP)
     device: Any = Field(None, description="What it trains on, in words or as an object.")
 
 
@@ -98,6 +99,15 @@ class FinishBody(Body):
     infrastructure: bool = Field(
         False, description="It failed because of what it ran on: the same again may go through."
     )
+
+
+class RefusedBody(Body):
+    """What the server refused, or the client could not send, of an attempt so far; told again it never counts less."""
+
+    attempt: int = Field(1, ge=1, le=32767)
+    refused_records: int = Field(ge=0, le=2**53, description="Records of which nothing is stored.")
+    refused_values: int = Field(ge=0, le=2**53, description="Values left out of records that are stored.")
+    reason: str = Field("", max_length=MAX_REASON, description="Of the newest, in words.")
 
 
 class ExtendBody(Body):
@@ -351,9 +361,18 @@ class AlarmOut(Schema):
     look_at: str
 
 
+class RefusedOut(Schema):
+    records: int = Field(description="Of which nothing is stored.")
+    values: int = Field(description="Left out of records that are stored.")
+    reason: str = Field(description="Of the newest, as the client or this server said it.")
+
+
 class RunDetail(RunOut):
     config: dict[str, Any]
     meaning: dict[str, Any] = Field(description="What was said of a tracked run's metrics (POST meaning).")
+    refused: RefusedOut = Field(
+        description="What its client could not have stored, of all attempts (POST refused)."
+    )
     attempts: list[AttemptOut]
     latest: dict[str, ValueOut] = Field(
         description="Newest value of every metric; of more than 1,000 evaluations before others, by name."

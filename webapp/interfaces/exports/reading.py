@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 from django.db.models import Max, QuerySet
 
+from training.records import MIN_STEP
 from webapp.record.runs.models import Point, Record, Run, Series
 from webapp.record.runs.selectors import stored_name
 
@@ -66,7 +67,7 @@ def spans_of(run: Run, *, superseded: bool) -> list[Span]:
         if newest is None:
             continue
         later = [each for each in attempts if each.number > attempt.number and each.started_at]
-        resumed = [-1 if each.resumed_from_step is None else each.resumed_from_step for each in later]
+        resumed = [MIN_STEP if each.resumed_from_step is None else each.resumed_from_step for each in later]
         after = min(resumed, default=None)
         found.append(Span(attempt.number, newest, None if superseded else after, after))
     return found

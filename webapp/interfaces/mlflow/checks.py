@@ -10,9 +10,8 @@ from webapp.interfaces.tracking.translate import to_value
 MAX_BODY = 1_000_000  # bytes
 MAX_METRICS, MAX_PARAMS, MAX_TAGS, MAX_ENTITIES = 1000, 100, 100, 1000
 MAX_KEY, MAX_PARAM, MAX_TAG, MAX_GROUP_TAG = 250, 6000, 8000, 20_000
-MAX_STEP = 2**31 - 1
 MAX_TIME = 253_402_300_799_999  # the last millisecond of the year 9999
-INT64 = 2**63
+INT64 = 2**63  # of steps, too
 
 
 def text(body: Mapping[str, Any], *names: str, default: str | None = None) -> str:
@@ -66,7 +65,7 @@ def metric(body: Mapping[str, Any], path: str = "") -> Value:
     return Value(
         name,
         value,
-        whole(placed, f"{path}step", default=0, most=MAX_STEP),
+        whole(placed, f"{path}step", default=0, least=-INT64),
         whole(placed, f"{path}timestamp", default=None, most=MAX_TIME),
     )
 

@@ -52,8 +52,8 @@ def get_history_bulk_interval(asked: Asked) -> dict[str, Any]:
     if not 1 <= len(keys) <= MOST_RUNS:
         raise InvalidInput("run_ids", f"run_ids must be 1 to {MOST_RUNS} ids.")
     name = checks.text(asked.body, "metric_key")
-    first = checks.whole(asked.body, "start_step", default=0)
-    last = checks.whole(asked.body, "end_step", default=checks.MAX_STEP)
+    first = checks.whole(asked.body, "start_step", default=-checks.INT64, least=-checks.INT64)
+    last = checks.whole(asked.body, "end_step", default=checks.INT64 - 1, least=-checks.INT64)
     most = checks.whole(asked.body, "max_results", default=2500, least=1, most=MOST_VALUES)
     found = []
     for key in keys:

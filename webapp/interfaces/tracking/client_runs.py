@@ -2,24 +2,33 @@
 
 import uuid
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.interfaces.tracking.attempts import rejoin
 from webapp.interfaces.tracking.intake import locked
-from webapp.interfaces.tracking.models import ClientRun, Group
+from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.interfaces.tracking.translate import Meter, said_by
 from webapp.record.runs import lifecycle
 from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_SEED, MAX_TASK
 from webapp.record.runs.launch import UNSTATED, track_run
+from webapp.record.runs.models import State
 from webapp.record.runs.states import bump
 
 MAX_PARAMS = 20_000  # of a run, so that its configuration stays what a page can show
 MAX_MODELS = 1000
+SYSTEM = "system/"  # in front of the names of what trackio's clients measure of their machine
+SILENCE = timedelta(minutes=5)
+SILENT = (
+    f"Its client has been silent for {SILENCE.seconds // 60} minutes; trackio does not say how a run ends."
+)
 ALERTS, LEFT_OUT = "alerts", "left_out"  # what a run's page says besides its configuration
 
 
@@ -121,16 +130,32 @@ def go_on(client_run: ClientRun) -> None:
 
 
 @transaction.atomic
-def end(client_run: ClientRun, *, state: str, end_ms: int | None) -> None:
+def end(client_run: ClientRun, *, state: str, end_ms: int | None, message: str = "") -> None:
     """Its client says how it ended. One that has ended in another way stays so: for the training that is no error."""
     run, here = locked(client_run)
     here.end_ms = end_ms
     here.save(update_fields=["end_ms"])
     try:
         with transaction.atomic():
-            lifecycle.report_finished(run, attempt=run.attempt_number, state=state)
+            lifecycle.report_finished(run, attempt=run.attempt_number, state=state, message=message)
     except Conflict:
         return
+
+
+def end_silent_trackio() -> int:
+    """trackio's `finish` tells its server nothing. Its client sends figures of the machine every ten seconds, where it
+    is not told otherwise: a run that had them and has been silent for `SILENCE` has ended; how many. One that speaks
+    after all goes on as its next attempt."""
+    silent = ClientRun.objects.annotate(heard=Greatest("run__started_at", "run__heartbeat_at")).filter(
+        Exists(ClientMetric.objects.filter(run=OuterRef("pk"), key__startswith=SYSTEM)),
+        client=ClientRun.Client.TRACKIO,
+        run__state=State.RUNNING,
+        heard__lt=timezone.now() - SILENCE,
+    )
+    found = list(silent)
+    for row in found:
+        end(row, state=State.SUCCEEDED, end_ms=None, message=SILENT)
+    return len(found)
 
 
 def set_deleted(client_run: ClientRun, is_deleted: bool) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
+from training.records import MIN_STEP
 from webapp.interfaces.tracking import receipts
 from webapp.interfaces.tracking.attempts import attempt_for, meter_at
 from webapp.interfaces.tracking.lines import Value, by_moment, records_of
@@ -117,7 +118,9 @@ def _metrics(run: Run, here: ClientRun, names: set[str], said: Said) -> dict[str
     for name in missing:
         series = next((choice[:250] for choice in choices[name] if choice[:250] not in taken), name)
         taken.add(series)
-        known[name] = ClientMetric(run=here, key=name, series=series, value=math.nan, step=-1, time_ms=0)
+        known[name] = ClientMetric(
+            run=here, key=name, series=series, value=math.nan, step=MIN_STEP, time_ms=0
+        )
     return known
 
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from training.records import MAX_STEP, MIN_STEP
 from webapp.base.errors import InvalidInput
+from webapp.interfaces.tracking.client_runs import SYSTEM
 from webapp.interfaces.tracking.groups import MAX_NAME as MAX_GROUP
 from webapp.interfaces.tracking.lines import Value, to_ms
 from webapp.interfaces.tracking.translate import GLOBAL_STEP, MAX_NAME, to_value
 
-MAX_STEP = 2**31 - 1
 MAX_ID = 64
 MAX_TIME = 253_402_300_799_999  # milliseconds: the last of the year 9999
-SYSTEM = "system/"
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ def _step(entry: Mapping[str, Any], place: str) -> int | None:
     step = entry.get("step")
     if step is None:
         return None
-    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= MAX_STEP:
-        raise InvalidInput(f"{place}.step", f"{place}.step must be a whole number from 0 to {MAX_STEP}.")
+    if isinstance(step, bool) or not isinstance(step, int) or not MIN_STEP <= step <= MAX_STEP:
+        raise InvalidInput(f"{place}.step", f"{place}.step must be a whole number of 64 bits.")
     return step
 
 
@@ -126,14 +126,14 @@ def read(line: Line, *, last_step: int, now_ms: int, has_own_steps: bool = False
     """The line's numbers at its step. transformers logs without a step, and says its own among the metrics
     (`has_own_steps`: the number that trackio gives a line is none); TRL's timings are of the newest step."""
     own = to_value(line.metrics.get(GLOBAL_STEP))
-    if own is not None and 0 <= own <= MAX_STEP and own == int(own):
+    if own is not None and MIN_STEP <= own <= MAX_STEP and own == int(own):
         step = int(own)
     elif has_own_steps:
         step = last_step
     elif line.step is not None:
         step = line.step
     else:
-        step = last_step if line.is_system else last_step + 1
+        step = last_step if line.is_system else min(last_step + 1, MAX_STEP)
     time_ms = now_ms if line.time_ms is None else line.time_ms
     found = Read(step)
     for name, given in line.metrics.items():

@@ -21,7 +21,7 @@ from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.tracking.translate import TRANSFORMERS, said_by
 from webapp.interfaces.trackio.lines import Line, Read, read
 from webapp.record.artifacts import store
-from webapp.record.runs.models import Record, Run
+from webapp.record.runs.models import Record, Run, State
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,9 @@ def _store_run(client_run: ClientRun, lines: Sequence[Line]) -> None:
     fresh_ids = receipts.new_lines(here, [line.id for line in lines])
     fresh = list({line.id: line for line in lines if line.id in fresh_ids}.values())
     config = next((line.config for line in fresh if line.config), None)
-    if config is not None and Record.objects.filter(run=run).exists():
+    if (config is not None and Record.objects.filter(run=run).exists()) or (
+        fresh and run.state == State.SUCCEEDED  # after a silence
+    ):
         rejoin(run, here)
     values, left_out, last_step = [], [], here.last_step
     now_ms = _now_ms()

@@ -4,6 +4,7 @@ import secrets
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Value
 
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Revision
@@ -93,6 +94,8 @@ class Run(models.Model):
 
     objects = Shown()
     with_deleted = models.Manager["Run"]()
+    # Attempt -> what its client could not have stored: `webapp.record.runs.refusals`
+    refused = models.JSONField(default=dict, db_default=Value({}, models.JSONField()))
 
     class Meta:
         indexes = [

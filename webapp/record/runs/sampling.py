@@ -170,12 +170,12 @@ def method_of(width: int | None) -> str:
 def choose(step: np.ndarray, value: np.ndarray, most: int, from_zero: bool = True) -> _Choice:
     """Which of the points of a series, in the order of training, are shown: at most `most` (at least 3).
 
-    step [n] whole numbers >= 0, value [n]. `from_zero`: buckets are counted from step 0, as they must be for a sample
-    that stays as it is when data come; else from the first step there is.
+    step [n] whole numbers, value [n]. `from_zero`: buckets are counted from step 0, as they must be for a sample that
+    stays as it is when data come; else, or where there are steps below 0, from the first step there is.
     """
     if len(step) <= most:
         return _Choice(np.arange(len(step)), np.zeros(len(step), int), None)
-    first, last, k = (0 if from_zero else int(step.min())), int(step.max()), 0
+    first, last, k = (min(0, int(step.min())) if from_zero else int(step.min())), int(step.max()), 0
     while 3 * ((last >> k) - (first >> k) + 1) > most:
         k += 1
     roles = _roles(step >> k, value)

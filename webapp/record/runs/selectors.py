@@ -1,7 +1,6 @@
 """Reading runs, their series and points."""
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +26,7 @@ from django.db.models import (
     When,
 )  # fmt: skip
 
-from headroom.adapters.naming import names_for
+from headroom.adapters.naming import PART_PASS_RATE, names_for
 from training.checkpoint_store import URL as STORE_URL
 from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
@@ -39,8 +38,6 @@ from webapp.record.runs.states import DRIVER, ENDED
 
 PASS_RATE = "eval/pass_rate"
 MOST_LATEST = 1000  # metrics whose newest values are shown together
-# A run on a mixture of tasks reports eval/<part>/pass_rate, too. NUL cannot be asked of PostgreSQL.
-PART_PASS_RATE = re.compile(r"eval/(?:(?P<part>[^/\0]+(?:/[^/\0]+)*)/)?pass_rate")
 
 
 @dataclass(frozen=True)

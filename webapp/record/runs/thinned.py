@@ -7,8 +7,10 @@ from typing import Any
 from django.db import connection
 
 from webapp.record.runs.models import Run
+from webapp.record.runs.sampling import columns_of_runs
 from webapp.record.runs.thinning import MAX_POINTS, stride_for
 
+FEWEST_POINTS = MAX_POINTS // 8
 INDEXED_STRIDE = 8  # the index point_every_8 has the points of these steps alone
 
 _EFFECTIVE = """NOT EXISTS (
@@ -58,7 +60,8 @@ def thinned_series(run: Run, metrics: Sequence[str]) -> tuple[dict[str, Thinned]
     """Metric -> every stride-th step and the newest, of those that the run reports; and the stride. Two queries.
 
     The stride is the least power of two that leaves at most MAX_POINTS steps of the run, so that a point that is
-    shown never moves. Series of at most MAX_POINTS points are shown whole.
+    shown never moves. Series of at most MAX_POINTS points are shown whole; for one of which so too little would
+    be left, points are chosen as for charts (`webapp.record.runs.sampling`), one query each.
     """
     with connection.cursor() as cursor:
         cursor.execute(_ENDS, {"run": run.pk, "metrics": list(metrics)})
@@ -78,9 +81,19 @@ def thinned_series(run: Run, metrics: Sequence[str]) -> tuple[dict[str, Thinned]
             line = found.setdefault(series, Thinned())
             line.steps.append(step)
             line.values.append(value)
+    for pk, metric, _, _, count in ends:
+        if count > MAX_POINTS and len(found.get(pk, Thinned()).steps) < FEWEST_POINTS:
+            found[pk] = _sampled(run, metric)
     return {
         metric: _with_end(found.get(pk, Thinned()), at, value) for pk, metric, at, value, _ in ends
     }, stride
+
+
+def _sampled(run: Run, metric: str) -> Thinned:
+    """Of a series that few multiples of the stride are steps of: they count tokens, or are far apart."""
+    columns = columns_of_runs([run.pk], metric, points=MAX_POINTS)[run.pk]
+    steps, values = zip(*sorted(zip(columns.step, columns.value, strict=True)), strict=True)
+    return Thinned(list(steps), list(values))
 
 
 def _statement(stride: int) -> str:

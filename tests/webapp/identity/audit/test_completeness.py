@@ -489,11 +489,13 @@ SILENT = {
         "report_finished": "a trainer's report",
         "ensure_attempts": "a trainer's report",
     },
+    "webapp.record.runs.refusals": {"note_refused": "a trainer's report", "refused_of": "reads"},
     "webapp.interfaces.tracking.client_runs": {
         "presentable": "reads",
         "describe": "a trainer's report",
         "go_on": "a trainer's report",
         "end": "a trainer's report",
+        "end_silent_trackio": "the worker's view of a trainer's silence",
         "set_deleted": "hides it from its own client; nothing is deleted",
         "add_model": "a trainer's report",
         "change_model": "a trainer's report",

@@ -43,6 +43,9 @@ BODIES = {
     ("POST", "/runs/{run_id}/meaning/preview"): lambda world: {"pass_rate": "val/accuracy", "n_prompts": 500},
     ("PATCH", "/runs/{run_id}"): lambda world: {"name": "grpo 8b, seed 2", "seed": 2, "meaning": {"devices": 8.0}},
     ("POST", "/runs/bulk"): lambda world: {"action": "tag", "runs": [world.run.pk], "tag": "paper"},
+    ("POST", "/runs/{run_id}/refused"): lambda world: {
+        "attempt": 1, "refused_records": 2, "refused_values": 1, "reason": "records.3.step is beyond 64 bits.",
+    },
     ("POST", "/runs/{run_id}/records"): lambda world: {"records": [RECORD]},
     ("POST", "/recipes"): lambda world: {"slug": "my-recipe", "name": "My recipe", "config": _config(world)},
     ("POST", "/recipes/{slug}/revisions"): lambda world: {"config": _config(world), "message": "A smaller step."},

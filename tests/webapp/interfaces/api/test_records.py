@@ -1,5 +1,6 @@
 """Records over HTTP: what is accepted, what is refused and how it is named."""
 
+import json
 import tracemalloc
 
 import pytest
@@ -139,12 +140,14 @@ def test_a_batch_of_nothing_but_errors_is_cheap(writer, tracked, problem, body, 
 
 
 def test_twenty_bad_records_are_named_and_the_others_counted(writer, tracked, record, problem):
-    batch = {"records": [record(i, {"a": 1.0}) | {"step": -1} for i in range(100)]}
+    batch = {"records": [record(i, {"a": 1.0}) | {"step": 2**63} for i in range(100)]}
 
     _, _, field, message = problem(writer.post(f"runs/{tracked.pk}/records", batch))
 
     assert field == "records.0.step"
-    assert message.startswith("records.0.step must be at least 0. Wrong, too: records.1.step, ")
+    assert message.startswith(
+        "records.0.step must be at most 9223372036854775807. Wrong, too: records.1.step, "
+    )
     assert message.endswith("records.19.step and 80 more.")
 
 
@@ -213,3 +216,23 @@ def test_what_is_new_of_an_old_run_is_found_without_looking_through_those_that_c
     plan = records_of(tracked).filter(arrival__gt=last)[:51].explain()
 
     assert "records_arrival" in plan
+
+
+def test_steps_of_64_bits_are_stored_and_come_back(writer, tracked, record, user, client):
+    """Tokens as steps, and steps below 0; the first and the last that there are."""
+    steps = [3_000_000_000, -5, 2**63 - 1, -(2**63), 0]
+    records = [record(seq, {"eval/pass_rate": 0.5}) | {"step": step} for seq, step in enumerate(steps)]
+    answer = writer.post(f"runs/{tracked.pk}/records", {"records": records})
+    assert answer.status_code == 200, answer.json()
+
+    client.force_login(user)
+    assert client.get(f"/runs/{tracked.pk}").status_code == 200
+    for tab in ("diagnostics", "window", "history"):
+        assert client.get(f"/runs/{tracked.pk}?tab={tab}&x=step").status_code == 200
+    found = writer.get(f"runs/{tracked.pk}/records").json()["items"]
+    assert [each["step"] for each in found] == steps
+    curve = writer.get(f"runs/{tracked.pk}/curve", x="step").json()["points"]
+    assert sorted(point["step"] for point in curve) == sorted(steps)
+    assert writer.get(f"runs/{tracked.pk}/series?metric=eval/pass_rate").json()["total"] == 5
+    lines = b"".join(client.get(f"/runs/{tracked.pk}/records.jsonl").streaming_content).splitlines()
+    assert sorted(json.loads(line)["step"] for line in lines) == sorted(steps)

@@ -216,8 +216,8 @@ def test_a_tag_names_the_pass_rate_and_the_devices(mlflow):
         ({"metrics": [line("a", 1.0), line("b", "high")]}, "metrics[1].value"),
         ({"metrics": [line("a", None)]}, "metrics[0].value"),
         ({"metrics": [line("a", True)]}, "metrics[0].value"),
-        ({"metrics": [line("a", 1.0, step=-1)]}, "metrics[0].step"),
-        ({"metrics": [line("a", 1.0, step=2**31)]}, "metrics[0].step"),
+        ({"metrics": [line("a", 1.0, step=-(2**63) - 1)]}, "metrics[0].step"),
+        ({"metrics": [line("a", 1.0, step=2**63)]}, "metrics[0].step"),
         ({"metrics": [line("a", 1.0, step="x")]}, "metrics[0].step"),
         ({"metrics": [line("a", 1.0, time=-1)]}, "metrics[0].timestamp"),
         ({"metrics": [line("a", 1.0, time=10**15)]}, "metrics[0].timestamp"),
@@ -318,3 +318,16 @@ def test_a_run_that_has_ended_still_takes_values(mlflow):
 
     assert mlflow.log(run_id, {"late": 1.0}).status_code == 200
     assert Run.objects.get().state == "succeeded"
+
+
+def test_steps_of_64_bits_come_back_and_negative_ones_too(mlflow, reader):
+    run_id = mlflow.new_run()
+    steps = [-(2**63), -5, 0, 3_000_000_000, 2**63 - 1]
+    for i, step in enumerate(steps):
+        mlflow.ok("runs/log-metric", run_id=run_id, **line("loss", float(i), step, T0 + i))
+    mlflow.ok("runs/log-metric", run_id=run_id, **line("only", 1.0, -3, T0))
+
+    assert reader.history(run_id, "loss") == [(step, T0 + i, float(i)) for i, step in enumerate(steps)]
+    newest = {each["key"]: each["step"] for each in reader.run(run_id)["data"]["metrics"]}
+    assert newest == {"loss": 2**63 - 1, "only": -3}
+    assert sorted(Record.objects.values_list("step", flat=True)) == sorted([*steps, -3])

@@ -1,10 +1,14 @@
 """trackio's lines become records of a tracked run, once each."""
 
 import json
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
+from webapp.interfaces.tracking.client_runs import end_silent_trackio
 from webapp.interfaces.tracking.models import ClientRun, Group
+from webapp.record.runs.lifecycle import cancel_run
 from webapp.record.runs.models import Record, Run
 from webapp.record.runs.selectors import effective_points
 from webapp.record.runs.tokens import create_job_token
@@ -144,7 +148,7 @@ def test_runs_are_told_apart_by_their_ids_and_else_by_name(trackio):
         ({"run_id": "x" * 65}, "logs[1].run_id"),
         ({"metrics": None}, "logs[1].metrics"),
         ({"metrics": [1]}, "logs[1].metrics"),
-        ({"step": -1}, "logs[1].step"),
+        ({"step": 2**63}, "logs[1].step"),
         ({"step": 1.5}, "logs[1].step"),
         ({"step": True}, "logs[1].step"),
         ({"config": "x"}, "logs[1].config"),
@@ -225,3 +229,58 @@ def test_a_runs_own_token_does_not_open_this(trackio, project):
     )
 
     assert answer.status_code == 403
+
+
+def silent(run, minutes):
+    then = timezone.now() - timedelta(minutes=minutes)
+    Run.objects.filter(pk=run.pk).update(created_at=then, started_at=then, heartbeat_at=then)
+
+
+def test_a_run_that_had_figures_of_its_machine_ends_with_its_silence(trackio):
+    """The client's `finish` sends nothing; while it runs it sends such figures every ten seconds."""
+    trackio.log(trackio.entry({"loss": 1.0}, 0))
+    run = Run.objects.get()
+    silent(run, minutes=6)
+    assert end_silent_trackio() == 0  # it may think for as long as it likes
+
+    trackio.ok("bulk_log_system", logs=[trackio.entry({"cpu": 50.0})], hf_token=None)
+    assert end_silent_trackio() == 0
+    silent(run, minutes=6)
+    assert (end_silent_trackio(), end_silent_trackio()) == (1, 0)
+
+    run.refresh_from_db()
+    assert (run.state, run.attempt_number) == ("succeeded", 1)
+    assert run.state_reason == (
+        "Its client has been silent for 5 minutes; trackio does not say how a run ends."
+    )
+
+
+def test_a_run_that_speaks_after_its_silence_goes_on_and_loses_nothing(trackio):
+    trackio.log(trackio.entry({"loss": 0.0}, 0))
+    trackio.ok("bulk_log_system", logs=[trackio.entry({"cpu": 50.0})], hf_token=None)
+    run = Run.objects.get()
+    silent(run, minutes=6)
+    end_silent_trackio()
+
+    late = trackio.entry({"loss": 1.0}, 1)
+    trackio.log(late)
+    trackio.log(late, trackio.entry({"loss": 2.0}, 2))
+
+    run.refresh_from_db()
+    assert (run.state, run.attempt_number) == ("running", 2)
+    assert [point.value for point in effective_points(run, "loss")] == [0.0, 1.0, 2.0]
+
+
+def test_a_run_that_a_person_has_ended_stays_so(trackio):
+    trackio.log(trackio.entry({"loss": 0.0}, 0))
+    cancel_run(Run.objects.get(), user=None)
+    trackio.log(trackio.entry({"loss": 1.0}, 1))
+
+    assert Run.objects.get().state == "cancelled"
+
+
+def test_tokens_as_steps(trackio):
+    steps = [3_000_000_000, -1, 2**63 - 1]
+    trackio.log(*(trackio.entry({"loss": 1.0}, step) for step in steps), trackio.entry({"loss": 2.0}))
+
+    assert list(Record.objects.order_by("seq").values_list("step", flat=True)) == [*steps, 2**63 - 1]

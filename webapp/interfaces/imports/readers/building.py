@@ -11,7 +11,7 @@ from webapp.interfaces.imports.readers.found import PART
 from webapp.interfaces.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, BadSource, Options, Row
 from webapp.interfaces.imports.readers.totals import Totals, amounts_of_tracker
 
-MAX_STEP = 2**31 - 1
+MAX_STEP = 2**53  # read as a float
 MOST_NOTES = 20
 PASS_RATE, PASS_RATE_STDERR, K = "eval/pass_rate", "eval/pass_rate_stderr", "eval/k"
 MOMENT_UNITS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e3), (1e14, 1e17, 1e6), (1e17, 1e20, 1e9))

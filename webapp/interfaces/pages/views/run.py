@@ -33,6 +33,7 @@ from webapp.record.runs.bounds import SPENT_SHARE
 from webapp.record.runs.editing import change_run
 from webapp.record.runs.meaning import state_meaning
 from webapp.record.runs.models import Attempt, Run, State, Summary
+from webapp.record.runs.refusals import refused_of
 from webapp.record.runs.states import ACTIVE, ENDED
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.services import current_alarms
@@ -52,6 +53,7 @@ def page_figure(
     payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
     payload["last_words_html"], payload["policies_html"] = last_words(run), policies.acted(run)
+    payload["refused"] = refused_of(run).words
     payload["asked"] = asked_of(question)
     nothing = not payload["points"]["x"] and (payload["unknown"] or not payload["start"])
     payload["empty"] = meanings.nothing_to_draw(run, question) if nothing else None

@@ -88,10 +88,10 @@ def test_a_column_of_text_is_left_out_and_said(tmp_path: Path) -> None:
         ('step,loss\n1,"0,5"\n', 2, "numbers have a decimal point, and no comma"),
         ("step,loss\n1,2\n2,oops\n", 3, 'loss is "oops", which is no number'),
         ("step,loss\n1,1_000\n2,3\n3,4\n", None, ""),  # text, left out
-        ("step,loss\n1.5,2\n", 2, 'A step is an integer from 0 to 2147483647, not "1.5"'),
+        ("step,loss\n1.5,2\n", 2, 'A step is an integer from 0 to 9007199254740992, not "1.5"'),
         ("step,loss\n-1,2\n", 2, "A step is an integer"),
         ("step,loss\n,2\n", 2, "A step is an integer"),
-        ("step,loss\n99999999999,2\n", 2, "A step is an integer"),
+        ("step,loss\n99999999999999999,2\n", 2, "A step is an integer"),
         ("step,tokens\n1,-5\n", 2, "tokens is -5, below 0"),
         ("step,pass_rate\n1,41\n", 2, "not between 0 and 1"),
         ("step,pass_rate,pass_rate_stderr\n1,0.4,-1\n", 2, "below 0"),
