@@ -1,10 +1,11 @@
 """A run as its trainer sees it: `init`, then `log` as often as it likes, then `finish`."""
 
 import atexit
+import json
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -146,6 +147,24 @@ class Run:
         if self._sender is not None:
             self._sender.notify()
 
+    def describe(
+        self, *, name: str = "", tags: Iterable[str] = (), config: Mapping[str, Any] | None = None
+    ) -> None:
+        """Say more of the run than `init` did: another name, further tags, entries of its configuration. Kept beside
+        the journal when this returns, at the server soon after. Never raises."""
+        try:
+            if self._finished is not None or os.getpid() != self._pid:
+                self._complain("late", "describe() after finish(), or in a forked process, says nothing")
+                return
+            text = json.dumps({"name": name, "tags": list(tags), "config": config or {}}, default=str)
+            said = json.loads(text, parse_constant=str)
+            self._about = self._about.described(said)
+            about.save(self._about, self.journal_path)
+            if self._sender is not None:
+                self._sender.describe(said)
+        except Exception as error:  # tracking never stops training
+            self._complain("describe", f"what was said of the run could not be kept: {error!r}")
+
     def finish(
         self,
         state: str = "succeeded",
@@ -272,7 +291,9 @@ def init(
     except BaseException:
         book.close()
         raise
-    return Run(book, attempt, run_id, Sender(book, server, run_id, [start]), known, used, next_step)
+    return Run(
+        book, attempt, run_id, Sender(book, server, run_id, [start], known.later), known, used, next_step
+    )
 
 
 def _server(mode: str | None, url: str | None, token: str | None) -> Server | None:

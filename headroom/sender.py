@@ -4,9 +4,11 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from headroom import about
 from headroom.journal import Journal, JournalState, unsealed
 from headroom.server import Server, ServerError
 
@@ -31,12 +33,21 @@ class Sender:
     the server says in each answer, by how many runs report to it; `close` waits for no gathering.
     """
 
-    def __init__(self, journal: Journal, server: Server, run: str, starts: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        server: Server,
+        run: str,
+        starts: list[dict[str, Any]],
+        later: Mapping[str, Any] | None = None,
+    ) -> None:
         self._journal = journal
         self._server = server
         self._run = run
         self._starts = starts
         self._finish: dict[str, Any] | None = None
+        self._later = dict(later or {})  # what is to be said of the run
+        self._saying = threading.Lock()
         self._state = journal.load_state(run)
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -52,6 +63,12 @@ class Sender:
         """The journal has grown."""
         if not self._wake.is_set():
             self._wake.set()
+
+    def describe(self, said: Mapping[str, Any]) -> None:
+        """Say this of the run with the next batch: name, tags, config."""
+        with self._saying:
+            self._later = about.together(self._later, said)
+        self.notify()
 
     def close(self, finish: dict[str, Any] | None, timeout_seconds: float) -> bool:
         """Send what is left, and `finish` where given; True when the server has all of it in time."""
@@ -78,6 +95,8 @@ class Sender:
             self._closing.wait(self._gather_seconds)
             closing = self._closing.is_set()
             if self._guarded(self._send_everything) and closing:
+                with suppress(OSError):
+                    about.note_said(self._journal.path)
                 self._server.close()
                 return
 
@@ -112,9 +131,26 @@ class Sender:
             self._send_lines(lines)
         if self._closing.is_set() and (unwritten := self._journal.unwritten()):
             self._send_lines(unwritten, in_journal=False)
+        self._say_what_is_new()
         if finish is not None:
             self._send_notice(self._server.finish, finish)
             self._finish = None
+
+    def _say_what_is_new(self) -> None:
+        with self._saying:
+            said, self._later = self._later, {}
+        try:
+            if said:
+                self._send_notice(self._server.describe, said)
+        except ServerError as error:
+            if error.status in (404, 405):  # an older server
+                self._warn(
+                    "describe", f"the server takes no later words on a run: {', '.join(said)} not sent"
+                )
+                return
+            with self._saying:
+                self._later = about.together(said, self._later)
+            raise
 
     def _beat(self) -> None:
         self._send_records([])

@@ -61,6 +61,9 @@ class Server:
     def start(self, run: str, payload: dict[str, Any]) -> None:
         self._post(f"runs/{run}/start", json=payload)
 
+    def describe(self, run: str, payload: dict[str, Any]) -> None:
+        self._post(f"runs/{run}/describe", json=payload)
+
     def finish(self, run: str, payload: dict[str, Any]) -> None:
         self._post(f"runs/{run}/finish", json=payload)
 

@@ -31,6 +31,7 @@ from webapp.interfaces.api.paging import page, page_since
 from webapp.interfaces.api.payloads import record_payload, run_detail, run_payload, transition_payload
 from webapp.interfaces.api.records import BATCH_BODY, parse_batch
 from webapp.interfaces.api.schemas import (
+    DescribeBody,
     ExtendBody,
     FinishBody,
     MeaningBody,
@@ -42,6 +43,7 @@ from webapp.interfaces.api.schemas import (
     TrackBody,
 )
 from webapp.record.runs import (
+    describing,
     drafts,
     extending,
     gathering,
@@ -203,6 +205,20 @@ def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
     run = run_of(request, run_id)
     check_attempt(request, [body.attempt])
     lifecycle.report_started(run, **body.model_dump())
+    return run_payload(run)
+
+
+@router.post(
+    "/{run_id}/describe",
+    auth=WRITE_RUN,
+    response=RUN,
+    summary="What the trainer says of its run later",
+    description="A new name, further tags, and entries of the configuration of a run that trains elsewhere: for "
+    "trainers that know them only once they run. The same again changes nothing.",
+)
+def describe(request: HttpRequest, run_id: str, body: DescribeBody) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    describing.report_described(run, **body.model_dump())
     return run_payload(run)
 
 

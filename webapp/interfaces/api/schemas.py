@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Discriminator, FailFast, Field, Tag
 
 from training.records import Record
 from webapp.interfaces.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from webapp.record.runs.bulk import MAX_TAGS
 from webapp.record.runs.ingest import MAX_RECORDS
 from webapp.record.runs.models import State
 
@@ -87,6 +88,16 @@ class StartBody(Body):
     attempt: int = Field(1, ge=1, le=32767)
     resumed_from_step: int | None = Field(None, ge=0, le=2**53)
     device: Any = Field(None, description="What it trains on, in words or as an object.")
+
+
+class DescribeBody(Body):
+    """What is left out stays as it is."""
+
+    name: str = ""
+    tags: list[str] = Field(
+        default_factory=list, max_length=MAX_TAGS, description="Added to those that it has."
+    )
+    config: dict[str, Any] = Field(default_factory=dict, description="Entries to add, or to replace.")
 
 
 class FinishBody(Body):
