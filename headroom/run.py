@@ -291,9 +291,7 @@ def init(
     except BaseException:
         book.close()
         raise
-    return Run(
-        book, attempt, run_id, Sender(book, server, run_id, [start], known.later), known, used, next_step
-    )
+    return Run(book, attempt, run_id, Sender(book, server, run_id, [start]), known, used, next_step)
 
 
 def _server(mode: str | None, url: str | None, token: str | None) -> Server | None:

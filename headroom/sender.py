@@ -33,20 +33,13 @@ class Sender:
     the server says in each answer, by how many runs report to it; `close` waits for no gathering.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        server: Server,
-        run: str,
-        starts: list[dict[str, Any]],
-        later: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, journal: Journal, server: Server, run: str, starts: list[dict[str, Any]]) -> None:
         self._journal = journal
         self._server = server
         self._run = run
         self._starts = starts
         self._finish: dict[str, Any] | None = None
-        self._later = dict(later or {})  # what is to be said of the run
+        self._later = dict(about.load(journal.path).later)  # what is to be said of the run
         self._saying = threading.Lock()
         self._state = journal.load_state(run)
         self._wake = threading.Event()

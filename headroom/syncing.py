@@ -50,7 +50,7 @@ def _sync_one(path: Path, server: Server, timeout: float) -> Synced:
         known = about.load(path)
         run_id = run_id or make_run(journal, server, known)
         before = journal.load_state(run_id).acknowledged
-        sender = Sender(journal, server, run_id, known.notices(), known.later)
+        sender = Sender(journal, server, run_id, known.notices())
         outcome = None if known.outcome is None else dict(known.outcome)
         done = sender.close(outcome, timeout)
         sent = journal.load_state(run_id).acknowledged - before

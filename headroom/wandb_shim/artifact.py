@@ -75,20 +75,21 @@ class Artifact:
 
     def add(self, obj: Any, name: str, overwrite: bool = False) -> Entry | None:
         """A table, an image and so on, as a file."""
-        written = None
+        written, stem = None, name.replace("/", "-")
         if isinstance(obj, Media):
             try:
-                written = obj.write(self._folder() / name.replace("/", "-"))
+                written = obj.write(self._folder() / stem)
             except Exception as error:  # of a library that makes it
                 warn_once("artifact media", f"{name!r} could not be written: {error!r}")
         if written is None:
             warn_once("artifact add", f"a {type(obj).__name__} is not kept in artifacts")
             return None
-        return self.add_file(written, name if name.endswith(written.suffix) else f"{name}{written.suffix}")
+        suffix = written.name.removeprefix(stem)
+        return self.add_file(written, name if name.endswith(suffix) else name + suffix)
 
     def add_reference(self, uri: Any, name: str | None = None, *args: Any, **others: Any) -> list[Entry]:
         self.references.append(str(uri))
-        warn_once("add_reference", "references of artifacts are not followed, and not kept")
+        warn_once("add_reference", "references of artifacts are not followed: their addresses alone are kept")
         return []
 
     @contextmanager

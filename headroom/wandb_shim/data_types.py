@@ -294,10 +294,10 @@ def numbers_in(values: Any) -> list[float]:
 def _finite(array: Any) -> list[float]:
     import numpy as np
 
-    try:
-        flat = np.asarray(array, dtype=float).reshape(-1)
-    except (TypeError, ValueError):
+    given = np.asarray(array)
+    if given.dtype.kind in "OSUmM":
         return []
+    flat = given.astype(float).reshape(-1)
     found: list[float] = flat[np.isfinite(flat)].tolist()
     return found
 
@@ -312,7 +312,7 @@ def spread(values: Sequence[float]) -> dict[str, int | float]:
 
 
 def _plain(value: Any) -> int | float | None:
-    return None if isinstance(value, bool) else to_number(value)
+    return None if isinstance(value, bool) or getattr(value, "shape", None) else to_number(value)
 
 
 def _binned(values: Sequence[float], bins: int) -> tuple[list[int], list[float]]:

@@ -1,5 +1,7 @@
 """Files of a run: its folder, artifacts, pictures. They are kept with it where the client can keep files."""
 
+import atexit
+import json
 import os
 import shutil
 import tempfile
@@ -48,6 +50,7 @@ class Files:
                 else Path(tempfile.mkdtemp(prefix="headroom-disabled-"))
             )
             self._files.mkdir(parents=True, exist_ok=True)
+            atexit.register(self.keep_folder)
         return str(self._files)
 
     sync_dir = dir
@@ -69,18 +72,18 @@ class Files:
                 f"{lost}, but for its number of rows and its columns of numbers" if media.numbers() else lost,
             )
             return
-        path = f"media/{name}_{self._step}"
-        stem = Path(self.dir) / "media" / f"{safe(name)}_{self._step}"
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            written = media.write(stem)
-        except Exception as error:  # of a library that makes it
-            warn_once(f"{kind} file", f"{name!r} could not be written as a file: {error!r}")
-            return
-        if written is None:
-            warn_once(kind, f"{name!r} is a {kind}, no number, and no file can be made of it: left out")
-            return
-        self._keep_file(written, f"{path}{written.name.removeprefix(stem.name)}")
+        with tempfile.TemporaryDirectory(prefix="headroom-media-") as folder:
+            stem = Path(folder) / safe(name)
+            try:
+                written = media.write(stem)
+            except Exception as error:  # of a library that makes it
+                warn_once(f"{kind} file", f"{name!r} could not be written as a file: {error!r}")
+                return
+            if written is None:
+                warn_once(kind, f"{name!r} is a {kind}, no number, and no file can be made of it: left out")
+                return
+            suffix = written.name.removeprefix(stem.name)
+            self._keep_file(written, f"media/{name}_{self._step}{suffix}")
 
     @property
     def _keeper(self) -> Any:
@@ -108,7 +111,7 @@ class Files:
         """Its files are kept with the run, as NAME/path, where the client can keep files."""
         artifact = artifact_or_path if isinstance(artifact_or_path, Artifact) else None
         if artifact is None:
-            path = Path(artifact_or_path)
+            path = Path(str(artifact_or_path))
             artifact = Artifact(name or f"run-{self.id}-{path.name}", type or "unspecified")
             if path.is_dir():
                 artifact.add_dir(path)
@@ -119,9 +122,19 @@ class Files:
         _logged[artifact.name] = artifact
         for entry in artifact.files():
             self._keep_file(entry.local_path, f"{artifact.name}/{entry.path}")
-        if not artifact.entries:
-            warn_once("empty artifact", f"the artifact {artifact.name} has no files")
+        self._keep_description(artifact)
         return artifact
+
+    def _keep_description(self, artifact: Artifact) -> None:
+        """What it is, as NAME/artifact.json."""
+        said = {
+            name: getattr(artifact, name)
+            for name in ("type", "description", "metadata", "aliases", "references")
+        }
+        with tempfile.TemporaryDirectory(prefix="headroom-artifact-") as folder:
+            path = Path(folder) / "artifact.json"
+            path.write_text(json.dumps(said, default=str))
+            self._keep_file(path, f"{artifact.name}/{path.name}")
 
     upsert_artifact = finish_artifact = log_artifact
 
@@ -167,12 +180,12 @@ class Files:
         folder = self._files
         if folder is None:
             return
+        atexit.unregister(self.keep_folder)
         if self.disabled:
             shutil.rmtree(folder, ignore_errors=True)
             return
         for path in sorted(each for each in folder.rglob("*") if each.is_file()):
-            if not path.is_relative_to(folder / "media"):
-                self._keep_file(path, path.relative_to(folder).as_posix())
+            self._keep_file(path, path.relative_to(folder).as_posix())
 
 
 def safe(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from headroom.values import to_number
 from headroom.wandb_shim.accepted import accepts, log, warn_once
-from headroom.wandb_shim.data_types import Media, as_media
+from headroom.wandb_shim.data_types import Media, as_media, numbers_in
 from headroom.wandb_shim.entries import Config, Summary
 from headroom.wandb_shim.files import Files
 from headroom.wandb_shim.settings import Settings
@@ -193,9 +193,13 @@ class Run(Files):
     def _numbers(self, data: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, Any]]:
         for key, value in data.items():
             name = f"{inside}{key}"
+            is_array = bool(getattr(value, "shape", None))
+            items = numbers_in(value) if is_array else []
             if isinstance(value, Mapping):
                 yield from self._numbers(value, f"{name}.")
-            elif to_number(value) is not None or isinstance(value, float):
+            elif len(items) == 1:
+                yield name, items[0]
+            elif not is_array and (to_number(value) is not None or isinstance(value, float)):
                 yield name, value  # a float that is not finite is named by the run's own `log`
             elif isinstance(value, list | tuple) and any(isinstance(each, Media) for each in value):
                 for i, each in enumerate(value):

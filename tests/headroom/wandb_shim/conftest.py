@@ -21,11 +21,12 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def online(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+def online(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
     """Runs that begin now report to it."""
     monkeypatch.setenv("HEADROOM_URL", server.url)
     monkeypatch.setenv("HEADROOM_TOKEN", "hr_test")
-    return server
+    yield server
+    wandb.finish()
 
 
 @pytest.fixture
