@@ -4,7 +4,7 @@
     wandb.log({"train/reward": 0.4, "eval/pass_rate": 0.41})
     wandb.finish()
 
-Libraries that `import wandb` themselves (transformers' `report_to="wandb"`, Lightning, accelerate, verl) get it once
+Libraries that `import wandb` themselves (transformers and TRL with `report_to="wandb"`, verl) get it once
 `headroom.wandb_shim.install()` was called. Steps may come in any order: nothing is dropped for being late. Numbers, and
 numbers in nested dictionaries, are recorded; of arrays, histograms and tables count, mean and the like. What is not
 kept is named in one warning each; nothing raises after `init`. HEADROOM_URL and HEADROOM_TOKEN say where to; without

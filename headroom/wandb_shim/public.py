@@ -1,7 +1,9 @@
 """`wandb.Api`: runs of a Headroom server, read as scripts of wandb read theirs."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from headroom.api import Api as Server
@@ -10,30 +12,57 @@ from headroom.wandb_shim.accepted import accepts, warn_once
 from headroom.wandb_shim.entries import Config, Summary
 from headroom.wandb_shim.errors import CommError
 from headroom.wandb_shim.runs import OURS, server_url
+from headroom.wandb_shim.util import get_module
 
 STATES = {"succeeded": "finished", "cancelled": "killed", "lost": "crashed"}  # the others have the same name
 COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<=", "$ne": "!="}
 
 
-class PublicRun:
-    """A run as it was stored when it was asked for."""
+@contextmanager
+def _server() -> Iterator[Server]:
+    """A connection. What goes wrong is a CommError."""
+    try:
+        with Server() as server:
+            yield server
+    except (ApiError, ValueError) as error:
+        raise CommError(str(error)) from error
 
-    def __init__(self, server: Server, detail: Mapping[str, Any]) -> None:
-        self._server, self._detail = server, detail
-        config = dict(detail["config"])
-        self._ours = config.pop(OURS, None) or {}
-        self.config = Config(config)
-        latest = {name: value["value"] for name, value in detail["latest"].items()}
-        self.summary = Summary(latest | (self._ours.get("summary") or {}))
-        self.id, self.name, self.display_name = detail["id"], detail["name"], detail["name"]
-        self.state = STATES.get(detail["state"], detail["state"])
-        self.created_at, self.url = detail["created_at"], f"{server_url()}/runs/{detail['id']}"
-        self.project, self.entity = detail["task"], self._ours.get("entity") or ""
-        self.path = [part for part in (self.entity, self.project, self.id) if part]
-        self.tags, self.notes = self._ours.get("tags") or [], self._ours.get("notes")
-        self.group, self.job_type = self._ours.get("group"), self._ours.get("job_type")
+
+class PublicRun:
+    """A run as it was stored when it was looked at; its configuration and values are asked for when they are needed."""
+
+    def __init__(self, found: Mapping[str, Any]) -> None:
+        self._found = found
+        self.id, self.name, self.display_name = found["id"], found["name"], found["name"]
+        self.state = STATES.get(found["state"], found["state"])
+        self.created_at, self.url = found["created_at"], f"{server_url()}/runs/{found['id']}"
+        self.project = found["task"]
+
+    @cached_property
+    def _detail(self) -> Mapping[str, Any]:
+        with _server() as server:
+            return server.run(self.id)
+
+    @cached_property
+    def _ours(self) -> Mapping[str, Any]:
+        return self._detail["config"].get(OURS) or {}
+
+    @cached_property
+    def config(self) -> Config:
+        return Config({name: value for name, value in self._detail["config"].items() if name != OURS})
+
+    @cached_property
+    def summary(self) -> Summary:
+        latest = {name: value["value"] for name, value in self._detail["latest"].items()}
+        return Summary(latest | (self._ours.get("summary") or {}))
 
     summary_metrics = property(lambda self: self.summary)
+    entity = property(lambda self: self._ours.get("entity") or "")
+    path = property(lambda self: [part for part in (self.entity, self.project, self.id) if part])
+    tags = property(lambda self: self._ours.get("tags") or [])
+    notes = property(lambda self: self._ours.get("notes"))
+    group = property(lambda self: self._ours.get("group"))
+    job_type = property(lambda self: self._ours.get("job_type"))
 
     @property
     def lastHistoryStep(self) -> int:  # noqa: N802  # wandb's name
@@ -42,13 +71,14 @@ class PublicRun:
     def scan_history(self, keys: Iterable[str] | None = None, **others: Any) -> Iterator[dict[str, Any]]:
         """Every record: its metrics, `_step` and `_timestamp` [s]. With `keys`, those that have all of them."""
         wanted = list(keys) if keys is not None else None
-        for record in self._server.records(self.id):
-            time = datetime.fromisoformat(str(record["time"])).timestamp()
-            row = {"_step": record["step"], "_timestamp": time, **record["metrics"]}
-            if wanted is None:
-                yield row
-            elif all(key in row for key in wanted):
-                yield {key: row[key] for key in wanted}
+        with _server() as server:
+            for record in server.records(self.id):
+                time = datetime.fromisoformat(str(record["time"])).timestamp()
+                row = {"_step": record["step"], "_timestamp": time, **record["metrics"]}
+                if wanted is None:
+                    yield row
+                elif all(key in row for key in wanted):
+                    yield {key: row[key] for key in wanted}
 
     def history(
         self,
@@ -60,13 +90,8 @@ class PublicRun:
     ) -> Any:
         """Records as `scan_history` gives them, all of them: a data frame where pandas is installed, else a list."""
         rows = list(self.scan_history(keys))
-        if not pandas:
-            return rows
-        try:
-            import pandas as pd
-        except ImportError:
-            return rows
-        return pd.DataFrame(rows)
+        frames = get_module("pandas") if pandas else None
+        return rows if frames is None else frames.DataFrame(rows)
 
     files = accepts("Api.files", "files of runs are not listed here: see the page of the run", [])
     file = accepts("Api.file", "files of runs are not fetched here: see the page of the run")
@@ -83,23 +108,13 @@ class Api:
     def __init__(self, overrides: Any = None, timeout: int | None = None, api_key: str | None = None) -> None:
         self.settings: dict[str, Any] = dict(overrides or {})
         self.default_entity = ""
-        self._known: Server | None = None
-
-    def _server(self) -> Server:
-        try:
-            self._known = self._known or Server()
-        except ValueError as error:
-            raise CommError(str(error)) from None
-        return self._known
 
     def run(self, path: str = "") -> PublicRun:
         """By the last part of its path: the server's id of it, or wandb's."""
-        server, wanted = self._server(), path.rstrip("/").rpartition("/")[2]
-        try:
+        wanted = path.rstrip("/").rpartition("/")[2]
+        with _server() as server:
             found = next(server.runs(f'config.{OURS}.id = "{_quoted(wanted)}"'), None)
-            return PublicRun(server, server.run(found["id"] if found else wanted))
-        except ApiError as error:
-            raise CommError(str(error)) from error
+            return PublicRun(found or server.run(wanted))
 
     def runs(
         self, path: str | None = None, filters: Mapping[str, Any] | None = None, *args: Any, **others: Any
@@ -108,14 +123,8 @@ class Api:
         metrics, state, group, tags and display_name."""
         project = (path or "").rstrip("/").rpartition("/")[2]
         words = [f'task = "{_quoted(project)}"'] if project else []
-        try:
-            server = self._server()
-            return [
-                PublicRun(server, server.run(found["id"]))
-                for found in server.runs(" ".join(words + _filter(filters or {})))
-            ]
-        except ApiError as error:
-            raise CommError(str(error)) from error
+        with _server() as server:
+            return [PublicRun(found) for found in server.runs(" ".join(words + _filter(filters or {})))]
 
     artifact = use_artifact = accepts(
         "Api.artifact", "artifacts are not fetched here: see the page of the run"
