@@ -14,12 +14,17 @@ from typing import Any
 @dataclass(frozen=True)
 class About:
     """`key`: makes the run once, however often it is asked for. `description`: of a run that is to be made. `starts`:
-    attempt -> its start notice. `outcome`: the finish notice of the last attempt; None while it goes on."""
+    attempt -> its start notice. `outcome`: the finish notice of the last attempt; None while it goes on. `later`: what
+    was said of the run after it was begun, and the server may not have."""
 
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
     description: Mapping[str, Any] = field(default_factory=dict)
     starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     outcome: Mapping[str, Any] | None = None
+    later: Mapping[str, Any] = field(default_factory=dict)
+
+    def described(self, said: Mapping[str, Any]) -> "About":
+        return replace(self, later=together(self.later, said))
 
     def started(self, start: Mapping[str, Any]) -> "About":
         """With the start notice of an attempt, which has not ended."""
@@ -31,6 +36,14 @@ class About:
     def notices(self) -> list[dict[str, Any]]:
         """The start notices, in the order of the attempts."""
         return [dict(self.starts[number]) for number in sorted(self.starts, key=int)]
+
+
+def together(before: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Of what was said of a run and what is said now (name, tags, config) all that holds."""
+    config = {**before.get("config", {}), **said.get("config", {})}
+    tags = list(dict.fromkeys([*before.get("tags", ()), *said.get("tags", ())]))
+    holds = {"name": said.get("name") or before.get("name"), "tags": tags, "config": config}
+    return {name: value for name, value in holds.items() if value}
 
 
 def path_of(journal: Path) -> Path:
@@ -51,3 +64,9 @@ def save(about: About, journal: Path) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(asdict(about), default=str))
     partial.replace(path)
+
+
+def note_said(journal: Path) -> None:
+    """The server has what was said later: not to be said again, over what people have changed since. Raises OSError."""
+    if (known := load(journal)).later:
+        save(replace(known, later={}), journal)

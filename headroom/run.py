@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -202,6 +202,25 @@ class Run:
             "step", f"a step is beyond 64 bits: its record is of step {self._next_step}, the next one"
         )
         return self._next_step
+
+    def describe(
+        self, *, name: str = "", tags: Iterable[str] = (), config: Mapping[str, Any] | None = None
+    ) -> None:
+        """Say more of the run than `init` did: another name, further tags, entries of its configuration. Kept beside
+        the journal when this returns, at the server soon after. Never raises."""
+        try:
+            if self._finished is not None or os.getpid() != self._pid:
+                self._complain("late", "describe() after finish(), or in a forked process, says nothing")
+                return
+            said, lost = plain({"name": name, "tags": list(tags), "config": config or {}}, "run")
+            if lost:
+                self._complain("described", f"not kept, since it is no value: {', '.join(lost)}")
+            self._about = self._about.described(said)
+            about.save(self._about, self.journal_path)
+            if self._sender is not None:
+                self._sender.describe(said)
+        except Exception as error:  # tracking never stops training
+            self._complain("describe", f"what was said of the run could not be kept: {error!r}")
 
     def finish(
         self,

@@ -6,11 +6,12 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from headroom import about
 from headroom.journal import Journal, JournalState, Refused, parse_line, unsealed
 from headroom.server import CONFLICT, Server, ServerError
 from headroom.values import sound_records
@@ -53,6 +54,8 @@ class Sender:
         self._told_at = -math.inf
         self._starts = starts
         self._finish: dict[str, Any] | None = None
+        self._later = dict(about.load(journal.path).later)  # what is to be said of the run
+        self._saying = threading.Lock()
         self._state = journal.load_state(run)
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -68,6 +71,12 @@ class Sender:
         """The journal has grown."""
         if not self._wake.is_set():
             self._wake.set()
+
+    def describe(self, said: Mapping[str, Any]) -> None:
+        """Say this of the run with the next batch: name, tags, config."""
+        with self._saying:
+            self._later = about.together(self._later, said)
+        self.notify()
 
     def close(self, finish: dict[str, Any] | None, timeout_seconds: float) -> bool:
         """Send what is left, and `finish` where given; True when the server has all of it in time."""
@@ -103,6 +112,8 @@ class Sender:
             self._closing.wait(self._gather_seconds)
             closing = self._closing.is_set()
             if self._guarded(self._send_everything) and closing:
+                with suppress(OSError):
+                    about.note_said(self._journal.path)
                 self._server.close()
                 return
 
@@ -142,10 +153,27 @@ class Sender:
                 end = self._journal.end  # with what was too much for one record
         if self._closing.is_set() and (unwritten := self._journal.unwritten()):
             self._send_lines(unwritten, in_journal=False)
+        self._say_what_is_new()
         self._tell_refused()
         if finish is not None:
             self._send_notice(self._server.finish, finish)
             self._finish = None
+
+    def _say_what_is_new(self) -> None:
+        with self._saying:
+            said, self._later = self._later, {}
+        try:
+            if said:
+                self._send_notice(self._server.describe, said)
+        except ServerError as error:
+            if error.status in (404, 405):  # an older server
+                self._warn(
+                    "describe", f"the server takes no later words on a run: {', '.join(said)} not sent"
+                )
+                return
+            with self._saying:
+                self._later = about.together(said, self._later)
+            raise
 
     def _beat(self) -> None:
         self._send_records([])

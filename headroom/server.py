@@ -69,6 +69,9 @@ class Server:
     def start(self, run: str, payload: dict[str, Any]) -> None:
         self._notify(f"runs/{run}/start", payload)
 
+    def describe(self, run: str, payload: dict[str, Any]) -> None:
+        self._post(f"runs/{run}/describe", json=payload)
+
     def finish(self, run: str, payload: dict[str, Any]) -> None:
         self._notify(f"runs/{run}/finish", payload)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -95,3 +96,17 @@ def trackio_env(headroom: Headroom, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("TRACKIO_SERVER_URL", headroom.url)
     monkeypatch.setenv("TRACKIO_WRITE_TOKEN", headroom.write)
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+
+
+@pytest.fixture
+def wandb_env(headroom: Headroom, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All that a user of wandb changes: `headroom.wandb_shim.install()` before the trainer is made."""
+    from headroom import wandb_shim
+
+    for name in ("wandb", "wandb.sdk", *wandb_shim.sdk.BY_NAME):
+        monkeypatch.setitem(sys.modules, name, wandb_shim)  # what stands there afterwards, it puts back
+    wandb_shim.install()
+    monkeypatch.setenv("HEADROOM_URL", headroom.url)
+    monkeypatch.setenv("HEADROOM_TOKEN", headroom.write)
+    yield
+    wandb_shim.finish()

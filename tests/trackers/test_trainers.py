@@ -75,6 +75,20 @@ def test_grpo_of_trl_through_trackio(headroom: Headroom, tmp_path: Path) -> None
     assert detail["seed"] == 5 and detail["config"]["max_steps"] == 3
 
 
+@pytest.mark.usefixtures("wandb_env")
+def test_grpo_of_trl_through_wandb(headroom: Headroom, tmp_path: Path) -> None:
+    import wandb
+
+    train(tmp_path, "wandb", "grpo through wandb", steps=3)
+    wandb.finish()
+
+    assert steps_of(headroom.curve("grpo through wandb", "train/reward")) == [1, 2, 3]
+    assert steps_of(headroom.curve("grpo through wandb", "eval/rewards/has_an_a/mean")) == [2, 3]
+    detail = headroom.run("grpo through wandb")
+    assert detail["state"] == "succeeded" and detail["config"]["max_steps"] == 3
+    assert detail["config"]["wandb"]["summary"]["train_runtime"] > 0
+
+
 VERL = {
     "trainer": {"n_gpus_per_node": 8, "nnodes": 2, "logger": ["mlflow"]},
     "actor_rollout_ref": {"model": {"path": "Qwen/Qwen3-8B"}},
@@ -117,3 +131,13 @@ def test_verls_tracking_through_trackio(headroom: Headroom) -> None:
     log_steps("verl through trackio", "trackio")
 
     check_verl(headroom, "verl through trackio")
+
+
+@pytest.mark.usefixtures("wandb_env")
+def test_verls_tracking_through_wandb(headroom: Headroom) -> None:
+    log_steps("verl through wandb", "wandb")
+
+    assert steps_of(headroom.curve("verl through wandb", "val-core/gsm8k/reward/mean@4")) == [0, 1, 2]
+    detail = headroom.run("verl through wandb")
+    assert (detail["state"], detail["task"]) == ("succeeded", "verl's project")
+    assert detail["config"]["trainer"]["n_gpus_per_node"] == 8

@@ -119,6 +119,7 @@ API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("DELETE", "/runs/{run_id}"): (LAUNCH,),
     ("GET", "/runs/{run_id}/transitions"): (READ, RUN),
     ("POST", "/runs/{run_id}/start"): (WRITE, RUN),
+    ("POST", "/runs/{run_id}/describe"): (WRITE, RUN),
     ("POST", "/runs/{run_id}/finish"): (WRITE, RUN),
     ("POST", "/runs/{run_id}/records"): (WRITE, RUN),
     ("POST", "/runs/{run_id}/refused"): (WRITE, RUN),

@@ -41,6 +41,7 @@ from webapp.interfaces.api.records import BATCH_BODY, parse_batch
 from webapp.interfaces.api.schemas import (
     AxisQuery,
     BulkBody,
+    DescribeBody,
     ExtendBody,
     FinishBody,
     MeaningBody,
@@ -56,6 +57,7 @@ from webapp.interfaces.api.schemas import (
 from webapp.record.runs import (
     bulk,
     deleting,
+    describing,
     drafts,
     editing,
     extending,
@@ -293,6 +295,20 @@ def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
     run = run_of(request, run_id)
     check_attempt(request, [body.attempt])
     lifecycle.report_started(run, **body.model_dump())
+    return run_payload(run)
+
+
+@router.post(
+    "/{run_id}/describe",
+    auth=WRITE_RUN,
+    response=RUN,
+    summary="What the trainer says of its run later",
+    description="A new name, further tags, and entries of the configuration of a run that trains elsewhere: for "
+    "trainers that know them only once they run. The same again changes nothing.",
+)
+def describe(request: HttpRequest, run_id: str, body: DescribeBody) -> dict[str, Any]:
+    run = run_of(request, run_id)
+    describing.report_described(run, **body.model_dump())
     return run_payload(run)
 
 

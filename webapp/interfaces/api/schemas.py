@@ -92,6 +92,16 @@ class StartBody(Body):
     device: Any = Field(None, description="What it trains on, in words or as an object.")
 
 
+class DescribeBody(Body):
+    """What is left out stays as it is."""
+
+    name: str = ""
+    tags: list[str] = Field(
+        default_factory=list, max_length=MAX_TAGS, description="Added to those that it has."
+    )
+    config: dict[str, Any] = Field(default_factory=dict, description="Entries to add, or to replace.")
+
+
 class FinishBody(Body):
     attempt: int = Field(1, ge=1, le=32767)
     state: Literal["succeeded", "failed", "cancelled"]

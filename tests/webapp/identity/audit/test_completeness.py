@@ -481,6 +481,7 @@ SILENT = {
     },
     "webapp.record.runs.launch_seeds": {},
     "webapp.record.runs.launch_set": {"leave_one_out": "reads"},
+    "webapp.record.runs.describing": {"report_described": "a trainer's report"},
     "webapp.record.runs.lifecycle": {
         "claim_dispatches": "the worker's part of a launch",
         "dispatch_done": "the worker's part of a launch",

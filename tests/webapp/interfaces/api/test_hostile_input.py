@@ -62,7 +62,15 @@ def test_odd_texts_in_addresses_and_queries(client_with, tracked, problem):
 
 
 @pytest.mark.parametrize(
-    "path", ["runs", "recipes", "recipes/scalerl/revisions", "runs/{run}/start", "runs/{run}/finish"]
+    "path",
+    [
+        "runs",
+        "recipes",
+        "recipes/scalerl/revisions",
+        "runs/{run}/start",
+        "runs/{run}/describe",
+        "runs/{run}/finish",
+    ],
 )
 def test_odd_values_in_bodies(client_with, tracked, launch_body, problem, path):
     client = client_with("launch")
@@ -71,6 +79,7 @@ def test_odd_values_in_bodies(client_with, tracked, launch_body, problem, path):
         "recipes": {"slug": "s", "name": "n", "config": {}, "description": "", "message": ""},
         "recipes/scalerl/revisions": {"config": {}, "message": ""},
         "runs/{run}/start": {"attempt": 1, "resumed_from_step": 1, "device": "cpu"},
+        "runs/{run}/describe": {"name": "n", "tags": ["t"], "config": {"a": 1}},
         "runs/{run}/finish": {"attempt": 1, "state": "failed", "message": ""},
     }[path]
     address = path.replace("{run}", tracked.pk)

@@ -37,6 +37,9 @@ BODIES = {
         "tracked": True, "name": "elsewhere", "task": "arithmetic", "model": "org/qwen-8b", "config": {"lr": 1e-6},
     },
     ("POST", "/runs/{run_id}/start"): lambda world: {"attempt": 1, "device": "8 x H200"},
+    ("POST", "/runs/{run_id}/describe"): lambda world: {
+        "name": "grpo, seed 3", "tags": ["paper"], "config": {"warmup": 20},
+    },
     ("POST", "/runs/{run_id}/finish"): lambda world: {"attempt": 1, "state": "succeeded", "message": "All steps done."},
     ("POST", "/runs/{run_id}/extend"): lambda world: {"budget_hours": 32.0},
     ("POST", "/runs/{run_id}/meaning"): lambda world: {"pass_rate": "val/accuracy", "n_prompts": 500, "devices": 8.0},
@@ -114,6 +117,7 @@ def _tracked(world):
 
 
 RUNS = {
+    ("POST", "/runs/{run_id}/describe"): _tracked,
     ("POST", "/runs/{run_id}/meaning"): _tracked,
     ("POST", "/runs/{run_id}/meaning/preview"): _tracked,
     ("POST", "/runs/{run_id}/priority"): _queued,

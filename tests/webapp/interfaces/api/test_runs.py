@@ -157,7 +157,7 @@ def test_runs_of_others_do_not_exist(stranger, tracked, problem, path):
     assert problem(stranger.get(f"runs/{tracked.pk}{path}"))[:2] == (404, "not_found")
 
 
-@pytest.mark.parametrize("path", ["cancel", "resume", "start", "finish", "records"])
+@pytest.mark.parametrize("path", ["cancel", "resume", "start", "describe", "finish", "records"])
 def test_runs_of_others_cannot_be_changed(stranger, tracked, record, problem, path):
     bodies = {"finish": {"state": "failed"}, "records": {"records": [record(0, {"a": 1.0})]}}
 

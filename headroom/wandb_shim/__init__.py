@@ -1,0 +1,257 @@
+"""What scripts use of wandb, reported to Headroom: `import headroom.wandb_shim as wandb` is the only change.
+
+    wandb.init(project="math", name="grpo 8b", config={"lr": 1e-6})
+    wandb.log({"train/reward": 0.4, "eval/pass_rate": 0.41})
+    wandb.finish()
+
+Libraries that `import wandb` themselves (transformers and TRL with `report_to="wandb"`, verl) get it once
+`headroom.wandb_shim.install()` was called. Steps may come in any order: nothing is dropped for being late. Numbers, and
+numbers in nested dictionaries, are recorded; of arrays, histograms and tables count, mean and the like. What is not
+kept is named in one warning each; nothing raises after `init`. HEADROOM_URL and HEADROOM_TOKEN say where to; without
+them, or with mode="offline", `python -m headroom sync` sends it later.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from headroom.adapters.beginning import begin
+from headroom.wandb_shim import accepted, artifact, data_types, env, errors, plot, public, sdk, sweeps, util
+from headroom.wandb_shim.accepted import accepts
+from headroom.wandb_shim.artifact import Artifact
+from headroom.wandb_shim.data_types import (
+    Audio,
+    Classes,
+    EvalTable,
+    Graph,
+    Histogram,
+    Html,
+    Image,
+    JoinedTable,
+    Media,
+    Molecule,
+    Object3D,
+    Plotly,
+    Table,
+    Video,
+)
+from headroom.wandb_shim.entries import Config, Summary, to_mapping
+from headroom.wandb_shim.errors import CommError, Error, UsageError
+from headroom.wandb_shim.files import Nothing, safe
+from headroom.wandb_shim.plot import plot_table, visualize
+from headroom.wandb_shim.public import Api
+from headroom.wandb_shim.runs import OURS, Run, shown_name
+from headroom.wandb_shim.settings import Settings, settings_of
+from headroom.wandb_shim.sweeps import agent, controller, sweep
+
+__version__ = "0.31.0"  # of wandb, whose names these are
+MODES = ("online", "offline", "disabled", "shared")
+FINISH_FIRST = (True, "finish_previous")
+ONE_MORE = "create_new"
+
+__all__ = [
+    "Api", "Artifact", "Audio", "Classes", "CommError", "Config", "Error", "EvalTable", "Graph", "Histogram", "Html",
+    "Image", "JoinedTable", "Media", "Molecule", "Object3D", "Plotly", "Run", "Settings", "Summary", "Table",
+    "UsageError", "Video", "agent", "artifact", "controller", "data_types", "env", "errors", "finish", "init",
+    "install", "log", "plot", "plot_table", "public", "sdk", "sweep", "util", "visualize",
+]  # fmt: skip
+
+run: Run | None = None
+apis = sdk.apis
+
+
+class AlertLevel:
+    INFO, WARN, ERROR = "INFO", "WARN", "ERROR"
+
+
+def init(
+    project: str | None = None,
+    *,
+    name: str | None = None,
+    config: Any = None,
+    id: str | None = None,  # noqa: A002  # wandb's name for it
+    resume: bool | str | None = None,
+    mode: str | None = None,
+    dir: str | os.PathLike[str] | None = None,  # noqa: A002
+    reinit: Any = None,
+    entity: str | None = None,
+    group: str | None = None,
+    job_type: str | None = None,
+    tags: Any = None,
+    notes: str | None = None,
+    settings: Any = None,
+    config_include_keys: Any = None,
+    config_exclude_keys: Any = None,
+    **others: Any,
+) -> Run:
+    """Begin a run. `project` is the run's task (Headroom's own project is the token's); `id` with `resume`, or
+    WANDB_RUN_ID with WANDB_RESUME, goes on with the journal of that name as its next attempt. mode: online, offline
+    or disabled. config: a mapping, an argparse.Namespace, or the path of a YAML or JSON file. Tags are the run's tags;
+    others of wandb's arguments (group, notes, ...) are kept in the configuration under `wandb`. Raises ValueError for
+    another mode and ConfigError for a config that cannot be read.
+    """
+    global run
+    if run is not None and reinit != ONE_MORE:
+        if reinit not in FINISH_FIRST:
+            return run
+        finish()
+    said = settings_of(
+        {
+            "project": project, "run_name": name, "run_id": id, "resume": resume, "mode": mode, "root_dir": dir,
+            "entity": entity, "run_group": group, "run_job_type": job_type, "run_tags": tags, "run_notes": notes,
+        },
+        settings,
+    )  # fmt: skip
+    wanted = said.mode or "online"
+    if wanted not in MODES:
+        raise ValueError(f"mode must be online, offline or disabled, not {wanted!r}")
+    accepted.forget()
+    entries = _chosen(to_mapping(config), config_include_keys, config_exclude_keys)
+    trial = sweeps.current
+    if trial is not None:
+        entries |= trial.settings
+        said.sweep_id, said.project = trial.sweep.id, said.project or trial.sweep.project
+    known = said.run_id
+    said.run_id = str(known or util.generate_id())
+    said.run_name = str(said.run_name or known or said.project or "run")
+    kept = {
+        "id": said.run_id, "entity": said.entity, "group": said.run_group, "job_type": said.run_job_type,
+        "tags": list(said.run_tags), "notes": said.run_notes, "sweep": said.sweep_id, **others,
+    }  # fmt: skip
+    kept = {
+        key: each for key, each in kept.items() if each and isinstance(each, str | int | float | list | dict)
+    }
+    journal = Path(said.root_dir or "headroom-runs") / f"{safe(said.run_id)}.jsonl"
+    goes_on = journal.exists() and said.resume not in (None, False, "never")
+    made = Run(
+        Nothing()
+        if wanted == "disabled"
+        else begin(
+            {
+                "name": shown_name(said.run_name),
+                "task": said.project,
+                "config": entries | {OURS: kept},
+                "mode": "offline" if wanted == "offline" else None,
+                "journal": journal,
+                "restarted": journal.exists() and not goes_on,
+            }
+        ),
+        said,
+        entries,
+        kept,
+        resumed=goes_on,
+        ended=_forget,
+    )
+    run = made if run is None else run
+    return made
+
+
+def _chosen(entries: dict[str, Any], include: Any, exclude: Any) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in entries.items()
+        if (not include or key in include) and key not in (exclude or ())
+    }
+
+
+def finish(exit_code: int | None = None, quiet: bool | None = None) -> None:
+    """`wandb.finish`; nothing before `init`."""
+    if run is not None:
+        run.finish(exit_code)
+
+
+def _forget(ended: Run) -> None:
+    """It is not `wandb.run` any more."""
+    global run
+    if run is ended:
+        run = None
+
+
+def _of_the_run(name: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(_require(), name)(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`Run.{name}` of the run that `init` began. Raises Error before `init`."
+    return call
+
+
+log = _of_the_run("log")
+alert = _of_the_run("alert")
+define_metric = _of_the_run("define_metric")
+link_model = _of_the_run("link_model")
+log_artifact = _of_the_run("log_artifact")
+log_model = _of_the_run("log_model")
+mark_preempting = _of_the_run("mark_preempting")
+pin_config_keys = _of_the_run("pin_config_keys")
+restore = _of_the_run("restore")
+save = _of_the_run("save")
+unwatch = _of_the_run("unwatch")
+use_artifact = _of_the_run("use_artifact")
+use_model = _of_the_run("use_model")
+watch = _of_the_run("watch")
+
+login = accepts("login", "", True)  # HEADROOM_TOKEN is what signs in
+setup = accepts("setup", "")
+require = accepts("require", "")
+join = teardown = finish
+ensure_configured = termsetup = accepts("setup", "")
+box3d = accepts("box3d", "", {})
+
+
+def attach(*args: Any, **kwargs: Any) -> Run | None:
+    return run
+
+
+def termlog(string: str = "", *args: Any, **kwargs: Any) -> None:
+    print(f"wandb: {string}", file=sys.stderr)
+
+
+def termwarn(string: str, *args: Any, **kwargs: Any) -> None:
+    termlog(f"WARNING {string}")
+
+
+def termerror(string: str, *args: Any, **kwargs: Any) -> None:
+    termlog(f"ERROR {string}")
+
+
+def install() -> None:
+    """`import wandb` means this module from now on, in every library of this process."""
+    here = sys.modules[__name__]
+    sys.modules |= {"wandb": here, "wandb.sdk": sdk, **sdk.BY_NAME}
+
+
+class _BeforeInit:
+    """`wandb.config` and `wandb.summary` before `init`."""
+
+    def __init__(self, name: str) -> None:
+        object.__setattr__(self, "_name", name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(getattr(_require(), self._name), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        getattr(_require(), self._name)[name] = value
+
+    __setitem__ = __setattr__
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(_require(), self._name)[name]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("config", "summary"):
+        return getattr(run, name) if run is not None else _BeforeInit(name)
+    if name == "run_id":
+        return None if run is None else run.id
+    raise AttributeError(f"headroom.wandb_shim has no {name!r}")
+
+
+def _require() -> Run:
+    if run is None:
+        raise Error("call wandb.init() first")
+    return run

@@ -1,0 +1,192 @@
+"""Files of a run: its folder, artifacts, pictures. They are kept with it where the client can keep files."""
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from headroom.wandb_shim.accepted import warn_once
+from headroom.wandb_shim.artifact import Artifact
+from headroom.wandb_shim.data_types import Media
+
+_logged: dict[str, Artifact] = {}  # of all runs of this process, by name
+
+
+class Nothing:
+    """The run of mode "disabled"."""
+
+    id = last_step = journal_path = None
+
+    def log(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    finish = describe = __exit__ = log
+
+
+class Files:
+    """`inner` is the client's run, `id` wandb's of it."""
+
+    def __init__(self, inner: Any, id: str) -> None:  # noqa: A002  # wandb's name
+        self._inner, self.id = inner, id
+        self._step = 0
+        self._files: Path | None = None
+
+    @property
+    def disabled(self) -> bool:
+        return isinstance(self._inner, Nothing)
+
+    @property
+    def dir(self) -> str:
+        """A folder for files of the run, beside its journal."""
+        if self._files is None:
+            journal = self._inner.journal_path
+            self._files = (
+                journal.with_suffix(".files")
+                if journal
+                else Path(tempfile.mkdtemp(prefix="headroom-disabled-"))
+            )
+            self._files.mkdir(parents=True, exist_ok=True)
+            atexit.register(self.keep_folder)
+        return str(self._files)
+
+    sync_dir = dir
+
+    def keep_media(self, name: str, media: Media) -> None:
+        kind = type(media).__name__
+        if self.disabled:
+            return
+        if kind == "Histogram":
+            warn_once(
+                kind,
+                f"{name!r} is a Histogram, no number: count, min, max, mean and std are kept, bins are not",
+            )
+            return
+        if self._keeper is None:
+            lost = f"{name!r} is a {kind}, no number: left out"
+            warn_once(
+                kind,
+                f"{lost}, but for its number of rows and its columns of numbers" if media.numbers() else lost,
+            )
+            return
+        with tempfile.TemporaryDirectory(prefix="headroom-media-") as folder:
+            stem = Path(folder) / safe(name)
+            try:
+                written = media.write(stem)
+            except Exception as error:  # of a library that makes it
+                warn_once(f"{kind} file", f"{name!r} could not be written as a file: {error!r}")
+                return
+            if written is None:
+                warn_once(kind, f"{name!r} is a {kind}, no number, and no file can be made of it: left out")
+                return
+            suffix = written.name.removeprefix(stem.name)
+            self._keep_file(written, f"media/{name}_{self._step}{suffix}")
+
+    @property
+    def _keeper(self) -> Any:
+        """Of a client that can keep files with its runs."""
+        return getattr(self._inner, "log_artifact", None)
+
+    def _keep_file(self, path: str | os.PathLike[str], name: str) -> bool:
+        if self.disabled:
+            return False
+        if self._keeper is None:
+            warn_once("artifacts", "artifacts and files are not kept: they stay on this machine")
+            return False
+        self._keeper(str(path), name)
+        return True
+
+    def log_artifact(
+        self,
+        artifact_or_path: Any,
+        name: str | None = None,
+        type: str | None = None,  # noqa: A002  # wandb's name
+        aliases: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
+        **others: Any,
+    ) -> Artifact:
+        """Its files are kept with the run, as NAME/path, where the client can keep files."""
+        artifact = artifact_or_path if isinstance(artifact_or_path, Artifact) else None
+        if artifact is None:
+            path = Path(str(artifact_or_path))
+            artifact = Artifact(name or f"run-{self.id}-{path.name}", type or "unspecified")
+            if path.is_dir():
+                artifact.add_dir(path)
+            else:
+                artifact.add_file(path)
+        artifact.aliases = [*artifact.aliases, *(aliases or ("latest",))]
+        artifact.state = "COMMITTED"
+        _logged[artifact.name] = artifact
+        for entry in artifact.files():
+            self._keep_file(entry.local_path, f"{artifact.name}/{entry.path}")
+        self._keep_description(artifact)
+        return artifact
+
+    def _keep_description(self, artifact: Artifact) -> None:
+        """What it is, as NAME/artifact.json."""
+        said = {
+            name: getattr(artifact, name)
+            for name in ("type", "description", "metadata", "aliases", "references")
+        }
+        with tempfile.TemporaryDirectory(prefix="headroom-artifact-") as folder:
+            path = Path(folder) / "artifact.json"
+            path.write_text(json.dumps(said, default=str))
+            self._keep_file(path, f"{artifact.name}/{path.name}")
+
+    upsert_artifact = finish_artifact = log_artifact
+
+    def use_artifact(self, artifact_or_name: Any, *args: Any, **others: Any) -> Artifact:
+        """One that this process has logged; of any other one an empty artifact."""
+        if isinstance(artifact_or_name, Artifact):
+            return artifact_or_name
+        name = str(artifact_or_name).rpartition("/")[2]
+        found = _logged.get(name) or _logged.get(name.partition(":")[0])
+        if found is None:
+            warn_once("use_artifact", f"the artifact {name} is not of this process: it has no files here")
+        return found or Artifact(name)
+
+    def log_model(self, path: Any, name: str | None = None, aliases: Sequence[str] | None = None) -> None:
+        self.log_artifact(path, name, "model", aliases)
+
+    def use_model(self, name: str) -> str:
+        return self.use_artifact(name).download()
+
+    def save(self, glob_str: Any = None, base_path: Any = None, *args: Any, **others: Any) -> list[str]:
+        """The files that it names; they are kept with the run, where the client can keep files."""
+        if glob_str is None:
+            return []
+        pattern = Path(os.fspath(glob_str))
+        root = Path(base_path) if base_path else pattern.parent if pattern.is_absolute() else Path()
+        found = sorted(pattern.parent.glob(pattern.name)) if pattern.name else []
+        for path in found:
+            if path.is_file():
+                inside = path.relative_to(root) if path.is_relative_to(root) else Path(path.name)
+                self._keep_file(path, inside.as_posix())
+        return [str(path) for path in found]
+
+    def restore(self, name: str, *args: Any, **others: Any) -> IO[str] | None:
+        """The file, where it is on this machine."""
+        for folder in (Path(self.dir), Path()):
+            if (folder / name).is_file():
+                return (folder / name).open()
+        warn_once("restore", f"{name!r} is not on this machine, and files are not fetched back")
+        return None
+
+    def keep_folder(self) -> None:
+        """What the script put into `run.dir`, as wandb does."""
+        folder = self._files
+        if folder is None:
+            return
+        atexit.unregister(self.keep_folder)
+        if self.disabled:
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+            self._keep_file(path, path.relative_to(folder).as_posix())
+
+
+def safe(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name)

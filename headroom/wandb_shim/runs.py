@@ -1,0 +1,287 @@
+"""`wandb.run`: what a script does with its run, done with a run of the client."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from headroom.values import to_number
+from headroom.wandb_shim.accepted import accepts, log, warn_once
+from headroom.wandb_shim.data_types import Media, as_media, numbers_in
+from headroom.wandb_shim.entries import Config, Summary
+from headroom.wandb_shim.files import Files
+from headroom.wandb_shim.settings import Settings
+
+COMPUTE = (
+    "compute/"  # `compute/device_hours`, `compute/flops`, `compute/tokens` of a log are the run's compute
+)
+MAX_NAME = 120  # the server's limits
+MAX_TAG = 40
+OURS = "wandb"  # the entry of the configuration with what Headroom has no field for
+EXTREMES = {"min": min, "max": max}
+
+
+class Run(Files):
+    """`inner` is the client's run; `settings` what `init` was asked for; `kept` what of it stands in the configuration
+    under `wandb`; `ended` is called when it is finished."""
+
+    def __init__(
+        self,
+        inner: Any,
+        settings: Settings,
+        config: Mapping[str, Any],
+        kept: Mapping[str, Any],
+        *,
+        resumed: bool,
+        ended: Callable[["Run"], None],
+    ) -> None:
+        super().__init__(inner, settings.run_id)
+        self.settings, self._kept, self._ended = settings, dict(kept), ended
+        self.config = Config(config, self._tell_config)
+        self.summary = Summary(None, self._tell_summary)
+        self._said: dict[str, Any] = {}  # of the summary, by the script
+        self._name, self._tags, self._notes = settings.run_name, settings.run_tags, settings.run_notes
+        self.project, self.entity = settings.project or "uncategorized", settings.entity or ""
+        self.group, self.job_type, self.sweep_id = (
+            settings.run_group,
+            settings.run_job_type,
+            settings.sweep_id,
+        )
+        self.start_time = time.time()
+        self.resumed = resumed
+        self.starting_step = self._step = 0 if inner.last_step is None else inner.last_step + 1
+        self._step_metric: str | None = None
+        self._steps_by_metric = False  # it has been logged
+        self._best: dict[
+            str, str
+        ] = {}  # metric -> min or max, where `define_metric` asks for it in the summary
+        if self._tags:
+            self._tell_tags(self._tags)
+
+    # --- what it is ---------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = str(name)
+        self._inner.describe(name=shown_name(self._name))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(self._tags)
+
+    @tags.setter
+    def tags(self, tags: Iterable[str]) -> None:
+        self._tags = tuple(tags or ())
+        self._keep(tags=list(self._tags))
+        self._tell_tags(self._tags)
+
+    @property
+    def notes(self) -> str | None:
+        return self._notes
+
+    @notes.setter
+    def notes(self, notes: str) -> None:
+        self._notes = notes
+        self._keep(notes=notes)
+
+    @property
+    def step(self) -> int:
+        """Of the next `log` without one."""
+        return self._step
+
+    @property
+    def path(self) -> str:
+        return "/".join(part for part in (self.entity, self.project, self.id) if part)
+
+    @property
+    def offline(self) -> bool:
+        return self._inner.id is None
+
+    @property
+    def url(self) -> str | None:
+        """The page of the run; None offline."""
+        return f"{server_url()}/runs/{self._inner.id}" if self._inner.id and server_url() else None
+
+    @property
+    def project_url(self) -> str | None:
+        return f"{server_url()}/runs" if self.url else None
+
+    sweep_url = project_url
+
+    def get_url(self) -> str | None:
+        return self.url
+
+    def get_project_url(self) -> str | None:
+        return self.project_url
+
+    def get_sweep_url(self) -> str | None:
+        return self.sweep_url if self.sweep_id else None
+
+    def project_name(self) -> str:
+        return self.project
+
+    @property
+    def config_static(self) -> Config:
+        return Config(self.config)
+
+    # --- what it says of itself ---------------------------------------------------------------------------------
+
+    def _tell_config(self, changed: Mapping[str, Any]) -> None:
+        self._inner.describe(config=changed)
+
+    def _tell_summary(self, changed: Mapping[str, Any]) -> None:
+        self._said |= changed
+        self._keep(summary=self._said)
+
+    def _keep(self, **kept: Any) -> None:
+        self._kept |= kept
+        self._inner.describe(config={OURS: self._kept})
+
+    def _tell_tags(self, tags: Iterable[str]) -> None:
+        words = list(dict.fromkeys(tag for each in tags if (tag := shown_tag(str(each)))))
+        self._inner.describe(tags=words[:20])
+
+    # --- what it logs -------------------------------------------------------------------------------------------
+
+    def log(
+        self,
+        data: Mapping[str, Any],
+        step: int | None = None,
+        commit: bool | None = None,
+        *args: Any,
+        **others: Any,
+    ) -> None:
+        """As wandb: without `step` each call is the next one, unless `commit` is False; but once
+        `define_metric("*", step_metric=NAME)` was said, the value of NAME is the step. On disk when it returns; never
+        raises."""
+        try:
+            is_next = step is None
+            if is_next and self._step_metric is not None:
+                step = to_number(data.get(self._step_metric))  # type: ignore[assignment]
+                self._steps_by_metric |= step is not None
+            self._step = self._step if step is None else int(step)
+            self._record(dict(self._numbers(data)))
+            is_next = is_next and not self._steps_by_metric
+            self._step += 1 if (is_next if commit is None else commit) else 0
+        except Exception as error:  # tracking never stops training
+            warn_once(type(error).__name__, f"a log of step {step!r} could not be recorded: {error!r}")
+
+    def _record(self, numbers: dict[str, Any]) -> None:
+        if not numbers:
+            return
+        now = time.time()
+        own = {"_step": self._step, "_timestamp": now, "_runtime": now - self.start_time}
+        self.summary.note(own | {name: self._best_of(name, value) for name, value in numbers.items()})
+        compute = {
+            name.removeprefix(COMPUTE): numbers.pop(name) for name in [*numbers] if name.startswith(COMPUTE)
+        }
+        self._inner.log(numbers, step=self._step, compute=compute or None)
+
+    def _best_of(self, name: str, value: Any) -> Any:
+        which = self._best.get(name)
+        if which is None:
+            return value
+        before = self.summary.get(name)
+        known = before.get(which) if isinstance(before, Mapping) else None
+        return Summary({which: value if known is None else EXTREMES[which](known, value)})
+
+    def _numbers(self, data: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, Any]]:
+        for key, value in data.items():
+            name = f"{inside}{key}"
+            is_array = bool(getattr(value, "shape", None))
+            items = numbers_in(value) if is_array else []
+            if isinstance(value, Mapping):
+                yield from self._numbers(value, f"{name}.")
+            elif len(items) == 1:
+                yield name, items[0]
+            elif not is_array and (to_number(value) is not None or isinstance(value, float)):
+                yield name, value  # a float that is not finite is named by the run's own `log`
+            elif isinstance(value, list | tuple) and any(isinstance(each, Media) for each in value):
+                for i, each in enumerate(value):
+                    yield from self._numbers({f"{name}_{i}": each})
+            elif (media := as_media(value)) is not None:
+                yield from ((f"{name}.{part}", number) for part, number in media.numbers().items())
+                self.keep_media(name, media)
+            else:
+                warn_once(name, f"{name!r} is a {type(value).__name__}, no number: left out")
+
+    # --- the rest -----------------------------------------------------------------------------------------------
+
+    def define_metric(
+        self, name: str = "", step_metric: Any = None, *args: Any, summary: str | None = None, **others: Any
+    ) -> "Metric":
+        """`summary` min or max holds for `run.summary`. A `step_metric` of "*" gives the steps of what is logged; of
+        some metrics alone it is not kept: each chart of Headroom can have steps or any compute as its axis."""
+        if summary in EXTREMES and "*" not in name:
+            self._best[name] = str(summary)
+        if step_metric is not None and name == "*":
+            self._step_metric = getattr(step_metric, "name", None) or str(step_metric)
+        elif step_metric is not None:
+            warn_once(
+                "step_metric",
+                f"the axis {step_metric} of {name!r} is not kept: charts are over steps or compute",
+            )
+        return Metric(name)
+
+    def alert(self, title: str, text: str = "", *args: Any, **others: Any) -> None:
+        """Into the log: alerts are rules on the server."""
+        log.warning("headroom: alert: %s %s", title, text)
+
+    def finish(self, exit_code: int | None = None, *args: Any, **others: Any) -> None:
+        self._end()
+        self._inner.finish("failed" if exit_code else "succeeded")
+
+    def _end(self) -> None:
+        self._ended(self)
+        try:
+            self.keep_folder()
+        except Exception as error:  # the run ends all the same
+            warn_once("files", f"files in the run's folder could not be kept: {error!r}")
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        self._end()
+        self._inner.__exit__(kind, error, trace)
+
+    watch = accepts("watch", "gradients and parameters are not watched")
+    unwatch = accepts("unwatch", "")
+    log_code = accepts("log_code", "code is not kept")
+    link_artifact = accepts("link_artifact", "there is no registry: links of artifacts are not kept")
+    link_model = accepts("link_model", "there is no registry: links of models are not kept")
+    write_logs = accepts("write_logs", "what is printed is not kept")
+    mark_preempting = accepts("mark_preempting", "")
+    pin_config_keys = accepts(
+        "pin_config_keys", "pinned keys are not kept: columns are chosen in the list of runs"
+    )
+    display = accepts("display", "", False)
+    to_html = accepts("to_html", "", "")
+    status = accepts("status", "")
+    _label = accepts("_label", "")
+
+
+class Metric:
+    """What `define_metric` gives back."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def server_url() -> str:
+    return os.environ.get("HEADROOM_URL", "").rstrip("/").removesuffix("/api/v1")
+
+
+def shown_name(name: str) -> str:
+    """As the server takes it."""
+    return "".join(c if c.isprintable() else " " for c in name).strip()[:MAX_NAME]
+
+
+def shown_tag(tag: str) -> str:
+    """One word of the letters that the server takes; empty where nothing is left of it."""
+    return re.sub(r"[^a-z0-9._:/-]+", "-", tag.strip().lower()).lstrip("-._:/")[:MAX_TAG].rstrip("-")
