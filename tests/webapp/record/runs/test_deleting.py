@@ -73,6 +73,14 @@ def test_what_cannot_be_deleted_says_why(tracked, launch_one):
         delete_run(tracked, user=None)
 
 
+def test_an_archived_run_is_listed_among_the_deleted(ended, project):
+    Run.objects.filter(pk=ended.pk).update(archived_at=timezone.now())
+    delete_run(ended, user=None)
+
+    assert left_by(project, "deleted:yes") == [ended.pk]
+    assert left_by(project, "archived:yes") == []
+
+
 def test_it_needs_a_launcher(ended, project):
     with pytest.raises(Forbidden):
         delete_run(ended, user=member("writer", project=project, role="contributor"))

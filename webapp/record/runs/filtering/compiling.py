@@ -95,7 +95,8 @@ def compile_filter(text: str, *, user: User | None, now: datetime | None = None)
     compiled = Compiled(text, node, _condition(node, context) if node is not None else Q())
     if compiled.names("archived"):
         return compiled
-    return Compiled(text, node, SHOWN & compiled.condition)
+    shown = SHOWN | FLAG_HOLDS["deleted"] if compiled.names("deleted") else SHOWN
+    return Compiled(text, node, shown & compiled.condition)
 
 
 def narrow(runs: QuerySet[Run], text: str, *, user: User | None) -> QuerySet[Run]:

@@ -76,6 +76,7 @@ FIELDS = (
     Field("model", Kind.TEXT, "What it starts from; * stands for anything.", "model:qwen*", ("model",)),
     Field("seed", Kind.WHOLE, "Random seed.", "seed:0,1,2", ("seed",)),
     Field("name", Kind.TEXT, "Name of the run.", 'name ~ "first try"', ("name",)),
+    Field("notes", Kind.TEXT, "Notes that people wrote.", 'notes ~ "slow node"', ("notes",)),
     Field(
         "by",
         Kind.TEXT,

@@ -78,8 +78,9 @@ def make_runs(project, user):
     change(made["beta"], state=State.FAILED, seed=2, task="code", config={"loss": {"type": "grpo"}, "lr": "high"},
            created_at=now - timedelta(days=3), ended_at=now - timedelta(days=1), attempt_number=2)  # fmt: skip
     change(
-        made["gamma"], model="7b", created_by=None, created_at=now - timedelta(days=9), tags=["paper", "b/c"]
-    )
+        made["gamma"], model="7b", created_by=None, created_at=now - timedelta(days=9), tags=["paper", "b/c"],
+        notes="Node 3 was slow.",
+    )  # fmt: skip
     change(made["delta"], state=State.SUCCEEDED, archived_at=now)
     Summary.objects.create(run=made["alpha"], pass_rate=0.55, used_hours=8.0, fit_status="ok", level=0.9,
                            tail=0.61, ceiling=0.61, ceiling_lo=0.6, ceiling_hi=0.63)  # fmt: skip
@@ -182,6 +183,8 @@ def found(project, user, runs):
         ("ceiling.hi < 0.7", "a"),
         ("identified:yes", "a"),
         ("identified:no", "bg"),
+        ('notes ~ "was slow"', "g"),
+        ("deleted:no", "abg"),
         ("archived:yes", "d"),
         ("archived:no", "abg"),
         ("archived:yes OR state:failed", "bd"),
