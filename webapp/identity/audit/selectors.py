@@ -116,7 +116,7 @@ def rows_of(events: QuerySet[Event]) -> Iterator[dict[str, Any]]:
     for event in events.select_related("project").iterator(chunk_size=CHUNK):
         yield {
             "id": event.pk,
-            "at": utc(event.at),
+            "at": utc(event.at, exact=True),
             "actor": event.actor_name,
             "verb": event.verb,
             "kind": event.object_kind,

@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.members import member
 from webapp.base.errors import InvalidInput
 from webapp.base.spreadsheets import harmless
+from webapp.base.times import utc
 from webapp.identity.accounts.services import create_project, default_project
 from webapp.identity.audit.addresses import client_address
 from webapp.identity.audit.exports import csv_lines, jsonl_lines
@@ -261,7 +262,7 @@ def test_both_files_say_the_same(event):
     (of_jsonl,) = map(json.loads, jsonl_lines(rows_of(Event.objects.all())))
 
     assert of_jsonl == {
-        "id": event.pk, "at": event.at.isoformat(), "actor": "ada", "verb": "run.launched", "kind": "run", "key": "r1",
+        "id": event.pk, "at": utc(event.at, exact=True), "actor": "ada", "verb": "run.launched", "kind": "run", "key": "r1",
         "name": "A run", "project": "default", "address": "", "detail": {"seed": 3},
     }  # fmt: skip
     assert json.loads(of_csv.pop("detail")) == of_jsonl.pop("detail")
