@@ -32,9 +32,7 @@ class Asked:
 
 def asked_by(query: Mapping[str, str]) -> Asked:
     """Out of an address. Raises InvalidInput (since, until) for what is no day."""
-    texts = {
-        name: query.get(name, "").replace("\0", "").strip()[:200] for name in ("person", "verb", "object")
-    }
+    texts = {name: query.get(name, "").strip()[:200] for name in ("person", "verb", "object")}
     return Asked(**texts, since=_day(query, "since"), until=_day(query, "until"))
 
 

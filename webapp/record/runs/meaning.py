@@ -170,7 +170,7 @@ def _check(run: Run, meaning: Meaning) -> None:
         raise Conflict(
             f"This run reports {PASS_RATE} itself; no other metric can stand for it.", field="pass_rate"
         )
-    series = Series.objects.filter(run=run, metric=meaning.pass_rate.replace("\0", "")).first()
+    series = Series.objects.filter(run=run, metric=meaning.pass_rate).first()
     if series is None:
         raise InvalidInput("pass_rate", f"This run has no metric {meaning.pass_rate[:250]}.")
     outside = (

@@ -84,7 +84,7 @@ def runs_of(project: Project, filters: RunFilters = RunFilters()) -> QuerySet[Ru
             wanted["alarms__active"] = True  # of the same alarm: one filter() joins once
         runs = runs.filter(pk__in=Run.objects.filter(**wanted).values("pk"))
     if filters.q:
-        text = filters.q.replace("\0", "")
+        text = filters.q
         runs = runs.filter(
             Q(name__icontains=text)
             | Q(pk__istartswith=text)
@@ -103,7 +103,7 @@ def listed(project: Project) -> QuerySet[Run]:
 
 def run_by_id(project: Project, run_id: str) -> Run:
     """A run of this project. Raises NotFound, also for a run of another project."""
-    run = _RUN_OF_PROJECT.first(project=project.pk, run=run_id.replace("\0", ""))
+    run = _RUN_OF_PROJECT.first(project=project.pk, run=run_id)
     if run is None:
         raise NotFound(f"There is no run {run_id}.")
     return run
