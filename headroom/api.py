@@ -115,7 +115,10 @@ class Api:
     def curve(
         self, run: str, metric: str = PASS_RATE, x: Axis = "device_hours", *, start: bool = True
     ) -> Curve:
-        """Every point of a curve, unsampled, without superseded ones. start: with the evaluation before any update."""
+        """Every point of a curve, unsampled, without superseded ones. start: with the evaluation before any update.
+
+        A metric that the run does not have is an ApiError (404, field metric).
+        """
         query = {"metric": metric, "x": x, "start": start}
         return cast(Curve, self.get(f"runs/{_part(run)}/curve", query))
 

@@ -73,6 +73,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "webapp.interfaces.pages.middleware.WithoutNul",
     "webapp.interfaces.pages.middleware.SignedOut",
     "webapp.identity.signin.middleware.SignedInRules",
     "webapp.interfaces.pages.doors.Doors",

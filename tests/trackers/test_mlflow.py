@@ -302,3 +302,20 @@ def test_a_batch_is_all_or_nothing(headroom: Headroom) -> None:
 
     found = client.get_run(run.info.run_id).data
     assert found.metrics == {} and "t" not in found.tags
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.search_traces(locations=["0"]),
+        lambda client: client.get_trace("tr-" + 32 * "0"),
+        lambda client: client.create_dataset("held out", experiment_id=["0"]),
+        lambda client: client.search_datasets(),
+        lambda client: client.create_registered_model("m"),
+    ],
+)
+def test_what_headroom_does_not_keep_is_refused_as_mlflow_does(headroom: Headroom, ask) -> None:
+    with pytest.raises(MlflowException, match="Headroom does not speak this part") as error:
+        ask(MlflowClient())
+
+    assert error.value.error_code == "ENDPOINT_NOT_FOUND"

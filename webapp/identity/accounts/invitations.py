@@ -168,7 +168,7 @@ def _refuse(invitation: Invitation) -> None:
 
 
 def _checked_email(email: str) -> str:
-    text = email.replace("\0", "").strip()
+    text = email.strip()
     if text:
         try:
             validate_email(text)

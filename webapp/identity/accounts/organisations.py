@@ -104,7 +104,7 @@ def add_owner(organisation: Organisation, *, username: str, actor: User) -> User
     """
     require_owner(actor, organisation)
     people = User.objects.filter(projects__organisation=organisation, is_active=True).distinct()
-    user = people.filter(username=username.replace("\0", "").strip()).first()
+    user = people.filter(username=username.strip()).first()
     if user is None:
         raise InvalidInput("username", "No member of this organisation's projects has this name.")
     _lock(organisation)
@@ -143,7 +143,7 @@ def remove_owner(organisation: Organisation, *, user: User, actor: User) -> None
 
 def checked_name(name: str) -> str:
     """Of a project or an organisation, with single spaces. Raises InvalidInput (name)."""
-    text = " ".join(name.replace("\0", "").split())
+    text = " ".join(name.split())
     if not 1 <= len(text) <= MAX_NAME or not text.isprintable():
         raise InvalidInput("name", f"A name has 1 to {MAX_NAME} printable characters.")
     return text

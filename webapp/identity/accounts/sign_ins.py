@@ -34,7 +34,7 @@ def locked_out(username: str | None = None, request: HttpRequest | None = None, 
 
 
 def _account(username: Any) -> User | None:
-    text = str(username or "").replace("\0", "")
+    text = str(username or "")
     return User.objects.filter(username=text).first() if text else None
 
 

@@ -32,9 +32,7 @@ class Asked:
 
 def asked_by(query: Mapping[str, str]) -> Asked:
     """Out of an address. Raises InvalidInput (since, until) for what is no day."""
-    texts = {
-        name: query.get(name, "").replace("\0", "").strip()[:200] for name in ("person", "verb", "object")
-    }
+    texts = {name: query.get(name, "").strip()[:200] for name in ("person", "verb", "object")}
     return Asked(**texts, since=_day(query, "since"), until=_day(query, "until"))
 
 
@@ -116,7 +114,7 @@ def rows_of(events: QuerySet[Event]) -> Iterator[dict[str, Any]]:
     for event in events.select_related("project").iterator(chunk_size=CHUNK):
         yield {
             "id": event.pk,
-            "at": utc(event.at),
+            "at": utc(event.at, exact=True),
             "actor": event.actor_name,
             "verb": event.verb,
             "kind": event.object_kind,

@@ -80,7 +80,7 @@ def _check_metric(run: Run, metric: str) -> None:
 def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpResponse:
     """Unsampled, without superseded points, in columns. Points without this x are left out; so are unknown series."""
     wanted = known_runs(request, query.run)
-    found = curve_columns(wanted, query.metric.replace("\0", ""), query.x, query.column or COLUMNS)
+    found = curve_columns(wanted, query.metric, query.x, query.column or COLUMNS)
     # Put together as text: to read tens of thousands of numbers and write them again takes longer than to find them.
     items = ", ".join(f'{{"run": {json.dumps(pk)}, {found[pk].removeprefix("{")}' for pk in wanted)
     head = json.dumps({"metric": query.metric, "x": query.x}).removesuffix("}")
@@ -90,7 +90,7 @@ def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpRespo
 def known_runs(request: HttpRequest, run_ids: list[str]) -> list[str]:
     """The runs that were asked for, each once; the answer gets an ETag of their versions. Raises NotFound for one that
     the token's project does not have, and NotModified."""
-    wanted = list(dict.fromkeys(run_id.replace("\0", "") for run_id in run_ids))
+    wanted = list(dict.fromkeys(run_ids))
     found = Run.objects.filter(project=project_of(request), pk__in=wanted)
     known = dict(found.values_list("pk", "version"))
     unknown = next((run_id for run_id in wanted if run_id not in known), None)
@@ -107,9 +107,7 @@ def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> 
     run = run_of(request, run_id)
     _check_metric(run, query.metric)
     unless_known(request, run.version)
-    sample = sampled_points(
-        run, query.metric.replace("\0", ""), query.x, query.points, lo=query.lo, hi=query.hi
-    )
+    sample = sampled_points(run, query.metric, query.x, query.points, lo=query.lo, hi=query.hi)
     return {
         "run": run.pk,
         "metric": query.metric,
@@ -124,8 +122,7 @@ def get_many_series(request: HttpRequest, query: Query[ManySeriesQuery]) -> Http
     """For charts, in columns: of each run's series at most `points`. Runs without such a series are left out; last, min
     and max are places in the columns, empty where every point is shown."""
     wanted = known_runs(request, query.run)
-    metric = query.metric.replace("\0", "")
-    found = columns_of_runs(wanted, metric, query.x, query.points, lo=query.lo, hi=query.hi)
+    found = columns_of_runs(wanted, query.metric, query.x, query.points, lo=query.lo, hi=query.hi)
     items = [columns_payload(pk, found[pk]) for pk in wanted if pk in found]
     return JsonResponse({"metric": query.metric, "x": query.x, "items": items})
 
@@ -186,7 +183,7 @@ def list_fits(request: HttpRequest, query: Query[FitQuery]) -> Payload | HttpRes
 
 def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> Payload | HttpResponse:
     if query.metric:
-        fits = fits.filter(metric=query.metric.replace("\0", ""))
+        fits = fits.filter(metric=query.metric)
     if query.format == "csv":
         found = rows_after(fits, order=["-id"], cursor=query.cursor, limit=query.most_rows)
         rows = (curve_payloads.fit_row(fit, record) for fit in found.iterator())
@@ -262,8 +259,8 @@ def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Pay
         budget=query.budget,
         x=query.x,
         published=query.published,
-        task=query.task.replace("\0", ""),
-        model=query.model.replace("\0", ""),
+        task=query.task,
+        model=query.model,
     )
     if query.format == "csv":
         return tables.table("leaderboard", tables.LEADERBOARD_COLUMNS, tables.leaderboard_rows(groups))

@@ -54,7 +54,7 @@ def export_run(request: HttpRequest, run_id: str, query: Query[RunExportQuery]) 
     run = run_of(request, run_id)
     unless_known(request, run.version)
     pieces = run_pieces(
-        run, query.format, metrics=_plain(query.metric), superseded=query.superseded, shape=query.shape
+        run, query.format, metrics=query.metric, superseded=query.superseded, shape=query.shape
     )
     return download(query.format, f"{run.pk}-records", pieces)
 
@@ -69,11 +69,7 @@ def export_project(request: HttpRequest, query: Query[ProjectExportQuery]) -> St
         query.format,
         content=query.content,
         text=query.filter,
-        metrics=_plain(query.metric),
+        metrics=query.metric,
         superseded=query.superseded,
     )
     return download(query.format, f"{project.slug}-{query.content}", content)
-
-
-def _plain(metrics: list[str]) -> list[str]:
-    return [metric.replace("\0", "") for metric in metrics]

@@ -2,14 +2,37 @@
 
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import resolve_url
 
-from webapp.base.requests import asked_by_script
+from webapp.base.requests import asked_by_script, without_nul
+from webapp.interfaces.pages.doors import API
 
 WORDS = "You have been signed out."
+
+
+class WithoutNul:
+    """No view of a page sees a NUL character: not in its address, which is not there then, in a query, or in a form.
+
+    The API refuses them by itself, as do the protocols of other trackers.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        if request.path.startswith(API):
+            return
+        if "\0" in request.path:
+            raise Http404("No address of a page holds a NUL character.")
+        request.GET = without_nul(request.GET)  # type: ignore[assignment]
+        request.POST = without_nul(request.POST)  # type: ignore[assignment]
 
 
 class SignedOut:

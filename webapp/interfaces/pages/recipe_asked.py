@@ -10,7 +10,7 @@ def not_here(request: HttpRequest, shown: Revision) -> str:
     """What is not here, and what is shown instead; empty where the address names what is shown, or nothing."""
     if request.method != "GET" or wants_fragment(request):
         return ""
-    slug, number = (request.GET.get(name, "").replace("\0", "")[:80] for name in ("recipe", "revision"))
+    slug, number = (request.GET.get(name, "")[:80] for name in ("recipe", "revision"))
     if slug and slug != shown.recipe.slug:
         return f"This project has no recipe “{slug}” (any more). You see {shown.recipe.name}."
     if number and number != str(shown.number):

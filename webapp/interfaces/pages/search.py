@@ -26,7 +26,7 @@ def search(project: Project, text: str) -> list[Hit]:
 
     Without words the newest of each kind.
     """
-    words = text.replace("\0", "")[:LONGEST].split()
+    words = text[:LONGEST].split()
     return [*_runs(project, words), *_recipes(project, words), *_studies(project, words)]
 
 

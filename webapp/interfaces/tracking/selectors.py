@@ -35,7 +35,7 @@ def runs_of_client(project: Project, client: str) -> QuerySet[ClientRun]:
 
 def client_run_by_key(project: Project, client: str, key: str) -> ClientRun:
     """Raises NotFound, also for the run of another project."""
-    found = runs_of_client(project, client).filter(key=key.replace("\0", "")).first()
+    found = runs_of_client(project, client).filter(key=key).first()
     if found is None:
         raise NotFound(f"Run with id={key} not found.")
     return found
@@ -51,7 +51,7 @@ def newest_of(client_runs: Iterable[ClientRun]) -> dict[str, list[ClientMetric]]
 
 def history(client_run: ClientRun, name: str) -> list[Value]:
     """Every value of a metric by the name that the client logged, as it was logged, by step and time."""
-    metric = client_run.client_metrics.filter(key=name.replace("\0", "")).first()
+    metric = client_run.client_metrics.filter(key=name).first()
     if metric is None:
         return []
     lost = NotFinite.objects.filter(run=client_run, key=name).values_list("value", "step", "time_ms")

@@ -141,7 +141,7 @@ def _checked(action: str, run_ids: Sequence[str], key: str) -> list[str]:
         raise InvalidInput("action", f"action must be one of {', '.join(ACTIONS)}.")
     if not 1 <= len(key) <= 64 or not key.isprintable():
         raise InvalidInput("key", "key must have 1 to 64 printable characters.")
-    ids = [pk.replace("\0", "") for pk in dict.fromkeys(run_ids) if pk]
+    ids = [pk for pk in dict.fromkeys(run_ids) if pk]
     if not ids:
         raise InvalidInput("runs", "runs: tick at least one run.")
     if len(ids) > most_for(action):

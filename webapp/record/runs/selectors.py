@@ -91,7 +91,7 @@ def runs_of(
             wanted["alarms__active"] = True  # of the same alarm: one filter() joins once
         runs = runs.filter(pk__in=Run.objects.filter(**wanted).values("pk"))
     if filters.q:
-        text = filters.q.replace("\0", "")
+        text = filters.q
         runs = runs.filter(
             Q(name__icontains=text)
             | Q(pk__istartswith=text)
@@ -116,7 +116,7 @@ def run_by_id(project: Project, run_id: str, *, deleted: bool = False) -> Run:
     Raises NotFound, also for a run of another project.
     """
     wanted = _RUN_OR_DELETED if deleted else _RUN_OF_PROJECT
-    run = wanted.first(project=project.pk, run=run_id.replace("\0", ""))
+    run = wanted.first(project=project.pk, run=run_id)
     if run is None:
         raise NotFound(f"There is no run {run_id}.")
     return run

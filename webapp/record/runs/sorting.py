@@ -37,7 +37,7 @@ def known_sort(sort: str) -> str:
     """The same order, or the default where there is none of this name."""
     name = sort.removeprefix("-")
     path = config_path(name)
-    is_setting = name.startswith(CONFIG_PREFIX) and all(path) and len(path) <= MAX_PATH and "\0" not in name
+    is_setting = name.startswith(CONFIG_PREFIX) and all(path) and len(path) <= MAX_PATH
     return sort if name in KEYS or is_setting else DEFAULT_SORT
 
 

@@ -62,7 +62,7 @@ def read(text: str) -> list[Part]:
         prose.clear()
         inner.clear()
 
-    for token in _tidy(READER.parse(text.replace("\0", ""))):
+    for token in _tidy(READER.parse(text)):
         is_block = token.type == "fence" and token.info.split()[:1] == [FENCE]
         line = (token.map[0] + 1) if token.map else 1
         if is_block and token.level:

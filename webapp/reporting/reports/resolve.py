@@ -101,12 +101,9 @@ def _chart(project: Project, ask: Ask) -> Payload:
 
 
 def _run(project: Project, key: str, field: str = "run") -> Run:
-    wanted = key.replace("\0", "")
-    found = Run.objects.filter(project=project, pk=wanted).select_related("revision__recipe").first()
+    found = Run.objects.filter(project=project, pk=key).select_related("revision__recipe").first()
     if found is None:
-        raise NotFound(
-            f"there is no run {wanted[:40]} in this project: it may have been deleted.", field=field
-        )
+        raise NotFound(f"there is no run {key[:40]} in this project: it may have been deleted.", field=field)
     return found
 
 
@@ -116,7 +113,7 @@ def _table(project: Project, ask: Ask) -> Payload:
 
 
 def _leaderboard(project: Project, ask: Ask) -> list[Payload]:
-    task, model = (ask.fields.get(key, "").replace("\0", "") for key in ("task", "model"))
+    task, model = (ask.fields.get(key, "") for key in ("task", "model"))
     groups = leaderboard(project, published=False, task=task, model=model)
     if not groups:
         raise NotFound("no run of this task and model has been fitted yet.", field="task")
@@ -206,7 +203,7 @@ NUMBERS: dict[str, Callable[[Payload], tuple[str, str, str]]] = {
 
 
 def _prediction(project: Project, ask: Ask) -> Payload:
-    rows = Prediction.objects.filter(project=project, pk=ask.which.replace("\0", ""))
+    rows = Prediction.objects.filter(project=project, pk=ask.which)
     found = (
         rows.select_related("author", "rival__revision__recipe", "run").prefetch_related("outcomes").first()
     )

@@ -215,7 +215,7 @@ def create_link(report: Report, *, user: User, days: int | None) -> str:
 
 
 def _title(title: str) -> str:
-    title = " ".join(title.replace("\0", "").split())
+    title = " ".join(title.split())
     if not title:
         raise InvalidInput("title", "A title is required.")
     if len(title) > LONGEST_TITLE:
@@ -224,7 +224,7 @@ def _title(title: str) -> str:
 
 
 def _text(text: str) -> str:
-    text = text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > MOST_CHARACTERS:
         raise InvalidInput(
             "text", f"A report has at most {MOST_CHARACTERS:,} characters; this has {len(text):,}."

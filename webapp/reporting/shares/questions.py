@@ -48,7 +48,7 @@ def _run(project: Project, query: QueryDict) -> Question:
     metric = query.get("metric") or DEFAULT_METRIC
     if not is_pass_rate(metric):
         raise InvalidInput("metric", "metric must be eval/pass_rate or eval/<part>/pass_rate.")
-    wanted = query.get("run", "").replace("\0", "")
+    wanted = query.get("run", "")
     if not Run.objects.filter(project=project, pk=wanted).exists():
         raise NotFound(f"There is no run {wanted} in this project.", field="run")
     window = {name: _amount(query, name) for name in ("cutoff", "lo")}
@@ -57,7 +57,7 @@ def _run(project: Project, query: QueryDict) -> Question:
 
 
 def _prediction(project: Project, query: QueryDict) -> Question:
-    wanted = query.get("prediction", "").replace("\0", "")
+    wanted = query.get("prediction", "")
     if not Prediction.objects.filter(project=project, pk=wanted).exists():
         raise NotFound(f"There is no prediction {wanted} in this project.", field="prediction")
     return {"prediction": wanted, "scale": _one_of(query, "scale", SCALES, "log")}
@@ -86,13 +86,13 @@ def _comparison(project: Project, query: QueryDict) -> Question:
     return asked | {"runs": runs, "refs": references}
 
 
-def _clean(texts: list[str]) -> list[str]:
-    """Without repetition and without NUL, which cannot be asked of PostgreSQL."""
-    return list(dict.fromkeys(text.replace("\0", "") for text in texts if text))
+def _once(texts: list[str]) -> list[str]:
+    """Without repetition."""
+    return list(dict.fromkeys(text for text in texts if text))
 
 
 def _known_runs(project: Project, ids: list[str]) -> list[str]:
-    wanted = _clean(ids)
+    wanted = _once(ids)
     known = set(Run.objects.filter(project=project, pk__in=wanted).values_list("pk", flat=True))
     if missing := [run for run in wanted if run not in known]:
         raise NotFound(f"There is no run {missing[0]} in this project.", field="run")
@@ -100,7 +100,7 @@ def _known_runs(project: Project, ids: list[str]) -> list[str]:
 
 
 def _runs_of_recipe(project: Project, token: str) -> list[str]:
-    slug, _, number = token.replace("\0", "").rpartition("@")
+    slug, _, number = token.rpartition("@")
     if not slug or not number.isdecimal() or len(number) > 9:
         raise InvalidInput("recipe", "recipe must be a slug and a revision, such as scalerl@2.")
     runs = Run.objects.filter(
@@ -112,7 +112,7 @@ def _runs_of_recipe(project: Project, token: str) -> list[str]:
 
 
 def _known_references(slugs: list[str]) -> list[str]:
-    wanted = _clean(slugs)
+    wanted = _once(slugs)
     published = set(ReferenceFit.objects.filter(slug__in=wanted).values_list("slug", flat=True))
     if unknown := [slug for slug in wanted if slug not in published]:
         raise NotFound(f"There is no published curve {unknown[0]}.", field="ref")

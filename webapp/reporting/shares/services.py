@@ -27,7 +27,7 @@ def create_share(
 
     Raises InvalidInput for a title or a number of days that cannot be used.
     """
-    title = " ".join(title.replace("\0", "").split())
+    title = " ".join(title.split())
     if not title:
         raise InvalidInput("title", "A title is required.")
     if len(title) > 160:

@@ -38,9 +38,9 @@ def decisions_of(project: Project, *, person: str = "", run: str = "", kind: str
     if kind:
         rows = rows.filter(kind=kind)
     if person:
-        rows = rows.filter(decided_by__username=person.replace("\0", ""))
+        rows = rows.filter(decided_by__username=person)
     if run:
-        rows = rows.filter(pk__in=Subject.objects.filter(run_key=run.replace("\0", "")).values("decision"))
+        rows = rows.filter(pk__in=Subject.objects.filter(run_key=run).values("decision"))
     subjects = Prefetch("subjects", Subject.objects.select_related("run", "fit").defer("run__config"))
     rows = rows.select_related(
         "decided_by",
@@ -59,7 +59,7 @@ def decisions_of(project: Project, *, person: str = "", run: str = "", kind: str
 
 def decision_by_id(project: Project, key: str) -> Decision:
     """One decision of this project. Raises NotFound, also for one of another project."""
-    found = decisions_of(project).filter(pk=key.replace("\0", "")).first()
+    found = decisions_of(project).filter(pk=key).first()
     if found is None:
         raise NotFound(f"There is no decision {key} in this project.")
     return found

@@ -165,7 +165,7 @@ def add_note(decision: Decision, *, user: User, text: str) -> Note:
 
 
 def _text(field: str, what: str, text: str) -> str:
-    text = text.replace("\0", "").replace("\r\n", "\n").strip()
+    text = text.replace("\r\n", "\n").strip()
     if not text:
         raise InvalidInput(field, f"{what} is required.")
     if len(text) > LONGEST:

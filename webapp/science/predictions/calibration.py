@@ -174,9 +174,9 @@ def calibration(
     if author is not None:
         about &= Q(author=author)
     if recipe:
-        about &= Q(revision__recipe__slug=recipe.replace("\0", ""))
+        about &= Q(revision__recipe__slug=recipe)
     if task:
-        about &= Q(task=task.replace("\0", ""))
+        about &= Q(task=task)
     about &= _within(horizon)
     scored = _scored(project, about)
     rows = [row for kind, key in _KINDS for row in _rows(kind, scored, key)]

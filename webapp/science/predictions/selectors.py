@@ -49,10 +49,10 @@ def predictions_of(
     if author is not None:
         rows = rows.filter(author=author)
     if recipe:
-        rows = rows.filter(revision__recipe__slug=recipe.replace("\0", ""))
+        rows = rows.filter(revision__recipe__slug=recipe)
     for name, value in (("run", run), ("task", task), ("model", model)):
         if value:
-            rows = rows.filter(**{name: value.replace("\0", "")})
+            rows = rows.filter(**{name: value})
     if status:
         rows = _of_status(rows, status)
     return _for_lists(rows).order_by("-created_at", "id")
@@ -79,7 +79,7 @@ def _for_lists(rows: QuerySet[Prediction]) -> QuerySet[Prediction]:
 
 def prediction_by_id(project: Project, prediction_id: str) -> Prediction:
     """A prediction of this project, with status and outcomes. Raises NotFound, also for one of another project."""
-    rows = with_status(Prediction.objects.filter(project=project, pk=prediction_id.replace("\0", "")))
+    rows = with_status(Prediction.objects.filter(project=project, pk=prediction_id))
     found = _for_lists(rows).select_related("project", "fit").first()
     if found is None:
         raise NotFound(f"There is no prediction {prediction_id}.")

@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.members import member
 from webapp.base.errors import InvalidInput
 from webapp.base.spreadsheets import harmless
+from webapp.base.times import utc
 from webapp.identity.accounts.services import create_project, default_project
 from webapp.identity.audit.addresses import client_address
 from webapp.identity.audit.exports import csv_lines, jsonl_lines
@@ -175,7 +176,7 @@ def test_each_part_of_the_filter(project):
 
 
 def test_what_an_address_asks():
-    assert asked_by({"person": " a\0da ", "since": "2026-05-31"}) == Asked(
+    assert asked_by({"person": " ada ", "since": "2026-05-31"}) == Asked(
         person="ada", since=date(2026, 5, 31)
     )
     for wrong in ("yesterday", "2026-13-01", "31.5.2026"):
@@ -261,8 +262,8 @@ def test_both_files_say_the_same(event):
     (of_jsonl,) = map(json.loads, jsonl_lines(rows_of(Event.objects.all())))
 
     assert of_jsonl == {
-        "id": event.pk, "at": event.at.isoformat(), "actor": "ada", "verb": "run.launched", "kind": "run", "key": "r1",
-        "name": "A run", "project": "default", "address": "", "detail": {"seed": 3},
+        "id": event.pk, "at": utc(event.at, exact=True), "actor": "ada", "verb": "run.launched", "kind": "run",
+        "key": "r1", "name": "A run", "project": "default", "address": "", "detail": {"seed": 3},
     }  # fmt: skip
     assert json.loads(of_csv.pop("detail")) == of_jsonl.pop("detail")
     assert of_csv == {name: str(value) for name, value in of_jsonl.items()}

@@ -42,8 +42,9 @@ def counted(answer):
 
 @pytest.fixture
 def reported(writer, tracked, record):
-    """600 records: more than a page; one value was not finite, one metric never was."""
+    """600 records: more than a page; one value was not finite, one metric never was, one time has microseconds."""
     records = [record(i, {"train/reward": 0.1 * i, "eval/pass_rate": 0.5, "a,b": 1.0}) for i in range(600)]
+    records[5]["time"] = "2026-01-01T01:00:05.123456+01:00"
     records[7]["metrics"] = {"train/reward": None, "never": None, "train/reward_stderr": 0.25}
     assert writer.post(f"runs/{tracked.pk}/records", {"records": records}).status_code == 200
     return tracked
@@ -66,6 +67,7 @@ def test_jsonl_is_what_records_take_and_loses_nothing(writer, reader, reported, 
         list(Record.objects.filter(run=run).order_by("seq").values_list(*columns)) for run in (reported, copy)
     ]
     assert stored[0] == stored[1]
+    assert lines[5]["time"] == "2026-01-01T00:00:05.123456Z"
     again = writer.post(f"runs/{reported.pk}/records", {"records": lines})
     assert counted(again) == (0, 600)
 
@@ -84,7 +86,7 @@ def test_csv_has_a_column_a_metric(reader, reported):
     assert [row["run.name"] for row in rows[:3]] == [reported.name, "", ""]
     assert len(rows) == 600
     assert rows[3]["train/reward"] == repr(0.1 * 3)
-    assert rows[3]["time"] == "2026-01-01T00:00:00+00:00"
+    assert rows[3]["time"] == "2026-01-01T00:00:00.000Z"
     assert (rows[7]["train/reward"], rows[7]["train/reward_stderr"], rows[7]["a,b"]) == ("", "0.25", "")
 
 

@@ -162,9 +162,7 @@ def test_a_token_can_be_made_for_another_of_ones_projects_within_the_role_there(
     assert ada.post("/tokens", {"scope": "read", "project": "elsewhere"}).status_code == 422
 
 
-@pytest.mark.parametrize(
-    "sent", [{"name": "x" * 81}, {"name": "a\0b"}, {"days": "7"}, {"days": "-1"}, {"scope": ""}]
-)
+@pytest.mark.parametrize("sent", [{"name": "x" * 81}, {"days": "7"}, {"days": "-1"}, {"scope": ""}])
 def test_bad_forms_make_no_token(ada, sent):
     assert ada.post("/tokens", {"scope": "read"} | sent).status_code == 422
     assert not ApiToken.objects.exists()

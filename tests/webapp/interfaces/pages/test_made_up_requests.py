@@ -1,6 +1,7 @@
 """Requests made up from the forms and links of every page, with odd values in their fields: none is answered by a 5xx.
 
-A hundred run with the other tests, ten thousand in `make test-deep`; each leaves everything as it was.
+A hundred run with the other tests, ten thousand in `make test-deep`; before them each form and link, or every fourth, with
+NUL characters in all its fields. Each leaves everything as it was.
 """
 
 import random
@@ -119,6 +120,16 @@ def made_up(rng, offered):
     return method, path, values
 
 
+def with_nul(offered):
+    """Each of these requests with a NUL character in every name and value, also where a field holds another query."""
+    for (method, path), fields in offered:
+        yield (
+            method,
+            path,
+            {f"{name}\0": f"{value}\0" for name, value in fields.items()} | {"back": "q=a%00b&%00=1"},
+        )
+
+
 @pytest.mark.long_form
 @pytest.mark.timeout(4 * 3600)
 def test_no_made_up_request_is_a_500(db, model_folder):
@@ -133,11 +144,12 @@ def test_no_made_up_request_is_a_500(db, model_folder):
     got_request_exception.connect(note)
     rng = random.Random(20261125)
     try:
-        for _ in range(CASES):
+        nul = [*with_nul(offered)][:: 1 if IS_DEEP else 4]
+        for case in range(CASES + len(nul)):
             caches["limits"].clear()
             client.cookies.clear()
             client.cookies.update(session)
-            method, path, values = made_up(rng, offered)
+            method, path, values = nul[case] if case < len(nul) else made_up(rng, offered)
             began = time.perf_counter()
             with transaction.atomic():
                 answer = client.get(path, values) if method == "GET" else client.post(path, values)

@@ -131,6 +131,16 @@ def test_an_unknown_order_is_the_default_one(ada, many, sort):
     assert len(names(ada.get("/runs", {"sort": sort}))) == 2
 
 
+def test_no_nul_reaches_the_list(ada, many):
+    many(2)
+
+    assert len(names(ada.get("/runs?fil%00ter=state:fin%00ished%00"))) == len(
+        names(ada.get("/runs?filter=state:finished"))
+    )
+    assert ada.get("/runs/a%00b").status_code == 404
+    assert ada.post("/runs/a%00b/stop").status_code == 404
+
+
 @pytest.mark.parametrize("page", ["0", "-1", "99999999999", "x"])
 def test_any_page_is_a_page(ada, many, page):
     many(2)

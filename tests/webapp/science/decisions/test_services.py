@@ -246,7 +246,7 @@ def test_a_decision_does_not_rest_on_a_replaced_prediction(choose, make_run, use
     [
         ({"kind": "pause"}, "kind"),
         ({"runs": []}, "runs"),
-        ({"reason": " \0 "}, "reason"),
+        ({"reason": "  "}, "reason"),
         ({"reason": "x" * 4001}, "reason"),
         ({"kind": "switch"}, "to"),
         ({"key": ""}, "key"),

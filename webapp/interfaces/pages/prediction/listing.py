@@ -75,7 +75,7 @@ class Listing:
         known: dict[str, Callable[[str], bool]] = {
             "part": PARTS.__contains__, "sort": SORTS.__contains__, "review": REVIEWS.__contains__,
         }  # fmt: skip
-        said = {name: query.get(name, "").replace("\0", "") for name in cls.__dataclass_fields__}
+        said = {name: query.get(name, "") for name in cls.__dataclass_fields__}
         return cls(**{name: text for name, text in said.items() if text and known.get(name, bool)(text)})
 
     @property

@@ -66,7 +66,7 @@ class LogPage:
 def log_page(attempt: Attempt, query: QueryDict) -> LogPage:
     """What the address asks for: `q` lines that hold a text, `before` the lines before a number, else the newest."""
     kept = Kept(attempt)
-    wanted = query.get("q", "").replace("\0", "")[:MOST_WANTED]
+    wanted = query.get("q", "")[:MOST_WANTED]
     if wanted:
         lines = kept.newest_matching(wanted, SHOWN + 1)
         return LogPage(kept, lines[-SHOWN:], wanted, False, len(lines) > SHOWN)

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
+from webapp.base.requests import without_nul
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project, granted, signed_in
 from webapp.interfaces.pages.fragments import page_or_fragment, wants_fragment
@@ -57,7 +58,7 @@ def list_page(request: HttpRequest, *, problem: str = "", status: int = 200) -> 
 
 def state_from(request: HttpRequest, back: str) -> None:
     """Take the list's state from what a form sent along, as if it were in the address."""
-    request.GET = QueryDict(back[:8000].replace("\0", ""))
+    request.GET = without_nul(QueryDict(back[:8000]))  # type: ignore[assignment]
 
 
 def _what_changed(request: HttpRequest, table: Table, known: str) -> HttpResponse:

@@ -98,10 +98,7 @@ def state_of(query: QueryDict, views: Views) -> ListState:
 
 def _filter_of(query: QueryDict) -> str:
     """The filter, with the older parameters q, state, recipe and alarm as what they are short for."""
-    said = {
-        name: query.get(name, "").replace("\0", "").strip()
-        for name in ("state", "recipe", "alarm", "q", "filter")
-    }
+    said = {name: query.get(name, "").strip() for name in ("state", "recipe", "alarm", "q", "filter")}
     parts: list[Node] = []
     if said["state"] in STATE_GROUPS:
         parts.append(Comparison("state", ":", (Value(said["state"]),)))

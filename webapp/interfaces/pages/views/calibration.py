@@ -18,9 +18,7 @@ from webapp.science.predictions.calibration import HORIZONS, Forecaster, calibra
 def calibration_page(request: HttpRequest) -> HttpResponse:
     """Claimed against observed, of all or of one author, recipe or horizon."""
     project = current_project(request)
-    asked = {
-        name: request.GET.get(name, "").replace("\0", "") for name in ("author", "recipe", "horizon", "by")
-    }
+    asked = {name: request.GET.get(name, "") for name in ("author", "recipe", "horizon", "by")}
     asked["by"] = asked["by"] if asked["by"] in said.BY else "level"
     asked["horizon"] = asked["horizon"] if asked["horizon"] in {key for key, _, _ in HORIZONS} else ""
     author = User.objects.filter(username=asked["author"], predictions__project=project).first()

@@ -80,7 +80,7 @@ def compare_crossings(request: HttpRequest) -> HttpResponse:
 def compare_search(request: HttpRequest) -> HttpResponse:
     """Runs, recipes and published curves that match `q`, each with the address that adds it to the choice."""
     project = current_project(request)
-    text = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST_SEARCH]
+    text = request.GET.get("q", "").strip()[:LONGEST_SEARCH]
     matching = runs_of(project, RunFilters(q=text))
     total = matching.count()
     runs = list(matching[:FOUND_RUNS])

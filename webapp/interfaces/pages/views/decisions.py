@@ -43,7 +43,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
 
 def _asked(request: HttpRequest) -> tuple[dict[str, str], str]:
     """The filters of the query; a kind that there is not is left out, and said."""
-    asked = {name: request.GET.get(name, "").replace("\0", "") for name in FILTERS}
+    asked = {name: request.GET.get(name, "") for name in FILTERS}
     if asked["kind"] and asked["kind"] not in Kind.values:
         return asked | {"kind": ""}, f"There is no kind “{asked['kind'][:40]}”: all kinds are shown."
     return asked, ""
@@ -130,7 +130,7 @@ def _get(project: Project, key: str) -> Decision:
 
 def _runs(project: Project, ids: list[str], old: Decision | None) -> list[Run]:
     """The runs that are named, or those of the decision that is revised. Http404 for one that is not there."""
-    wanted = list(dict.fromkeys(one.replace("\0", "") for one in ids if one))
+    wanted = list(dict.fromkeys(one for one in ids if one))
     if not wanted and old is not None:
         wanted = [one.run_key for one in old.subjects.all() if one.part == "of" and one.run_id]
     found = Run.objects.filter(project=project, pk__in=wanted[: services.MOST_RUNS + 1])

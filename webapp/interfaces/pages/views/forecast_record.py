@@ -20,7 +20,7 @@ KINDS = {"share": "how far was forecast", "task": "task", "recipe": "recipe"}
 def forecast_record(request: HttpRequest) -> HttpResponse:
     """The record of all runs, or of a task or a recipe."""
     project = current_project(request)
-    asked = {name: request.GET.get(name, "").replace("\0", "") for name in ("task", "recipe")}
+    asked = {name: request.GET.get(name, "") for name in ("task", "recipe")}
     found = record(project, **asked)
     tasks, recipes = choices_of(project)
     context: dict[str, Any] = {

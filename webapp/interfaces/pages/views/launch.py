@@ -106,7 +106,7 @@ def launch_check(request: HttpRequest) -> HttpResponse:
 def _choice(request: HttpRequest) -> Choice | None:
     """The project, recipe revision and run that the request names; None where the project has no recipe."""
     sent = request.POST if request.method == "POST" else request.GET
-    cloned = get_run(request, sent["clone"].replace("\0", "")) if sent.get("clone") else None
+    cloned = get_run(request, sent["clone"]) if sent.get("clone") else None
     project = cloned.project if cloned else current_project(request)
     newest = [revision for _, group in presets.grouped(_newest_revisions(project)) for revision in group]
     if not newest:

@@ -17,7 +17,6 @@ from webapp.interfaces.pages.access import current_project
 from webapp.interfaces.pages.ties import tie_stripes
 from webapp.interfaces.pages.views.compare import read_budget
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS
-from webapp.science.curves.comparison.choice import clean
 from webapp.science.curves.ranking.efficiency import efficiencies
 from webapp.science.curves.ranking.leaderboard import MOST_RUNS, SORTS, in_order, left_out, tasks_and_models
 from webapp.science.curves.ranking.leaderboard import leaderboard as ranked_groups
@@ -96,7 +95,7 @@ def leaderboard_group(request: HttpRequest) -> HttpResponse:
 @require_GET
 def leaderboard_evidence(request: HttpRequest) -> HttpResponse:
     """What stands behind the row whose first run is `run`."""
-    task, model, run = (clean(request.GET.get(name, "")) for name in ("task", "model", "run"))
+    task, model, run = (request.GET.get(name, "").strip() for name in ("task", "model", "run"))
     groups = ranked_groups(current_project(request), published=False, pairs=[(task, model)])
     row = next((row for group in groups for row in group["rows"] if row["runs"][0] == run), None)
     if row is None:
@@ -138,8 +137,8 @@ def _asked(request: HttpRequest) -> tuple[dict[str, Any], str]:
         "budget": budget,
         "x": x if x in AXES else DEFAULT_AXIS,
         "published": request.GET.get("published") == "1",
-        "task": clean(request.GET.get("task", "")),
-        "model": clean(request.GET.get("model", "")),
+        "task": request.GET.get("task", "").strip(),
+        "model": request.GET.get("model", "").strip(),
     }
     return asked, problem
 

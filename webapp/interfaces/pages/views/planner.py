@@ -20,7 +20,6 @@ from webapp.record.runs.names import label_of
 from webapp.record.runs.states import ACTIVE
 from webapp.science.curves.axes import DEFAULT_AXIS
 from webapp.science.curves.bulk import curves_of, fits_of
-from webapp.science.curves.comparison.choice import clean
 from webapp.science.curves.fitting import crash_note
 from webapp.science.curves.models import Fit
 from webapp.science.curves.planner import recipes as planning
@@ -65,7 +64,7 @@ def planner(request: HttpRequest) -> HttpResponse:
     groups = _groups(project)
     if not groups:
         return render(request, "planner.html", {"groups": [], "unranked": unranked(project)})
-    wanted = clean(request.GET.get("group", ""))
+    wanted = request.GET.get("group", "").strip()
     asked_for = next((group for group in groups if group["key"] == wanted), None)
     chosen = asked_for or groups[0]
     runs = _runs(project, chosen)

@@ -116,7 +116,7 @@ def ask_review(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """Ask people for their verdict."""
     found = get_prediction(request, prediction_id)
     names = request.POST.getlist("reviewers")
-    reviewers = list(User.objects.filter(username__in=[name.replace("\0", "") for name in names]))
+    reviewers = list(User.objects.filter(username__in=names))
     allowed = {user.pk for user in preview.reviewers_of(found.project, found.author)}
     chosen = [user for user in reviewers if user.pk in allowed]
     if not chosen:

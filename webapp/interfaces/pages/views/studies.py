@@ -182,7 +182,7 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
     """Put a run of the project into the study."""
     found = _get(request, study_id)
     text, arm = request.POST.get("run", "").strip(), request.POST.get("arm", "")
-    run = Run.objects.filter(project=found.project_id, pk=text.replace("\0", "")).first()
+    run = Run.objects.filter(project=found.project_id, pk=text).first()
     if run is None:
         messages.warning(request, f"There is no run {text[:40]} in this project.")
         return redirect("study", found.pk)

@@ -37,7 +37,7 @@ Item = dict[str, str]
 
 def completions(project: Project, user: User | None, text: str, at: int) -> dict[str, Any]:
     """{"from", "to", "items": [{"text", "says"}]}: each `text` may replace the characters from..to of the filter."""
-    before = text[:at].replace("\0", " ")
+    before = text[:at]
     match = AFTER_OPERATOR.search(before)
     if match:
         part = match["part"].lstrip('"')

@@ -37,8 +37,8 @@ def choose(
 
     Two queries. What this project does not have is `missing`.
     """
-    wanted = list(dict.fromkeys(clean(pk) for pk in runs if pk))
-    revisions = {token: _revision(token) for token in dict.fromkeys(map(clean, recipes)) if token}
+    wanted = list(dict.fromkeys(pk.strip() for pk in runs if pk))
+    revisions = {token: _revision(token) for token in dict.fromkeys(map(str.strip, recipes)) if token}
     found = _runs(project, wanted, [pair for pair in revisions.values() if pair])
     by_id = {run.pk: run for run in found}
     ordered = [by_id[pk] for pk in wanted if pk in by_id]
@@ -47,7 +47,7 @@ def choose(
     here = {(run.revision.recipe.slug, run.revision.number) for run in found if run.revision}
     missing = [pk for pk in wanted if pk not in by_id]
     missing += [token for token, pair in revisions.items() if pair not in here]
-    slugs = list(dict.fromkeys(map(clean, references)))
+    slugs = list(dict.fromkeys(map(str.strip, references)))
     published = {one.slug: one for one in ReferenceFit.objects.filter(slug__in=slugs)} if slugs else {}
     missing += [slug for slug in slugs if slug and slug not in published]
     chosen = ordered + of_recipes
@@ -75,8 +75,3 @@ def _revision(token: str) -> tuple[str, int] | None:
     if not slug or not number.isdecimal() or len(number) > 9:
         return None
     return slug, int(number)
-
-
-def clean(text: str) -> str:
-    """Without NUL, which cannot be asked of PostgreSQL."""
-    return text.replace("\0", "").strip()

@@ -135,9 +135,9 @@ GROUPS: dict[str, Callable[[Judged], str]] = {
 def _judged(project: Project, task: str, recipe: str) -> list[Judged]:
     about = Q(run__project=project, why="")
     if task:
-        about &= Q(run__task=task.replace("\0", ""))
+        about &= Q(run__task=task)
     if recipe:
-        about &= Q(run__revision__recipe__slug=recipe.replace("\0", ""))
+        about &= Q(run__revision__recipe__slug=recipe)
     newest = list(ForecastOutcome.objects.filter(about).order_by("-judged_at")[:MOST_RUNS])
     ends = {outcome.run_id: outcome for outcome in newest}
     rows = ForecastOrigin.objects.filter(run__in=list(ends), said__isnull=False).order_by("run_id", "cut")

@@ -64,7 +64,7 @@ def test_groups_are_by_share_task_and_recipe(judged, project, revision):
     assert {row.key for row in found.by["recipe"]} == {"scalerl"}
     assert record(project, task="code").forecasts == 2
     assert record(project, recipe="scalerl").forecasts == 6
-    assert record(project, recipe="none\0").forecasts == 0
+    assert record(project, recipe="none").forecasts == 0
 
 
 def test_an_empty_project_has_an_empty_record(project):
