@@ -212,7 +212,7 @@ def used_by(project: Project) -> int:
 
 def find(run: Run, path: str) -> Artifact:
     """Raises NotFound."""
-    found = run.artifacts.filter(path=path.replace("\0", "")).first()
+    found = run.artifacts.filter(path=path).first()
     if found is None:
         raise NotFound(f"Run {run.pk} has no file {path}.")
     return found

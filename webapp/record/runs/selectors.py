@@ -267,7 +267,7 @@ def latest_values(run: Run) -> dict[str, Point]:
 
 def stored_name(run: Run, metric: str) -> str | None:
     """The name under which a metric of this run is stored, by that name or its trainer's; None for no metric of it."""
-    names = names_for(metric.replace("\0", ""))
+    names = names_for(metric)
     return _first_of(Series.objects.filter(run=run), names).values_list("metric", flat=True).first()
 
 
