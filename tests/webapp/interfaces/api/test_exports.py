@@ -13,7 +13,6 @@ from webapp.record.runs import launch, lifecycle
 from webapp.record.runs.models import Record
 from webapp.record.runs.tokens import create_job_token
 
-
 ABOUT = [
     "run.name", "run.task", "run.model", "run.seed", "run.state", "run.config", "run.meaning", "run.superseded_after",
 ]  # fmt: skip

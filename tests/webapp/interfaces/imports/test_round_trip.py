@@ -26,7 +26,7 @@ VERL = "val-core/gsm8k/acc/mean@4"
 CONFIG = {"lr": 1e-6, "loss": {"type": "cispo"}, "names": ["a", "ü"]}
 Pieces = Callable[[Run], Iterator[bytes]]
 OF_RUN: dict[str, Pieces] = {
-    "records.jsonl": lambda run: run_pieces(run, "jsonl"),
+    "run.jsonl": lambda run: run_pieces(run, "jsonl"),
     "all.jsonl": lambda run: run_pieces(run, "jsonl", superseded=True),
     "wide.csv": lambda run: run_pieces(run, "csv"),
     "wide.parquet": lambda run: run_pieces(run, "parquet", superseded=True),
@@ -124,7 +124,7 @@ def test_what_the_metrics_of_a_run_mean(user: User, project: Project, shape: str
     compute = {"device_hours": None, "flops": None, "tokens": None}
     acc = [one | {"compute": compute, "metrics": {"acc": one["step"] / 10, "loss": 1.0}} for one in known]
     store_records(run, [Record(**one) for one in acc])
-    state_meaning(run, Meaning(pass_rate="acc", n_prompts=100, devices=8), user=user)
+    run = state_meaning(run, Meaning(pass_rate="acc", n_prompts=100, devices=8), user=user)
 
     (found,) = again(shape, b"".join((OF_RUN | OF_PROJECT)[shape](run)), user)
 

@@ -26,7 +26,7 @@ from webapp.interfaces.imports.readers.parquet_file import ParquetTable
 from webapp.interfaces.imports.readers.rows import COMPUTE, STATES, BadSource, FoundRun, Options, Row
 
 ENDINGS = (".jsonl", ".csv", ".parquet")
-CURVE = ("compute", "reward", "stderr", "step", "attempt", *COMPUTE)  # the columns of a curve
+CURVE = ("compute", "stderr", "step", "attempt", *COMPUTE)  # the columns of a curve, beside `reward` or `value`
 RUNS = ("id", "origin", "state", "config")  # some of those of a list of runs
 MAX_RUNS = 10_000
 LATER = "A later attempt went on from before these steps: what earlier ones had of them is left out."
@@ -230,7 +230,7 @@ def _metrics(builder: Builder, line: int, said: Mapping[str, Any]) -> dict[str, 
     """Raises BadSource."""
     if "metrics" in said:
         return numbers(said["metrics"])
-    if "metric" in said or "reward" in said:
+    if not said.keys().isdisjoint(("metric", "value", "reward")):
         name = text(said.get("metric", PASS_RATE))
         found = {name: said.get("value", said.get("reward"))}
         if not is_empty(said.get("stderr")):
