@@ -42,5 +42,6 @@ def test_the_python_of_the_page_runs_in_its_order(read_server, tmp_path, monkeyp
 
     assert capsys.readouterr().out.splitlines() == ["CISPO running 41", "GRPO running 41"]
     assert (tmp_path / "curves.parquet").stat().st_size > 1000
-    assert (tmp_path / "records.csv").read_text().splitlines()[0].endswith("eval/pass_rate,train/reward")
+    header = (tmp_path / "records.csv").read_text().splitlines()[0]
+    assert header.endswith("eval/pass_rate,train/reward,about")
     assert names["fresh"] == []

@@ -2,10 +2,10 @@
 
 RECORD = ("attempt", "seq", "step", "time", "device_hours", "flops", "tokens")
 VALUE = ("metric", "value", "stderr")
-# Of the run; they stand in its first row alone. JSONL has them as one object, `about`, in its first line.
-ABOUT = ("name", "task", "model", "seed", "state", "config", "meaning", "superseded_after")
-ABOUT_COLUMNS = tuple(f"run.{name}" for name in ABOUT)
-OWN = frozenset({"run", "compute", "reward", *RECORD, *VALUE, *ABOUT_COLUMNS})
+# What the run is: one object, in the first line of JSONL as it is, in the first row of a table as JSON.
+ABOUT = "about"
+OF_ABOUT = ("name", "task", "model", "seed", "state", "config", "meaning", "superseded_after")
+OWN = frozenset({"run", "compute", "reward", *RECORD, *VALUE, ABOUT})
 APART = "metric."
 
 

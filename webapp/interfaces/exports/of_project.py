@@ -8,14 +8,12 @@ from django.db.models import QuerySet
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.exports import forms
+from webapp.interfaces.exports.columns import ABOUT
 from webapp.interfaces.exports.forms import Kind
 from webapp.interfaces.exports.of_run import (
-    NOTHING,
-    OF_ABOUT,
     OF_RECORD,
     OF_VALUE,
     about,
-    about_cells,
     line,
     long_rows,
 )
@@ -71,14 +69,14 @@ def project_pieces(
             each for run, own in spans for each in _lines(run, own, read(run, own, metrics), as_line)
         )
     rows = (row for run, own in spans for row in _rows(run, own, read(run, own, metrics), as_rows))
-    return forms.pieces(form, {"run": Kind.TEXT} | columns | OF_ABOUT, rows)
+    return forms.pieces(form, {"run": Kind.TEXT} | columns | {ABOUT: Kind.TEXT}, rows)
 
 
 def _lines(
     run: Run, spans: Sequence[Span], items: Iterator[Any], as_line: Callable[[Any], dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     for place, item in enumerate(items):
-        said = {} if place else {"about": about(run, spans)}
+        said = {} if place else {ABOUT: about(run, spans)}
         yield {"run": run.pk} | as_line(item) | said
 
 
@@ -86,7 +84,7 @@ def _rows(
     run: Run, spans: Sequence[Span], items: Iterator[Any], as_rows: Callable[[Any], Iterator[Any]]
 ) -> Iterator[tuple[Any, ...]]:
     for place, row in enumerate(row for item in items for row in as_rows(item)):
-        yield (run.pk, *row, *(NOTHING if place else about_cells(run, spans)))
+        yield (run.pk, *row, None if place else forms.as_json(about(run, spans)))
 
 
 def _ids(project: Project, user: User | None, text: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from webapp.base.errors import InvalidInput
 from webapp.interfaces.exports import forms
-from webapp.interfaces.exports.columns import ABOUT, ABOUT_COLUMNS, RECORD, column_of
+from webapp.interfaces.exports.columns import ABOUT, OF_ABOUT, RECORD, column_of
 from webapp.interfaces.exports.forms import Kind
 from webapp.interfaces.exports.reading import Span, StoredRecord, amounts, records, spans_of, value_names
 from webapp.record.runs.models import Run
@@ -16,7 +16,6 @@ MOST_COLUMNS = 2000  # metrics that are written side by side
 OF_RECORD = dict.fromkeys(RECORD, Kind.NUMBER) | dict.fromkeys(("attempt", "seq", "step"), Kind.WHOLE)
 OF_RECORD["time"] = Kind.TIME
 OF_VALUE = {"metric": Kind.TEXT, "value": Kind.NUMBER}
-OF_ABOUT = dict.fromkeys(ABOUT_COLUMNS, Kind.TEXT) | {"run.seed": Kind.WHOLE}
 
 
 def run_pieces(
@@ -33,7 +32,7 @@ def run_pieces(
     """
     spans = spans_of(run, superseded=superseded)
     if form == "jsonl":
-        said = itertools.chain([{"about": about(run, spans)}], itertools.repeat({}))
+        said = itertools.chain([{ABOUT: about(run, spans)}], itertools.repeat({}))
         found = records(run, spans, metrics=metrics)
         return forms.jsonl_pieces(line(record) | more for record, more in zip(found, said, strict=False))
     if shape == "long":
@@ -44,26 +43,16 @@ def run_pieces(
         names = _columns(run, metrics)
         columns = OF_RECORD | {column_of(name): Kind.NUMBER for name in names}
         rows = wide_rows(records(run, spans, metrics=metrics), names)
-    cells = itertools.chain([about_cells(run, spans)], itertools.repeat(NOTHING))
-    return forms.pieces(
-        form, columns | OF_ABOUT, (row + more for row, more in zip(rows, cells, strict=False))
-    )
-
-
-NOTHING = (None,) * len(ABOUT)
+    cells = itertools.chain([forms.as_json(about(run, spans))], itertools.repeat(None))
+    all_rows = ((*row, cell) for row, cell in zip(rows, cells, strict=False))
+    return forms.pieces(form, columns | {ABOUT: Kind.TEXT}, all_rows)
 
 
 def about(run: Run, spans: Sequence[Span]) -> dict[str, Any]:
     """What the run is. meaning: of its metrics, where somebody has said it. superseded_after: attempt -> its last step
     before a later attempt's beginning."""
     after = {str(span.attempt): span.superseded_after for span in spans if span.superseded_after is not None}
-    return {name: getattr(run, name) for name in ABOUT[:-1]} | {"superseded_after": after}
-
-
-def about_cells(run: Run, spans: Sequence[Span]) -> tuple[Any, ...]:
-    """The same, for the columns of OF_ABOUT."""
-    said = about(run, spans).values()
-    return tuple(forms.as_json(value) if isinstance(value, dict) else value for value in said)
+    return {name: getattr(run, name) for name in OF_ABOUT[:-1]} | {"superseded_after": after}
 
 
 def line(record: StoredRecord) -> dict[str, Any]:

@@ -26,7 +26,7 @@ VERL = "val-core/gsm8k/acc/mean@4"
 CONFIG = {"lr": 1e-6, "loss": {"type": "cispo"}, "names": ["a", "ü"]}
 Pieces = Callable[[Run], Iterator[bytes]]
 OF_RUN: dict[str, Pieces] = {
-    "records.jsonl": lambda run: run_pieces(run, "jsonl"),
+    "run.jsonl": lambda run: run_pieces(run, "jsonl"),
     "all.jsonl": lambda run: run_pieces(run, "jsonl", superseded=True),
     "wide.csv": lambda run: run_pieces(run, "csv"),
     "wide.parquet": lambda run: run_pieces(run, "parquet", superseded=True),
@@ -71,7 +71,7 @@ def runs(user: User, project: Project) -> list[Run]:
     first = track_run(
         user=user, project=project, name="-grpo 8b", task="math", model="8b", seed=42, config=CONFIG
     )
-    strange = {"step": 1.5, "metric.step": 2.5, "=1+1": 0.25, "run.name": 3.0, "never": None}
+    strange = {"step": 1.5, "metric.step": 2.5, "=1+1": 0.25, "about": 3.0, "never": None}
     store_records(first, [record(step, step, more=strange) for step in range(6)])
     lifecycle.report_started(first, attempt=2, resumed_from_step=3)
     store_records(first, [record(place, step, 2) for place, step in enumerate((3, 4, 5, 6))])
@@ -124,7 +124,7 @@ def test_what_the_metrics_of_a_run_mean(user: User, project: Project, shape: str
     compute = {"device_hours": None, "flops": None, "tokens": None}
     acc = [one | {"compute": compute, "metrics": {"acc": one["step"] / 10, "loss": 1.0}} for one in known]
     store_records(run, [Record(**one) for one in acc])
-    state_meaning(run, Meaning(pass_rate="acc", n_prompts=100, devices=8), user=user)
+    run = state_meaning(run, Meaning(pass_rate="acc", n_prompts=100, devices=8), user=user)
 
     (found,) = again(shape, b"".join((OF_RUN | OF_PROJECT)[shape](run)), user)
 

@@ -247,8 +247,8 @@ def test_a_pass_rate_in_percent_that_is_named_at_once(ada, project):
 
 
 def test_our_own_export_is_read_without_a_question(ada, project):
-    header = "attempt,seq,step,time,device_hours,flops,tokens,eval/pass_rate,run.name,run.seed\n"
-    row = "1,0,3,2026-01-01T00:00:00+00:00,0.5,,,0.25,grpo,7\n"
+    header = "attempt,seq,step,time,device_hours,flops,tokens,eval/pass_rate,about\n"
+    row = '1,0,3,2026-01-01T00:00:00+00:00,0.5,,,0.25,"{""name"":""grpo"",""seed"":7}"\n'
     ada.post("/imports/new", {"files": file((header + row).encode())})
 
     take_turn()

@@ -26,7 +26,13 @@ from webapp.interfaces.imports.readers.parquet_file import ParquetTable
 from webapp.interfaces.imports.readers.rows import COMPUTE, STATES, BadSource, FoundRun, Options, Row
 
 ENDINGS = (".jsonl", ".csv", ".parquet")
-CURVE = ("compute", "reward", "stderr", "step", "attempt", *COMPUTE)  # the columns of a curve
+CURVE = (
+    "compute",
+    "stderr",
+    "step",
+    "attempt",
+    *COMPUTE,
+)  # the columns of a curve, beside `reward` or `value`
 RUNS = ("id", "origin", "state", "config")  # some of those of a list of runs
 MAX_RUNS = 10_000
 LATER = "A later attempt went on from before these steps: what earlier ones had of them is left out."
@@ -104,6 +110,7 @@ class File:
         about = span.about
         name, task, model = (text(about.get(each)) for each in ("name", "task", "model"))
         seed, state = about.get("seed"), about.get("state")
+        seed = int(str(seed)) if str(seed).isdecimal() else None  # a list of runs may have it as text
         config, meaning = (
             each if isinstance(each := about.get(of), Mapping) else {} for of in ("config", "meaning")
         )
@@ -114,7 +121,7 @@ class File:
             config=config,
             task=task,
             model=model,
-            seed=seed if type(seed) is int else None,
+            seed=seed,
             state=state if state in STATES else None,
             meaning=meaning,
             notes=notes,
@@ -197,20 +204,21 @@ def _belong(group: list[Entry], entry: Entry) -> bool:
     return is_same and all(each.said["metric"] != said["metric"] for each in group)
 
 
-def _about(builder: Builder, line: int, said: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands there of the run; empty where nothing does."""
-    found = said.get("about")
-    if not isinstance(found, Mapping):
-        prefix = "" if _is_run(said) else "run."
-        found = {name: said.get(f"{prefix}{name}") for name in ABOUT}
-    found = {name: value for name, value in found.items() if value not in (None, "")}
-    for name in ("seed", "config", "meaning", "superseded_after"):
-        if isinstance(found.get(name), str):
-            try:
-                found[name] = json.loads(found[name])
-            except (ValueError, RecursionError):
-                raise builder.bad(line, f"The {name} of the run is no JSON.") from None
-    return found
+def _about(builder: Builder, line: int, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What stands there of the run; empty where nothing does. Raises BadSource."""
+    if _is_run(said):
+        return dict(said) | {"config": _object(builder, line, said.get("config"))}
+    return _object(builder, line, said.get(ABOUT))
+
+
+def _object(builder: Builder, line: int, value: Any) -> Mapping[str, Any]:
+    """A table has it as JSON. Raises BadSource."""
+    if isinstance(value, str) and value:
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise builder.bad(line, "What is said of the run is no JSON.") from None
+    return value if isinstance(value, Mapping) else {}
 
 
 def _place(builder: Builder, line: int, said: Mapping[str, Any]) -> tuple[int, int]:
@@ -230,7 +238,7 @@ def _metrics(builder: Builder, line: int, said: Mapping[str, Any]) -> dict[str, 
     """Raises BadSource."""
     if "metrics" in said:
         return numbers(said["metrics"])
-    if "metric" in said or "reward" in said:
+    if not said.keys().isdisjoint(("metric", "value", "reward")):
         name = text(said.get("metric", PASS_RATE))
         found = {name: said.get("value", said.get("reward"))}
         if not is_empty(said.get("stderr")):
