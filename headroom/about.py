@@ -15,16 +15,17 @@ from typing import Any
 class About:
     """`key`: makes the run once, however often it is asked for. `description`: of a run that is to be made. `starts`:
     attempt -> its start notice. `outcome`: the finish notice of the last attempt; None while it goes on. `later`: what
-    was said of the run after it was begun, and the server may not have."""
+    was said of the run after it was begun; `unsaid` while the server may not have all of it."""
 
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
     description: Mapping[str, Any] = field(default_factory=dict)
     starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     outcome: Mapping[str, Any] | None = None
     later: Mapping[str, Any] = field(default_factory=dict)
+    unsaid: bool = False
 
     def described(self, said: Mapping[str, Any]) -> "About":
-        return replace(self, later=together(self.later, said))
+        return replace(self, later=together(self.later, said), unsaid=True)
 
     def started(self, start: Mapping[str, Any]) -> "About":
         """With the start notice of an attempt, which has not ended."""
@@ -68,5 +69,5 @@ def save(about: About, journal: Path) -> None:
 
 def note_said(journal: Path) -> None:
     """The server has what was said later: not to be said again, over what people have changed since. Raises OSError."""
-    if (known := load(journal)).later:
-        save(replace(known, later={}), journal)
+    if (known := load(journal)).unsaid:
+        save(replace(known, unsaid=False), journal)

@@ -54,7 +54,8 @@ class Sender:
         self._told_at = -math.inf
         self._starts = starts
         self._finish: dict[str, Any] | None = None
-        self._later = dict(about.load(journal.path).later)  # what is to be said of the run
+        known = about.load(journal.path)
+        self._later = dict(known.later) if known.unsaid else {}  # what is to be said of the run
         self._saying = threading.Lock()
         self._state = journal.load_state(run)
         self._wake = threading.Event()

@@ -14,13 +14,12 @@ them, or with mode="offline", `python -m headroom sync` sends it later.
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from headroom.adapters.beginning import begin
 from headroom.wandb_shim import accepted, artifact, data_types, env, errors, plot, public, sdk, sweeps, util
 from headroom.wandb_shim.accepted import accepts
 from headroom.wandb_shim.artifact import Artifact
+from headroom.wandb_shim.beginning import begun
 from headroom.wandb_shim.data_types import (
     Audio,
     Classes,
@@ -39,15 +38,14 @@ from headroom.wandb_shim.data_types import (
 )
 from headroom.wandb_shim.entries import Config, Summary, to_mapping
 from headroom.wandb_shim.errors import CommError, Error, UsageError
-from headroom.wandb_shim.files import Nothing, safe
 from headroom.wandb_shim.plot import plot_table, visualize
 from headroom.wandb_shim.public import Api
-from headroom.wandb_shim.runs import OURS, Run, shown_name
+from headroom.wandb_shim.runs import Run
 from headroom.wandb_shim.settings import Settings, settings_of
 from headroom.wandb_shim.sweeps import agent, controller, sweep
 
 __version__ = "0.31.0"  # of wandb, whose names these are
-MODES = ("online", "offline", "disabled", "shared")
+MODES = (None, "online", "offline", "disabled", "shared")
 FINISH_FIRST = (True, "finish_previous")
 ONE_MORE = "create_new"
 
@@ -87,10 +85,11 @@ def init(
     **others: Any,
 ) -> Run:
     """Begin a run. `project` is the run's task (Headroom's own project is the token's); `id` with `resume`, or
-    WANDB_RUN_ID with WANDB_RESUME, goes on with the journal of that name as its next attempt. mode: online, offline
+    WANDB_RUN_ID with WANDB_RESUME, goes on with the journal of that name as its next attempt, from its last step; with
+    resume="auto" the run that was begun last in the folder goes on, where it has not succeeded. mode: online, offline
     or disabled. config: a mapping, an argparse.Namespace, or the path of a YAML or JSON file. Tags are the run's tags;
     others of wandb's arguments (group, notes, ...) are kept in the configuration under `wandb`. Raises ValueError for
-    another mode and ConfigError for a config that cannot be read.
+    another mode, ConfigError for a config that cannot be read, and what `headroom.init` does.
     """
     global run
     if run is not None and reinit != ONE_MORE:
@@ -104,46 +103,15 @@ def init(
         },
         settings,
     )  # fmt: skip
-    wanted = said.mode or "online"
-    if wanted not in MODES:
-        raise ValueError(f"mode must be online, offline or disabled, not {wanted!r}")
+    if said.mode not in MODES:
+        raise ValueError(f"mode must be online, offline or disabled, not {said.mode!r}")
     accepted.forget()
     entries = _chosen(to_mapping(config), config_include_keys, config_exclude_keys)
     trial = sweeps.current
     if trial is not None:
         entries |= trial.settings
         said.sweep_id, said.project = trial.sweep.id, said.project or trial.sweep.project
-    known = said.run_id
-    said.run_id = str(known or util.generate_id())
-    said.run_name = str(said.run_name or known or said.project or "run")
-    kept = {
-        "id": said.run_id, "entity": said.entity, "group": said.run_group, "job_type": said.run_job_type,
-        "tags": list(said.run_tags), "notes": said.run_notes, "sweep": said.sweep_id, **others,
-    }  # fmt: skip
-    kept = {
-        key: each for key, each in kept.items() if each and isinstance(each, str | int | float | list | dict)
-    }
-    journal = Path(said.root_dir or "headroom-runs") / f"{safe(said.run_id)}.jsonl"
-    goes_on = journal.exists() and said.resume not in (None, False, "never")
-    made = Run(
-        Nothing()
-        if wanted == "disabled"
-        else begin(
-            {
-                "name": shown_name(said.run_name),
-                "task": said.project,
-                "config": entries | {OURS: kept},
-                "mode": "offline" if wanted == "offline" else None,
-                "journal": journal,
-                "restarted": journal.exists() and not goes_on,
-            }
-        ),
-        said,
-        entries,
-        kept,
-        resumed=goes_on,
-        ended=_forget,
-    )
+    made = begun(said, entries, others, _forget)
     run = made if run is None else run
     return made
 

@@ -40,7 +40,8 @@ class Run(Files):
         self.settings, self._kept, self._ended = settings, dict(kept), ended
         self.config = Config(config, self._tell_config)
         self.summary = Summary(None, self._tell_summary)
-        self._said: dict[str, Any] = {}  # of the summary, by the script
+        self._said: dict[str, Any] = dict(self._kept.get("summary") or {})  # of the summary, by the script
+        self.summary.note(self._said)
         self._name, self._tags, self._notes = settings.run_name, settings.run_tags, settings.run_notes
         self.project, self.entity = settings.project or "uncategorized", settings.entity or ""
         self.group, self.job_type, self.sweep_id = (
@@ -130,6 +131,10 @@ class Run(Files):
         return Config(self.config)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
+
+    def tell_all(self) -> None:
+        """To a run that goes on: it was made with the configuration of an earlier process."""
+        self._inner.describe(config={**self.config, OURS: self._kept})
 
     def _tell_config(self, changed: Mapping[str, Any]) -> None:
         self._inner.describe(config=changed)

@@ -27,7 +27,7 @@ def test_what_is_said_later_is_sent_together_and_before_the_end(begin: Begin, se
     (first,) = [body["config"] for body in said if "top" in body["config"]]
     assert (first["top"], first["path"]) == ("Infinity", "a")
     assert [what for what, _ in server.notices][-1] == "finish"
-    assert about.load(run.journal_path).later == {}  # not said again by `sync`
+    assert not about.load(run.journal_path).unsaid  # not said again by `sync`
     run.describe(name="late")  # says nothing, and raises nothing
 
 
@@ -38,7 +38,7 @@ def test_what_is_said_later_waits_for_the_server_and_for_another_process(
     run = begin()
     run.describe(config={"lr": 1e-6})
     assert not run.finish(timeout=0.1)
-    assert about.load(run.journal_path).later == {"config": {"lr": 1e-6}}
+    assert about.load(run.journal_path).unsaid
 
     server.refuse = lambda path, body: None
     assert run.finish()

@@ -239,6 +239,48 @@ def test_a_run_goes_on_by_its_own_id() -> None:
     assert said() == [(0, {"a": 1}), (1, {"a": 2})]
 
 
+def test_a_resumed_run_is_the_next_attempt_after_its_last_step(
+    online: FakeServer, described: Described
+) -> None:
+    first = wandb.init(project="math", config={"lr": 0.1, "depth": 2}, group="seeds")
+    first.name = "renamed"
+    first.config.batch = 8
+    first.summary["best"] = 0.5
+    for step in range(3):
+        first.log({"a": step})
+    first.finish(exit_code=1)
+
+    again = wandb.init(id=first.id, resume="allow", config={"lr": 0.2}, notes="again")
+    again.log({"a": 3})
+    again.summary["last"] = 3
+    again.finish()
+
+    assert again.config == {"lr": 0.2, "depth": 2, "batch": 8} and again.name == "renamed"
+    told = described()["config"]
+    assert told["lr"] == 0.2 and told["wandb"] == {
+        "id": first.id, "group": "seeds", "summary": {"best": 0.5, "last": 3}, "notes": "again",
+    }  # fmt: skip
+
+    starts = [
+        (body["attempt"], body["resumed_from_step"]) for what, body in online.notices if what == "start"
+    ]
+    assert starts == [(1, None), (2, 2)] and online.steps("made1", attempt=2) == [3]
+    assert online.notices[-1] == ("finish", {"attempt": 2, "state": "succeeded", "message": ""})
+
+
+def test_the_last_run_of_the_folder_goes_on_until_it_has_succeeded() -> None:
+    first = wandb.init(resume="auto")
+    first.log({"a": 1})
+    first.finish(exit_code=1)
+    second = wandb.init(resume="auto")
+    second.finish()
+    third = wandb.init(resume=True)
+
+    assert first.id == second.id != third.id and second.resumed and not third.resumed
+    wandb.finish()
+    assert not wandb.init().resumed
+
+
 def test_a_second_run_beside_the_first() -> None:
     first = wandb.init()
     assert wandb.init() is first
@@ -317,3 +359,10 @@ def test_disabled_has_all_of_it_too(caplog: pytest.LogCaptureFixture) -> None:
     run.finish()
 
     assert caplog.text == "" and list(Path().rglob("*")) == [] and not folder.exists()
+
+
+def test_what_init_does_not_do_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    wandb.init(sync_tensorboard=True, save_code=True, monitor_gym=False, force=True)
+
+    assert "files of TensorBoard are not read along" in caplog.text and "code is not kept" in caplog.text
+    assert "gym" not in caplog.text
