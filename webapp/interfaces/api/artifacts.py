@@ -40,6 +40,7 @@ class ArtifactPage(Schema):
     "/{run_id}/artifacts", auth=READ_RUN, response=ArtifactPage, summary="The files of a run, by path"
 )
 def list_artifacts(request: HttpRequest, run_id: str, query: Query[PageQuery]) -> dict[str, Any]:
+    """What its trainer, or a client for it, has kept there."""
     rows = run_of(request, run_id).artifacts.all()
     return page(rows, order=["path"], cursor=query.cursor, limit=query.limit, payload=artifact_payload)
 

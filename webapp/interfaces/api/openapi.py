@@ -51,7 +51,9 @@ DOCUMENTED: dict[str, Any] = {
     "predictions_get_forecasters": ForecastersOut,
 }
 CSV, JSONL, PARQUET = "text/csv", "application/jsonl", "application/vnd.apache.parquet"
+BYTES = "application/octet-stream"
 FILES = {
+    "artifacts_get_artifact": (BYTES,),
     "curves_get_curve": (CSV,),
     "curves_list_run_fits": (CSV,),
     "curves_list_fits": (CSV,),
@@ -97,6 +99,7 @@ SAID = {
 }
 PARAMETERS = {
     "run_id": "Id of the run, as in its address.",
+    "path": "Of the file within the run, names with / between them.",
     "slug": "Slug of the recipe.",
     "study_id": "Id of the study.",
     "prediction_id": "Id of the prediction.",
@@ -195,7 +198,7 @@ def _put_answers(schema: Json, name: str, operation: Json) -> None:
     if name in DOCUMENTED:
         answers[200]["content"] = {"application/json": {"schema": _take_in(schema, DOCUMENTED[name])}}
     if name in FILES:
-        kept = {} if name.startswith("exports_") else answers[200]["content"]
+        kept = {} if name.startswith(("exports_", "artifacts_")) else answers[200]["content"]
         answers[200]["content"] = kept | {each: {"schema": {"type": "string"}} for each in FILES[name]}
     if name in TAGGED:
         answers[200]["headers"] = ETAG_HEADER

@@ -275,6 +275,7 @@ def delete_run(request: HttpRequest, run_id: str) -> Status:
 
 @router.post("/{run_id}/restore", auth=LAUNCH, response=RUN, summary="Bring back a run deleted within a day")
 def restore_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """As it was, with all that it reported. 409 for one that is not deleted."""
     run = selectors.run_by_id(project_of(request), run_id, deleted=True)
     return run_payload(deleting.restore_run(run, user=cast(ApiRequest, request).auth.user))
 

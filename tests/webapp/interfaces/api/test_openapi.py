@@ -46,6 +46,7 @@ BODIES = {
     ("POST", "/runs/{run_id}/meaning/preview"): lambda world: {"pass_rate": "val/accuracy", "n_prompts": 500},
     ("PATCH", "/runs/{run_id}"): lambda world: {"name": "grpo 8b, seed 2", "seed": 2, "meaning": {"devices": 8.0}},
     ("POST", "/runs/bulk"): lambda world: {"action": "tag", "runs": [world.run.pk], "tag": "paper"},
+    ("PUT", "/runs/{run_id}/artifacts/{path}"): lambda world: "2 + 2 = 4",
     ("POST", "/runs/{run_id}/refused"): lambda world: {
         "attempt": 1, "refused_records": 2, "refused_values": 1, "reason": "records.3.step is beyond 64 bits.",
     },
@@ -169,8 +170,10 @@ def ask(endpoint, world, token, query=None):
             answer = client.post(f"{PREFIX}{filled}{query}", form)
         else:
             body = BODIES[endpoint](world) if endpoint in BODIES else tables.API_BODIES.get(endpoint)
-            sent = json.dumps(body) if body is not None else ""
-            answer = client.generic(method, f"{PREFIX}{filled}{query}", sent, content_type="application/json")
+            is_raw = isinstance(body, str)
+            sent = body if is_raw else json.dumps(body) if body is not None else ""
+            content_type = "application/octet-stream" if is_raw else "application/json"
+            answer = client.generic(method, f"{PREFIX}{filled}{query}", sent, content_type=content_type)
         answer.text_given = (
             b"".join(answer.streaming_content) if answer.streaming else answer.content
         ).decode()
