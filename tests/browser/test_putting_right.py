@@ -2,6 +2,7 @@
 
 from playwright.sync_api import expect
 
+from tests.browser.look import look
 from tests.webapp.interfaces.pages.run.test_meaning import reported
 from webapp.record.runs import ingest, launch, lifecycle
 from webapp.record.runs.models import Run
@@ -23,6 +24,7 @@ def test_metrics_are_shown_before_they_are_saved_and_a_deleted_run_comes_back(pa
     page.get_by_role("button", name="Show the curve").click()
     expect(preview).to_contain_text("8 evaluations: 0.200 at 0, …, ")
     expect(preview).to_contain_text("at 112 device-hours")
+    look(page, "run-meaning")
     assert Run.objects.get(pk=run.pk).meaning == {}
     page.locator("#meaning-dialog").get_by_role("button", name="Save").click()
     expect(page.get_by_text("112 device-hours").first).to_be_visible()
@@ -30,6 +32,7 @@ def test_metrics_are_shown_before_they_are_saved_and_a_deleted_run_comes_back(pa
     page.get_by_role("button", name="Edit", exact=True).click()
     page.get_by_label("Name", exact=True).fill("grpo 8b")
     page.get_by_label("Notes").fill("Node 3 was slow.")
+    look(page, "run-change")
     page.locator("#change-dialog").get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", name="grpo 8b")).to_be_visible()
     expect(page.get_by_text("Node 3 was slow.").first).to_be_visible()

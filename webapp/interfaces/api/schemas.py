@@ -131,7 +131,7 @@ class MeaningBody(Body):
         "",
         max_length=250,
         description="The metric that is the held-out pass rate, as it is stored or as its trainer calls it; empty: "
-        "eval/pass_rate alone.",
+        "eval/pass_rate.",
     )
     stderr: str = Field(
         "",

@@ -87,6 +87,11 @@ CROSS JOIN LATERAL (
 ) AS m
 WHERE p.series_id = rate.id AND p.attempt = r.attempt AND p.step = r.step AND m.value >= 0
 """
+# What a run reports by our own name, where another metric is its pass rate.
+_DROP_RATES = """
+DELETE FROM runs_point AS p USING {rows} AS r, runs_series AS s
+WHERE s.run_id = %(run)s AND s.metric = %(rate)s AND p.series_id = s.id AND p.attempt = r.attempt AND p.seq = r.seq
+"""
 # A value that is no rate is none. Of a mean alone the error is the most that independent prompts can have.
 _ADD_RATES = """
 INSERT INTO runs_point (series_id, attempt, seq, step, "time", device_hours, flops, tokens, value, stderr)
@@ -102,13 +107,15 @@ CROSS JOIN LATERAL (SELECT p.value / %(unit)s AS value) AS share
 WHERE share.value BETWEEN 0 AND 1
 ON CONFLICT (series_id, attempt, seq) DO NOTHING
 """
-# Of a run that reports the rate by our name, in percent: from the records, so that it can be done again.
-_SCALE_RATES = """
-UPDATE runs_point AS p SET value = (r.metrics -> %(rate)s)::float8 / %(unit)s,
-    stderr = nullif(r.metrics -> %(rate_stderr)s, 'null')::float8 / %(unit)s
+# Of a run that reports the rate by our own name: as it was reported, in its unit.
+_TAKE_REPORTED_RATES = """
+INSERT INTO runs_point (series_id, attempt, seq, step, "time", device_hours, flops, tokens, value, stderr)
+SELECT s.id, r.attempt, r.seq, r.step, r.time, nullif(r.compute -> 'device_hours', 'null')::float8,
+    nullif(r.compute -> 'flops', 'null')::float8, nullif(r.compute -> 'tokens', 'null')::float8,
+    (r.metrics -> %(rate)s)::float8 / %(unit)s, nullif(r.metrics -> %(rate_stderr)s, 'null')::float8 / %(unit)s
 FROM {rows} AS r JOIN runs_series AS s ON s.run_id = %(run)s AND s.metric = %(rate)s
-WHERE p.series_id = s.id AND p.attempt = r.attempt AND p.seq = r.seq
-    AND coalesce(r.metrics -> %(rate)s, 'null') <> 'null'
+WHERE coalesce(r.metrics -> %(rate)s, 'null') <> 'null'
+ON CONFLICT (series_id, attempt, seq) DO UPDATE SET value = excluded.value, stderr = excluded.stderr
 """
 # All evaluations each time: the error of one may come in a later batch.
 _SET_ERRORS = """
@@ -132,18 +139,14 @@ UPDATE runs_point AS p SET
     flops = nullif(r.compute -> 'flops', 'null')::float8, tokens = nullif(r.compute -> 'tokens', 'null')::float8
 {_REPORTED}
 """  # nosec B608  # constants
-_FORGET_RATES = f"""
-DELETE FROM runs_point AS p USING {_REPORTED.split("FROM", 1)[1]}
-    AND s.metric = %(rate)s AND coalesce(r.metrics -> %(rate)s, 'null') = 'null'
-"""  # nosec B608  # constants
 STORED = "(SELECT * FROM runs_record WHERE run_id = %(run)s)"
 INCOMING = "incoming_record"  # of the batch that is being stored: `webapp.record.runs.ingest`
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """`pass_rate`: name of the metric that is the held-out pass rate; empty: eval/pass_rate alone. `stderr`: of the one
-    that is its standard error, at the same step. `percent`: both are in percent. `n_prompts`: of each evaluation, for a
+    """`pass_rate`: name of the metric that is the held-out pass rate; empty: eval/pass_rate. `stderr`: of the one that
+    is its standard error, at the same step. `percent`: both are in percent. `n_prompts`: of each evaluation, for a
     standard error that is not reported. `devices`: on how many it trains; None: not known. `device_hours`, `flops`,
     `tokens`: names of the metrics that hold the compute used so far; empty: what records say of it."""
 
@@ -173,7 +176,7 @@ def state_meaning(run: Run, meaning: Meaning, *, user: User | None) -> Run:
     Metrics may be named as the trainer calls them.
 
     A person needs CONTRIBUTE. Raises Forbidden or NotFound without it, InvalidInput (the field at fault), and Conflict
-    for a run that was launched here, that reports eval/pass_rate itself, or that an open prediction is about.
+    for a run that was launched here, or that an open prediction is about.
     """
     if user is not None:
         require(user, run.project, Permission.CONTRIBUTE)
@@ -231,9 +234,9 @@ def _apply(run: Run, meaning: Meaning, rows: str) -> None:
     statements += [_FILL_AXIS.replace("{axis}", axis) for axis in axes]
     if meaning.pass_rate:
         Series.objects.get_or_create(run=run, metric=PASS_RATE)
-        statements.append(_ADD_RATES)
+        statements += [_DROP_RATES, _ADD_RATES]
     elif meaning.percent:
-        statements.append(_SCALE_RATES)
+        statements.append(_TAKE_REPORTED_RATES)
     statements += [_FILL_AXIS_OF_STEP.replace("{axis}", axis) for axis in axes]
     if meaning.stderr:
         statements.append(_SET_ERRORS)
@@ -251,8 +254,8 @@ def _forget(run: Run) -> None:
     values = _constants(run, 1.0)
     with connection.cursor() as cursor:
         if any(name in run.meaning for name in OF_RATE):
-            cursor.execute(_FORGET_RATES, values)
-            cursor.execute(_SCALE_RATES.format(rows=STORED), values)
+            cursor.execute(_DROP_RATES.format(rows=STORED), values)
+            cursor.execute(_TAKE_REPORTED_RATES.format(rows=STORED), values)
         if any(name in run.meaning for name in ("devices", *COMPUTE)):
             cursor.execute(_FORGET_COMPUTE, values)
 
@@ -263,13 +266,11 @@ def _checked(run: Run, meaning: Meaning) -> Meaning:
         raise InvalidInput("devices", f"The number of devices is above 0 and at most {MOST_DEVICES:,}.")
     if meaning.n_prompts is not None and not 0 < meaning.n_prompts <= MOST_PROMPTS:
         raise InvalidInput("n_prompts", f"The number of prompts is between 1 and {MOST_PROMPTS:,}.")
-    if meaning.pass_rate and (meaning.pass_rate == PASS_RATE or _reports_rate(run)):
-        raise Conflict(
-            f"This run reports {PASS_RATE} itself; no other metric can stand for it.", field="pass_rate"
-        )
     found: dict[str, Any] = {
         name: _known(run, name, given) for name in METRICS if (given := getattr(meaning, name))
     }
+    if found.get("pass_rate") == PASS_RATE:
+        found["pass_rate"] = ""  # which it is unless another one is named
     meaning = replace(meaning, **found)
     most = 100 if meaning.percent else 1
     in_words = "a percentage is between 0 and 100" if meaning.percent else "a pass rate is between 0 and 1"
@@ -301,19 +302,3 @@ def _is_predicted(run: Run) -> bool:
     """Whether other points would be another question than the one that somebody has answered."""
     still = Q(withdrawn_at=None, replaced_by=None, outcomes=None)
     return run.predictions.filter(still).exists() or run.rival_predictions.filter(still).exists()
-
-
-def _reports_rate(run: Run) -> bool:
-    """Whether its records, not what was said of them, hold a pass rate."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT EXISTS (
-                SELECT 1 FROM runs_series AS s JOIN runs_point AS p ON p.series_id = s.id
-                JOIN runs_record AS r ON r.run_id = s.run_id AND r.attempt = p.attempt AND r.seq = p.seq
-                WHERE s.run_id = %s AND s.metric = %s AND r.metrics -> %s <> 'null')
-            """,
-            [run.pk, PASS_RATE, PASS_RATE],
-        )
-        (found,) = cursor.fetchone()
-    return bool(found)

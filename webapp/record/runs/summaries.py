@@ -47,8 +47,8 @@ ON CONFLICT (run_id) DO UPDATE SET
 def note_records(run: Run, records: Sequence[Record]) -> None:
     """Bring the summary up to date with records that were just stored."""
     newest = max(records, key=_place)
-    is_share = "percent" not in run.meaning  # else the next refit knows them
-    rates = [record for record in records if is_share and record.metrics.get(PASS_RATE) is not None]
+    is_so = run.meaning.keys().isdisjoint(("pass_rate", "percent"))  # else the next refit knows them
+    rates = [record for record in records if is_so and record.metrics.get(PASS_RATE) is not None]
     rates.sort(key=_place)
     latest = rates[-1] if rates else None
     values: dict[str, Any] = {

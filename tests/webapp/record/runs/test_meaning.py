@@ -139,15 +139,17 @@ def test_what_cannot_be_meant_is_refused_and_nothing_changes(tracked, meaning, f
     assert curve(tracked) == []
 
 
-def test_a_run_that_reports_its_pass_rate_needs_none(tracked):
-    ingest.store_records(tracked, [reported(0, 0.5, hours=0, metric="eval/pass_rate")])
-    ingest.store_records(tracked, [reported(1, 0.6, hours=1)])
+def test_another_metric_stands_in_for_a_pass_rate_that_was_reported_wrongly(tracked):
+    rate = lambda seq, value: reported(seq, value, hours=seq, metric="eval/pass_rate")
+    ingest.store_records(tracked, [rate(0, 0.5), reported(1, 0.6, hours=1)])
 
-    with pytest.raises(Conflict, match="itself"):
-        state_meaning(tracked, Meaning(RATE), user=None)
-    state_meaning(tracked, Meaning(devices=4), user=None)
+    state_meaning(tracked, Meaning(RATE, devices=4), user=None)
+    ingest.store_records(tracked, [rate(2, 0.9), reported(3, 0.7, hours=3)])
+    assert curve(tracked) == [(1, 4.0, 0.6), (3, 12.0, 0.7)]
 
-    assert curve(tracked) == [(0, 0.0, 0.5)]
+    state_meaning(tracked, Meaning("eval/pass_rate", devices=4), user=None)
+    assert Run.objects.get(pk=tracked.pk).meaning == {"devices": 4}
+    assert curve(tracked) == [(0, 0.0, 0.5), (2, 8.0, 0.9)]
 
 
 def test_a_launched_run_has_its_own_words(launch_one):
