@@ -50,6 +50,7 @@ DOCUMENTED: dict[str, Any] = {
     "predictions_get_calibration": CalibrationOut,
     "predictions_get_forecasters": ForecastersOut,
 }
+BYTES = "application/octet-stream"
 CSV, JSONL, PARQUET = "text/csv", "application/jsonl", "application/vnd.apache.parquet"
 FILES = {
     "curves_get_curve": (CSV,),
@@ -59,6 +60,7 @@ FILES = {
     "predictions_list_predictions": (CSV,),
     "exports_export_run": (JSONL, CSV, PARQUET),
     "exports_export_project": (JSONL, CSV, PARQUET),
+    "artifacts_get_artifact": (BYTES,),
 }
 TAGGED = {
     "runs_get_run", "runs_list_records", "curves_get_curve", "curves_get_curves", "curves_get_series",
@@ -72,7 +74,7 @@ CONFLICTS = {
     "runs_state_meaning", "imports_create_import", "imports_resume_import",
     "studies_create_study", "predictions_freeze_prediction", "predictions_withdraw_prediction",
     "predictions_add_review", "predictions_ask_reviewers", "predictions_add_comment", "alert_rules_create_rule",
-    "alert_rules_change_rule", "alert_rules_delete_rule", "decisions_add_decision",
+    "alert_rules_change_rule", "alert_rules_delete_rule", "decisions_add_decision", "artifacts_put_artifact",
 }  # fmt: skip
 ASKS_FOR_THINGS = {  # by ids in the query or in the body
     "curves_get_curves", "curves_get_many_series", "curves_get_comparison", "curves_list_fits",
@@ -80,7 +82,7 @@ ASKS_FOR_THINGS = {  # by ids in the query or in the body
 }  # fmt: skip
 NEED_ROOM = {  # on the disk
     "imports_create_import", "imports_preview_import", "imports_resume_import", "runs_create_run", "runs_resume_run",
-    "runs_launch_draft", "runs_extend_run", "studies_create_study",
+    "runs_launch_draft", "runs_extend_run", "studies_create_study", "artifacts_put_artifact",
 }  # fmt: skip
 SAID = {
     400: "The body is no JSON, or the request cannot be read.",
@@ -96,6 +98,7 @@ SAID = {
 }
 PARAMETERS = {
     "run_id": "Id of the run, as in its address.",
+    "path": "Of a file within its run.",
     "slug": "Slug of the recipe.",
     "study_id": "Id of the study.",
     "prediction_id": "Id of the prediction.",
@@ -194,7 +197,7 @@ def _put_answers(schema: Json, name: str, operation: Json) -> None:
     if name in DOCUMENTED:
         answers[200]["content"] = {"application/json": {"schema": _take_in(schema, DOCUMENTED[name])}}
     if name in FILES:
-        kept = {} if name.startswith("exports_") else answers[200]["content"]
+        kept = {} if name.startswith(("exports_", "artifacts_")) else answers[200]["content"]
         answers[200]["content"] = kept | {each: {"schema": {"type": "string"}} for each in FILES[name]}
     if name in TAGGED:
         answers[200]["headers"] = ETAG_HEADER
