@@ -1,11 +1,12 @@
 """A run's files over HTTP: an upload is streamed to the disk, a download is never more than bytes to a browser."""
 
+from functools import partial
+
 from django.http import FileResponse, HttpRequest
 
-from webapp.identity.accounts.models import Project
+from webapp.base.errors import InvalidInput
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
-from webapp.record.artifacts.store import Received
 from webapp.record.runs.models import Run
 
 
@@ -14,16 +15,18 @@ def upload(request: HttpRequest, run: Run, path: str) -> Artifact:
     return store.store(run, path, *_body(request))
 
 
-def receive(request: HttpRequest, project: Project, name: str) -> Received:
-    """The body of a request, for a run that is named later."""
-    return store.receive(project, name, *_body(request))
-
-
 def _body(request: HttpRequest) -> tuple[store.Read, int | None]:
     """How to read it, and the bytes that it says it has. One sent in chunks Django takes for empty."""
     if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
-        return request.environ["wsgi.input"].read, None  # type: ignore[attr-defined]
-    return request.read, int(request.META.get("CONTENT_LENGTH") or 0)
+        return partial(_read, request.environ["wsgi.input"].read), None  # type: ignore[attr-defined]
+    return partial(_read, request.read), int(request.META.get("CONTENT_LENGTH") or 0)
+
+
+def _read(source: store.Read, size: int) -> bytes:
+    try:
+        return source(size)
+    except OSError as error:
+        raise InvalidInput("path", "The file has not arrived whole.", status=400) from error
 
 
 def download(artifact: Artifact) -> FileResponse:

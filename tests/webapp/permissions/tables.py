@@ -198,6 +198,7 @@ API_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/runs/{run_id}/extend"): {"budget_hours": 2.0},
     ("POST", "/runs/{run_id}/priority"): {"priority": "high"},
     ("POST", "/runs/{run_id}/records"): {"records": []},
+    ("PUT", "/runs/{run_id}/artifacts/{path}"): "2 + 2 = 4",
     ("POST", "/recipes/{slug}/revisions"): {"config": {}, "message": ""},
     ("POST", "/predictions/{prediction_id}/withdraw"): {"reason": "It was a slip."},
     ("POST", "/predictions/{prediction_id}/reviews"): {"verdict": "approved"},

@@ -50,10 +50,9 @@ DOCUMENTED: dict[str, Any] = {
     "predictions_get_calibration": CalibrationOut,
     "predictions_get_forecasters": ForecastersOut,
 }
-CSV, JSONL, PARQUET = "text/csv", "application/jsonl", "application/vnd.apache.parquet"
 BYTES = "application/octet-stream"
+CSV, JSONL, PARQUET = "text/csv", "application/jsonl", "application/vnd.apache.parquet"
 FILES = {
-    "artifacts_get_artifact": (BYTES,),
     "curves_get_curve": (CSV,),
     "curves_list_run_fits": (CSV,),
     "curves_list_fits": (CSV,),
@@ -61,6 +60,7 @@ FILES = {
     "predictions_list_predictions": (CSV,),
     "exports_export_run": (JSONL, CSV, PARQUET),
     "exports_export_project": (JSONL, CSV, PARQUET),
+    "artifacts_get_artifact": (BYTES,),
 }
 TAGGED = {
     "runs_get_run", "runs_list_records", "curves_get_curve", "curves_get_curves", "curves_get_series",
@@ -75,7 +75,7 @@ CONFLICTS = {
     "runs_state_meaning", "runs_preview_meaning", "imports_create_import", "imports_resume_import",
     "studies_create_study", "predictions_freeze_prediction", "predictions_withdraw_prediction",
     "predictions_add_review", "predictions_ask_reviewers", "predictions_add_comment", "alert_rules_create_rule",
-    "alert_rules_change_rule", "alert_rules_delete_rule", "decisions_add_decision",
+    "alert_rules_change_rule", "alert_rules_delete_rule", "decisions_add_decision", "artifacts_put_artifact",
 }  # fmt: skip
 ASKS_FOR_THINGS = {  # by ids in the query or in the body
     "curves_get_curves", "curves_get_many_series", "curves_get_comparison", "curves_list_fits",
@@ -83,7 +83,7 @@ ASKS_FOR_THINGS = {  # by ids in the query or in the body
 }  # fmt: skip
 NEED_ROOM = {  # on the disk
     "imports_create_import", "imports_preview_import", "imports_resume_import", "runs_create_run", "runs_resume_run",
-    "runs_launch_draft", "runs_extend_run", "studies_create_study",
+    "runs_launch_draft", "runs_extend_run", "studies_create_study", "artifacts_put_artifact",
 }  # fmt: skip
 SAID = {
     400: "The body is no JSON, or the request cannot be read.",
@@ -99,7 +99,7 @@ SAID = {
 }
 PARAMETERS = {
     "run_id": "Id of the run, as in its address.",
-    "path": "Of the file within the run, names with / between them.",
+    "path": "Of a file within its run.",
     "slug": "Slug of the recipe.",
     "study_id": "Id of the study.",
     "prediction_id": "Id of the prediction.",

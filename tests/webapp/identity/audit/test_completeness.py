@@ -510,6 +510,7 @@ SILENT = {
         "check_name": "reads",
     },
     "webapp.interfaces.trackio.services": {
+        "ensure_run": "a trainer's report; a new run is told by make_client_run",
         "store_lines": "a trainer's report; a new run is told by make_client_run",
         "store_alerts": "a trainer's report",
     },
