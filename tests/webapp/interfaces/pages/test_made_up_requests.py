@@ -1,7 +1,7 @@
 """Requests made up from the forms and links of every page, with odd values in their fields: none is answered by a 5xx.
 
-A hundred run with the other tests, ten thousand in `make test-deep`; before them each form and link, or every fourth,
-with NUL characters in all its fields. Each leaves everything as it was.
+A hundred run with the other tests, ten thousand in `make test-deep`; before them forms and links with NUL
+characters in all their fields. Each leaves everything as it was.
 """
 
 import random
