@@ -1,12 +1,15 @@
 """The shim and the real server: what a script says is what is stored, and what `wandb.Api` reads."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.cache import caches
 
 import headroom.wandb_shim as wandb
+from headroom import Api
+from headroom.run import Run as Client
 from tests.members import member
 from webapp.identity.accounts.services import create_project, create_token
 from webapp.record.runs.models import Run
@@ -45,6 +48,26 @@ def test_a_run_is_stored_with_all_that_was_said_of_it() -> None:
     assert (run.name, run.task, run.state, run.tags) == ("seed 1", "addition", "succeeded", ["paper"])
     kept = {"id": run_id, "group": "seeds", "tags": ["Paper"], "notes": "a try", "summary": {"best": 1.5}}
     assert run.config == {"seed": 1, "lr": 0.1, "model": {"depth": 2}, "wandb": kept}
+
+
+@pytest.mark.skipif(not hasattr(Client, "log_artifact"), reason="the client keeps no files")
+@pytest.mark.usefixtures("online")
+def test_files_are_kept_with_the_run() -> None:
+    Path("model.pt").write_bytes(b"weights")
+    with wandb.init(project="files") as run:
+        run.log({"samples": wandb.Table(columns=["reward"], data=[[0.5]]), "loss": 1.0}, step=3)
+        run.log_artifact("model.pt", name="model", type="model")
+        (Path(run.dir) / "late.txt").write_text("at the end")
+
+    (stored,) = Run.objects.all()
+    with Api() as api:
+        names = [each["path"] for each in api.get(f"runs/{stored.pk}/artifacts")["items"]]
+    assert sorted(names) == [
+        "late.txt",
+        "media/samples_3.table.json",
+        "model/artifact.json",
+        "model/model.pt",
+    ]
 
 
 @pytest.mark.usefixtures("online")

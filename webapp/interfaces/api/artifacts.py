@@ -75,6 +75,7 @@ def put_artifact(request: HttpRequest, run_id: str, path: str) -> Status:
     summary="Delete a file, or a folder of files",
 )
 def delete_artifact(request: HttpRequest, run_id: str, path: str) -> Status:
+    """For good."""
     store.delete(run_of(request, run_id), path)
     return Status(204, None)
 
