@@ -5,7 +5,7 @@ VALUE = ("metric", "value", "stderr")
 # What the run is: one object, in the first line of JSONL as it is, in the first row of a table as JSON.
 ABOUT = "about"
 OF_ABOUT = ("name", "task", "model", "seed", "state", "config", "meaning", "superseded_after")
-OWN = frozenset({"run", "compute", "reward", *RECORD, *VALUE, ABOUT})
+OWN = frozenset({"run", "compute", "metrics", "reward", *RECORD, *VALUE, ABOUT})
 APART = "metric."
 
 

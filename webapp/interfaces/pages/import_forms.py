@@ -25,8 +25,8 @@ ROLE_WORDS: tuple[tuple[str, str], ...] = (
     ("elapsed", "seconds since the run began"),
     *((name, f"{words}, total so far") for name, words in AMOUNTS.items()),
     *((f"{name}{PER_ROW}", f"{words} of each row") for name, words in AMOUNTS.items()),
-    ("pass_rate", "pass rate, from 0 to 1"),
-    (f"pass_rate{PERCENT}", "pass rate in percent, from 0 to 100"),
+    ("pass_rate", "pass rate"),
+    (f"pass_rate{PERCENT}", "pass rate, in percent"),
     ("pass_rate_stderr", "standard error of the pass rate"),
     ("metric", "names of metrics (a long table)"),
     ("value", "values of metrics (a long table)"),
@@ -100,7 +100,7 @@ class NewImportForm(SaidForm):
         MAX_NAME,
         "The metric that is the held-out pass rate, from 0 to 1, as the source calls it: its curve is fitted.",
     )
-    percent = forms.BooleanField(label="The pass rate is in percent, from 0 to 100", required=False)
+    percent = forms.BooleanField(label="It is in percent, from 0 to 100", required=False)
     experiments = _text("Experiments", 2000, "Names with commas between; empty: all.")
     address = _text(
         "Address", 500, "Where the server answers, such as https://mlflow.example.", inputmode="url"

@@ -71,7 +71,7 @@ def runs(user: User, project: Project) -> list[Run]:
     first = track_run(
         user=user, project=project, name="-grpo 8b", task="math", model="8b", seed=42, config=CONFIG
     )
-    strange = {"step": 1.5, "metric.step": 2.5, "=1+1": 0.25, "about": 3.0, "never": None}
+    strange = {"step": 1.5, "metric.step": 2.5, "=1+1": 0.25, "about": 3.0, "metrics": 4.0, "never": None}
     store_records(first, [record(step, step, more=strange) for step in range(6)])
     lifecycle.report_started(first, attempt=2, resumed_from_step=3)
     store_records(first, [record(place, step, 2) for place, step in enumerate((3, 4, 5, 6))])

@@ -32,6 +32,8 @@ PASS_RATE_LIKE = re.compile(  # a share of what is held out: a person has to con
     re.IGNORECASE,
 )
 
+ERRORS = ("_stderr", "_sem", "_se")  # behind the name of a mean
+
 
 @dataclass(frozen=True)
 class Guess:
@@ -68,8 +70,10 @@ def guess(columns: Sequence[str], rows: Sequence[Sequence[str]], named: Mapping[
     likely: dict[str, str] = {}
     if "metric" not in found and "pass_rate" not in found:
         like = [name for name in columns if name not in found.values() and PASS_RATE_LIKE.fullmatch(name)]
-        stderr = found.pop("pass_rate_stderr", None)  # of no pass rate
-        likely = {"pass_rate": like[0]} | ({"pass_rate_stderr": stderr} if stderr else {}) if like else {}
+        beside = [found.pop("pass_rate_stderr", ""), *(f"{like[0]}{ending}" for ending in ERRORS if like)]
+        if like:
+            errors = [name for name in beside if name in columns]
+            likely = {"pass_rate": like[0]} | ({"pass_rate_stderr": errors[0]} if errors else {})
         remarks.append(
             f"Is {' or '.join(like[:5])} the held-out pass rate? Its name suggests it; nothing else says so."
             if like

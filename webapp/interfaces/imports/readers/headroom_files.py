@@ -2,6 +2,7 @@
 curve."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,15 +27,10 @@ from webapp.interfaces.imports.readers.parquet_file import ParquetTable
 from webapp.interfaces.imports.readers.rows import COMPUTE, STATES, BadSource, FoundRun, Options, Row
 
 ENDINGS = (".jsonl", ".csv", ".parquet")
-CURVE = (
-    "compute",
-    "stderr",
-    "step",
-    "attempt",
-    *COMPUTE,
-)  # the columns of a curve, beside `reward` or `value`
+CURVE = ("compute", "stderr", "step", "attempt", *COMPUTE)  # of a curve, beside `reward` or `value`
 RUNS = ("id", "origin", "state", "config")  # some of those of a list of runs
 MAX_RUNS = 10_000
+WHOLE = re.compile(r"[0-9]{1,10}")
 LATER = "A later attempt went on from before these steps: what earlier ones had of them is left out."
 
 
@@ -110,7 +106,7 @@ class File:
         about = span.about
         name, task, model = (text(about.get(each)) for each in ("name", "task", "model"))
         seed, state = about.get("seed"), about.get("state")
-        seed = int(str(seed)) if str(seed).isdecimal() else None  # a list of runs may have it as text
+        seed = int(str(seed)) if WHOLE.fullmatch(str(seed)) else None  # a list of runs may have it as text
         config, meaning = (
             each if isinstance(each := about.get(of), Mapping) else {} for of in ("config", "meaning")
         )
@@ -141,9 +137,7 @@ class File:
         if not is_own(table.columns):
             missing = next(name for name in RECORD if name not in table.columns)
             raise BadSource(self.name, 1, f"This is no export of Headroom: it has no column {missing}.")
-        as_meant = (
-            original if is_text else lambda cell: cell
-        )  # what a spreadsheet would compute is marked in a CSV
+        as_meant = original if is_text else lambda cell: cell  # in a CSV what would be a formula is marked
         columns = [as_meant(name) for name in table.columns]
         for line, place, cells in table.rows(position):
             yield Entry(line, place, dict(zip(columns, map(as_meant, cells), strict=True)))
@@ -229,7 +223,7 @@ def _place(builder: Builder, line: int, said: Mapping[str, Any]) -> tuple[int, i
     ):
         raise builder.bad(line, "This is no record of Headroom: step, compute and metrics belong to one.")
     attempt = said.get("attempt", 1)
-    if isinstance(attempt, bool) or not str(attempt).isascii() or not str(attempt).isdigit():
+    if not WHOLE.fullmatch(str(attempt)):
         raise builder.bad(line, "The attempt is no integer.")
     return int(attempt), builder.step(line, said["step"])
 

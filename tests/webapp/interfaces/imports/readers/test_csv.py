@@ -214,6 +214,16 @@ def test_what_sounds_like_a_pass_rate_is_guessed_to_be_asked(tmp_path: Path, nam
 
 
 @pytest.mark.parametrize(
+    ("columns", "error"), [("val_acc_se", "val_acc_se"), ("stderr,val_acc_sem", "stderr"), ("x", None)]
+)
+def test_its_standard_error_is_guessed_with_it(tmp_path: Path, columns: str, error: str | None) -> None:
+    cells = ",0.1" * len(columns.split(","))
+    text = f"step,val_acc,{columns}\n1,0.5{cells}\n"
+    found = preview("csv", written(tmp_path, "a.csv", text), Options())
+    assert found.guess.columns.get("pass_rate_stderr") == error
+
+
+@pytest.mark.parametrize(
     "name", ["acc", "train_acc", "eval_loss", "evalacc", "test_accuracy_loss", "rewards/acc"]
 )
 def test_what_does_not_is_not(tmp_path: Path, name: str) -> None:
