@@ -65,6 +65,7 @@ WORDS = {
     "run.draft_deleted": "deleted the draft",
     "run.drafted": "saved as a draft the run",
     "run.extended": "extended the budget of the run",
+    "run.files_deleted": "deleted files of",
     "run.meaning_stated": "said what the metrics mean of the run",
     "run.launched": "launched the run",
     "run.priority_changed": "changed the priority of the run",

@@ -37,7 +37,7 @@ def artifacts(request: HttpRequest, path: str = "") -> HttpResponseBase:
     if request.method == "PUT":
         files.upload(request, found.run, name)
     else:
-        store.delete(found.run, name)
+        store.delete(found.run, name, user=token.user)
     return JsonResponse({})
 
 

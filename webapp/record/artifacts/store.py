@@ -27,7 +27,8 @@ from django.db.models import Q, QuerySet, Sum
 from webapp.base.disk import bytes_in_words, check_room
 from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.base.whole_files import sha256
-from webapp.identity.accounts.models import Project
+from webapp.identity.accounts.models import Project, User
+from webapp.identity.audit.services import record
 from webapp.record.artifacts.models import Artifact
 from webapp.record.runs.models import Run
 
@@ -225,11 +226,16 @@ def below(run: Run, folder: str) -> QuerySet[Artifact]:
     return run.artifacts.filter(Q(path=folder) | Q(path__startswith=f"{folder}/"))
 
 
-def delete(run: Run, path: str) -> int:
+@transaction.atomic
+def delete(run: Run, path: str, *, user: User | None) -> int:
     """A file, or a folder with all that is in it; how many files. Raises NotFound."""
     count, _ = below(run, path).delete() if path else (0, {})
     if not count:
         raise NotFound(f"Run {run.pk} has no file {path}.")
+    record(
+        "run.files_deleted", actor=user, project=run.project, kind="run", key=run.pk, name=run.name, path=path,
+        files=count,
+    )  # fmt: skip
     return count
 
 

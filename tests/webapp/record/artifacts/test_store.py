@@ -4,11 +4,13 @@ import hashlib
 import io
 import os
 import time
+from functools import partial
 
 import pytest
 
 from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.identity.accounts.services import create_project
+from webapp.identity.audit.models import Event
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.artifacts.store import TooLarge
@@ -139,7 +141,7 @@ def test_the_files_of_a_project_have_a_limit_together(run, committed, settings):
     committed(put, run, "a", b"y" * 60)  # what it replaces counts no more
     elsewhere = track_run(user=None, project=create_project(slug="code", name="Code"), name="of others")
     put(elsewhere, "c", b"x" * 100)
-    committed(store.delete, run, "a")
+    committed(partial(store.delete, user=None), run, "a")
     put(other, "c", b"x" * 60)
 
 
@@ -164,12 +166,14 @@ def test_files_are_deleted_one_by_one_or_by_folder(run, committed, settings):
     for path in ("a/1", "a/b/2", "ab", "c"):
         committed(put, run, path, b"x")
 
-    assert committed(store.delete, run, "a") == 2
+    assert committed(partial(store.delete, user=None), run, "a") == 2
     assert [one.path for one in run.artifacts.all()] == ["ab", "c"]
     assert len(files_on_disk(settings)) == 2
+    event = Event.objects.get(verb="run.files_deleted")
+    assert event.object_id == run.pk and event.detail == {"path": "a", "files": 2}
     for path in ("a", "", "never"):
         with pytest.raises(NotFound):
-            store.delete(run, path)
+            store.delete(run, path, user=None)
 
 
 def test_files_go_with_their_run(run, committed, settings):
