@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 log = logging.getLogger("headroom")
+MOST_WARNINGS = 100  # of a run
 _said: set[str] = set()
 
 
 def warn_once(kind: str, message: str) -> None:
-    if kind not in _said:
+    if kind not in _said and len(_said) < MOST_WARNINGS:
         _said.add(kind)
         log.warning("headroom: %s", message)
 

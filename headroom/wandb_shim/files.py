@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from headroom.wandb_shim.accepted import warn_once
 from headroom.wandb_shim.artifact import Artifact
-from headroom.wandb_shim.data_types import Media
+from headroom.wandb_shim.data_types import Media, Table
 
 _logged: dict[str, Artifact] = {}  # of all runs of this process, by name
 
@@ -72,6 +72,8 @@ class Files:
                 f"{lost}, but for its number of rows and its columns of numbers" if media.numbers() else lost,
             )
             return
+        if isinstance(media, Table) and any(isinstance(cell, Media) for row in media.data for cell in row):
+            warn_once("media in tables", f"pictures and the like in the table {name!r} are not kept")
         with tempfile.TemporaryDirectory(prefix="headroom-media-") as folder:
             stem = Path(folder) / safe(name)
             try:

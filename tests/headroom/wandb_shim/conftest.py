@@ -13,7 +13,7 @@ from tests.headroom.fake_server import FakeServer
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
-    for name in (*FROM_ENVIRONMENT.values(), "HEADROOM_MODE"):
+    for name in (*FROM_ENVIRONMENT.values(), "WANDB_DISABLED", "HEADROOM_MODE"):
         monkeypatch.delenv(name, raising=False)
     wandb.accepted.forget()
     yield

@@ -198,6 +198,8 @@ def test_what_no_file_can_be_made_of_is_named(
     wandb.log({"broken": wandb.Image(np.zeros((2, 2, 2, 2, 2)))})
 
     assert kept == {}
+    wandb.log({"gallery": wandb.Table(columns=["shown"], data=[[wandb.Image("none.png")]])})
+    assert "in the table 'gallery' are not kept" in caplog.text and len(kept) == 1
     assert "'sound' is a Audio" in caplog.text and "'gone' is a Image" in caplog.text
     assert "'broken' could not be written" in caplog.text
 

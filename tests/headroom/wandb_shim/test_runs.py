@@ -370,3 +370,28 @@ def test_what_init_does_not_do_is_said_once(caplog: pytest.LogCaptureFixture) ->
 
     assert "files of TensorBoard are not read along" in caplog.text and "code is not kept" in caplog.text
     assert "gym" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "disabled", "offline"),
+    [
+        ("WANDB_MODE", "dryrun", False, True),
+        ("WANDB_DISABLED", "true", True, True),
+        ("WANDB_MODE", "run", False, False),
+    ],
+)
+def test_modes_of_earlier_scripts(
+    name: str, value: str, disabled: bool, offline: bool, online: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    run = wandb.init()
+
+    assert (run.disabled, run.offline) == (disabled, offline)
+
+
+def test_warnings_of_one_run_have_an_end(caplog: pytest.LogCaptureFixture) -> None:
+    run = wandb.init()
+    for i in range(200):
+        run.log({f"note {i}": "x"})
+
+    assert caplog.text.count("left out") == 100
