@@ -26,6 +26,7 @@ from worker import names
 
 log = logging.getLogger(__name__)
 
+OURS = "headroom"  # of `readers.kinds.KINDS`
 MOST_WAITING = 100  # of a project
 ORPHANED = timedelta(days=1)  # a folder that no import knows, or an upload that was broken off
 MAX_ADDRESS, MAX_CREDENTIAL = 500, 4000
@@ -104,6 +105,9 @@ def _keep(made: Import, stored: uploads.Stored) -> None:
 def _begin(made: Import, asked: Asked, may_ask: bool) -> None:
     path = uploads.uploaded(made.pk)
     if path is not None and not uploads.is_archive(path.name):
+        is_plain = KINDS[made.kind].preview is not None if made.kind else False
+        if is_plain and not asked.options.columns and kind_of(path) == OURS:
+            made.kind = OURS  # a table of ours says what its columns are
         made.kind = made.kind or _guessed(path)
         if KINDS[made.kind].preview is not None and path.is_file():
             if may_ask:

@@ -96,11 +96,11 @@ def about(run: Run) -> tuple[object, ...]:
     return run.name, run.task, run.model, run.seed, run.config
 
 
-def again(name: str, content: bytes, user: User) -> list[Run]:
+def again(name: str, content: bytes, user: User, kind: str = "") -> list[Run]:
     """The runs of a project into which the file was imported, its kind found out."""
     project = create_project(slug="other", name="Other")
     set_role(project, user, "contributor")
-    one = begin_import(user=user, project=project, asked=asked_of("", {}), files=[upload(content, name)])
+    one = begin_import(user=user, project=project, asked=asked_of(kind, {}), files=[upload(content, name)])
     done = take_turn()
     assert done is not None
     assert (one.kind, done.state, done.reason) == ("headroom", State.FINISHED, "")
@@ -114,6 +114,13 @@ def test_a_run(runs: list[Run], user: User, shape: str) -> None:
     found.refresh_from_db()
     assert about(found) == about(runs[0]) and found.state == "failed"
     assert points_of(found, pass_rate_alone=False) == points_of(runs[0], pass_rate_alone=False)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_of_ours_that_is_called_a_plain_one(runs: list[Run], user: User, kind: str) -> None:
+    (found,) = again(f"long.{kind}", b"".join(OF_RUN[f"long.{kind}"](runs[0])), user, kind)
+
+    assert about(found) == about(runs[0])
 
 
 @pytest.mark.parametrize("shape", [*OF_RUN, *OF_PROJECT])

@@ -24,6 +24,8 @@ SELECT runs.run_uuid, runs.name, runs.status, experiments.name FROM runs
 LEFT JOIN experiments ON experiments.experiment_id = runs.experiment_id
 WHERE runs.lifecycle_stage IS NOT 'deleted' ORDER BY runs.start_time, runs.run_uuid
 """
+TAGS = "SELECT key, value FROM tags WHERE run_uuid = ?"
+PARAMS = "SELECT key, value FROM params WHERE run_uuid = ?"
 POINTS = """
 SELECT timestamp, step, key, value, is_nan FROM metrics WHERE run_uuid = ? ORDER BY timestamp, step, key, value
 """
@@ -53,11 +55,7 @@ def _run(
     store: sqlite3.Connection, path: Path, run_id: str, name: str, experiment: str, status: str
 ) -> MlflowRun:
     tags, params = (
-        {
-            str(key): str(value)
-            for key, value in store.execute(f"SELECT key, value FROM {table} WHERE run_uuid = ?", [run_id])
-        }  # noqa: S608 - one of two names
-        for table in ("tags", "params")
+        {str(key): str(value) for key, value in store.execute(query, [run_id])} for query in (TAGS, PARAMS)
     )
     keys = store.execute("SELECT DISTINCT key FROM metrics WHERE run_uuid = ? ORDER BY key", [run_id])
     names = [str(key) for (key,) in keys.fetchmany(MAX_METRICS + 1)]
