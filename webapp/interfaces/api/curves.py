@@ -70,7 +70,7 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Pa
 
 def _check_metric(run: Run, metric: str) -> None:
     """Raises NotFound for a metric that the run does not have; every run will have a pass rate, if none yet."""
-    if metric == PASS_RATE or selectors.series_of(run).filter(metric=metric).exists():
+    if metric == PASS_RATE or selectors.stored_name(run, metric) is not None:
         return
     hint = nearest(metric, selectors.metric_names(run)) or "its metrics are listed beside it, under /metrics."
     raise NotFound(f"Run {run.pk} has no metric {metric[:MOST_OF_PATH]}; {hint}", field="metric")

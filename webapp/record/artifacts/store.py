@@ -286,7 +286,9 @@ def clean_up() -> None:
     folders = {
         each.name: each for each in _root().iterdir() if each.name != INCOMING and _changed(each) < before
     }
-    known = set(Run.objects.filter(pk__in=list(folders)).values_list("pk", flat=True)) if folders else set()
+    known = (
+        set(Run.with_deleted.filter(pk__in=list(folders)).values_list("pk", flat=True)) if folders else set()
+    )
     for name in folders.keys() - known:
         shutil.rmtree(folders[name], ignore_errors=True)
 
