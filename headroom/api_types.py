@@ -106,11 +106,20 @@ class Run(TypedDict):
     heartbeat_at: str | None
 
 
+class Refused(TypedDict):
+    """What could not be stored of a run."""
+
+    records: int  # of which nothing is stored
+    values: int  # left out of records that are stored
+    reason: str  # of the newest
+
+
 class RunDetail(Run):
     """One run with its configuration, attempts, newest values and alarms."""
 
     config: dict[str, Any]
     meaning: dict[str, Any]  # what was said of a tracked run's metrics
+    refused: Refused  # of all attempts
     attempts: list[Attempt]
     latest: dict[str, Value]  # newest value of every metric
     alarms: list[Alarm]  # active before past, critical before warnings

@@ -545,7 +545,7 @@ def test_nonsense_in_the_address_is_said_and_the_page_lives(page, make_run):
     run = make_run(10)
     open_run(page, run, "?lo=soon&cutoff=-3&view=pie&target=high")
 
-    expect(page.locator(".note.warn")).to_contain_text("lo in a way that cannot be read: not a number")
+    expect(page.get_by_role("alert")).to_contain_text("lo in a way that cannot be read: not a number")
     ingest.store_records(run, [record(11, 8.5, {"eval/pass_rate": 0.59})])
     page.wait_for_function(
         "document.getElementById('chart').data.find(t => t.name === 'fitted').x.length === 11"

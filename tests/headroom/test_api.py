@@ -266,6 +266,7 @@ def test_it_needs_an_address_and_a_token(monkeypatch, tmp_path):
 
 SHAPES = {
     "Run": "RunOut", "RunDetail": "RunDetail", "Attempt": "AttemptOut", "Value": "ValueOut", "Alarm": "AlarmOut",
+    "Refused": "RefusedOut",
     "Compute": "ComputeOut", "Record": "RecordOut", "Point": "PointOut", "Curve": "CurveOut", "Series": "SeriesOut",
     "SampledPoint": "SampledPointOut", "SampledColumns": "SampledColumnsOut",
     "Columns": "ColumnsOut", "Window": "WindowOut", "Fit": "FitOut",

@@ -414,6 +414,7 @@ headroom.log({{"a": 1}}, step=1)
 
 RUN = """
 import os, signal, sys, headroom
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
 headroom.init(run="r1", journal={journal!r}, url={url!r}, token="hr_test")
 headroom.log({{"a": 1}}, step=1)
 {ending}

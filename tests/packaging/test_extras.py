@@ -22,7 +22,11 @@ OPTIONAL = {
     "verl",
     "transformers",
     "psycopg",
-}  # of the client's adapters, and for MLflow's stores in PostgreSQL
+    "numpy",
+    "pandas",
+    "yaml",
+    "PIL",
+}  # of the client's adapters, for MLflow's stores in PostgreSQL, and what scripts of wandb give to its shim
 # A package with several distributions behind it (`google`), and which one is meant.
 MEANT = {"google": "protobuf", "vllm": "vllm"}
 

@@ -31,6 +31,7 @@ NO_PAGES = {
     "healthz",
     "healthz-of",
     "metrics",
+    "tracker-blob",
     "tracker-health",
     "tracker-version",
 }  # public, and for programs: tests of their own

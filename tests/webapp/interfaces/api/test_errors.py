@@ -41,7 +41,7 @@ def test_unknown_method(reader, problem, method):
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
-        ("runs", "GET, HEAD, OPTIONS, POST"), ("runs/x", "DELETE, GET, HEAD, OPTIONS"),
+        ("runs", "GET, HEAD, OPTIONS, POST"), ("runs/x", "DELETE, GET, HEAD, OPTIONS, PATCH"),
         ("runs/x/stop", "OPTIONS, POST"), ("runs/x/stop/", "OPTIONS, POST"), ("openapi.json", "GET, HEAD, OPTIONS"),
     ],
 )  # fmt: skip

@@ -111,7 +111,7 @@ def test_cursor_and_since_together_are_refused(reader, reported, problem):
 CHEAP = {
     "list_recipes", "get_recipe", "list_revisions", "get_run", "list_transitions", "get_metrics", "get_fit",
     "get_prediction", "list_reviews", "list_comments", "list_outcomes", "get_decision", "list_rules", "get_rule",
-    "list_channels", "get_policies", "get_retention", "get_import", "get_meaning",
+    "list_channels", "get_policies", "get_retention", "get_import", "get_meaning", "list_artifacts", "get_artifact",
 }  # fmt: skip
 
 
