@@ -71,7 +71,7 @@ TAGGED = {
 CONFLICTS = {
     "recipes_create_recipe", "runs_create_run", "runs_delete_run", "runs_cancel_run", "runs_resume_run",
     "runs_stop_run", "runs_extend_run", "runs_set_priority", "runs_launch_draft", "runs_finish", "runs_post_records",
-    "runs_restore_run", "runs_change_run", "runs_act_on_runs",
+    "runs_restore_run", "runs_change_run", "runs_act_on_runs", "runs_describe",
     "runs_state_meaning", "runs_preview_meaning", "imports_create_import", "imports_resume_import",
     "studies_create_study", "predictions_freeze_prediction", "predictions_withdraw_prediction",
     "predictions_add_review", "predictions_ask_reviewers", "predictions_add_comment", "alert_rules_create_rule",
