@@ -36,6 +36,13 @@ function isChanged(field) {
   return first !== undefined && field.value !== first.value;
 }
 
+// What was chosen before htmx had read the page is asked for once it has; a form that was put back is as it was left.
+document.addEventListener("DOMContentLoaded", () => {
+  const selects = [...document.querySelectorAll("select[hx-get]")];
+  const early = selects.find((select) => isChanged(select) && !select.form?.dataset.restored);
+  if (early) window.htmx.trigger(early, "change");
+});
+
 document.addEventListener("input", ({ target }) => { if (target.form) target.form.dataset.typed = "yes"; });
 document.addEventListener("submit", ({ target }) => { delete target.dataset.typed; });
 window.addEventListener("beforeunload", (event) => {

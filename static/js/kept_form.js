@@ -19,6 +19,7 @@ export function restore(form, fresh) {
     if (control.type === "checkbox" || control.type === "radio") control.checked = values.includes(control.value);
     else if (values.length) [control.value] = values;
   }
+  form.dataset.restored = "yes";
   return true;
 }
 

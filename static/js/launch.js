@@ -138,11 +138,6 @@ if (launch) {
     mark();
     if (edits && form()) keep(form(), FRESH); // the answer may have changed the text beside the form, or the form
   });
-  const isRestored = form() && !launch.querySelector("[role=alert]") && restore(form(), FRESH); // before htmx asks what is wrong with it
-  document.addEventListener("DOMContentLoaded", () => { // after htmx has read the page
-    const sent = (select) => Math.max(0, [...select.options].findIndex((option) => option.defaultSelected));
-    const early = all("select[hx-get]").find((select) => select.selectedIndex !== sent(select)); // chosen before a script could see it
-    if (early && !isRestored) window.htmx.trigger(early, "change");
-  });
+  if (form() && !launch.querySelector("[role=alert]")) restore(form(), FRESH); // before htmx asks what is wrong with it
   mark();
 }

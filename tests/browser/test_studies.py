@@ -97,6 +97,22 @@ def test_a_study_is_looked_at_and_changed(page, user, project, model_folder, mak
     expect(page.get_by_text("Stopping 15 runs.")).to_be_visible()
 
 
+def test_a_base_chosen_before_the_scripts_are_there_brings_its_alternatives(
+    page, user, project, model_folder
+):
+    held = []
+    page.route("**/htmx-2.min*.js", lambda route: held.append(route))
+    page.goto("/studies/new", wait_until="commit")
+    page.locator("#id_recipe").select_option("tiny-minimax")
+
+    with page.expect_response(
+        lambda found: "/studies/new?" in found.url and "recipe=tiny-minimax" in found.url
+    ):
+        held[0].continue_()
+
+    expect(page.locator("#id_recipe")).to_have_value("tiny-minimax")
+
+
 def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
     study = make_study(
         user, project, kind="axis", changes=("batch=64", "batch=128", "batch=512"), name="Batch"

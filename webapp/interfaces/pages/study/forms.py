@@ -14,7 +14,7 @@ from webapp.science.studies.models import Kind
 from webapp.science.studies.planning import Asked
 
 MAX_SEEDS = 50
-RELOAD = {"hx-trigger": "change", "hx-target": "#study-form", "hx-include": "closest form"}
+RELOAD = {"hx-trigger": "change consume", "hx-target": "#study-form", "hx-include": "closest form"}
 ANY_SETTING = "setting"
 
 
