@@ -162,12 +162,8 @@ class Run:
         refused (a limit of the server), is named in a warning.
         """
         try:
-            if self._finished is not None or os.getpid() != self._pid:
-                self._complain(
-                    "late file", "log_artifact() after finish(), or in a forked process, keeps nothing"
-                )
-                return
-            self._uploads.add(Path(path), name)
+            if not self._is_late("late file", "log_artifact", "keeps"):
+                self._uploads.add(Path(path), name)
         except Exception as error:  # tracking never stops training
             self._complain(f"file {path}", f"the file {path} is not kept: {error}")
 
@@ -178,8 +174,7 @@ class Run:
         compute: Mapping[str, Any] | None,
         time: datetime | None,
     ) -> None:
-        if self._finished is not None or os.getpid() != self._pid:
-            self._complain("late", "log() after finish(), or in a forked process, records nothing")
+        if self._is_late("late", "log", "records"):
             return
         step = self._next_step if step is None else self._usable(int(step))
         cleaned = clean_metrics(metrics, self._complain, self._refuse)
@@ -195,6 +190,13 @@ class Run:
         if self._sender is not None:
             self._sender.notify()
 
+    def _is_late(self, kind: str, call: str, does: str) -> bool:
+        """Whether this process has no run that goes on, which is named once of a kind."""
+        is_late = self._finished is not None or os.getpid() != self._pid
+        if is_late:
+            self._complain(kind, f"{call}() after finish(), or in a forked process, {does} nothing")
+        return is_late
+
     def _usable(self, step: int) -> int:
         if MIN_STEP <= step <= MAX_STEP:
             return step
@@ -209,8 +211,7 @@ class Run:
         """Say more of the run than `init` did: another name, further tags, entries of its configuration. Kept beside
         the journal when this returns, at the server soon after. Never raises."""
         try:
-            if self._finished is not None or os.getpid() != self._pid:
-                self._complain("late", "describe() after finish(), or in a forked process, says nothing")
+            if self._is_late("late", "describe", "says"):
                 return
             said, lost = plain({"name": name, "tags": list(tags), "config": config or {}}, "run")
             if lost:

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from webapp.base.errors import Conflict, InvalidInput
-from webapp.record.runs.bounds import MAX_TAGS, clean_name, clean_tag
+from webapp.record.runs.bounds import MAX_TAGS, clean_name, clean_tags
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import bump
 
@@ -28,7 +28,7 @@ def report_described(
         raise Conflict("This run was launched here: its configuration is what it trains with.")
     said = {
         "name": clean_name(name) or held.name,
-        "tags": sorted({*held.tags, *map(_clean_tag, tags)}),
+        "tags": sorted({*held.tags, *clean_tags(tags)}),
         "config": {**held.config, **(config or {})},
     }
     fresh = {field: value for field, value in said.items() if value != getattr(held, field)}
@@ -37,13 +37,6 @@ def report_described(
         bump(run.pk, **fresh)
         run.refresh_from_db()
     return run
-
-
-def _clean_tag(tag: str) -> str:
-    try:
-        return clean_tag(tag)
-    except InvalidInput as error:
-        raise InvalidInput("tags", f"tags: {error.message.removeprefix('tag: ')}") from None
 
 
 def _check_room(fresh: Mapping[str, Any]) -> None:
