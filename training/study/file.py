@@ -78,6 +78,7 @@ class Study(Part):
 
     name: StudyName
     question: Sentence
+    paper: str = Field(default="", max_length=2000, description="What the paper found.")
     recipe: Annotated[str, Field(min_length=1)] = Field(description="A committed one, e.g. tiny/scalerl.")
     settings: Overrides = Field(default={}, description="Dotted overrides of all arms.")
     arms: dict[ArmName, Arm] = Field(min_length=1, max_length=50)

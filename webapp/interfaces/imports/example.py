@@ -24,6 +24,7 @@ from webapp.identity.accounts.organisations import require_owner
 from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.services import record
 from webapp.interfaces.imports.corpus_rows import store_corpus
+from webapp.interfaces.imports.findings import publish_findings
 from webapp.interfaces.imports.models import Example
 from webapp.record.runs.models import Run
 from webapp.record.runs.removal import remove_runs
@@ -69,6 +70,7 @@ def bring_example() -> bool:
         try:
             project = _stored(folder, digest)
             _fit(project)
+            publish_findings(project, corpus.read_corpus(folder), load_study(folder / corpus.STUDY).says)
         except (CorpusError, StudyFileError, DataError, IntegrityError, LookupError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             log.warning("no example project: %s", reason)

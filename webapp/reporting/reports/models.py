@@ -21,9 +21,10 @@ class Report(models.Model):
     text = models.TextField(blank=True)
     draft = models.PositiveIntegerField(default=1)
     key = models.CharField(max_length=64, null=True)  # of the form: sent twice, it makes one report
-    created_by = models.ForeignKey(USER, on_delete=models.RESTRICT, related_name="reports")
+    # Nobody created, saved or published the report that came with Headroom.
+    created_by = models.ForeignKey(USER, on_delete=models.RESTRICT, null=True, related_name="reports")
     created_at = models.DateTimeField(auto_now_add=True)
-    saved_by = models.ForeignKey(USER, on_delete=models.RESTRICT, related_name="+")
+    saved_by = models.ForeignKey(USER, on_delete=models.RESTRICT, null=True, related_name="+")
     saved_at = models.DateTimeField(auto_now_add=True)
     archived_at = models.DateTimeField(null=True)  # since then left out of lists, and no link shows it
 
@@ -67,7 +68,7 @@ class Publication(models.Model):
     authors = models.JSONField()  # usernames of all who wrote at it, the first first
     is_live = models.BooleanField(default=True)  # numbers follow the data; else they are those of that time
     frozen = models.JSONField()
-    published_by = models.ForeignKey(USER, on_delete=models.RESTRICT, related_name="+")
+    published_by = models.ForeignKey(USER, on_delete=models.RESTRICT, null=True, related_name="+")
     published_at = models.DateTimeField(auto_now_add=True)
     withdrawn_at = models.DateTimeField(null=True)
     withdrawn_by = models.ForeignKey(USER, on_delete=models.RESTRICT, null=True, related_name="+")

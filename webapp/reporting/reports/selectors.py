@@ -185,7 +185,15 @@ def history(report: Report) -> list[Step]:
     for one, before in zip_longest(versions, versions[1:]):
         changes = differences(before.text, one.text) if before else []
         steps.append(
-            Step("version", one.title, one.published_by.username, one.published_at, one.number, changes, one)
+            Step(
+                "version",
+                one.title,
+                one.published_by.username if one.published_by else ", ".join(one.authors),
+                one.published_at,
+                one.number,
+                changes,
+                one,
+            )
         )
     return sorted(steps, key=lambda step: step.when, reverse=True)
 

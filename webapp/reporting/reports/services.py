@@ -23,7 +23,7 @@ class DraftConflict(Conflict):
     """Somebody else saved first. `report` has their text; what was sent is kept as `aside`."""
 
     def __init__(self, report: Report, aside: Draft) -> None:
-        who = report.saved_by.username
+        who = report.saved_by.username if report.saved_by else "Somebody"
         super().__init__(
             f"{who} saved this report meanwhile. Your text is kept; nothing was overwritten.", field="base"
         )
@@ -140,6 +140,16 @@ def publish(report: Report, *, user: User, base: int, is_live: bool = True) -> P
             version=made.number,
         )  # fmt: skip
     return made
+
+
+def publish_unsigned(*, project: Project, title: str, text: str, author: str) -> Publication:
+    """A report that no person wrote, published at once, under a name. Raises InvalidInput (text) as `publish` does."""
+    frozen = freeze(project, text)
+    with transaction.atomic():
+        report = Report.objects.create(project=project, title=_title(title), text=_text(text))
+        return report.publications.create(
+            number=1, title=report.title, text=report.text, authors=[author], frozen=frozen
+        )
 
 
 def freeze(project: Project, text: str) -> list[resolve.Payload]:

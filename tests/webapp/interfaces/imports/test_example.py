@@ -19,6 +19,7 @@ from webapp.identity.audit.models import Event
 from webapp.interfaces.imports import corpus_rows, example
 from webapp.record.recipes.models import Recipe
 from webapp.record.runs.models import Point, Run, State
+from webapp.reporting.reports.models import Report
 from webapp.science.curves.fitting import curve_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.leaderboard import leaderboard
@@ -110,6 +111,18 @@ def test_studies_have_their_arms_and_a_verdict(project):
     payload = results(study, groups_of(study))
     assert [len(row["runs"]) for row in payload["rows"]] == [2, 2, 2]
     assert all(row["ceiling"] for row in payload["rows"])
+
+
+def test_a_report_says_what_the_runs_say(project):
+    report = Report.objects.get(project=project)
+    (published,) = report.publications.all()
+    shown = signed_in(nobody()).get(reverse("report", args=[report.pk]), {"project": project.slug})
+
+    assert (report.created_by, published.authors) == (None, ["Headroom"])
+    assert [part["kind"] for part in published.frozen] == ["chart"]
+    assert len(published.frozen[0]["drawing"]["traces"]) >= ARMS
+    assert "| base (baseline) | 2 |" in published.text and published.text == report.text
+    assert shown.status_code == 200 and b"Does the learning rate matter" in shown.content
 
 
 # --- who sees it ----------------------------------------------------------------------------------------------------

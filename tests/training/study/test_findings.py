@@ -8,10 +8,7 @@ import pytest
 from scipy import stats
 
 from stack.environment import ROOT
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from findings_doc import LEVEL, Curve, Difference, difference, verdict  # noqa: E402
+from training.study.findings import LEVEL, Curve, Difference, difference, verdict
 
 
 def test_the_interval_is_welchs() -> None:
