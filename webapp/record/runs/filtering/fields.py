@@ -93,7 +93,13 @@ FIELDS = (
         "alarm:active",
     ),
     Field("tag", Kind.TAG, "A tag of the run.", "tag:paper"),
-    Field("id", Kind.TEXT, "Id of the run; with : its beginning is enough.", "id:7k2m", ("id",)),
+    Field(
+        "id",
+        Kind.TEXT,
+        "Id of the run, or the one its client gave it (MLflow, trackio); with : its beginning is enough.",
+        "id:7k2m",
+        ("id", "client_run__key"),
+    ),
     Field("origin", Kind.CHOICE, "launched here, or tracked from elsewhere.", "origin:tracked", ("origin",)),
     Field(
         "created",

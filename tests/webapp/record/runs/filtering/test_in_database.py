@@ -12,6 +12,7 @@ from tests.shared_rows import kept
 from tests.webapp.record.runs.filtering.test_language import TREES, depth
 from training.records import Record
 from webapp.identity.accounts.services import create_project
+from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.record.runs.filtering import FilterError, compile_filter, narrow
 from webapp.record.runs.filtering.completing import completions
 from webapp.record.runs.filtering.fields import CONFIG, FIELDS, METRIC, OPERATORS, Kind
@@ -223,6 +224,15 @@ def test_the_id_by_its_beginning(found, runs):
 
     assert found(f"id:{pk[:8]}") == found(f"id = {pk}") == found(f"id ~ {pk[2:]}") == found(pk[:8]) == "b"
     assert found(f"id = {pk[:8]}") == ""
+
+
+def test_the_id_that_its_client_gave_it(found, runs, project):
+    key = "0123456789abcdef" * 2
+    group = Group.objects.create(project=project, name="elsewhere")
+    ClientRun.objects.create(run=runs["beta"], group=group, client="mlflow", key=key, name="beta", start_ms=0)
+
+    assert found(f"id:{key}") == found(f"id:{key[:6]}") == found(f"id = {key}") == "b"
+    assert found(f"NOT id = {key}") == "ag"
 
 
 def report(run, **metrics):
