@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ValidationError
 
+from training.recipe import content_hash
+from training.schema import Recipe
 from training.study import corpus
 from training.study.corpus import PASS_RATE, CorpusRun
 from training.study.file import Written
@@ -30,19 +33,27 @@ class Book:
         """Raises CorpusError."""
         self.path = path
         known = corpus.read_corpus(path) if corpus.exists(path) else corpus.empty()
-        places = {run.id: run.places for run in runs}
-        self.runs = {one.id: replace(one, places=places.get(one.id, ())) for one in known.runs.values()}
+        places = {run.content_hash: run.places for run in runs}
+        self._ids = {_hash_today(one): one.id for one in known.runs.values()}
+        self.runs = {
+            one.id: replace(one, places=places.get(_hash_today(one), ())) for one in known.runs.values()
+        }
         self._tables: dict[str, pa.Table] = {name: known.table_of(name) for name in self.runs}
 
     def has_succeeded(self, run: PlannedRun) -> bool:
         """Whether it needs no training any more."""
-        known = self.runs.get(run.id)
-        return known is not None and known.state == "succeeded" and known.content_hash == run.content_hash
+        known = self.runs.get(self._id_of(run))
+        return known is not None and known.state == "succeeded"
+
+    def _id_of(self, run: PlannedRun) -> str:
+        """Its id in the corpus: that of the schema it was trained under, which today's may have outgrown."""
+        return self._ids.get(run.content_hash, run.id)
 
     def note(self, files: RunFolder) -> None:
         """Put in a run that has ended, as its folder tells it."""
         run, recipe, spent = files.run, files.run.recipe, files.spent()
         succeeded = files.has_succeeded
+        self._ids[run.content_hash] = run.id
         self.runs[run.id] = CorpusRun(
             id=run.id,
             places=run.places,
@@ -74,8 +85,7 @@ class Book:
 
     def words(self, run: PlannedRun) -> str:
         """What became of it."""
-        known = self.runs[run.id]
-        table = self._tables[run.id]
+        known, table = self.runs[self._id_of(run)], self._tables[self._id_of(run)]
         rates = table.filter(pc.equal(table.column("metric").cast(pa.string()), PASS_RATE)).column("value")
         last = f"pass rate {rates[-1].as_py():.3f}, " if len(rates) else ""
         return f"{last}{len(rates)} evaluations, {known.wall_seconds:.0f} s"
@@ -86,6 +96,14 @@ class Book:
         yield _paces(one for one in done if set(one.places) & set(run.places))
         yield _paces(one for one in done if one.model == run.recipe.model)
         yield _paces(done)
+
+
+def _hash_today(run: CorpusRun) -> str:
+    """Content hash of its recipe, with the defaults of settings that came after it was trained."""
+    try:
+        return content_hash(Recipe.model_validate(run.config))
+    except ValidationError:
+        return run.content_hash
 
 
 def _paces(runs: Iterable[CorpusRun]) -> list[float]:

@@ -14,8 +14,9 @@ OPTIONS: dict[str, Any] = {
     "config": {
         "operators": ["+", "-"],
         "min_terms": 2,
-        "max_terms": 6,
+        "max_terms": 7,
         "max_digits": 1,
+        "allow_parentheses": False,
         "whitespace": "no_space",
     },
     "template": f"{{problem}}{THINK}",
@@ -45,7 +46,7 @@ class Expressions:
     def worked(self, prompt: Prompt, mistakes: float, rng: random.Random) -> str:
         """The expression after each operation: `4-(1-6)+9` is worked off as `4+5+9=9+9=18`. A wrong value is off by at
         most nine."""
-        trace = [_simplified(prompt.id)]
+        trace = [_simplified(prompt.id.replace(" ", ""))]
         while not _NUMBER.fullmatch(trace[-1]):
             wrong = rng.randint(-9, 9) if rng.random() < mistakes else 0
             trace.append(_worked_off(trace[-1], wrong))
