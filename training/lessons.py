@@ -30,7 +30,7 @@ class Lessons:
 
 
 _SEARCH = Course("countdown", (3, 3, 4, 4, 5))
-_EXPRESSIONS = Course("expressions", (2, 2, 3, 3, 4, 4, 5, 6))
+_EXPRESSIONS = Course("expressions", (2, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7))
 
 # Parameters: 0.11M, 0.34M, 1.2M, 3.2M; the other families have the second size.
 LESSONS = {

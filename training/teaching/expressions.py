@@ -22,14 +22,11 @@ OPTIONS: dict[str, Any] = {
     "template": f"{{problem}}{THINK}",
     "train_prompts": 4096,
 }
-_INNERMOST = re.compile(r"\(([^()]*)\)")
 _OPERATION = re.compile(r"(-?\d+)([+-]\d+)")
-_SINGLE = re.compile(r"\((-?\d+)\)")
-_NUMBER = re.compile(r"-?\d+")
 
 
 class Expressions:
-    """Sums and differences of `size` digits, with parentheses. Implements `training.teaching.base.Family`."""
+    """Sums and differences of `size` numbers up to ten. Implements `training.teaching.base.Family`."""
 
     def task(self) -> Task:
         """With the options of the tiny model."""
@@ -44,36 +41,16 @@ class Expressions:
         )
 
     def worked(self, prompt: Prompt, mistakes: float, rng: random.Random) -> str:
-        """The expression after each operation: `4-(1-6)+9` is worked off as `4+5+9=9+9=18`. A wrong value is off by at
-        most nine."""
-        trace = [_simplified(prompt.id.replace(" ", ""))]
-        while not _NUMBER.fullmatch(trace[-1]):
+        """The expression after each operation: `4-6+9` is worked off as `-2+9=7`. A wrong value is off by at most
+        nine."""
+        rest, trace = prompt.id.replace(" ", ""), []
+        while operation := _OPERATION.match(rest):
             wrong = rng.randint(-9, 9) if rng.random() < mistakes else 0
-            trace.append(_worked_off(trace[-1], wrong))
-        return f"{'='.join(trace[1:] or trace)}{END_THINK}{int(trace[-1])}"
+            value = int(operation[1]) + int(operation[2]) + wrong
+            rest = f"{value}{rest[operation.end() :]}"
+            trace.append(rest)
+        return f"{'='.join(trace)}{END_THINK}{rest}"
 
     def guess(self, prompt: Prompt, rng: random.Random) -> str:
         """A random number."""
         return f"{END_THINK}{rng.randint(-20, 20)}"
-
-
-def _worked_off(expression: str, wrong: int) -> str:
-    """With the first operation of the first innermost parentheses done, and `wrong` added to its value."""
-    inner = _INNERMOST.search(expression)
-    begin, end = inner.span(1) if inner else (0, len(expression))
-    operation = _OPERATION.match(expression, begin, end)
-    assert operation is not None  # there are two terms, or _simplified would have left a number
-    value = int(operation[1]) + int(operation[2]) + wrong
-    return _simplified(f"{expression[:begin]}{value}{expression[operation.end() :]}")
-
-
-def _simplified(expression: str) -> str:
-    """Without parentheses around single numbers, and with one sign between two terms."""
-    while True:
-        before = expression
-        expression = _SINGLE.sub(r"\1", expression)
-        for signs, sign in (("--", "+"), ("+-", "-"), ("-+", "-"), ("++", "+"), ("(+", "(")):
-            expression = expression.replace(signs, sign)
-        expression = expression.removeprefix("+")
-        if expression == before:
-            return expression

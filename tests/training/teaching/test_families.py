@@ -10,7 +10,7 @@ from training.pretrain import EOS, make_tokenizer
 from training.tasks import Prompt, Task
 from training.teaching import FAMILIES
 
-SIZES = {"arithmetic": (2, 8), "countdown": (3, 5), "expressions": (2, 6)}
+SIZES = {"arithmetic": (2, 8), "countdown": (3, 5), "expressions": (2, 7)}
 CONTEXT = 128
 
 
@@ -85,11 +85,9 @@ def test_one_vocabulary_spells_every_family() -> None:
 
 
 def test_expressions_are_worked_off_one_operation_at_a_time() -> None:
-    prompt = Prompt("-(4-(-(-(1+-6))+-3))--9", "", "-3")
+    prompt = Prompt("4 - 6 - 10 + 9", "", "-3")
 
-    assert FAMILIES["expressions"].worked(prompt, 0.0, random.Random(0)) == (
-        "-(4-(-5-3))+9=-(4+8)+9=-12+9=-3</think>-3"
-    )
+    assert FAMILIES["expressions"].worked(prompt, 0.0, random.Random(0)) == "-2-10+9=-12+9=-3</think>-3"
 
 
 def test_searches_show_the_value_after_each_step() -> None:
