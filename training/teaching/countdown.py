@@ -8,7 +8,7 @@ from training.tasks.arithmetic import END_THINK
 from training.tasks.countdown import Countdown, chain_target, chain_values, compact_prompt, draw_chain
 
 OPTIONS: dict[str, Any] = {
-    "form": "compact", "operations": "+-*", "min_numbers": 3, "max_numbers": 5, "max_number": 9, "max_target": 72,
+    "form": "compact", "operations": "+-", "min_numbers": 3, "max_numbers": 5, "max_number": 15, "max_target": 60,
 }  # fmt: skip
 GIVING_UP = 0.4  # chance after a chain that misses
 
