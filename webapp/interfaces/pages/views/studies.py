@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from webapp.base.errors import NotFound, ServiceError
 from webapp.base.spreadsheets import harmless
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
+from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.study.forms import numbers_in
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import is_pass_rate
@@ -86,7 +87,7 @@ def study(request: HttpRequest, study_id: str) -> HttpResponse:
         "next_seed": max([-1, *found.seeds]) + 1,
         "compared": [run["id"] for run in runs[:COMPARED]],
     }
-    return render(request, "studies/study.html", context)
+    return render(request, "studies/study.html", context | panel(found))
 
 
 @require_GET
