@@ -10,8 +10,8 @@ import pytest
 from django.apps import apps
 
 from tests.databases import database_url
-from tests.webapp.operation.backups.test_backups import run
 from tests.webapp.operation.moving.filling import SECRET
+from tests.webapp.operation.test_backups import run
 from webapp.base import whole_files
 from webapp.identity.accounts.models import Membership, Project, User
 from webapp.identity.accounts.services import default_organisation

