@@ -145,15 +145,12 @@ def _asked(request: HttpRequest) -> tuple[dict[str, Any], str]:
 
 def _shown(group: dict[str, Any], sort: str) -> dict[str, Any]:
     """A group as its table shows it. Tie bars only in the order of ranks, where the tied stand together."""
-    places = {id(row): index for index, row in enumerate(group["rows"])}
-    rows = in_order(group["rows"], sort)
+    rows = in_order([row | {"series": place} for place, row in enumerate(group["rows"])], sort)
     striped = tie_stripes(rows) if not sort else [(row, "") for row in rows]
     ties = not group["published"] and any(row["tied"] and row["A"] is not None for row in rows)
     query = urlencode({"task": group["task"], "model": group["model"]})
     return group | {
-        "stripes": [
-            (row | _addresses(row, query) | {"series": places[id(row)]}, stripe) for row, stripe in striped
-        ],
+        "stripes": [(row | _addresses(row, query), stripe) for row, stripe in striped],
         "has_ties": ties,
         "efficiency_url": f"{reverse('leaderboard-efficiency')}?{query}&{urlencode({'x': group['axis']})}",
         "compare_url": _all_url(group),

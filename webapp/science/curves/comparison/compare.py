@@ -21,7 +21,6 @@ from webapp.science.curves.comparison.entries import (
     RUN,
     Entry,
     mixed,
-    pool_together,
     published_entries,
     recipe_entries,
     run_entries,
@@ -75,7 +74,6 @@ def entries_of(
     }
     thinned = thinned_curves(ids, x)
     many = [with_fits(entry, fits, thinned=thinned) for entry in own]
-    pool_together(many)
     return _with_courses(many, runs, x, {}) + published
 
 
