@@ -161,6 +161,9 @@ VARIABLES = (
              schemes=WEB_SCHEMES),
     Variable("SENTRY_DSN", WATCHING, "project of Sentry or GlitchTip that unhandled errors go to", "secret"),
     Variable("HF_TOKEN", CLIENT, "token for models and data sets of the hub", "secret", server=False),
+    Variable("HF_ENDPOINT", CLIENT, "the hub, or a mirror of it", "url", "Hugging Face's", server=False),
+    Variable("HF_HUB_OFFLINE", CLIENT, "the hub is not asked: a model `org/name` is the folder "
+             "`HEADROOM_HOME/models/org--name`", "flag", server=False),
     Variable("HEADROOM_TOKEN", CLIENT, "API token with which the client reports", "secret", server=False),
     Variable("HEADROOM_TOKEN_FILE", CLIENT, "file that holds it", server=False),
     Variable("HEADROOM_IMPORT_TOKEN", CLIENT, "token of the tracker that is imported from", "secret", server=False),
