@@ -34,7 +34,7 @@ PUBLIC |= {"api-docs"}  # what /api/v1/openapi.json says, which is open too
 PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
 PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
 # Signed in is enough: nothing of a project is read or changed.
-ACCOUNT = {"sign-out", "alive", "components"}
+ACCOUNT = {"sign-out", "alive"}
 ACCOUNT |= {"profile", "change-password", "two-factor", "two-factor-off", "recovery-codes"}
 ACCOUNT |= {"end-other-sessions", "end-session", "link-identity", "unlink-identity"}
 ACCOUNT |= {"notices", "notices-bell", "notices-unread", "notices-read"}  # one's own, of whatever project

@@ -170,7 +170,6 @@ urlpatterns = [
     path("status", status.status, name="status"),
     path("palette", shell.palette, name="palette"),
     path("alive", shell.alive, name="alive"),
-    path("docs/components", shell.component_page, name="components"),
     path("api/docs", api_docs.page, name="api-docs"),
     path("tokens", account.tokens, name="tokens"),
     path("tokens/<int:token_id>/revoke", account.revoke_token, name="revoke-token"),

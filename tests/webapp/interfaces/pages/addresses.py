@@ -58,7 +58,6 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "automation": lambda it: "/project/automation",
     "status": lambda it: "/status",
     "tokens": lambda it: "/tokens",
-    "components": lambda it: "/docs/components",
     "api-docs": lambda it: "/api/docs",
     "sign-in": lambda it: "/sign-in",
     "decisions": lambda it: "/decisions",
