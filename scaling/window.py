@@ -40,7 +40,6 @@ ALPHA = 0.005  # chance at which a clean curve may lose points, over all the sta
 CLEARLY = 2.0  # of the criterion: "positive evidence" in Raftery, Sociological Methodology 25, 1995
 AHEAD = 8  # points after the start whose scatter also tells how noisy the beginning is
 ONE_SIDE = 0.8
-PAPER_GPU_HOURS = 1500.0  # arXiv 2510.13786, A.4: "about 1.5k GPU-hours", about one epoch of its data
 MOST_STARTS = 12
 
 
@@ -73,27 +72,6 @@ class Proposal:
     def window(self) -> Window:
         """As `scaling.fit` takes it."""
         return self.lo, None
-
-
-def paper_rule(unit: str, *, epoch: float | None = None) -> Proposal:
-    """The paper's rule (A.4): leave out what lies before about one epoch, 1.5k GPU-hours in its runs.
-
-    unit: of the compute, "gpu_hours", "epochs", or any other. epoch: compute that one epoch takes, in `unit`; needed
-    for any unit but those two, and the better rule wherever it is known: 1.5k GPU-hours is one epoch of the paper's
-    data on the paper's machines only. Raises InputError without it, or if it is not above zero.
-    """
-    if epoch is not None:
-        if not (math.isfinite(epoch) and epoch > 0):
-            raise InputError(f"epoch {epoch:g} is not above zero")
-        return Proposal(float(epoch), f"the paper's rule: from one epoch on, {epoch:g} {unit}")
-    if unit == "epochs":
-        return Proposal(1.0, "the paper's rule: from one epoch on")
-    if unit == "gpu_hours":
-        return Proposal(
-            PAPER_GPU_HOURS,
-            f"the paper's rule: from {PAPER_GPU_HOURS:g} GPU-hours on, which was one epoch in its runs only",
-        )
-    raise InputError(f"the paper's rule is in epochs or GPU-hours: say how much {unit} one epoch takes")
 
 
 def propose(
