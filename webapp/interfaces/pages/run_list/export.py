@@ -1,7 +1,5 @@
 """The runs list as a file: what the filter leaves, in its order, with the columns that are shown, as plain values."""
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from webapp.base.errors import InvalidInput
-from webapp.base.spreadsheets import harmless
+from webapp.base.spreadsheets import lines
 from webapp.base.times import utc
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.run_list.columns import is_setting
@@ -49,9 +47,9 @@ def names_of(columns: Sequence[str]) -> list[str]:
 def csv_lines(rows: Iterable[Values], columns: Sequence[str]) -> Iterator[str]:
     """With a header; no text becomes a formula in a spreadsheet."""
     names = names_of(columns)
-    yield _line(names)
+    yield lines([names])
     for row in rows:
-        yield _line([_cell(row[name]) for name in names])
+        yield lines([[_cell(row[name]) for name in names]])
 
 
 def json_pieces(rows: Iterable[Values], state: ListState) -> Iterator[str]:
@@ -152,10 +150,4 @@ def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _cell(value: Any) -> Any:
-    return harmless(" ".join(value) if isinstance(value, list) else value)
-
-
-def _line(cells: Iterable[Any]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerow(cells)
-    return text.getvalue()
+    return " ".join(value) if isinstance(value, list) else value
