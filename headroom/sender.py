@@ -114,7 +114,7 @@ class Sender:
         try:
             step()
         except ServerError as error:
-            self._warn(_kind(error), f"{error.reason}; records wait in {self._journal.path}")
+            self._warn(f"status {error.status}", f"{error.reason}; records wait in {self._journal.path}")
             self._backoff.pause(error.retry_after or 0.0)
         except Exception as error:  # whatever happens here, the training goes on
             self._warn(
@@ -259,7 +259,3 @@ class Sender:
         if kind not in self._warned:
             self._warned.add(kind)
             log.warning("headroom: %s", message)
-
-
-def _kind(error: ServerError) -> str:
-    return f"status {error.status}"

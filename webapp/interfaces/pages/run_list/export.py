@@ -33,7 +33,7 @@ def ids_of(project: Project, state: ListState, compiled: Compiled, most: int = M
 
 def values_of(project: Project, ids: Sequence[str], columns: Sequence[str]) -> Iterator[Values]:
     """A mapping for each run, names as in `names_of`; a constant number of queries for each BATCH of runs."""
-    for some in _batches(ids):
+    for some in (ids[start : start + BATCH] for start in range(0, len(ids), BATCH)):
         for row in rows_of(runs_with_settings(project, some, columns)):
             yield _values(row, columns)
 
@@ -143,10 +143,6 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "reason": ("reason",),
     "id": ("id",),
 }
-
-
-def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))
 
 
 def _cell(value: Any) -> Any:
