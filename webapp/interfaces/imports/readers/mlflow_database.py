@@ -1,5 +1,4 @@
-"""MLflow's store in a SQLite file, which is its default (`mlflow.db`), or what `headroom import` copied out of another
-database."""
+"""MLflow's store in a SQLite file, which is its default: `mlflow.db`."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
