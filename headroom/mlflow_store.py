@@ -61,8 +61,9 @@ def _copy(store: sqlite3.Connection, path: Path) -> None:
             names = ", ".join(f'"{column}"' for column in columns)
             into.execute(f"CREATE TABLE {table} ({names})")
             marks = ", ".join("?" * len(columns))
-            select, insert = f"SELECT {names} FROM {table}", f"INSERT INTO {table} VALUES ({marks})"  # nosec B608  # constants
-            into.executemany(insert, store.execute(select))
+            into.executemany(
+                f"INSERT INTO {table} VALUES ({marks})", store.execute(f"SELECT {names} FROM {table}")
+            )  # noqa: S608  # nosec B608 - constants
         for table in ("metrics", "params", "tags"):
             into.execute(f"CREATE INDEX {table}_of_run ON {table} (run_uuid, key)")
         into.execute("COMMIT")
