@@ -56,8 +56,8 @@ def add_import(commands: Any) -> None:
     one.add_argument("kind", metavar="KIND", help=kinds)
     one.add_argument(
         "paths", metavar="PATH", nargs="*",
-        help="files, or a folder, which is packed on the way; of MLflow also sqlite:///…, which is read and never "
-        "written",
+        help="files, or a folder, which is packed on the way; of MLflow also postgresql://… or sqlite:///…, which "
+        "is read and never written",
     )  # fmt: skip
     for name, said in OPTIONS.items():
         one.add_argument(name, **said)

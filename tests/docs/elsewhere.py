@@ -41,6 +41,7 @@ _STORE = (
     "tests/headroom/test_importing.py::test_a_store_of_mlflow_is_imported_by_file_or_uri",
     '"import", kind, store',
 )
+_POSTGRESQL = ("tests/headroom/test_mlflow_store.py::test_a_postgresql_store_is_copied", "postgresql")
 _TAIL = ("tests/headroom/test_tailing.py::test_the_command", '"tail"')
 _SYNC = ("tests/headroom/test_syncing.py::test_the_command", '"sync"')
 _STUDY = (
@@ -89,7 +90,7 @@ ELSEWHERE = {
         "tests/headroom/test_importing.py::test_columns_names_and_amounts_are_said_by_options", "--per-row",
     ),
     "python -m headroom import mlflow mlflow.db": _STORE,
-    "python -m headroom import mlflow mlflow.db --experiment math": _STORE,
+    "python -m headroom import mlflow postgresql://reader@db.example/mlflow --experiment math": _POSTGRESQL,
     'curl -H "Authorization: Bearer $HEADROOM_TOKEN" $HEADROOM_URL/api/v1/imports -F kind=csv '
     """-F 'options={"columns": {"step": "iteration", "pass_rate": "val_acc"}, "devices": 8}' """
     "-F files=@metrics.csv": (

@@ -1,13 +1,20 @@
 """MLflow's databases as the command copies them: at one moment, five tables, nothing written."""
 
+import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
+from django.db import connection
 
-from headroom.mlflow_store import copied, is_store
-from tests.webapp.interfaces.imports.readers.reading import SAMPLES, runs_of
+from headroom.mlflow_store import TABLES, copied, is_store
+from tests.webapp.interfaces.imports.readers.reading import EXPECTED, SAMPLES, runs_of
+
+NUMBERS = {"timestamp": "bigint", "step": "bigint", "value": "double precision", "is_nan": "boolean"}
 
 
 @pytest.fixture
@@ -51,11 +58,49 @@ def test_what_is_being_logged_is_in_the_copy_once_it_is_committed(database: Path
             assert [row.step for row in rows_of(copy)[run]][-1] == 99
 
 
+@pytest.fixture
+def postgresql(transactional_db: None) -> Iterator[str]:
+    """The URI of a schema with the same tables, in the database of the tests."""
+    url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+    schema = "an_mlflow_store"
+    with psycopg.connect(url, autocommit=True) as store, sqlite3.connect(SAMPLES / "mlflow.db") as sample:
+        store.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        store.execute(f"CREATE SCHEMA {schema}")
+        for table, columns in TABLES.items():
+            kinds = NUMBERS if table == "metrics" else {}
+            described = ", ".join(f'"{name}" {kinds.get(name, "text")}' for name in columns)
+            store.execute(f"CREATE TABLE {schema}.{table} ({described})")
+            names = ", ".join(f'"{name}"' for name in columns)
+            with store.cursor().copy(f"COPY {schema}.{table} FROM STDIN") as into:
+                for row in sample.execute(f"SELECT {names} FROM {table}"):
+                    into.write_row(
+                        [bool(v) if n == "is_nan" else v for n, v in zip(columns, row, strict=True)]
+                    )
+        separator = "&" if "?" in url else "?"
+        yield f"{url}{separator}options=-csearch_path%3D{schema}"
+        store.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+def test_a_postgresql_store_is_copied(postgresql: str) -> None:
+    for uri in (postgresql, postgresql.replace("postgresql://", "postgresql+psycopg2://", 1)):
+        assert is_store(uri)
+        with copied(uri) as copy:
+            assert set(runs_of("mlflow", copy)) == set(EXPECTED["mlflow-database"])
+            assert rows_of(copy) == rows_of(SAMPLES / "mlflow.db")
+
+
+def test_a_postgresql_store_that_may_only_be_read_is_enough(postgresql: str) -> None:
+    """Nothing is written: a transaction that could not write does."""
+    with copied(f"{postgresql}%20-cdefault_transaction_read_only%3Don") as copy:
+        assert len(rows_of(copy)) == 3
+
+
 @pytest.mark.parametrize(
     ("store", "words"),
     [
-        ("mysql+pymysql://me:secret@db/mlflow", "a store in mysql is read from its MLflow server: --address"),
+        ("mysql+pymysql://me:secret@db/mlflow", "postgresql://…, sqlite:///… or a file, not mysql://…"),
         ("sqlite:////no/such/store.db", "unable to open database file"),
+        ("postgresql://me:secret@127.0.0.1:9/mlflow", "the store of MLflow cannot be read"),
     ],
 )
 def test_what_cannot_be_read_says_why_and_no_password(store: str, words: str) -> None:

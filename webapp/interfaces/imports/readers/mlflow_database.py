@@ -1,4 +1,5 @@
-"""MLflow's store in a SQLite file, which is its default: `mlflow.db`."""
+"""MLflow's store in a SQLite file, which is its default (`mlflow.db`), or what `headroom import` copied out of another
+database."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
