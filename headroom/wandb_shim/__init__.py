@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from headroom.wandb_shim import accepted, artifact, data_types, errors, plot, public, sdk, util
+from headroom.wandb_shim import accepted, artifact, data_types, errors, plot, public, sdk, sweeps, util
 from headroom.wandb_shim.accepted import accepts
 from headroom.wandb_shim.artifact import Artifact
 from headroom.wandb_shim.beginning import begun
@@ -42,6 +42,7 @@ from headroom.wandb_shim.plot import plot_table, visualize
 from headroom.wandb_shim.public import Api
 from headroom.wandb_shim.runs import Run
 from headroom.wandb_shim.settings import Settings, settings_of
+from headroom.wandb_shim.sweeps import agent, controller, sweep
 
 __version__ = "0.31.0"  # of wandb, whose names these are
 MODES = (None, "online", "offline", "disabled", "shared")
@@ -106,6 +107,10 @@ def init(
         raise ValueError(f"mode must be online, offline or disabled, not {said.mode!r}")
     accepted.forget()
     entries = _chosen(to_mapping(config), config_include_keys, config_exclude_keys)
+    trial = sweeps.current
+    if trial is not None:
+        entries |= trial.settings
+        said.sweep_id, said.project = trial.sweep.id, said.project or trial.sweep.project
     made = begun(said, entries, others, _forget)
     run = made if run is None else run
     return made
@@ -178,14 +183,6 @@ def termwarn(string: str, *args: Any, **kwargs: Any) -> None:
 
 def termerror(string: str, *args: Any, **kwargs: Any) -> None:
     termlog(f"ERROR {string}")
-
-
-def sweep(*args: Any, **kwargs: Any) -> str:
-    """Raises UsageError."""
-    raise UsageError("sweeps are not run here: a study of Headroom tries settings, or a loop that calls init")
-
-
-agent = controller = sweep
 
 
 def install() -> None:

@@ -77,7 +77,7 @@ def _kept(said: Settings, others: Mapping[str, Any]) -> dict[str, Any]:
     """What Headroom has no field for."""
     given = {
         "id": said.run_id, "entity": said.entity, "group": said.run_group, "job_type": said.run_job_type,
-        "tags": list(said.run_tags), "notes": said.run_notes, **others,
+        "tags": list(said.run_tags), "notes": said.run_notes, "sweep": said.sweep_id, **others,
     }  # fmt: skip
     return {
         name: each

@@ -130,7 +130,7 @@ class Api:
         "Api.artifact", "artifacts are not fetched here: see the page of the run"
     )
     artifacts = artifact_versions = accepts("Api.artifacts", "artifacts are not listed here", [])
-    sweep = accepts("Api.sweep", "there are no sweeps")
+    sweep = accepts("Api.sweep", "sweeps are known to the process that made them alone")
     projects = reports = users = teams = accepts(
         "Api.projects", "projects and people are not listed here", []
     )

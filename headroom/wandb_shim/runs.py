@@ -44,7 +44,11 @@ class Run(Files):
         self.summary.note(self._said)
         self._name, self._tags, self._notes = settings.run_name, settings.run_tags, settings.run_notes
         self.project, self.entity = settings.project or "uncategorized", settings.entity or ""
-        self.group, self.job_type = settings.run_group, settings.run_job_type
+        self.group, self.job_type, self.sweep_id = (
+            settings.run_group,
+            settings.run_job_type,
+            settings.sweep_id,
+        )
         self.start_time = time.time()
         self.resumed = resumed
         self.starting_step = self._step = 0 if inner.last_step is None else inner.last_step + 1
@@ -108,13 +112,16 @@ class Run(Files):
     def project_url(self) -> str | None:
         return f"{server_url()}/runs" if self.url else None
 
-    sweep_id = sweep_url = None  # see `wandb_shim.sweep`
+    sweep_url = project_url
 
     def get_url(self) -> str | None:
         return self.url
 
     def get_project_url(self) -> str | None:
         return self.project_url
+
+    def get_sweep_url(self) -> str | None:
+        return self.sweep_url if self.sweep_id else None
 
     def project_name(self) -> str:
         return self.project
@@ -262,7 +269,6 @@ class Run(Files):
     to_html = accepts("to_html", "", "")
     status = accepts("status", "")
     _label = accepts("_label", "")
-    get_sweep_url = accepts("get_sweep_url", "")
 
 
 class Metric:

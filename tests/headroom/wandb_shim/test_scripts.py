@@ -91,6 +91,23 @@ def test_a_pipeline_of_artifacts() -> None:
     assert Path(wandb.init().use_model("model:best"), "weights.txt").read_text() == "1,2"
 
 
+def test_a_sweep(online: FakeServer) -> None:
+    def main() -> None:
+        wandb.init(project="sweeps")
+        score = wandb.config.x**3 + wandb.config.y
+        wandb.log({"score": score})
+
+    asked = {
+        "method": "random",
+        "metric": {"goal": "minimize", "name": "score"},
+        "parameters": {"x": {"max": 0.1, "min": 0.01}, "y": {"values": [1, 3, 7]}},
+    }
+    wandb.agent(wandb.sweep(sweep=asked, project="sweeps"), function=main, count=3)
+
+    made = [body["config"] for path, body in online.notices if path == "runs"]
+    assert len(made) == 3 and all(0.01 <= each["x"] <= 0.1 and each["y"] in (1, 3, 7) for each in made)
+
+
 def test_a_torch_loop_that_watches_its_model(caplog: pytest.LogCaptureFixture) -> None:
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)

@@ -55,6 +55,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "Api": lambda: wandb.Api(timeout=30),
     "attach": lambda: wandb.attach("x"),
     "box3d": lambda: wandb.box3d(center=(0, 0, 0)),
+    "controller": lambda: wandb.controller("x"),
     "display": lambda: wandb.run.display(height=420),
     "ensure_configured": lambda: wandb.ensure_configured(),
     "errors": lambda: issubclass(wandb.errors.CommError, wandb.Error),
@@ -163,8 +164,3 @@ def test_the_terminal_is_told_what_wandb_would_say(capsys: pytest.CaptureFixture
     wandb.termwarn("two")
     wandb.termerror("three")
     assert capsys.readouterr().err == "wandb: one\nwandb: WARNING two\nwandb: ERROR three\n"
-
-
-def test_a_sweep_says_that_there_is_none() -> None:
-    with pytest.raises(wandb.UsageError, match="sweeps are not run here"):
-        wandb.agent(wandb.sweep({"method": "grid", "parameters": {}}), function=print)
