@@ -7,10 +7,10 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import IO
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from django.core.management import call_command
 from django.db import connection
+from psycopg.conninfo import conninfo_to_dict
 
 from webapp.base.whole_files import writing
 from webapp.identity.secrets.cipher import Undecipherable, decrypt
@@ -52,7 +52,7 @@ def restore(path: Path, url: str) -> bool:
             f"The database holds {len(tables)} tables already: a backup goes into an empty one. Make one (CREATE "
             "DATABASE) and name it in DATABASE_URL, or take another HEADROOM_HOME."
         )
-    whole = ("--single-transaction", "--exit-on-error", f"--dbname={urlsplit(url).path.lstrip('/')}")
+    whole = ("--single-transaction", "--exit-on-error", f"--dbname={conninfo_to_dict(url)['dbname']}")
     _run("pg_restore", *AS_WHOEVER_RESTORES, *whole, str(path), url=url)
     call_command("migrate", interactive=False, verbosity=0)
     return _opens_secrets()
@@ -81,19 +81,9 @@ def _run(program: str, *options: str, url: str = "", output: IO[bytes] | int = s
 
 
 def _connection(url: str) -> dict[str, str]:
-    """As PostgreSQL's variables: a password does not stand on a command line."""
-    parts = urlsplit(url)
-    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    found = {
-        "PGHOST": query.get("host") or parts.hostname or "",
-        "PGPORT": query.get("port") or str(parts.port or ""),
-        "PGUSER": unquote(parts.username or ""),
-        "PGPASSWORD": unquote(parts.password or ""),
-        "PGDATABASE": unquote(parts.path.lstrip("/")),
-        "PGSSLMODE": query.get("sslmode", ""),
-        "PGSSLROOTCERT": query.get("sslrootcert", ""),
-    }
-    return {name: value for name, value in found.items() if value}
+    """As libpq's variables: a password does not stand on a command line."""
+    names = {"dbname": "DATABASE"}
+    return {f"PG{names.get(name, name.upper())}": str(value) for name, value in conninfo_to_dict(url).items()}
 
 
 def _program(name: str) -> Path:
