@@ -27,7 +27,8 @@ from webapp.science.curves.models import KeptFigure
 log = logging.getLogger(__name__)
 Payload = dict[str, Any]
 LATE = timedelta(seconds=2)  # workers refit a run once a second; whoever looks after this fits for them
-WRITTEN_BY = f"{__version__} "  # what another release said is not shown as the answer of this one
+FORM = 1  # grows with each change of what is said
+WRITTEN_BY = f"{__version__}.{FORM} "  # what other code said is not shown as the answer of this one
 WAITING = "waiting"  # the role of a point that the shown fit does not know
 
 
