@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import scaling
+from benchmarks.table1 import published_fits
 from scaling.curve import curve
-from scaling.paper import published_fits
 from scaling.simulate import noise, rewards
 from scaling.window import MAX_SHARE, propose, sensitivity
 from tests.deep import examples
