@@ -148,6 +148,7 @@ urlpatterns = [
     path("notices/unread", notices.unread, name="notices-unread"),
     path("notices/read", notices.read, name="notices-read"),
     path("decisions", decisions.decisions, name="decisions"),
+    path("decisions/new", decisions.new_decision, name="new-decision"),
     path("decisions/<slug:decision_id>", decisions.decision, name="decision"),
     path("reports", reports.reports, name="reports"),
     path("reports/new", reports.new_report, name="new-report"),

@@ -61,7 +61,6 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "api-docs": lambda it: "/api/docs",
     "sign-in": lambda it: "/sign-in",
     "decisions": lambda it: "/decisions",
-    "decision": lambda it: f"/decisions/{it.decision}",
     "reports": lambda it: "/reports",
     "report": lambda it: f"/reports/{it.report}",
     "edit-report": lambda it: f"/reports/{it.report}/edit",
@@ -108,7 +107,7 @@ NOT_PAGES |= {  # alerts; a rule's and a channel's pages have tests of their own
     "alert-test-rule", "alert-resume-channel", "alert-delete-channel", "notices-bell", "notices-unread", "notices-read",
 }  # fmt: skip
 NOT_PAGES |= {
-    "new-report", "report-block", "save-report", "preview-report",
+    "decision", "new-decision", "new-report", "report-block", "save-report", "preview-report",
     "publish-report", "unpublish-report", "archive-report", "report-html", "report-pdf", "revoke-report-link",
 }  # fmt: skip
 NOT_PAGES |= {"import-resume"}

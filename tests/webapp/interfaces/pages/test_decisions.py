@@ -16,7 +16,7 @@ from webapp.science.decisions.services import decide
 def send(ada):
     """send(run, ...): what a browser sends from the form."""
     typed = {"kind": "stop", "reason": "It has bent.", "key": "k", "to": "", "about": "run"}
-    return lambda found, **form: ada.post("/decisions", typed | {"object_id": found.pk} | form)
+    return lambda found, **form: ada.post("/decisions/new", typed | {"object_id": found.pk} | form)
 
 
 def words(answer):
@@ -86,7 +86,7 @@ def test_a_viewer_is_offered_nothing(client, user, project, make_run):
     assert "why" in page
     assert "Store the decision" not in page
     sent = {"about": "run", "object_id": run.pk, "kind": "stop", "reason": "x", "key": "k"}
-    assert client.post("/decisions", sent).status_code == 403
+    assert client.post("/decisions/new", sent).status_code == 403
 
 
 def test_one_of_another_project_is_not_there(ada, foreign_run, db):
@@ -96,4 +96,4 @@ def test_one_of_another_project_is_not_there(ada, foreign_run, db):
     assert ada.get(f"/decisions/{entry.pk}").status_code == 404
     assert "secret" not in words(ada.get("/decisions"))
     sent = {"about": "run", "object_id": foreign_run.pk, "kind": "stop", "reason": "x", "key": "k"}
-    assert ada.post("/decisions", sent).status_code == 404
+    assert ada.post("/decisions/new", sent).status_code == 404

@@ -22,10 +22,11 @@ INSERT INTO decisions_decision
     (id, kind, decided_at, reason, key, decided_by_id, prediction_id, project_id, revises_id, to_revision_id)
 VALUES (%s, %s, '2026-11-24T10:00Z', 'It has bent.', %s, %s, %s, %s, %s, %s)
 """
-SUBJECT = """
+SUBJECTS = """
 INSERT INTO decisions_subject (position, part, run_key, name, recipe, task, model, state, decision_id, fit_id, run_id)
-VALUES (%s, %s, %s, %s, '', 'math', '8b', %s, %s, NULL, %s)
-"""
+SELECT position - 1, part, run, name, '', 'math', '8b', %s, %s, NULL, run
+FROM unnest(%s::text[], %s::text[], %s::text[]) WITH ORDINALITY AS subjects(part, run, name, position)
+"""  # one statement, as Django's bulk_create
 NOTE = """
 INSERT INTO decisions_note (text, created_at, author_id, decision_id) VALUES ('Later.', '2026-11-25T10:00Z', %s, %s)
 """
@@ -45,16 +46,22 @@ def store(user, run, other, prediction, revision):
     with connection.cursor() as cursor:
         for pk, kind, key, claim, revises, to, subjects in rows:
             cursor.execute(DECIDE, [pk, kind, key, user.pk, claim, run.project_id, revises, to])
-            cursor.executemany(
-                SUBJECT,
-                [(place, part, one.pk, one.name, json.dumps(STATE), pk, one.pk)
-                 for place, (part, one) in enumerate(subjects)],
-            )  # fmt: skip
+            parts, runs = zip(*subjects, strict=True)
+            names = [one.name for one in runs]
+            cursor.execute(SUBJECTS, [json.dumps(STATE), pk, list(parts), [one.pk for one in runs], names])
         cursor.execute(NOTE, [user.pk, "one"])
 
 
+@pytest.fixture
+def tables(transactional_db):
+    """Those of 0.1.0, which no model knows any more."""
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE decisions_note, decisions_subject, decisions_decision")
+
+
 @pytest.mark.parametrize("is_stored_before", [True, False])
-def test_what_0_1_0_stores_is_in_the_log(transactional_db, user, make_run, is_stored_before):
+def test_what_0_1_0_stores_is_in_the_log(tables, user, make_run, is_stored_before):
     run, other = make_run(8, to=4.0, name="Narrow"), make_run(0, seed=1, name="Wide")
     revision = Revision.objects.get(recipe__slug="tiny-deepseek-grpo", number=1)
     things = (user, run, other, make_prediction(user, run), revision)
@@ -72,7 +79,7 @@ def test_what_0_1_0_stores_is_in_the_log(transactional_db, user, make_run, is_st
     assert len(found) == 2 and of_other.object_id == other.pk
     assert (first.kind, first.name, first.key, first.decided_by) == ("stop", "Narrow", "k", user)
     assert first.reason == f"It has bent.\n\nIt rests on the prediction {things[3].pk}."
-    assert said(first.state).startswith("Pass rate 0.50; ceiling not identified yet")
+    assert said(first.state).startswith("Pass rate 0.500; ceiling not identified yet")
     assert (second.to, third.to) == (str(revision), "Wide")
     assert second.reason.endswith("It revises the decision one.")
     assert f"{first.decided_at:%d %H}" == "24 10" and f"{note.decided_at:%d %H}" == "25 10"

@@ -74,6 +74,7 @@ def test_of_a_prediction_what_its_page_said_is_kept(choose, make_run, user):
 
     entry = choose("note", prediction)
     withdraw(prediction, user=user, reason="The data were wrong.")
+    prediction.refresh_from_db()
 
     assert said(Entry.objects.get().state) == (
         "Open; nobody was asked to review it. No run has passed its target yet."

@@ -7,7 +7,7 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_POST
 
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
@@ -21,11 +21,9 @@ PAGE_SIZE = 30
 CHOICES = {"kind": Kind.choices, "about": About.choices}
 
 
-@require_http_methods(["GET", "POST"])
+@require_GET
 def decisions(request: HttpRequest) -> HttpResponse:
-    """The log, newest first, filtered by person, kind and object; POST adds an entry."""
-    if request.method == "POST":
-        return _add(request)
+    """The log, newest first, filtered by person, kind and object."""
     project = current_project(request)
     asked = {name: request.GET.get(name, "") for name in ("person", "kind", "about", "object_id")}
     for name, choices in CHOICES.items():
@@ -35,7 +33,8 @@ def decisions(request: HttpRequest) -> HttpResponse:
     return render(request, "decisions/list.html", context | {"people": selectors.people_of(project)})
 
 
-def _add(request: HttpRequest) -> HttpResponse:
+@require_POST
+def new_decision(request: HttpRequest) -> HttpResponse:
     """Store what the form says, and go back to the page of its object; what is wrong stands beside its field."""
     found, form = _object(request), DecisionForm(request.POST)
     if form.is_valid():
@@ -46,7 +45,7 @@ def _add(request: HttpRequest) -> HttpResponse:
         else:
             messages.info(request, "The decision is in the log.")
             return redirect(address_of(entry))
-    return render(request, "decisions/new.html", {"decision_form": form, "found": found}, status=422)
+    return render(request, "decisions/new.html", {"decision_form": form}, status=422)
 
 
 def _object(request: HttpRequest) -> selectors.Object:
