@@ -53,8 +53,8 @@ class DecisionPage(Schema):
 class DecisionQuery(PageQuery):
     person: str = ""
     kind: str = ""
-    about: str = ""
-    object_id: str = ""
+    about: str = Field("", description="run, prediction or study.")
+    object_id: str = Field("", description="Id of a run, prediction or study.")
 
 
 @router.get("", auth=READ, response=DecisionPage, summary="The decision log, newest first")
