@@ -172,6 +172,7 @@ VARIABLES = (
     Variable("HEADROOM_RUN", CLIENT, "id of the run that is reported to", server=False),
     Variable("HEADROOM_ATTEMPT", CLIENT, "its attempt", server=False),
     Variable("HEADROOM_SECRETS_FILE", CLIENT, "set for jobs: file with the project's secrets", server=False),
+    Variable("HEADROOM_REQUEST_ID", CLIENT, "set for jobs: the request that they go back to", server=False),
     Variable("HEADROOM_WORKER_READY_FILE", CLIENT, "set by `up`: file that a ready worker makes", server=False),
 )  # fmt: skip
 _BY_NAME = {variable.name: variable for variable in VARIABLES}

@@ -1,12 +1,14 @@
 """Backups by PostgreSQL's own programs: `pg_dump` takes one consistent picture while everything goes on, `pg_restore`
 puts it into an empty database, all of it or nothing."""
 
+import gzip
 import os
 import re
 import shutil
 import subprocess
+import tempfile
+import zlib
 from pathlib import Path
-from typing import IO
 
 from django.core.management import call_command
 from django.db import connection
@@ -25,10 +27,14 @@ class BackupError(RuntimeError):
 
 
 def back_up(path: Path, url: str) -> None:
-    """Write `pg_dump`'s custom format while everything goes on. Raises BackupError, and leaves nothing of the file."""
+    """Write `pg_dump`'s custom format, gzipped, while everything goes on. Raises BackupError, and leaves nothing of the
+    file."""
     try:
-        with writing(path) as file:
-            _run("pg_dump", "--format=custom", *AS_WHOEVER_RESTORES, url=url, output=file)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".backup-") as folder:
+            dump = Path(folder, "dump")
+            _run("pg_dump", "--format=custom", *AS_WHOEVER_RESTORES, f"--file={dump}", url=url)
+            with dump.open("rb") as source, writing(path) as file, gzip.open(file, "wb", 1) as packed:
+                shutil.copyfileobj(source, packed)
     except OSError as error:
         raise BackupError(f"{path} cannot be written: {error.strerror}.") from error
 
@@ -37,25 +43,33 @@ def restore(path: Path, url: str) -> bool:
     """Put a backup into a database without tables and bring it to this code's migrations; whether the key here opens
     its secrets.
 
-    Raises BackupError where the file is no backup, was made by a newer Headroom, was cut off or changed, or where the
-    database holds tables already; the database is as it was then.
+    Raises BackupError where the file is no whole backup, was made by a newer Headroom, or the database holds tables
+    already; the database is as it was then.
     """
-    if not path.is_file():
-        raise BackupError(f"There is no file {path}.")
-    applied = _run("pg_restore", "--data-only", "--table=django_migrations", "--file=-", str(path))
-    if unknown := unknown_of(
-        ".".join(row) for row in re.findall(r"^\d+\t(\w+)\t(\w+)\t", applied, re.MULTILINE)
-    ):
-        raise BackupError(new_words(unknown).replace("The database", "The backup", 1))
+    with tempfile.TemporaryDirectory(prefix="headroom-restore-") as folder:
+        dump = Path(folder, "dump")
+        try:
+            with gzip.open(path) as packed, dump.open("wb") as target:
+                shutil.copyfileobj(packed, target)  # which checks it to its end
+        except (OSError, EOFError, zlib.error) as error:
+            raise BackupError(f"{path} is no whole backup of Headroom: {error}.") from error
+        applied = _run("pg_restore", "--data-only", "--table=django_migrations", "--file=-", str(dump))
+        names = re.findall(r"^\d+\t(\w+)\t(\w+)\t", applied, re.MULTILINE)
+        if unknown := unknown_of(".".join(row) for row in names):
+            raise BackupError(new_words(unknown).replace("The database", "The backup", 1))
+        _check_empty()
+        whole = ("--single-transaction", "--exit-on-error", f"--dbname={conninfo_to_dict(url)['dbname']}")
+        _run("pg_restore", *AS_WHOEVER_RESTORES, *whole, str(dump), url=url)
+    call_command("migrate", interactive=False, verbosity=0)
+    return _opens_secrets()
+
+
+def _check_empty() -> None:
     if tables := connection.introspection.table_names():
         raise BackupError(
             f"The database holds {len(tables)} tables already: a backup goes into an empty one. Make one (CREATE "
             "DATABASE) and name it in DATABASE_URL, or take another HEADROOM_HOME."
         )
-    whole = ("--single-transaction", "--exit-on-error", f"--dbname={conninfo_to_dict(url)['dbname']}")
-    _run("pg_restore", *AS_WHOEVER_RESTORES, *whole, str(path), url=url)
-    call_command("migrate", interactive=False, verbosity=0)
-    return _opens_secrets()
 
 
 def _opens_secrets() -> bool:
@@ -67,17 +81,22 @@ def _opens_secrets() -> bool:
     return True
 
 
-def _run(program: str, *options: str, url: str = "", output: IO[bytes] | int = subprocess.PIPE) -> str:
-    """What it wrote to `output`, where that is a pipe. Raises BackupError with the program's own reason."""
+def _run(program: str, *options: str, url: str = "") -> str:
+    """What it says. Raises BackupError with the program's own reason."""
     command = [str(_program(program)), *options]
     done = subprocess.run(
-        command, env=os.environ | _connection(url), stdout=output, stderr=subprocess.PIPE, check=False
+        command,
+        env=os.environ | _connection(url),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     if done.returncode != 0:
-        lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
         reason = next((line for line in lines if "error:" in line), lines[-1] if lines else "no reason given")
         raise BackupError(f"{program} failed: {reason.partition('error: ')[2] or reason}")
-    return (done.stdout or b"").decode(errors="replace")
+    return done.stdout
 
 
 def _connection(url: str) -> dict[str, str]:

@@ -120,10 +120,10 @@ def test_files_that_are_no_whole_backup_are_refused(installation, databases, tmp
     _, file = installation
     whole = file.read_bytes()
     cases = {
-        "missing": (None, "There is no file"),
-        "text": (b"hello", "pg_restore failed: "),
-        "cut": (whole[: len(whole) // 2], "pg_restore failed: "),
-        "changed": (whole[:-20_000] + b"x" * 10_000 + whole[-10_000:], "pg_restore failed: "),
+        "missing": (None, "is no whole backup of Headroom"),
+        "text": (b"hello", "is no whole backup of Headroom"),
+        "cut": (whole[: len(whole) // 2], "is no whole backup of Headroom"),
+        "changed": (whole[:-20_000] + b"x" * 10_000 + whole[-10_000:], "is no whole backup of Headroom"),
     }
     for name, (content, words) in cases.items():
         path = tmp_path / name

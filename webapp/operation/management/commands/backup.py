@@ -10,7 +10,7 @@ from webapp.operation.management.database import database
 
 
 class Command(BaseCommand):
-    help = "Write all that is in the database into a file, in the custom format of pg_dump."
+    help = "Write all that is in the database into a file: pg_dump's custom format, gzipped."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
