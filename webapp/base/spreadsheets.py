@@ -29,7 +29,7 @@ def original(cell: Any) -> Any:
 def lines(rows: Iterable[Iterable[Any]]) -> str:
     """Rows as CSV: a missing value is an empty cell, and no text becomes a formula."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(map(_cell, row) for row in rows)
+    csv.writer(text, lineterminator="\r\n").writerows(map(_cell, row) for row in rows)
     return text.getvalue()
 
 
