@@ -40,6 +40,7 @@ ALPHA = 0.005  # chance at which a clean curve may lose points, over all the sta
 CLEARLY = 2.0  # of the criterion: "positive evidence" in Raftery, Sociological Methodology 25, 1995
 AHEAD = 8  # points after the start whose scatter also tells how noisy the beginning is
 ONE_SIDE = 0.8
+PAPER_GPU_HOURS = 1500.0  # arXiv 2510.13786, A.4: "about 1.5k GPU-hours", about one epoch of its data
 MOST_STARTS = 12
 
 
