@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 import numpy as np
 
 import scaling
+from benchmarks.table1 import published_fits
 from benchmarks.validation import NOISES, POINTS, R0, Trial, arguments, evaluate, run_all
 from scaling.cli.words import markdown
 from scaling.models import Fit
-from scaling.paper import published_fits
 
 TIMES = 4.0
 NOISE = "ar1"

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtr, expit, ndtri
 
+from benchmarks.table1 import PublishedFit, published_fits
 from scaling.curve import Array, curve
-from scaling.paper import PublishedFit, published_fits
 from scaling.simulate import noise
 
 R0 = 0.1

@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from headroom.api import Api, ApiError
+from headroom.beginning import init as _init
 from headroom.evaluation import PassRates
 from headroom.journal import JournalBusy
 from headroom.run import Finished, Run
-from headroom.run import init as _init
 from headroom.server import ServerError
 from headroom.version import __version__
 
@@ -44,7 +44,7 @@ _current: Run | None = None
 
 
 def init(**settings: Any) -> Run:
-    """Begin a run (see `headroom.run.init` for the settings) and make it the one that `log` and `finish` use."""
+    """Begin a run (see `headroom.beginning.init` for the settings) and make it the one that `log` and `finish` use."""
     global _current
     _current = _init(**settings)
     return _current

@@ -5,13 +5,12 @@
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from headroom.import_command import add_import
-from headroom.run import token_from_environment
+from headroom.beginning import token_from_environment
+from headroom.import_command import add_import, add_server
 from headroom.syncing import journals_in, sync
 from headroom.tail_command import add_tail
 from headroom.version import __version__
@@ -33,8 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("sync", help="send journals of offline runs, and what is left of others")
     one.add_argument("folder", type=Path, metavar="DIR", help="a folder with journals, or one journal")
-    one.add_argument("--url", default=os.environ.get("HEADROOM_URL"), help="the server (HEADROOM_URL)")
-    one.add_argument("--token", help="API token (HEADROOM_TOKEN, or the file that HEADROOM_TOKEN_FILE names)")
+    add_server(one)
     one.add_argument("--timeout", type=float, default=60.0, help="seconds for each journal (60)")
     one.set_defaults(do=lambda asked: _sync(asked.folder, asked.url, asked.token, asked.timeout))
     add_import(commands)

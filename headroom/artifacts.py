@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from headroom.backoff import Backoff
 from headroom.journal import Journal
 from headroom.server import Server, ServerError
 
 log = logging.getLogger("headroom")
 
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
 SHARE = 0.8  # of the time that `finish` has: the end of the run must be told, too
 NO_SUCH_ADDRESS = (404, 405)  # a server that keeps no files
 
@@ -106,7 +106,7 @@ class Uploads:
 
     def _loop(self) -> None:
         assert self._server is not None
-        server, pause = self._server(), FIRST_PAUSE_SECONDS
+        server, backoff = self._server(), Backoff(self._closing)
         while not (self._closing.is_set() and not waiting(self._folder)):
             self._wake.wait()
             self._wake.clear()
@@ -114,13 +114,10 @@ class Uploads:
                 self._send(server)
             except Exception as error:  # whatever happens here, the training goes on
                 self._warn("away", f"{error}; files wait in {self._folder}")
-                self._closing.wait(pause)
-                if self._closing.is_set():
-                    time.sleep(FIRST_PAUSE_SECONDS)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                backoff.pause()
                 self._wake.set()
             else:
-                pause = FIRST_PAUSE_SECONDS
+                backoff.note_success()
         server.close()
 
     def _send(self, server: Server) -> None:

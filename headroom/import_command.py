@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from headroom.beginning import token_from_environment
 from headroom.importing import Imported, Importer
 from headroom.mlflow_store import copied, is_store
-from headroom.run import token_from_environment
 from headroom.server import ServerError
 
 OK, UNREACHABLE, BROKEN = 0, 1, 2
@@ -18,60 +18,59 @@ AMOUNTS = ("device_hours", "flops", "tokens")
 SAID = ("name", "task", "model", "source", "timezone", "percent", "per_row", "ignore", "experiments")
 
 
+TEXT: dict[str, Any] = {"default": ""}
+MANY: dict[str, Any] = {"action": "append", "default": []}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--columns": {"metavar": "JSON", "help": 'of a table: {"step": "iteration", "pass_rate": "val_acc"}'},
+    "--devices": {
+        "type": float, "metavar": "N", "help": "device-hours are N x time where nothing says them",
+    },
+    "--pass-rate": {"metavar": "NAME", "help": "the metric that is the held-out pass rate"},
+    "--percent": {
+        "action": "store_true", "help": "the pass rate is in percent, from 0 to 100; it is never assumed",
+    },
+    "--per-row": MANY | {
+        "metavar": "AMOUNT", "choices": AMOUNTS,
+        "help": "device_hours, flops or tokens: the column has the amount of each row, not the total so far; repeat it",
+    },
+    "--ignore": MANY | {"metavar": "COLUMN", "help": "a column or metric to leave out; repeat it"},
+    "--experiment": MANY | {
+        "metavar": "NAME", "dest": "experiments", "help": "of MLflow: one to read; repeat it (all)",
+    },
+    "--name": TEXT | {"help": "of a run that nothing in the source names (the file's name)"},
+    "--task": TEXT | {"help": "of runs whose source does not name theirs"},
+    "--model": TEXT | {"help": "of runs whose source does not name theirs"},
+    "--source": TEXT | {"help": "its name: the same again adds to the same runs (the file's name)"},
+    "--timezone": TEXT | {"help": "of times without an offset, such as UTC"},
+    "--resume": {"metavar": "ID", "help": "the import that a mended PATH belongs to"},
+    "--address": {"help": "of a server to be read, such as https://mlflow.example"},
+    "--address-token": {"help": "what opens that server (HEADROOM_IMPORT_TOKEN)"},
+    "--address-user": TEXT | {"help": "with it the token is a password"},
+}  # fmt: skip
+
+
 def add_import(commands: Any) -> None:
     """Add the command to an argument parser's commands."""
     one = commands.add_parser("import", help="have a server read what another tracker wrote")
-    one.add_argument(
-        "kind",
-        metavar="KIND",
-        help="csv, parquet, wandb, tensorboard, mlflow, ...; auto: found out from the file",
-    )
+    kinds = "csv, parquet, wandb, tensorboard, mlflow, ...; auto: found out from the file"
+    one.add_argument("kind", metavar="KIND", help=kinds)
     one.add_argument(
         "paths", metavar="PATH", nargs="*",
         help="files, or a folder, which is packed on the way; of MLflow also postgresql://… or sqlite:///…, which "
         "is read and never written",
     )  # fmt: skip
-    one.add_argument(
-        "--columns", metavar="JSON", help='of a table: {"step": "iteration", "pass_rate": "val_acc"}'
-    )
-    one.add_argument(
-        "--devices", type=float, metavar="N", help="device-hours are N x time where nothing says them"
-    )
-    one.add_argument("--pass-rate", metavar="NAME", help="the metric that is the held-out pass rate")
-    one.add_argument(
-        "--percent",
-        action="store_true",
-        help="the pass rate is in percent, from 0 to 100; it is never assumed",
-    )
-    one.add_argument(
-        "--per-row", metavar="AMOUNT", action="append", choices=AMOUNTS, default=[],
-        help="device_hours, flops or tokens: the column has the amount of each row, not the total so far; repeat it",
-    )  # fmt: skip
-    one.add_argument(
-        "--ignore",
-        metavar="COLUMN",
-        action="append",
-        default=[],
-        help="a column or metric to leave out; repeat it",
-    )
-    one.add_argument(
-        "--experiment", metavar="NAME", action="append", default=[], dest="experiments",
-        help="of MLflow: one to read; repeat it (all)",
-    )  # fmt: skip
-    one.add_argument("--name", default="", help="of a run that nothing in the source names (the file's name)")
-    one.add_argument("--task", default="", help="of runs whose source does not name theirs")
-    one.add_argument("--model", default="", help="of runs whose source does not name theirs")
-    one.add_argument(
-        "--source", default="", help="its name: the same again adds to the same runs (the file's name)"
-    )
-    one.add_argument("--timezone", default="", help="of times without an offset, such as UTC")
-    one.add_argument("--resume", metavar="ID", help="the import that a mended PATH belongs to")
-    one.add_argument("--address", help="of a server to be read, such as https://mlflow.example")
-    one.add_argument("--address-token", help="what opens that server (HEADROOM_IMPORT_TOKEN)")
-    one.add_argument("--address-user", default="", help="with it the token is a password")
-    one.add_argument("--url", default=os.environ.get("HEADROOM_URL"), help="the server (HEADROOM_URL)")
-    one.add_argument("--token", help="API token (HEADROOM_TOKEN, or the file that HEADROOM_TOKEN_FILE names)")
+    for name, said in OPTIONS.items():
+        one.add_argument(name, **said)
+    add_server(one)
     one.set_defaults(do=run_import)
+
+
+def add_server(command: argparse.ArgumentParser) -> None:
+    """Which server the command speaks to."""
+    command.add_argument("--url", default=os.environ.get("HEADROOM_URL"), help="the server (HEADROOM_URL)")
+    command.add_argument(
+        "--token", help="API token (HEADROOM_TOKEN, or the file that HEADROOM_TOKEN_FILE names)"
+    )
 
 
 def run_import(asked: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 import json
 import logging
 import math
-import random
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from headroom import about
+from headroom.backoff import Backoff
 from headroom.journal import Journal, JournalState, Refused, parse_line, unsealed
 from headroom.server import CONFLICT, Server, ServerError
 from headroom.values import sound_records
@@ -22,10 +22,6 @@ GATHER_SECONDS = 0.2  # how long a new record waits for company, where the serve
 MAX_GATHER_SECONDS = 30.0  # whatever it asks for
 MAX_BATCH_RECORDS = 500
 MAX_BATCH_BYTES = 1_000_000
-FIRST_BACKOFF_SECONDS = 0.5
-MAX_BACKOFF_SECONDS = 30.0
-CLOSING_BACKOFF_SECONDS = 0.3  # while `finish` waits; grows to the next figure
-MAX_CLOSING_BACKOFF_SECONDS = 5.0
 HEARTBEAT_SECONDS = 15.0  # of silence, after which the server is told that the trainer lives
 
 
@@ -61,8 +57,7 @@ class Sender:
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._warned: set[str] = set()
-        self._failures = 0
-        self._closing_failures = 0
+        self._backoff = Backoff(self._closing)
         self._gather_seconds = GATHER_SECONDS
         self._wake.set()  # the start notice, and what an earlier process left
         self._thread = threading.Thread(target=self._loop, name="headroom-sender", daemon=True)
@@ -100,10 +95,6 @@ class Sender:
         """The run's id; None until it is made."""
         return self._run or None
 
-    @property
-    def unacknowledged_bytes(self) -> int:
-        return self._journal.end - self._state.acknowledged
-
     def _loop(self) -> None:
         while True:
             if not self._wake.wait(HEARTBEAT_SECONDS):
@@ -123,18 +114,17 @@ class Sender:
         try:
             step()
         except ServerError as error:
-            self._warn(_kind(error), f"{error.reason}; records wait in {self._journal.path}")
-            self._back_off(error.retry_after)
+            self._warn(f"status {error.status}", f"{error.reason}; records wait in {self._journal.path}")
+            self._backoff.pause(error.retry_after or 0.0)
         except Exception as error:  # whatever happens here, the training goes on
             self._warn(
                 type(error).__name__, f"sending failed: {error!r}; records wait in {self._journal.path}"
             )
-            self._back_off(None)
+            self._backoff.pause()
         else:
-            if self._failures:
+            if self._backoff.note_success():
                 log.warning("headroom: %s answers again", self._server.url)
                 self._warned = {kind for kind in self._warned if kind == "rejected"}
-            self._failures = 0
             return True
         self._wake.set()
         return False
@@ -265,23 +255,7 @@ class Sender:
         except OSError as error:  # a later process sends them once more, which does no harm
             self._warn("state", f"what has been sent could not be noted: {error}")
 
-    def _back_off(self, retry_after: float | None) -> None:
-        self._failures += 1
-        if self._closing.is_set():
-            time.sleep(
-                min(CLOSING_BACKOFF_SECONDS * 1.2**self._closing_failures, MAX_CLOSING_BACKOFF_SECONDS)
-            )
-            self._closing_failures += 1
-            return
-        seconds = min(FIRST_BACKOFF_SECONDS * 2 ** (self._failures - 1), MAX_BACKOFF_SECONDS)
-        seconds = min(max(seconds, retry_after or 0.0), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)  # nosec B311  # spreads retries
-        self._closing.wait(seconds)
-
     def _warn(self, kind: str, message: str) -> None:
         if kind not in self._warned:
             self._warned.add(kind)
             log.warning("headroom: %s", message)
-
-
-def _kind(error: ServerError) -> str:
-    return f"status {error.status}"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headroom import about, artifacts
+from headroom.beginning import make_run
 from headroom.journal import Journal, JournalBusy, total
-from headroom.run import make_run
 from headroom.sender import Sender
 from headroom.server import Server, ServerError
 

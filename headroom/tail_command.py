@@ -1,10 +1,10 @@
 """`python -m headroom tail FILE`: its arguments."""
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
+from headroom.import_command import add_server
 from headroom.journal import JournalBusy
 from headroom.tailing import LINES, Tail, follow
 
@@ -27,8 +27,7 @@ def add_tail(commands: Any) -> None:
         one.add_argument(f"--{name}", help="of the run that is made")
     one.add_argument("--run", help="a run that the server knows (HEADROOM_RUN)")
     one.add_argument("--journal", type=Path, help="where to journal (beside FILE, as NAME.headroom.jsonl)")
-    one.add_argument("--url", default=os.environ.get("HEADROOM_URL"), help="the server (HEADROOM_URL)")
-    one.add_argument("--token", help="API token (HEADROOM_TOKEN, or the file that HEADROOM_TOKEN_FILE names)")
+    add_server(one)
     one.set_defaults(do=_tail)
 
 

@@ -1,10 +1,7 @@
-"""The paper's own procedure and published results (arXiv 2510.13786), as the baseline that ours is compared with."""
+"""The paper's own procedure (arXiv 2510.13786), as the baseline that ours is compared with."""
 
-import csv
 import warnings
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,26 +15,6 @@ MARGIN = 0.02  # section 2.1: three independent runs differed in A by at most 0.
 
 A_GRID = np.round(np.arange(0.450, 0.8001, 0.005), 3)  # section A.5
 C_MID_GRID = np.linspace(100.0, 40000.0, 100)
-
-
-@dataclass(frozen=True)
-class PublishedFit:
-    """One row of Table 1; c_mid in GPU-hours."""
-
-    name: str
-    c_mid: float
-    b: float
-    a: float
-
-
-@cache
-def published_fits() -> tuple[PublishedFit, ...]:
-    """Table 1 of the paper, in its order."""
-    text = files("scaling").joinpath("data/table1.csv").read_text()
-    return tuple(
-        PublishedFit(row["experiment"], float(row["C_mid"]), float(row["B"]), float(row["A"]))
-        for row in csv.DictReader(text.splitlines())
-    )
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,6 @@ from scaling.intervals import Interval
 from scaling.models import Fit
 from scaling.points import InputError, check_fraction
 
-PAPER_SPREAD = 0.015  # section 2.1 of arXiv 2510.13786: greatest difference of A between three runs
-PAPER_RUNS = 3
 LOGARITHMIC = ("B", "C_mid")
 
 _BISECTIONS = 100
@@ -164,8 +162,7 @@ def margin(pooled: Pooled, *, level: float = 0.9, elsewhere: Between | None = No
 
     From several seeds: t(k - 1) sqrt(sd**2 + within**2 + se**2), the prediction interval of the random-effects
     model. From one: the run's own error and `elsewhere`, a variation between seeds that was measured on
-    something else; without it there is no margin, for one seed cannot tell. The paper's 0.02 (section 2.1) stands on
-    three runs, see `papers_between`.
+    something else; without it there is no margin, for one seed cannot tell.
     """
     check_fraction("level", level)
     if pooled.sd is not None:
@@ -181,15 +178,6 @@ def margin(pooled: Pooled, *, level: float = 0.9, elsewhere: Between | None = No
         f"{seeds:.3f} that was not measured on this recipe ({elsewhere.source})"
     )
     return Margin(value, own, None, text)
-
-
-def papers_between() -> Between:
-    """What three runs with A at most 0.015 apart say: a standard deviation of a third run's A, its noise included.
-
-    The mean range of three normal values is 1.693 standard deviations.
-    """
-    source = f"{PAPER_RUNS} runs of arXiv 2510.13786 whose A differ by at most {PAPER_SPREAD}"
-    return Between(PAPER_SPREAD / 1.693, PAPER_RUNS - 1.0, source)
 
 
 # How far seeds of the corpus differ: docs/validation.md, "Seeds". Few degrees of freedom, for other tasks are others.

@@ -75,27 +75,6 @@ class Proposal:
         return self.lo, None
 
 
-def paper_rule(unit: str, *, epoch: float | None = None) -> Proposal:
-    """The paper's rule (A.4): leave out what lies before about one epoch, 1.5k GPU-hours in its runs.
-
-    unit: of the compute, "gpu_hours", "epochs", or any other. epoch: compute that one epoch takes, in `unit`; needed
-    for any unit but those two, and the better rule wherever it is known: 1.5k GPU-hours is one epoch of the paper's
-    data on the paper's machines only. Raises InputError without it, or if it is not above zero.
-    """
-    if epoch is not None:
-        if not (math.isfinite(epoch) and epoch > 0):
-            raise InputError(f"epoch {epoch:g} is not above zero")
-        return Proposal(float(epoch), f"the paper's rule: from one epoch on, {epoch:g} {unit}")
-    if unit == "epochs":
-        return Proposal(1.0, "the paper's rule: from one epoch on")
-    if unit == "gpu_hours":
-        return Proposal(
-            PAPER_GPU_HOURS,
-            f"the paper's rule: from {PAPER_GPU_HOURS:g} GPU-hours on, which was one epoch in its runs only",
-        )
-    raise InputError(f"the paper's rule is in epochs or GPU-hours: say how much {unit} one epoch takes")
-
-
 def propose(
     compute: ArrayLike,
     reward: ArrayLike,

@@ -161,6 +161,9 @@ VARIABLES = (
              schemes=WEB_SCHEMES),
     Variable("SENTRY_DSN", WATCHING, "project of Sentry or GlitchTip that unhandled errors go to", "secret"),
     Variable("HF_TOKEN", CLIENT, "token for models and data sets of the hub", "secret", server=False),
+    Variable("HF_ENDPOINT", CLIENT, "the hub, or a mirror of it", "url", "Hugging Face's", server=False),
+    Variable("HF_HUB_OFFLINE", CLIENT, "the hub is not asked: a model `org/name` is the folder "
+             "`HEADROOM_HOME/models/org--name`", "flag", server=False),
     Variable("HEADROOM_TOKEN", CLIENT, "API token with which the client reports", "secret", server=False),
     Variable("HEADROOM_TOKEN_FILE", CLIENT, "file that holds it", server=False),
     Variable("HEADROOM_IMPORT_TOKEN", CLIENT, "token of the tracker that is imported from", "secret", server=False),
@@ -169,6 +172,7 @@ VARIABLES = (
     Variable("HEADROOM_RUN", CLIENT, "id of the run that is reported to", server=False),
     Variable("HEADROOM_ATTEMPT", CLIENT, "its attempt", server=False),
     Variable("HEADROOM_SECRETS_FILE", CLIENT, "set for jobs: file with the project's secrets", server=False),
+    Variable("HEADROOM_REQUEST_ID", CLIENT, "set for jobs: the request that they go back to", server=False),
     Variable("HEADROOM_WORKER_READY_FILE", CLIENT, "set by `up`: file that a ready worker makes", server=False),
 )  # fmt: skip
 _BY_NAME = {variable.name: variable for variable in VARIABLES}

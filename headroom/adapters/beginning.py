@@ -4,7 +4,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from headroom.run import Run, init
+from headroom.beginning import init
+from headroom.run import Run
 from headroom.server import ServerError
 
 log = logging.getLogger("headroom")

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from headroom.wandb_shim import accepted, artifact, data_types, env, errors, plot, public, sdk, sweeps, util
+from headroom.wandb_shim import accepted, artifact, data_types, errors, plot, public, sdk, sweeps, util
 from headroom.wandb_shim.accepted import accepts
 from headroom.wandb_shim.artifact import Artifact
 from headroom.wandb_shim.beginning import begun
@@ -52,7 +52,7 @@ ONE_MORE = "create_new"
 __all__ = [
     "Api", "Artifact", "Audio", "Classes", "CommError", "Config", "Error", "EvalTable", "Graph", "Histogram", "Html",
     "Image", "JoinedTable", "Media", "Molecule", "Object3D", "Plotly", "Run", "Settings", "Summary", "Table",
-    "UsageError", "Video", "agent", "artifact", "controller", "data_types", "env", "errors", "finish", "init",
+    "UsageError", "Video", "agent", "artifact", "controller", "data_types", "errors", "finish", "init",
     "install", "log", "plot", "plot_table", "public", "sdk", "sweep", "util", "visualize",
 ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.browser.look import IS_LONG, SIDEWAYS, look, problems_of
 from tests.webapp.interfaces.pages.addresses import PAGES, WITHOUT_ACCOUNT, make_things
 
-LOOKED_AT_HERE = {"sign-in", "tokens", "components"}
+LOOKED_AT_HERE = {"sign-in", "tokens"}
 
 
 def test_every_page_is_clean(page, new_page, user, make_run, published_curves):
@@ -21,7 +21,6 @@ def test_every_page_is_clean(page, new_page, user, make_run, published_curves):
         where = stranger if name in WITHOUT_ACCOUNT else page
         where.emulate_media(color_scheme="dark")  # and wide: `look` looks so in its long form alone
         where.goto(address(things))
-        where.wait_for_load_state("networkidle") if name == "components" else None
         if name in LOOKED_AT_HERE:
             look(where, name)
         elif found := problems_of(where) if IS_LONG else where.evaluate(SIDEWAYS):

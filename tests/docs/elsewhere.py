@@ -50,7 +50,7 @@ _STUDY = (
 )
 _UP = ("tests/stack/test_supervisor.py", '"manage.py", "up"')
 _BACKUP = (
-    "tests/webapp/operation/backups/test_backups.py::test_everything_is_there_again_in_another_installation",
+    "tests/webapp/operation/test_backups.py::test_everything_is_there_again_in_another_installation",
     '"backup"',
 )
 _MOVED = (
@@ -106,7 +106,6 @@ ELSEWHERE = {
     "headroom-server up": ("tests/packaging/test_packaged_stack.py", "packaged"),
     "make wheel": ("tests/packaging/test_client.py::test_the_wheel_is_one_pure_file_of_this_version", "wheel"),
     "python manage.py backup lab.backup": _BACKUP,
-    "python manage.py backup lab.backup --with-key": _BACKUP,
     "python manage.py restore lab.backup": _BACKUP,
     "python manage.py export_project lab lab.headroom": _MOVED,
     "python manage.py import_project lab.headroom": _MOVED,

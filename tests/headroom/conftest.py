@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from headroom import ending, sender
-from headroom import run as run_module
+from headroom import backoff, beginning, ending, sender
 from headroom.run import Run
 from tests.headroom.fake_server import FakeServer
 
@@ -14,8 +13,8 @@ from tests.headroom.fake_server import FakeServer
 @pytest.fixture(autouse=True)
 def quick_and_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "GATHER_SECONDS", 0.01)
-    monkeypatch.setattr(sender, "FIRST_BACKOFF_SECONDS", 0.02)
-    monkeypatch.setattr(sender, "CLOSING_BACKOFF_SECONDS", 0.02)
+    monkeypatch.setattr(backoff, "FIRST_SECONDS", 0.02)
+    monkeypatch.setattr(backoff, "FIRST_CLOSING_SECONDS", 0.02)
     for name in ("HEADROOM_URL", "HEADROOM_TOKEN", "HEADROOM_TOKEN_FILE", "HEADROOM_RUN", "HEADROOM_ATTEMPT"):
         monkeypatch.delenv(name, raising=False)
 
@@ -43,7 +42,7 @@ def journal_path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def begin(server: FakeServer, journal_path: Path) -> Iterator[Callable[..., Run]]:
-    """`headroom.run.init` for run r1 on the fake server; what is still open at the end is closed."""
+    """`headroom.beginning.init` for run r1 on the fake server; what is still open at the end is closed."""
     runs: list[Run] = []
 
     def make(**settings: Any) -> Run:
@@ -53,7 +52,7 @@ def begin(server: FakeServer, journal_path: Path) -> Iterator[Callable[..., Run]
             "url": server.url,
             "token": "hr_test",
         }
-        runs.append(run_module.init(**defaults | settings))
+        runs.append(beginning.init(**defaults | settings))
         return runs[-1]
 
     yield make

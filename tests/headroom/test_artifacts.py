@@ -15,11 +15,6 @@ from tests.headroom.fake_server import FakeServer
 Begin = Callable[..., Run]
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifacts, "FIRST_PAUSE_SECONDS", 0.02)
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "samples 1%.txt"

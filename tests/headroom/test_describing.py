@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from headroom import about
-from headroom.run import Run, init
+from headroom.beginning import init
+from headroom.run import Run
 from headroom.syncing import sync
 from tests.headroom.fake_server import FakeServer
 

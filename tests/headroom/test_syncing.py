@@ -9,8 +9,8 @@ import pytest
 
 from headroom import about
 from headroom.__main__ import main
+from headroom.beginning import init
 from headroom.journal import sealed
-from headroom.run import init
 from headroom.syncing import sync
 from tests.headroom.conftest import killed
 from tests.headroom.fake_server import FakeServer

@@ -8,7 +8,8 @@ import httpx
 import psutil
 import pytest
 
-from headroom.run import Run, init
+from headroom.beginning import init
+from headroom.run import Run
 from tests.running_stack import RunningStack
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(240)]

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from scipy.optimize import curve_fit
 
 import scaling
+from benchmarks.table1 import published_fits
 from scaling.curve import curve
-from scaling.paper import fit_grid, published_fits
+from scaling.paper import fit_grid
 from scaling.simulate import rewards
 from tests.deep import examples
 

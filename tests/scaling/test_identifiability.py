@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import scaling
+from benchmarks.table1 import published_fits
 from scaling.curve import curve
 from scaling.identifiability import starts_agree
-from scaling.paper import published_fits
 from scaling.simulate import rewards
 from scaling.solve import Solutions
 

@@ -3,8 +3,8 @@ import pytest
 from scipy.optimize import least_squares
 
 import scaling
+from benchmarks.table1 import published_fits
 from scaling.curve import curve
-from scaling.paper import published_fits
 from scaling.simulate import rewards
 
 NAMES = ("R0", "A", "B", "C_mid")

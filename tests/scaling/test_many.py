@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scaling
+from benchmarks.table1 import published_fits
 from scaling.curve import NAMES
-from scaling.paper import published_fits
 from scaling.simulate import rewards
 from tests.deep import examples
 

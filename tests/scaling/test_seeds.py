@@ -12,7 +12,6 @@ from scaling.seeds import (
     estimate_of,
     joint,
     margin,
-    papers_between,
     pool,
     variation,
 )
@@ -251,7 +250,8 @@ def test_three_runs_like_the_papers_give_a_wider_margin_than_it_assumes() -> Non
 def test_the_margin_of_one_seed_needs_a_variation_from_elsewhere() -> None:
     alone = pool([Estimate(0.6, 0.004)])
 
-    silent, told = margin(alone), margin(alone, elsewhere=papers_between())
+    paper = Between(0.015 / 1.693, 2.0, "3 runs of arXiv 2510.13786")
+    silent, told = margin(alone), margin(alone, elsewhere=paper)
 
     assert silent.value is None and "one seed cannot tell" in silent.text
     assert told.value == pytest.approx(math.hypot(1.645 * 0.004, 2.92 * 0.015 / 1.693), rel=1e-3)

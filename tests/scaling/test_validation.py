@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from benchmarks.table1 import published_fits
 from benchmarks.validate_intervals import APART, chosen, examine, flagged, main, replicated
 from benchmarks.validation import (
     AR1_RHO,
@@ -20,7 +21,6 @@ from benchmarks.validation import (
     trials,
 )
 from scaling.cli.words import markdown
-from scaling.paper import published_fits
 
 MEANS = np.array([0.05, 0.3, 0.61, 0.9])
 

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 import scaling
+from benchmarks.table1 import published_fits
 from scaling.curve import curve
-from scaling.paper import published_fits
 from scaling.simulate import noise, rewards
-from scaling.window import MAX_SHARE, paper_rule, propose, sensitivity
+from scaling.window import MAX_SHARE, propose, sensitivity
 from tests.deep import examples
 
 TRUTH = {"r0": 0.4, "a": 0.61, "b": 1.92, "c_mid": 2542.0}
@@ -25,17 +25,6 @@ def two_phases(seed: int = 0, sd: float = 0.005, n: int = 60):
     meets = float(curve(TURN, **TRUTH))
     reward = np.where(compute < TURN, 0.1 + (meets - 0.1) * compute / TURN, curve(compute, **TRUTH))
     return compute, reward + noise(n, sd, np.random.default_rng(seed))
-
-
-def test_the_papers_rule_says_what_unit_it_is_in() -> None:
-    assert paper_rule("gpu_hours").window == (1500.0, None)
-    assert paper_rule("epochs").lo == 1.0
-    assert paper_rule("tokens", epoch=3e8).lo == 3e8
-    assert paper_rule("gpu_hours", epoch=12.0).lo == 12.0
-    with pytest.raises(scaling.InputError, match="how much tokens one epoch takes"):
-        paper_rule("tokens")
-    with pytest.raises(scaling.InputError, match="not above zero"):
-        paper_rule("tokens", epoch=0.0)
 
 
 @pytest.mark.long_form

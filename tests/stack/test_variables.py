@@ -6,6 +6,7 @@ import pytest
 from stack.environment import ROOT
 from stack.variables import VARIABLES, VariablesError, check, problems, unknown
 
+CODE = ("webapp", "worker", "stack", "training", "headroom", "observability", "scaling")
 READS = re.compile(r"\b(HEADROOM_[A-Z0-9_]*[A-Z0-9]|DATABASE_URL|REDIS_URL|RAY_ADDRESS|RAY_AUTH_[A-Z_]+)\b")
 
 
@@ -130,7 +131,7 @@ def test_a_misspelt_variable_is_named_with_the_nearest() -> None:
 
 def test_every_variable_that_the_code_names_is_described() -> None:
     files = subprocess.run(
-        ["git", "ls-files", "webapp", "worker", "stack", "training", "headroom", "manage.py"],
+        ["git", "ls-files", *CODE, "manage.py"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -1,12 +1,10 @@
 """Outcomes come from the worker: with the refit of the run that passed, and by the sweep that finds what was lost."""
 
 from datetime import timedelta
-from io import StringIO
 
 import numpy as np
 import pytest
 import redis
-from django.core.management import call_command
 from django.utils import timezone
 
 from tests.members import member
@@ -71,14 +69,3 @@ def test_the_sweep_scores_what_a_lost_hint_left_once_a_minute(
     assert reconcile_all()
     assert Outcome.objects.count() == 1
     assert predictions.score_overdue() == 0
-
-
-def test_the_command_scores_and_says_what(run: Run, claim: Prediction) -> None:
-    evaluate(run, [16.0])
-    said = [StringIO(), StringIO()]
-    for out in said:
-        call_command("score_predictions", stdout=out)
-
-    assert f"{claim.pk}: pass rate 0.6" in said[0].getvalue()
-    assert "1 outcome made, 0 cannot be told yet." in said[0].getvalue()
-    assert said[1].getvalue().strip() == "0 outcomes made, 0 cannot be told yet."

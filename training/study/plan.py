@@ -110,12 +110,8 @@ def _located(study: Study, place: int, arm: str, error: RecipeError) -> tuple[Lo
     ):
         for key in settings:
             if error.field and (error.field == key or error.field.startswith(f"{key}.")):
-                return (*loc, key), _of_field(error, key)
+                return (*loc, key), (error.reason if error.field == key else str(error))
     return (*at, "arms", arm), str(error)
-
-
-def _of_field(error: RecipeError, key: str) -> str:
-    return error.reason if error.field == key else str(error)
 
 
 def _in_order(studies: Sequence[Study], bases: dict[Place, Recipe]) -> Iterator[PlannedRun]:

@@ -144,7 +144,7 @@ class DatasetTask(BaseModel):
             split = Split(training[count:], training[:count])
         else:
             kept_out = {digest_of(problem.text) for problem in held_out}
-            split = Split([prompt for prompt in training if _digest_in(prompt) not in kept_out], [])
+            split = Split([prompt for prompt in training if prompt.id.rpartition("-")[2] not in kept_out], [])
             split = split._replace(held_out=self._prompts(held_out))
         if not split.training:
             raise TaskError("no training prompt is left: every problem is held out")
@@ -207,7 +207,3 @@ class DatasetTask(BaseModel):
 def digest_of(text: str) -> str:
     """16 hexadecimal digits that two problems share where only white space and case differ."""
     return hashlib.sha256(" ".join(text.split()).casefold().encode()).hexdigest()[:16]
-
-
-def _digest_in(prompt: Prompt) -> str:
-    return prompt.id.rpartition("-")[2]

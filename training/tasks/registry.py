@@ -10,15 +10,15 @@ from pydantic import ValidationError
 from training.models import default_home
 from training.tasks.base import PATIENCE_SECONDS, Place, Task, TaskError
 
-_TASKS = {
-    "arithmetic": "Arithmetic",
-    "choice": "MultipleChoice",
-    "code": "Code",
-    "countdown": "Countdown",
-    "exact": "ExactMatchTask",
-    "math": "MathText",
-    "mixture": "Mixture",
-    "reasoning_gym": "ReasoningGym",
+_TASKS = {  # name -> module and class
+    "arithmetic": ("arithmetic", "Arithmetic"),
+    "choice": ("questions", "MultipleChoice"),
+    "code": ("questions", "Code"),
+    "countdown": ("countdown", "Countdown"),
+    "exact": ("questions", "ExactMatchTask"),
+    "math": ("questions", "MathText"),
+    "mixture": ("mixture", "Mixture"),
+    "reasoning_gym": ("reasoning_gym", "ReasoningGym"),
 }
 
 
@@ -42,7 +42,7 @@ def make_task(
     """
     if name not in _TASKS:
         raise TaskError(f"no task named {name!r}; there are: {', '.join(task_names())}")
-    kind = getattr(import_module(f"training.tasks.{name}"), _TASKS[name])
+    kind = _class_of(name)
     try:
         task: Task = kind.model_validate(
             dict(options or {}), context=Place(Path(home or default_home()), patience)
@@ -60,5 +60,9 @@ def task_options(name: str) -> dict[str, Any] | None:
     """The JSON schema of a task's options, for people who choose them; None for a task that is not there."""
     if name not in _TASKS:
         return None
-    kind = getattr(import_module(f"training.tasks.{name}"), _TASKS[name])
-    return kind.model_json_schema()
+    return _class_of(name).model_json_schema()
+
+
+def _class_of(name: str) -> type[Task]:
+    module, kind = _TASKS[name]
+    return getattr(import_module(f"training.tasks.{module}"), kind)

@@ -175,7 +175,7 @@ def test_transformers_reports_to_it(online: FakeServer) -> None:
     "line",
     [
         "import wandb.sdk.lib.config_util",
-        "import wandb.util, wandb.plot, wandb.env",
+        "import wandb.util, wandb.plot",
         "from wandb import Api, Artifact, Settings, init, log",
         "from wandb.apis.public import Api",
         "from wandb.data_types import Table",

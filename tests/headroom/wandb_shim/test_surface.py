@@ -13,7 +13,7 @@ NAMES: dict[str, str] = {
     "wandb": (
         "AlertLevel Api Artifact Audio Classes CommError Config Error EvalTable Graph Histogram Html Image "
         "JoinedTable Molecule Object3D Plotly Run Settings Table UsageError Video agent alert apis attach "
-        "box3d config controller data_types define_metric ensure_configured env errors finish init join "
+        "box3d config controller data_types define_metric ensure_configured errors finish init join "
         "link_model log log_artifact log_model login mark_preempting pin_config_keys plot plot_table require "
         "restore run run_id save sdk setup summary sweep teardown termerror termlog termsetup termwarn "
         "unwatch use_artifact use_model util visualize watch __version__"
@@ -46,15 +46,8 @@ NAMES: dict[str, str] = {
         "sweep team user users viewer"
     ),
     "wandb.errors": "AuthenticationError CommError ConfigError Error UnsupportedError UsageError",
-    "wandb.util": (
-        "generate_id get_module is_numpy_array is_pandas_data_frame is_pytorch_tensor json_dumps_safer "
-        "json_friendly make_artifact_name_safe to_human_size"
-    ),
+    "wandb.util": ("generate_id get_module make_artifact_name_safe"),
     "wandb.sdk": "Artifact Config Settings Summary data_types lib wandb_config wandb_run wandb_settings wandb_summary",
-    "wandb.env": (
-        "API_KEY BASE_URL DIR ENTITY MODE NAME PROJECT RESUME RUN_GROUP RUN_ID get_dir get_entity get_project "
-        "get_run is_offline is_silent"
-    ),
     "wandb.data_types": "Audio Graph Histogram Html Image Molecule Object3D Plotly Table Video",
 }
 CALLS: dict[str, Callable[[], Any]] = {
@@ -65,7 +58,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     "controller": lambda: wandb.controller("x"),
     "display": lambda: wandb.run.display(height=420),
     "ensure_configured": lambda: wandb.ensure_configured(),
-    "env": lambda: (wandb.env.get_project(), wandb.env.get_dir("."), wandb.env.is_offline(), wandb.env.is_silent()),
     "errors": lambda: issubclass(wandb.errors.CommError, wandb.Error),
     "Graph": lambda: wandb.log({"graph": wandb.Graph()}),
     "JoinedTable": lambda: wandb.log({"joined": wandb.JoinedTable(wandb.Table(), wandb.Table(), "id")}),
@@ -155,7 +147,6 @@ def test_a_config_that_was_imported_early_is_that_of_the_run() -> None:
 
 
 def test_small_helpers() -> None:
-    np = pytest.importorskip("numpy")
     util = wandb.util
     assert (
         len(util.generate_id()) == 8
@@ -163,14 +154,7 @@ def test_small_helpers() -> None:
         and util.generate_id() != util.generate_id()
     )
     assert util.make_artifact_name_safe("a b/c:1" + "x" * 200) == ("a_b_c_1" + "x" * 200)[:128]
-    assert util.json_friendly(np.float32(0.5)) == (0.5, True) and util.json_friendly("a") == ("a", False)
-    assert util.json_dumps_safer({"a": np.arange(2)}) == '{"a": [0, 1]}'
-    assert util.to_human_size(1234) == "1.2KB" and util.to_human_size(5e12) == "5.0TB"
-    assert (
-        util.get_module("no.such.module") is None
-        and util.is_numpy_array(np.zeros(1))
-        and not util.is_numpy_array([])
-    )
+    assert util.get_module("no.such.module") is None
     with pytest.raises(wandb.UsageError, match="install it"):
         util.get_module("no_such_module", required="install it")
 

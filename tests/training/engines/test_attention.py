@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from training.compiling import CompileError
-from training.engines.attention import fused, products, use_slots
+from training.engines.decoder import fused, products, use_slots
 from training.trainer.network import load_network
 
 

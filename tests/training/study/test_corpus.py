@@ -9,8 +9,8 @@ import pytest
 
 import headroom
 from training.study import corpus
+from training.study.book import MOST_DIAGNOSTICS, points_of
 from training.study.corpus import CorpusError, CorpusRun, point_table, read_corpus, write_corpus
-from training.study.journals import MOST_DIAGNOSTICS, points_of
 from training.study.plan import Place
 
 BEGAN = "2026-01-01T00:00:00+00:00"

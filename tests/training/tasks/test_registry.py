@@ -33,8 +33,7 @@ def test_every_option_is_described() -> None:
     from training.tasks import registry
 
     for name in task_names():
-        module = __import__(f"training.tasks.{name}", fromlist=["_"])
-        fields = getattr(module, registry._TASKS[name]).model_fields
+        fields = registry._class_of(name).model_fields
         assert all(field.description for field in fields.values()), name
 
 

@@ -64,10 +64,12 @@ QUERIES: dict[str, Maker] = {
 FORMS: dict[str, Callable[[World], dict[str, Any]]] = {
     "choose-project": lambda world: {"project": world.project.slug},
     "new-prediction": lambda world: {"run": world.run.pk},
+    "new-decision": lambda world: {"about": "run", "object_id": world.run.pk},
     "runs-change-view": lambda world: {"do": "default"},
 }
 FOREIGN = {
     "new-share",
+    "new-decision",
     "choose-project",
     "new-prediction",
     "prediction-proposal",

@@ -21,7 +21,6 @@ from webapp.record.runs import lifecycle
 from webapp.record.runs.models import Run, State
 
 ACTIONS = ("stop", "resume", "extend", "launch", "delete", "priority")
-EXAMPLES = {"components"}  # shows every component; its buttons are examples
 TABS = ("log", "forms", "window", "history", "plan", "configuration", "attempts", "diagnostics")
 
 
@@ -90,7 +89,7 @@ def things_of(world):
 def pages_of(world, client, things):
     """Name -> HTML of every page that the role may open."""
     shown = {}
-    for name in set(PAGES) - WITHOUT_ACCOUNT - EXAMPLES:
+    for name in set(PAGES) - WITHOUT_ACCOUNT:
         need = NEEDS.get(name)
         if need is None or grants(Role(world.role), need.read):
             answer = client.get(PAGES[name](things))

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from headroom import sender
-from headroom.run import init
+from headroom import backoff, sender
+from headroom.beginning import init
 from tests.fake_model import make_model
 from tests.launching import launched
 from tests.members import member
@@ -22,7 +22,7 @@ from webapp.record.runs.tokens import create_job_token
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(sender, "GATHER_SECONDS", 0.01)
-    monkeypatch.setattr(sender, "CLOSING_BACKOFF_SECONDS", 0.02)
+    monkeypatch.setattr(backoff, "FIRST_CLOSING_SECONDS", 0.02)
     for name in ("HEADROOM_URL", "HEADROOM_TOKEN", "HEADROOM_TOKEN_FILE", "HEADROOM_RUN", "HEADROOM_ATTEMPT"):
         monkeypatch.delenv(name, raising=False)
 

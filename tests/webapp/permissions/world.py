@@ -136,9 +136,7 @@ class World:
 
     @cached_property
     def decision(self) -> Any:
-        return decide(
-            user=self.author, project=self.project, kind="continue", runs=[self.run], reason="It climbs."
-        )
+        return decide(self.run, user=self.author, kind="continue", reason="It climbs.")
 
     @cached_property
     def source(self) -> Any:

@@ -7,12 +7,12 @@ from django.http import HttpRequest
 from ninja import Body, Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.errors import NotFound
 from webapp.interfaces.api.auth import READ, WRITE, person_of, project_of
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
-from webapp.reporting.alerts import conditions, rules, selectors, trial
+from webapp.reporting.alerts import rules, selectors, trial
 from webapp.reporting.alerts.models import AlertRule, Channel
 
 router = Router(tags=["alerts"])
@@ -157,7 +157,7 @@ def rule_payload(rule: AlertRule) -> Payload:
     """A rule as the API gives it."""
     return {
         "id": rule.pk, "name": rule.name, "shared": rule.owner_id is None, "default": bool(rule.default_key),
-        "on": rule.on, "condition": rule.condition, "words": _words(rule), "runs": rule.runs,
+        "on": rule.on, "condition": rule.condition, "words": selectors.words_of(rule), "runs": rule.runs,
         "to_page": rule.to_page, "channels": sorted(channel.pk for channel in rule.channels.all()),
         "critical": rule.critical, "cooldown_minutes": rule.cooldown_minutes, "enabled": rule.enabled,
         "version": rule.version, "since": rule.since,
@@ -170,14 +170,6 @@ def channel_payload(channel: Channel) -> Payload:
         "id": channel.pk, "name": channel.name, "kind": channel.kind, "shown": channel.shown,
         "shared": channel.owner_id is None, "paused": channel.paused_at is not None,
     }  # fmt: skip
-
-
-def _words(rule: AlertRule) -> str:
-    """Empty for a condition of an earlier version that cannot be read any more."""
-    try:
-        return conditions.read(rule.on, rule.condition).words()
-    except InvalidInput:
-        return ""
 
 
 def _wanted(body: RuleBody) -> rules.Wanted:

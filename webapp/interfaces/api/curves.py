@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Query, Router
 
 from webapp.base.errors import MOST_OF_PATH, InvalidInput, NotFound
+from webapp.base.spreadsheets import csv_file
 from webapp.interfaces.api import tables
 from webapp.interfaces.api.auth import READ, project_of, run_of
 from webapp.interfaces.api.etags import newest_fit, unless_known, version_of_runs
@@ -58,7 +59,7 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Pa
         points = [p for p in points if getattr(p, query.x) > 0]
     if query.format == "csv":
         rows = (tables.curve_row(point, query.x) for point in points)
-        return tables.table(f"{run.pk}-curve", tables.CURVE_COLUMNS, rows)
+        return csv_file(f"{run.pk}-curve", tables.CURVE_COLUMNS, rows)
     return {
         "run": run.pk,
         "metric": query.metric,
@@ -187,7 +188,7 @@ def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> Payload | Ht
     if query.format == "csv":
         found = rows_after(fits, order=["-id"], cursor=query.cursor, limit=query.most_rows)
         rows = (curve_payloads.fit_row(fit, record) for fit in found.iterator())
-        return tables.table(name, curve_payloads.CSV_COLUMNS, rows)
+        return csv_file(name, curve_payloads.CSV_COLUMNS, rows)
     payload = lambda fit: curve_payloads.fit_payload(fit, record)
     return page(fits, order=["-id"], cursor=query.cursor, limit=query.limit, payload=payload)
 
@@ -263,5 +264,5 @@ def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Pay
         model=query.model,
     )
     if query.format == "csv":
-        return tables.table("leaderboard", tables.LEADERBOARD_COLUMNS, tables.leaderboard_rows(groups))
+        return csv_file("leaderboard", tables.LEADERBOARD_COLUMNS, tables.leaderboard_rows(groups))
     return {"groups": groups}

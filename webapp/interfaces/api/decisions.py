@@ -1,68 +1,48 @@
 """/api/v1/decisions"""
 
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.base.errors import Forbidden, InvalidInput
-from webapp.identity.accounts.models import Project, User
-from webapp.interfaces.api.auth import READ, WRITE, ApiRequest, project_of
+from webapp.interfaces.api.auth import READ, WRITE, person_of, project_of
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
-from webapp.record.recipes.models import Revision
-from webapp.record.runs.models import Run
-from webapp.science.decisions import selectors, services
-from webapp.science.decisions.models import Decision
-from webapp.science.decisions.table import revised_by
-from webapp.science.predictions.models import Prediction
+from webapp.science.decisions import selectors
+from webapp.science.decisions.models import Entry
+from webapp.science.decisions.services import decide
 
 router = Router(tags=["decisions"])
 Payload = dict[str, Any]
 
 
 class DecisionBody(StrictBody):
-    """What was decided of which runs, and why."""
+    """What was decided of a run, prediction or study, and why."""
 
-    kind: str = Field(description="continue, stop or switch.")
-    runs: list[str] = Field(max_length=services.MOST_RUNS, description="Ids of the runs that it is of.")
+    kind: str = Field(description="continue, stop, switch or note.")
+    about: str = Field(description="run, prediction or study.")
+    object_id: str = Field(description="Its id.")
     reason: str
-    to_run: str | None = Field(None, description="The run that a switch goes to.")
-    to_recipe: str | None = Field(None, description='Or a recipe, as "slug@revision".')
-    prediction: str | None = Field(None, description="The prediction that it rests on.")
-    revises: str | None = Field(None, description="The decision that this one revises.")
-
-
-class SubjectOut(Schema):
-    part: str = Field(description="of: what was decided about; to: what a switch goes to.")
-    run: str
-    name: str
-    recipe: str
-    task: str
-    model: str
-    state: Payload = Field(description="How it stood at that moment; hours are device-hours.")
-
-
-class CameOut(Schema):
-    sentence: str
-    held: bool | None
+    to: str = Field("", description="What a switch goes to: a run, a recipe, or what else.")
 
 
 class DecisionOut(Schema):
     id: str
     kind: str
+    about: str
+    object_id: str
+    name: str = Field(description="What the object was called then.")
+    to: str
+    reason: str
     decided_by: str
     decided_at: datetime
-    reason: str
-    prediction: str | None
-    to_recipe: str | None
-    revises: str | None
-    revised_by: str | None
-    runs: list[SubjectOut]
-    came_of_it: list[CameOut] = Field(description="Worked out from what is stored now.")
+    state: Payload = Field(
+        description="How it stood at that moment. Of a run pass rate, device-hours used and budget, ceiling and "
+        "forecast at the budget; of a prediction or a study what its page said."
+    )
 
 
 class DecisionPage(Schema):
@@ -72,24 +52,23 @@ class DecisionPage(Schema):
 
 class DecisionQuery(PageQuery):
     person: str = ""
-    run: str = ""
     kind: str = ""
+    about: str = Field("", description="run, prediction or study.")
+    object_id: str = Field("", description="Id of a run, prediction or study.")
 
 
 @router.get("", auth=READ, response=DecisionPage, summary="The decision log, newest first")
 def list_decisions(request: HttpRequest, query: Query[DecisionQuery]) -> Payload:
     """A decision must match all parameters that are given."""
-    rows = selectors.decisions_of(project_of(request), person=query.person, run=query.run, kind=query.kind)
-    found = page(
-        rows, order=["-decided_at", "id"], cursor=query.cursor, limit=query.limit, payload=lambda row: row
-    )
-    return found | {"items": [_payload(entry) for entry in selectors.entries(found["items"])]}
+    filters = query.dict(exclude={"cursor", "limit"})
+    rows = selectors.decisions_of(project_of(request), **filters)
+    return page(rows, order=["-decided_at", "id"], cursor=query.cursor, limit=query.limit, payload=_payload)
 
 
-@router.get("/{decision_id}", auth=READ, response=DecisionOut, summary="One decision and what came of it")
+@router.get("/{decision_id}", auth=READ, response=DecisionOut, summary="One decision")
 def get_decision(request: HttpRequest, decision_id: str) -> Payload:
-    """The decision never changes; `came_of_it` is worked out from what is stored now."""
-    return _one(project_of(request), decision_id)
+    """It never changes."""
+    return _payload(selectors.decision_by_id(project_of(request), decision_id))
 
 
 @router.post(
@@ -97,81 +76,26 @@ def get_decision(request: HttpRequest, decision_id: str) -> Payload:
     auth=WRITE,
     response={201: DecisionOut},
     summary="Add a decision",
-    description="Rows never change: send another with `revises`. With an Idempotency-Key the same request adds one.",
+    description="It never changes. With an Idempotency-Key the same request adds one.",
 )
 def add_decision(
     request: HttpRequest,
     body: Body[DecisionBody],
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status:
-    token, project = cast(ApiRequest, request).auth, project_of(request)
-    made = services.decide(
-        user=_person(token.user),
-        project=project,
+    found = selectors.object_of(project_of(request), body.about, body.object_id)
+    entry = decide(
+        found,
+        user=person_of(request),
         kind=body.kind,
-        runs=[_run(project, one, "runs") for one in body.runs],
         reason=body.reason,
-        to_run=_run(project, body.to_run, "to_run") if body.to_run else None,
-        to_revision=_revision(project, body.to_recipe) if body.to_recipe else None,
-        prediction=_prediction(project, body.prediction) if body.prediction else None,
-        revises=selectors.decision_by_id(project, body.revises) if body.revises else None,
+        to=body.to,
         key=idempotency_key,
     )
-    return Status(201, _one(project, made.pk))
+    return Status(201, _payload(entry))
 
 
-def _person(user: User | None) -> User:
-    if user is None:
-        raise Forbidden("A decision is somebody's: use a person's token.")
-    return user
-
-
-def _run(project: Project, key: str, field: str) -> Run:
-    found = Run.objects.filter(project=project, pk=key).select_related("revision__recipe").first()
-    if found is None:
-        raise InvalidInput(field, f"There is no run {key} in this project.")
-    return found
-
-
-def _revision(project: Project, token: str) -> Revision:
-    slug, _, number = token.rpartition("@")
-    known = number.isascii() and number.isdecimal() and len(number) < 10
-    found = Revision.objects.select_related("recipe").filter(
-        recipe__project=project, recipe__slug=slug, number=int(number) if known else 0
-    )
-    if (revision := found.first()) is None:
-        raise InvalidInput("to_recipe", f"There is no recipe {token} in this project.")
-    return revision
-
-
-def _prediction(project: Project, key: str) -> Prediction:
-    found = Prediction.objects.filter(project=project, pk=key).first()
-    if found is None:
-        raise InvalidInput("prediction", f"There is no prediction {key} in this project.")
-    return found
-
-
-def _one(project: Project, key: str) -> Payload:
-    return _payload(selectors.entries([selectors.decision_by_id(project, key)])[0])
-
-
-def _payload(entry: selectors.Entry) -> Payload:
-    decision: Decision = entry.decision
-    to = decision.to_revision
-    return {
-        "id": decision.pk,
-        "kind": decision.kind,
-        "decided_by": decision.decided_by.username,
-        "decided_at": decision.decided_at,
-        "reason": decision.reason,
-        "prediction": decision.prediction_id,
-        "to_recipe": f"{to.recipe.slug}@{to.number}" if to else None,
-        "revises": decision.revises_id,
-        "revised_by": revised_by(decision),
-        "runs": [
-            {"part": one.part, "run": one.run_key, "name": one.name, "recipe": one.recipe, "task": one.task,
-             "model": one.model, "state": one.state}
-            for one in decision.subjects.all()
-        ],
-        "came_of_it": [{"sentence": one.sentence, "held": one.held} for one in entry.came],
-    }  # fmt: skip
+def _payload(entry: Entry) -> Payload:
+    own = ("kind", "about", "object_id", "name", "to", "reason", "decided_at", "state")
+    said = {name: getattr(entry, name) for name in own}
+    return {"id": entry.pk, "decided_by": entry.decided_by.username, **said}

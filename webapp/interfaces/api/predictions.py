@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Body, Header, Query, Router, Status
 
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
+from webapp.base.spreadsheets import csv_file
 from webapp.identity.accounts.models import User
-from webapp.interfaces.api import tables
 from webapp.interfaces.api.auth import READ, WRITE, ApiRequest, project_of, run_of
 from webapp.interfaces.api.etags import unless_known, version_of_predictions
 from webapp.interfaces.api.paging import page, rows_after
@@ -56,7 +56,7 @@ def list_predictions(request: HttpRequest, query: Query[PredictionQuery]) -> Pay
     order = ["-created_at", "id"]
     if query.format == "csv":
         found = rows_after(rows, order=order, cursor=query.cursor, limit=query.most_rows)
-        return tables.table("predictions", COLUMNS, map(prediction_row, found))
+        return csv_file("predictions", COLUMNS, map(prediction_row, found))
     return page(rows, order=order, cursor=query.cursor, limit=query.limit, payload=prediction_payload)
 
 

@@ -1,15 +1,8 @@
-"""CSV downloads."""
+"""Rows of CSV downloads."""
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import Any
 
-from django.http import HttpResponse
-
-from webapp.base.spreadsheets import harmless
-from webapp.base.times import utc
 from webapp.record.runs.selectors import CurvePoint
 
 CURVE_COLUMNS = ("compute", "value", "stderr", "step", "attempt", "device_hours", "flops", "tokens", "reward")
@@ -20,21 +13,6 @@ LEADERBOARD_COLUMNS = (
 )  # fmt: skip
 
 
-def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> HttpResponse:
-    """A CSV file; a missing value is an empty cell, and no text becomes a formula in a spreadsheet."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_text(cell) for cell in row] for row in rows)
-    response = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{name}.csv"'
-    return response
-
-
-def _text(cell: Any) -> Any:
-    return utc(cell) if isinstance(cell, datetime) else harmless(cell)
-
-
 def curve_row(point: CurvePoint, x: str) -> tuple:
     """In the order of CURVE_COLUMNS. `reward` is the value once more: `python -m scaling fit` reads it by that name."""
     return (
@@ -43,10 +21,12 @@ def curve_row(point: CurvePoint, x: str) -> tuple:
     )  # fmt: skip
 
 
-def leaderboard_rows(groups: Iterable[dict[str, Any]]) -> Iterable[list[Any]]:
-    """Rows of all groups in the order of LEADERBOARD_COLUMNS; no A where the data do not identify it."""
+def leaderboard_rows(
+    groups: Iterable[dict[str, Any]], columns: Sequence[str] = LEADERBOARD_COLUMNS
+) -> Iterable[list[Any]]:
+    """Rows of all groups in the order of the columns; no A where the data do not identify it."""
     for group in groups:
         for row in group["rows"]:
             flat = {key: group[key] for key in ("task", "model", "unit")} | row
             flat |= {"identified": row["ceiling"]["identified"], "runs": " ".join(row["runs"] or [])}
-            yield [flat.get(column) for column in LEADERBOARD_COLUMNS]
+            yield [flat.get(column) for column in columns]

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from django.db.models import QuerySet
-
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.exports import forms
@@ -99,12 +97,13 @@ def _runs(project: Project, ids: Sequence[str]) -> Iterator[Run]:
     """The runs in this order, some at a time; one that is gone by now is left out."""
     for start in range(0, len(ids), RUNS_AT_A_TIME):
         some = ids[start : start + RUNS_AT_A_TIME]
-        found = _with_what_is_shown(Run.objects.filter(project=project)).in_bulk(some)
+        found = (
+            Run.objects.filter(project=project)
+            .select_related("revision__recipe", "created_by")
+            .defer("revision__config")
+            .in_bulk(some)
+        )
         yield from (found[pk] for pk in some if pk in found)
-
-
-def _with_what_is_shown(runs: QuerySet[Run]) -> QuerySet[Run]:
-    return runs.select_related("revision__recipe", "created_by").defer("revision__config")
 
 
 def _of_runs(project: Project, ids: Sequence[str]) -> Iterator[dict[str, Any]]:

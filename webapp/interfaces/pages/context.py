@@ -31,7 +31,7 @@ PAGES = (
         {"predictions", "prediction", "new-prediction", "calibration", "forecast-record"},
     ),
     ("recipes", "Recipes", {"recipes", "recipe", "new-revision"}),
-    ("decisions", "Decisions", {"decisions", "decision", "new-decision"}),
+    ("decisions", "Decisions", {"decisions"}),
     ("reports", "Reports", {"reports", "report", "edit-report", "report-history", "report-links"}),
 )
 

@@ -34,7 +34,7 @@ PUBLIC |= {"api-docs"}  # what /api/v1/openapi.json says, which is open too
 PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
 PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
 # Signed in is enough: nothing of a project is read or changed.
-ACCOUNT = {"sign-out", "alive", "components"}
+ACCOUNT = {"sign-out", "alive"}
 ACCOUNT |= {"profile", "change-password", "two-factor", "two-factor-off", "recovery-codes"}
 ACCOUNT |= {"end-other-sessions", "end-session", "link-identity", "unlink-identity"}
 ACCOUNT |= {"notices", "notices-bell", "notices-unread", "notices-read"}  # one's own, of whatever project
@@ -137,10 +137,8 @@ NEEDS: dict[str, Need] = {
     "alert-delete-channel": Need(write=VIEW),
     "alert-preferences": Need(VIEW, VIEW),
     "decisions": Need(VIEW),
-    "decisions-csv": Need(VIEW),
-    "new-decision": Need(CONTRIBUTE, CONTRIBUTE),
+    "new-decision": Need(write=CONTRIBUTE),
     "decision": Need(VIEW),
-    "decision-note": Need(write=CONTRIBUTE),
     "reports": Need(VIEW),
     "new-report": Need(write=CONTRIBUTE),
     "report-block": Need(CONTRIBUTE),

@@ -27,7 +27,7 @@ KEPT_IDS = {
     "runs_run": "The run",
     "predictions_prediction": "The prediction",
     "studies_study": "The study",
-    "decisions_decision": "The decision",
+    "decisions_entry": "The decision",
     "reports_report": "The report",
 }
 WENT_ON = "It was not ended when its project was exported; what came of it is in the other installation."

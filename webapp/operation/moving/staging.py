@@ -50,10 +50,6 @@ def load(name: str, columns: list[str], like: str, chunks: Iterable[bytes]) -> i
         return cursor.rowcount
 
 
-def load_people(chunks: Iterable[bytes]) -> int:
-    return load(f"staged_{PEOPLE}", list(PEOPLE_COLUMNS), User._meta.db_table, chunks)
-
-
 def people_rows() -> list[tuple]:
     columns = ", ".join(PEOPLE_COLUMNS)
     return _rows(f"SELECT {columns} FROM staged_{PEOPLE} ORDER BY id")  # nosec B608  # constants

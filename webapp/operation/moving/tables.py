@@ -26,7 +26,7 @@ from webapp.reporting.alerts.models import AlertRule
 from webapp.reporting.policies.models import PolicyAction, ProjectPolicy, RunPolicy
 from webapp.reporting.reports.models import Draft, Publication, Report
 from webapp.science.curves.models import Fit
-from webapp.science.decisions.models import Decision, Note, Subject
+from webapp.science.decisions.models import Entry
 from webapp.science.predictions.models import Comment, Outcome, Pending, Prediction, Review, ReviewRequest
 from webapp.science.studies.models import Arm, Study, StudyRun
 
@@ -118,9 +118,7 @@ PARTS = (
     Part(Comment.mentions.through, "comment__prediction__project"),
     Part(Outcome, "prediction__project"),
     Part(Pending, "prediction__project"),
-    Part(Decision, "project"),
-    Part(Subject, "decision__project"),
-    Part(Note, "decision__project"),
+    Part(Entry, "project"),
     Part(Report, "project"),
     Part(Draft, "report__project"),
     Part(Publication, "report__project"),

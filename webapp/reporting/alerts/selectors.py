@@ -29,10 +29,11 @@ def rules_of(user: User, project: Project, *, shared: bool) -> list[RuleRow]:
     rows = rules.prefetch_related("channels").annotate(
         last_fired=Max("firings__happened_at"), fired=Count("firings")
     )
-    return [RuleRow(rule, _said(rule), list(rule.channels.all()), _problem(rule)) for rule in rows]
+    return [RuleRow(rule, words_of(rule), list(rule.channels.all()), _problem(rule)) for rule in rows]
 
 
-def _said(rule: AlertRule) -> str:
+def words_of(rule: AlertRule) -> str:
+    """Its condition; empty for one of an earlier version that cannot be read any more."""
     try:
         return conditions.read(rule.on, rule.condition).words()
     except InvalidInput:

@@ -25,8 +25,8 @@ from webapp.reporting.shares.selectors import drawing_of
 from webapp.science.curves import words
 from webapp.science.curves.comparison.compare import comparison
 from webapp.science.curves.ranking.leaderboard import leaderboard
-from webapp.science.decisions import selectors
-from webapp.science.decisions.moment import standing
+from webapp.science.decisions.moment import said, standing
+from webapp.science.decisions.selectors import decision_by_id
 from webapp.science.predictions import claims
 from webapp.science.predictions.models import Prediction
 
@@ -157,7 +157,7 @@ def _parameters(project: Project, ask: Ask) -> list[Payload]:
 
 def _number(project: Project, ask: Ask) -> Payload:
     run = _run(project, ask.fields["run"])
-    state = standing([run])[run.pk][0]
+    state = standing(run)
     title, value, sentence = NUMBERS[ask.which](state)
     return {"kind": "number", "title": f"{title} of {label_of(run)}", "value": value, "sentence": sentence,
             "link": reverse("run", args=[run.pk])}  # fmt: skip
@@ -219,21 +219,19 @@ def _prediction(project: Project, ask: Ask) -> Payload:
 
 
 def _decision(project: Project, ask: Ask) -> Payload:
-    entry = selectors.entries([selectors.decision_by_id(project, ask.which)])[0]
-    decision = entry.decision
-    names = ", ".join(one.name for one in entry.of)
-    to = entry.to.name if entry.to else str(decision.to_revision or "")
+    entry = decision_by_id(project, ask.which)
     facts = [
-        ["Decided", f"{decision.get_kind_display()}: {names}{f' → {to}' if to else ''}"],
-        ["By", f"{decision.decided_by.username}, {decision.decided_at:%-d %B %Y}"],
-        ["Why", decision.reason],
-        ["What came of it", " ".join(one.sentence for one in entry.came)],
+        ["Decided", f"{entry.get_kind_display()}: {entry.name}{f' → {entry.to}' if entry.to else ''}"],
+        ["By", f"{entry.decided_by.username}, {entry.decided_at:%-d %B %Y}"],
+        ["Why", entry.reason],
     ]
+    if stood := said(entry.state):
+        facts.append(["As it stood", stood])
     return {
         "kind": "facts",
         "title": "Decision",
         "facts": facts,
-        "link": reverse("decision", args=[decision.pk]),
+        "link": reverse("decision", args=[entry.pk]),
     }
 
 

@@ -37,7 +37,7 @@ class Fit(models.Model):
     forecast = models.JSONField(
         null=True
     )  # from the same points, by forms averaged: `webapp.science.curves.forecasts`
-    # Points that it used no longer count (`webapp.science.curves.superseding`). The default is the database's own,
+    # Points that it used no longer count (`webapp.science.curves.services`). The default is the database's own,
     # so that a worker of the release before can store fits meanwhile.
     superseded = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)

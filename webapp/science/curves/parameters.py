@@ -27,8 +27,13 @@ def _row(fit: "scaling.Fit", name: str) -> dict[str, str]:
         bound = fit.at_least() if name == "A" else None
         text = f"at least {answers.floored(bound)}" if bound is not None else "not identified"
         return row | {"value_text": "–", "interval_text": text}
-    ends = [_text(name, end, (lo, hi)) if end is not None else "open" for end in (lo, hi)]
-    return row | {"value_text": _text(name, value, (lo, hi)), "interval_text": f"{ends[0]} to {ends[1]}"}
+    return row | shown(name, value, (lo, hi))
+
+
+def shown(name: str, value: float, interval: words.Interval) -> dict[str, str]:
+    """ "value_text" and "interval_text" of a parameter."""
+    ends = [_text(name, end, interval) if end is not None else "open" for end in interval]
+    return {"value_text": _text(name, value, interval), "interval_text": f"{ends[0]} to {ends[1]}"}
 
 
 def _text(name: str, value: float, interval: words.Interval) -> str:

@@ -1,86 +1,57 @@
-"""The decision log: what was decided of which runs, why, and how things stood at that moment.
+"""The decision log: who decided what of which run, prediction or study, when and why, and how it stood at that moment.
 
-Rows never change (triggers refuse it): a decision is revised by a new one that names it, and notes are added beside it.
-What came of it is not stored but worked out (`webapp.science.decisions.outcomes`).
+Entries never change (a trigger refuses it): what is thought better of, or learnt later, is a further entry.
 """
 
 from django.conf import settings
 from django.db import models
 
 from webapp.identity.accounts.models import Project
-from webapp.record.recipes.models import Revision
-from webapp.record.runs.models import Run, new_run_id
-from webapp.science.curves.models import Fit
-from webapp.science.predictions.models import Prediction
-
-USER = settings.AUTH_USER_MODEL
+from webapp.record.runs.models import new_run_id
 
 
 class Kind(models.TextChoices):
-    """What can be decided of runs."""
+    """What was decided; a note decides nothing."""
 
     CONTINUE = "continue", "Continue"
     STOP = "stop", "Stop"
-    SWITCH = "switch", "Switch"  # to another run, or to another recipe
+    SWITCH = "switch", "Switch to another"
+    NOTE = "note", "Note"
 
 
-class Decision(models.Model):
-    """One decision with its reason and the prediction that it rests on."""
+class About(models.TextChoices):
+    """What an entry is about."""
+
+    RUN = "run", "Run"
+    PREDICTION = "prediction", "Prediction"
+    STUDY = "study", "Study"
+
+
+class Entry(models.Model):
+    """One entry. It names its object, without a reference to it: a run that is deleted leaves what is written here.
+
+    `state`: how the object stood (`webapp.science.decisions.moment`).
+    """
 
     id = models.CharField(primary_key=True, max_length=16, default=new_run_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="decisions")
     kind = models.CharField(max_length=10, choices=Kind.choices)
-    decided_by = models.ForeignKey(USER, on_delete=models.RESTRICT, related_name="decisions")
-    decided_at = models.DateTimeField(auto_now_add=True)
+    about = models.CharField(max_length=10, choices=About.choices)
+    object_id = models.CharField(max_length=16)
+    name = models.TextField()  # of the object at that moment
+    to = models.TextField(blank=True)  # what a switch goes to
     reason = models.TextField()
-    prediction = models.ForeignKey(Prediction, on_delete=models.RESTRICT, null=True, related_name="decisions")
-    to_revision = models.ForeignKey(
-        Revision, on_delete=models.RESTRICT, null=True, related_name="switched_to"
+    state = models.JSONField(default=dict)
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.RESTRICT, related_name="decisions"
     )
-    revises = models.OneToOneField("self", on_delete=models.RESTRICT, null=True, related_name="revised_by")
-    key = models.CharField(max_length=64, null=True)  # of the form or request: the same one decides once
+    decided_at = models.DateTimeField(auto_now_add=True)
+    key = models.CharField(max_length=64, null=True)  # of the form or request: the same one is stored once
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["project", "key"], name="decision_once")]
-        indexes = [models.Index(fields=["project", "-decided_at", "id"], name="decisions_newest")]
+        constraints = [models.UniqueConstraint(fields=["project", "key"], name="entry_once")]
+        indexes = [
+            models.Index(fields=["project", "-decided_at", "id"], name="entries_newest"),
+            models.Index(fields=["object_id", "-decided_at"], name="entries_of_object"),
+        ]
         ordering = ["-decided_at", "id"]
-
-
-class Subject(models.Model):
-    """A run that a decision is of, or that it switches to, with its state at that moment
-    (`webapp.science.decisions.moment`).
-
-    A run that is deleted leaves what is written here.
-    """
-
-    class Part(models.TextChoices):
-        OF = "of"
-        TO = "to"
-
-    decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="subjects")
-    position = models.PositiveSmallIntegerField()
-    part = models.CharField(max_length=2, choices=Part.choices, default=Part.OF)
-    run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, related_name="decided")
-    run_key = models.CharField(max_length=16)
-    name = models.CharField(max_length=140)  # with the seed
-    recipe = models.CharField(max_length=140, blank=True)
-    task = models.CharField(max_length=80)
-    model = models.CharField(max_length=200)
-    fit = models.ForeignKey(Fit, on_delete=models.SET_NULL, null=True, related_name="+")
-    state = models.JSONField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["decision", "position"], name="subject_place_unique")]
-        ordering = ["position"]
-
-
-class Note(models.Model):
-    """What somebody added later."""
-
-    decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="notes")
-    author = models.ForeignKey(USER, on_delete=models.RESTRICT, related_name="+")
-    text = models.TextField()
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["created_at", "pk"]

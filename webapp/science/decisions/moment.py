@@ -1,53 +1,81 @@
-"""How a run stands at a moment: pass rate, compute used, ceiling with its interval, and the forecast at its budget.
+"""How a run, a prediction or a study stands at a moment, as its page says it, so that a decision freezes that.
 
-Read from the run's summary and its newest stored fit, so that a decision freezes what the pages show.
+Of a run: pass rate, compute used, ceiling with its interval, and the forecast at its budget, read from its summary and
+its newest stored fit.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from webapp.record.runs.models import Run, Summary
+from webapp.record.runs.names import label_of
 from webapp.record.runs.summaries import spent_hours
 from webapp.science.curves import estimates, words
 from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.forecasts import read
 from webapp.science.curves.models import Fit
-from webapp.science.curves.record.recalibrating import Record, Widening, record_of
+from webapp.science.curves.ranking.variation import seeds_of_tasks
+from webapp.science.curves.record.recalibrating import Widening, record_of
 from webapp.science.curves.selectors import latest_fits
+from webapp.science.decisions.selectors import Object
+from webapp.science.predictions import claims
+from webapp.science.predictions.models import Prediction
+from webapp.science.predictions.status import status_of
+from webapp.science.studies.results import progress_sentence, stored_headline
+from webapp.science.studies.selectors import progress_of, stored_courses_of, study_by_id, waits_in
 
 Payload = dict[str, Any]
 
 
-def standing(runs: Sequence[Run]) -> dict[str, tuple[Payload, Fit | None]]:
-    """Run -> (state, its newest whole-curve fit or None). Three queries, whatever the number of runs of a project.
+def moment_of(found: Object) -> tuple[str, Payload]:
+    """The object's name, and how it stands: of a run what `standing` says, else {"said": sentences}."""
+    if isinstance(found, Run):
+        return label_of(found), standing(found)
+    if isinstance(found, Prediction):
+        came = claims.capitalised(claims.what_came(found, list(found.outcomes.all())))
+        return claims.sentence(found), {"said": f"{status_of(found).words} {came}."}
+    study = study_by_id(found.project, found.pk)
+    progress = progress_sentence(progress_of(study, waits_in([study]).get(study.pk)))
+    arms, seeds = stored_courses_of([study])[study.pk], seeds_of_tasks(study.project)[study.task]
+    return study.name, {"said": f"{progress} {stored_headline(arms, seeds)}"}
 
-    `state` is JSON-ready: {"run_state", "pass_rate", "stderr", "used_hours", "budget_hours", "ceiling", "forecast"};
-    hours are device-hours, pass rates in [0, 1], null where nothing is known yet.
+
+def said(state: Payload) -> str:
+    """A stored state in words; "" of an entry that was stored without one."""
+    if not state or "said" in state:
+        return state.get("said", "")
+    rate, error, ceiling = state["pass_rate"], state["stderr"], state["ceiling"]
+    around = (None, None) if rate is None or error is None else (rate - error, rate + error)
+    parts = [
+        f"Pass rate {words.rate(rate, around)}",
+        f"ceiling {ceiling['text']} ({ceiling['interval_text']})",
+    ]
+    if state["used_hours"] is not None:
+        of = f" of {words.amount(state['budget_hours'])}" if state["budget_hours"] else ""
+        parts.append(f"{words.amount(state['used_hours'])}{of} device-hours used")
+    if state["forecast"]:
+        parts.append(f"forecast at the budget {state['forecast']['text']}")
+    return f"{'; '.join(parts)}."
+
+
+def standing(run: Run) -> Payload:
+    """How a run stands by its newest whole-curve fit, JSON-ready.
+
+    {"run_state", "pass_rate", "stderr", "used_hours", "budget_hours", "ceiling", "forecast"}; hours are device-hours,
+    pass rates in [0, 1], null where nothing is known yet.
     """
-    ids = [run.pk for run in runs]
-    fits = latest_fits(ids, outlooks=True)
-    summaries = Summary.objects.in_bulk(ids)
-    records = {project: record_of(project) for project in {run.project_id for run in runs}}
-    return {
-        run.pk: (
-            _state(run, summaries.get(run.pk), fits.get(run.pk), records[run.project_id]),
-            fits.get(run.pk),
-        )
-        for run in runs
-    }
-
-
-def _state(run: Run, summary: Summary | None, row: Fit | None, record: Record) -> Payload:
+    summary = Summary.objects.filter(run=run).first() or Summary(run=run)
+    row = latest_fits([run.pk], outlooks=True).get(run.pk)
+    widening = record_of(run.project_id).widening(DEFAULT_LEVEL, run.pk)
     return {
         "run_state": run.state,
-        "pass_rate": summary.pass_rate if summary else None,
-        "stderr": summary.pass_rate_stderr if summary else None,
-        "used_hours": spent_hours(run, summary.used_hours if summary else None),
+        "pass_rate": summary.pass_rate,
+        "stderr": summary.pass_rate_stderr,
+        "used_hours": spent_hours(run, summary.used_hours),
         "budget_hours": run.budget_hours,
         "ceiling": estimates.ceilings([[estimates.of_stored(row)]])[0],
-        "forecast": forecast(row, run.budget_hours, record.widening(DEFAULT_LEVEL, run.pk)),
+        "forecast": forecast(row, run.budget_hours, widening),
     }
 
 

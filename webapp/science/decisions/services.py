@@ -1,173 +1,69 @@
 """Every write to the decision log. Nothing here changes a row that is stored."""
 
-from collections.abc import Sequence
-
 from django.db import IntegrityError, transaction
 
 from webapp.base.errors import Conflict, InvalidInput
-from webapp.identity.accounts.models import Project, User
+from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
-from webapp.record.recipes.models import Revision
-from webapp.record.runs.models import Run
-from webapp.record.runs.names import label_of
-from webapp.science.decisions.models import Decision, Kind, Note, Subject
-from webapp.science.decisions.moment import standing
-from webapp.science.predictions.models import Prediction
-from webapp.science.predictions.scoring import open_predictions
+from webapp.science.decisions.models import Entry, Kind
+from webapp.science.decisions.moment import moment_of
+from webapp.science.decisions.selectors import Object, about_of
 
-MOST_RUNS = 20
-LONGEST = 4000  # characters of a reason or a note
+LONGEST = 4000  # characters of a reason
+LONGEST_TARGET = 300  # of what a switch goes to
 
 
 def decide(
-    *,
-    user: User,
-    project: Project,
-    kind: str,
-    runs: Sequence[Run],
-    reason: str,
-    to_run: Run | None = None,
-    to_revision: Revision | None = None,
-    prediction: Prediction | None = None,
-    revises: Decision | None = None,
-    key: str | None = None,
-) -> Decision:
-    """Store a decision with the state of its runs at this moment; the same `key` is the same decision.
+    found: Object, *, user: User, kind: str, reason: str, to: str = "", key: str | None = None
+) -> Entry:
+    """Store what was decided of a run, prediction or study, with how it stands; the same `key` is the same entry.
 
-    It changes no run: stopping one is done on its page. Raises InvalidInput (kind, runs, to, reason, prediction,
-    revises, key) and Conflict where the decision named in `revises` was revised before, or the key is that of another.
+    It changes nothing else: stopping a run is done on its page. to: what a switch goes to. Raises Forbidden or
+    NotFound, InvalidInput (kind, reason, to, key), and Conflict (key) where the key was used for another entry.
     """
-    require(user, project, Permission.CONTRIBUTE)
-    runs, reason = list(dict.fromkeys(runs)), _text("reason", "A reason", reason)
-    _check(project, kind, runs, to_run, to_revision, prediction, revises)
-    if key is not None and not 1 <= len(key) <= 64:
-        raise InvalidInput("key", "The key must have 1 to 64 characters.")
-    if key is not None and (before := _same(project, key, user, kind, runs, reason)):
+    require(user, found.project, Permission.CONTRIBUTE)
+    entry = Entry(
+        project=found.project, decided_by=user, about=about_of(found), object_id=found.pk, kind=kind,
+        reason=reason.replace("\r\n", "\n").strip(), to=to.strip(), key=key,
+    )  # fmt: skip
+    _check(entry)
+    if before := _stored(entry):
         return before
-    _check_still_stands(prediction, revises)  # after the key: what is sent again was checked when it was made
+    entry.name, entry.state = moment_of(found)
     try:
         with transaction.atomic():
-            made = Decision.objects.create(
-                project=project, kind=kind, decided_by=user, reason=reason, prediction=prediction,
-                to_revision=to_revision, revises=revises, key=key,
-            )  # fmt: skip
-            _store_subjects(made, runs, to_run)
+            entry.save(force_insert=True)
             record(
-                "decision.made", actor=user, project=project, kind="decision", key=made.pk, name=kind,
-                runs=[run.pk for run in runs], revises=revises.pk if revises else None,
+                "decision.made", actor=user, project=entry.project, kind="decision", key=entry.pk, name=kind,
+                about=entry.about, object=entry.object_id,
             )  # fmt: skip
-    except IntegrityError:
-        if key is not None and (before := _same(project, key, user, kind, runs, reason)):
+    except IntegrityError:  # sent twice at once
+        if before := _stored(entry):
             return before
-        raise Conflict("This decision was revised by somebody else meanwhile.", field="revises") from None
-    return made
+        raise
+    return entry
 
 
-def _check(
-    project: Project,
-    kind: str,
-    runs: Sequence[Run],
-    to_run: Run | None,
-    to_revision: Revision | None,
-    prediction: Prediction | None,
-    revises: Decision | None,
-) -> None:
-    if kind not in Kind.values:
+def _check(entry: Entry) -> None:
+    if entry.kind not in Kind.values:
         raise InvalidInput("kind", f"kind must be one of {', '.join(Kind.values)}.")
-    if not 1 <= len(runs) <= MOST_RUNS:
-        raise InvalidInput("runs", f"A decision is of 1 to {MOST_RUNS} runs.")
-    if any(run.project_id != project.pk for run in runs):
-        raise InvalidInput("runs", "A decision is of runs of one project.")
-    _check_switch(project, kind, runs, to_run, to_revision)
-    if prediction is not None and prediction.project_id != project.pk:
-        raise InvalidInput("prediction", "There is no such prediction in this project.")
-    if revises is not None and revises.project_id != project.pk:
-        raise InvalidInput("revises", "There is no such decision in this project.")
+    if not entry.reason:
+        raise InvalidInput("reason", "A reason is required.")
+    if len(entry.reason) > LONGEST:
+        raise InvalidInput("reason", f"A reason must have at most {LONGEST:,} characters.")
+    if len(entry.to) > LONGEST_TARGET:
+        raise InvalidInput("to", f"What a switch goes to must have at most {LONGEST_TARGET} characters.")
+    if bool(entry.to) != (entry.kind == Kind.SWITCH):
+        raise InvalidInput("to", "Say of a switch, and of nothing else, what it goes to.")
+    if entry.key is not None and not 1 <= len(entry.key) <= 64:
+        raise InvalidInput("key", "The key must have 1 to 64 characters.")
 
 
-def _check_still_stands(prediction: Prediction | None, revises: Decision | None) -> None:
-    """Raises InvalidInput for a prediction that was withdrawn or replaced, Conflict for a decision that was revised."""
-    if prediction is not None and not open_predictions().filter(pk=prediction.pk).exists():
-        raise InvalidInput(
-            "prediction",
-            "This prediction was withdrawn or replaced by a newer claim: a decision rests on one that stands.",
-        )
-    if revises is None:
-        return
-    if later := Decision.objects.filter(revises=revises).first():
-        raise Conflict(f"This decision was revised before, by {later.pk}: revise that one.", field="revises")
-
-
-def _check_switch(
-    project: Project, kind: str, runs: Sequence[Run], to_run: Run | None, to_revision: Revision | None
-) -> None:
-    named = sum(to is not None for to in (to_run, to_revision))
-    if kind != Kind.SWITCH:
-        if named:
-            raise InvalidInput("to", "Only a switch goes to another run or recipe.")
-        return
-    if named != 1:
-        raise InvalidInput("to", "A switch goes to one other run or one recipe: say which.")
-    if to_run is not None and (to_run.project_id != project.pk or to_run in runs):
-        raise InvalidInput("to", "A switch goes to another run of this project.")
-    if to_revision is not None and to_revision.recipe.project_id != project.pk:
-        raise InvalidInput("to", "There is no such recipe in this project.")
-
-
-def _same(
-    project: Project, key: str, user: User, kind: str, runs: Sequence[Run], reason: str
-) -> Decision | None:
-    """What this key decided before. Raises Conflict where that was something else."""
-    found = Decision.objects.filter(project=project, key=key).first()
-    if found is None:
-        return None
-    of = set(found.subjects.filter(part=Subject.Part.OF).values_list("run_key", flat=True))
-    if (found.decided_by_id, found.kind, found.reason) == (user.pk, kind, reason) and of == {
-        r.pk for r in runs
-    }:
-        return found
-    raise Conflict("This key was used for another decision.", field="key")
-
-
-def _store_subjects(decision: Decision, runs: Sequence[Run], to_run: Run | None) -> None:
-    parts = [(run, Subject.Part.OF) for run in runs] + ([(to_run, Subject.Part.TO)] if to_run else [])
-    states = standing([run for run, _ in parts])
-    Subject.objects.bulk_create(
-        Subject(
-            decision=decision, position=place, part=part, run=run, run_key=run.pk, name=label_of(run),
-            recipe=str(run.revision) if run.revision else "", task=run.task, model=run.model,
-            fit=states[run.pk][1], state=states[run.pk][0],
-        )
-        for place, (run, part) in enumerate(parts)
-    )  # fmt: skip
-
-
-@transaction.atomic
-def add_note(decision: Decision, *, user: User, text: str) -> Note:
-    """A note below a decision. The same person's same last note is not stored twice. Raises InvalidInput (text)."""
-    require(user, decision.project, Permission.CONTRIBUTE)
-    text = _text("text", "A note", text)
-    Decision.objects.select_for_update().get(pk=decision.pk)  # two sends of one form follow each other
-    last = decision.notes.order_by("-pk").first()
-    if last is not None and (last.author_id, last.text) == (user.pk, text):
-        return last
-    note = Note.objects.create(decision=decision, author=user, text=text)
-    record(
-        "decision.noted",
-        actor=user,
-        project=decision.project,
-        kind="decision",
-        key=decision.pk,
-        name=decision.kind,
-    )
-    return note
-
-
-def _text(field: str, what: str, text: str) -> str:
-    text = text.replace("\r\n", "\n").strip()
-    if not text:
-        raise InvalidInput(field, f"{what} is required.")
-    if len(text) > LONGEST:
-        raise InvalidInput(field, f"{what} must have at most {LONGEST:,} characters.")
-    return text
+def _stored(entry: Entry) -> Entry | None:
+    """What this key stored before. Raises Conflict where that was something else."""
+    before = Entry.objects.filter(project=entry.project, key=entry.key).first() if entry.key else None
+    said = ("decided_by_id", "about", "object_id", "kind", "reason", "to")
+    if before is not None and any(getattr(before, name) != getattr(entry, name) for name in said):
+        raise Conflict("This key was used for another decision.", field="key")
+    return before

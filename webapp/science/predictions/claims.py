@@ -167,10 +167,3 @@ def _nothing_came(prediction: Prediction) -> str:
     if list(prediction.pendings.all()):
         return "a run has passed its target, but cannot tell yet"
     return "no run has passed its target yet"
-
-
-def all_held(outcomes: Sequence[Outcome]) -> bool | None:
-    """Whether every outcome agrees with the claim; None without any that can be told."""
-    judged = [one.inside if one.inside is not None else one.happened for one in outcomes]
-    known = [one for one in judged if one is not None]
-    return all(known) if known else None

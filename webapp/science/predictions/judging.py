@@ -244,13 +244,3 @@ def digest_of(points: Sequence[CurvePoint], prediction: Prediction) -> str:
     """SHA-256 (hex) of x and value of the points, as little-endian doubles."""
     numbers = np.array([[at(point, prediction), point.value] for point in points], dtype="<f8")
     return hashlib.sha256(numbers.tobytes()).hexdigest()
-
-
-def points_changed(prediction: Prediction, run: Run, how: Payload) -> bool:
-    """Whether the run's points are not those any more that an outcome rests on, say by a resumed attempt."""
-    points = points_of(run, prediction)
-    try:
-        used = until_target(points, prediction)
-    except NotYet:
-        return True
-    return digest_of(used[-how["n"] :], prediction) != how["digest"]

@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import bump
-from webapp.science.predictions.judging import Judgement, judge, points_changed
+from webapp.science.predictions.judging import Judgement, judge
 from webapp.science.predictions.known import evaluated_until
 from webapp.science.predictions.locks import locked, newly_passed
 from webapp.science.predictions.models import Outcome, Pending, Prediction
@@ -107,8 +107,3 @@ def _store(prediction: Prediction, run: Run, judgement: Judgement) -> Outcome | 
         run=run.pk, inside=outcome.inside, happened=outcome.happened,
     )  # fmt: skip
     return outcome
-
-
-def has_changed(outcome: Outcome) -> bool:
-    """Whether the points behind the outcome are not those any more; the outcome stays as it was made."""
-    return points_changed(outcome.prediction, outcome.run, outcome.how)

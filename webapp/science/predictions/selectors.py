@@ -11,10 +11,10 @@ from webapp.identity.accounts.models import Project, User
 from webapp.record.recipes.models import Revision
 from webapp.science.predictions.calibration import Record, record_of
 from webapp.science.predictions.models import Comment, Outcome, Pending, Prediction, Review
-from webapp.science.predictions.status import LIVES, REVIEWS, Status, latest_reviews, status_of, with_status
+from webapp.science.predictions.status import LIVES, REVIEWS, Status, status_of, with_status
 
 __all__ = [
-    "Entry", "Record", "Status", "awaiting_review", "comments_of", "history_of", "latest_reviews",
+    "Entry", "Record", "Status", "awaiting_review", "comments_of", "history_of",
     "prediction_by_id", "predictions_of", "record_of_author", "record_of_recipe", "status_of",
 ]  # fmt: skip
 

@@ -119,12 +119,3 @@ def _on_its_way() -> QuerySet[Run]:
     unfinished = Q(state__in=ACTIVE) | Q(refit_wanted_at__isnull=False)
     was_there = Func(OuterRef("frozen__seen"), F("pk"), function="jsonb_exists", output_field=BooleanField())
     return Run.objects.filter(own | sister, unfinished, enough).exclude(Q(was_there)).order_by()
-
-
-def latest_reviews(prediction: Prediction) -> list[Review]:
-    """Of each reviewer the verdict that counts, newest first."""
-    rows = prediction.reviews.select_related("reviewer").order_by("-id")
-    found: dict[int, Review] = {}
-    for row in rows:
-        found.setdefault(row.reviewer_id, row)
-    return list(found.values())

@@ -2,38 +2,38 @@
 
 import pytest
 
-from webapp.science.decisions.models import Decision
+from webapp.science.decisions.models import Entry
 
 
 @pytest.fixture
 def body(tracked):
-    return {"kind": "stop", "runs": [tracked.pk], "reason": "It has bent."}
+    return {"kind": "stop", "about": "run", "object_id": tracked.pk, "reason": "It has bent."}
 
 
 def test_a_decision_is_added_once_and_listed(writer, reader, body, tracked):
     made = writer.post("decisions", body, idempotency_key="k")
     again = writer.post("decisions", body, idempotency_key="k")
-    listed = reader.get("decisions", kind="stop", run=tracked.pk).json()
+    listed = reader.get("decisions", kind="stop", about="run", object_id=tracked.pk).json()
 
     assert made.status_code == 201
     assert again.json()["id"] == made.json()["id"]
     assert [one["id"] for one in listed["items"]] == [made.json()["id"]]
-    assert listed["items"][0]["runs"][0]["state"]["ceiling"]["identified"] is False
-    assert listed["items"][0]["came_of_it"][0]["held"] is False
+    assert listed["items"][0]["state"]["ceiling"]["identified"] is False
     assert reader.get(f"decisions/{made.json()['id']}").json() == made.json()
     assert reader.get("decisions", person="nobody").json()["items"] == []
+    assert reader.get("decisions", about="study").json()["items"] == []
 
 
 @pytest.mark.parametrize(
     ("change", "field"),
-    [({"kind": "pause"}, "kind"), ({"runs": []}, "runs"), ({"runs": ["x"]}, "runs"), ({"reason": ""}, "reason"),
-     ({"kind": "switch"}, "to"), ({"prediction": "x"}, "prediction"), ({"to_recipe": "x"}, "to_recipe")],
+    [({"kind": "pause"}, "kind"), ({"about": "recipe"}, "about"), ({"object_id": "x"}, "object_id"),
+     ({"reason": ""}, "reason"), ({"kind": "switch"}, "to")],
 )  # fmt: skip
 def test_bad_input_is_refused_by_name(writer, body, change, field):
     answer = writer.post("decisions", body | change)
 
     assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
-    assert not Decision.objects.exists()
+    assert not Entry.objects.exists()
 
 
 def test_readers_and_strangers_add_nothing(reader, stranger, writer, body):

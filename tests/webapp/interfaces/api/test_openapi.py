@@ -60,7 +60,7 @@ BODIES = {
         "run": world.run.pk, "statement": "pass_rate", "target": 16.0, "reasons": "The bend is behind us.",
     },
     ("POST", "/decisions"): lambda world: {
-        "kind": "continue", "runs": [world.run.pk], "reason": "It still climbs.", "prediction": world.prediction.pk,
+        "kind": "continue", "about": "run", "object_id": world.run.pk, "reason": "It still climbs.",
     },
 }  # fmt: skip
 TABLE = b"step,eval/pass_rate,gpu_hours\n1,0.1,0.5\n2,0.2,1.0\n3,0.3,1.5\n"

@@ -58,12 +58,9 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "automation": lambda it: "/project/automation",
     "status": lambda it: "/status",
     "tokens": lambda it: "/tokens",
-    "components": lambda it: "/docs/components",
     "api-docs": lambda it: "/api/docs",
     "sign-in": lambda it: "/sign-in",
     "decisions": lambda it: "/decisions",
-    "decision": lambda it: f"/decisions/{it.decision}",
-    "new-decision": lambda it: f"/decisions/new?run={it.run}",
     "reports": lambda it: "/reports",
     "report": lambda it: f"/reports/{it.report}",
     "edit-report": lambda it: f"/reports/{it.report}/edit",
@@ -110,7 +107,7 @@ NOT_PAGES |= {  # alerts; a rule's and a channel's pages have tests of their own
     "alert-test-rule", "alert-resume-channel", "alert-delete-channel", "notices-bell", "notices-unread", "notices-read",
 }  # fmt: skip
 NOT_PAGES |= {
-    "decisions-csv", "decision-note", "new-report", "report-block", "save-report", "preview-report",
+    "decision", "new-decision", "new-report", "report-block", "save-report", "preview-report",
     "publish-report", "unpublish-report", "archive-report", "report-html", "report-pdf", "revoke-report-link",
 }  # fmt: skip
 NOT_PAGES |= {"import-resume"}
@@ -188,9 +185,7 @@ def _written(user, run, other) -> dict[str, str]:
     from webapp.reporting.reports.services import create_link, create_report, publish
     from webapp.science.decisions.services import decide
 
-    decision = decide(
-        user=user, project=run.project, kind="switch", runs=[run], to_run=other, reason="It has bent."
-    )
+    decision = decide(run, user=user, kind="switch", to=other.name, reason="It has bent.")
     text = f"## Where it bends\n\n```headroom\nchart: run\nrun: {run.pk}\n```\n"
     report = create_report(user=user, project=run.project, title="Where it tops out", text=text)
     publish(report, user=user, base=1)

@@ -1,6 +1,5 @@
-"""Pages of the decision log, its form and its CSV."""
+"""The decision log, and its entries on the pages of runs, predictions and studies."""
 
-import csv
 import html
 import re
 
@@ -9,16 +8,15 @@ import pytest
 from tests.members import member
 from tests.webapp.interfaces.pages.addresses import make_prediction
 from webapp.identity.accounts.models import Role
-from webapp.science.decisions.models import Decision
+from webapp.science.decisions.models import Entry
 from webapp.science.decisions.services import decide
-from webapp.science.predictions.services import withdraw
 
 
 @pytest.fixture
 def send(ada):
     """send(run, ...): what a browser sends from the form."""
-    typed = {"kind": "stop", "reason": "It has bent.", "key": "k", "to": "", "prediction": ""}
-    return lambda run, **form: ada.post("/decisions/new", typed | {"run": run.pk} | form)
+    typed = {"kind": "stop", "reason": "It has bent.", "key": "k", "to": "", "about": "run"}
+    return lambda found, **form: ada.post("/decisions/new", typed | {"object_id": found.pk} | form)
 
 
 def words(answer):
@@ -29,85 +27,73 @@ def test_from_the_runs_tab_into_the_log(ada, make_run, send):
     run = make_run(10)
     tab = ada.get(f"/runs/{run.pk}?tab=decisions").content.decode()
     assert "Nothing was decided yet" in tab
-    assert f'name="run" value="{run.pk}"' in tab
+    assert f'name="object_id" value="{run.pk}"' in tab
 
     page = send(run)
 
-    assert page.url == f"/decisions/{Decision.objects.get().pk}"
+    assert page.url == f"/runs/{run.pk}?tab=decisions#tabs"
     assert "It has bent." in words(ada.get(page.url))
     assert "It has bent." in words(ada.get("/decisions"))
-    assert "It has bent." in words(ada.get(f"/runs/{run.pk}?tab=decisions"))
     send(run)
-    assert Decision.objects.count() == 1
+    entry = Entry.objects.get()
+    assert ada.get(f"/decisions/{entry.pk}").url == f"/decisions?object_id={run.pk}#decision-{entry.pk}"
 
 
-def test_what_is_wrong_stands_beside_its_field(send, make_run, ada):
+def test_a_prediction_shows_its_own(ada, make_run, send, user):
+    prediction = make_prediction(user, make_run(10))
+
+    page = send(prediction, about="prediction", kind="note", reason="We build on it.")
+
+    assert page.url == f"/predictions/{prediction.pk}#decisions"
+    assert "We build on it." in words(ada.get(page.url))
+    assert "We build on it." in words(ada.get("/decisions?about=prediction"))
+    assert "We build on it." not in words(ada.get(f"/runs/{prediction.run_id}?tab=decisions"))
+
+
+def test_what_is_wrong_stands_beside_its_field(send, make_run):
     run = make_run(0)
 
     assert 'id="id_reason_error"' in send(run, reason="").content.decode()
     answer = send(run, kind="switch")
     assert answer.status_code == 422
-    assert "A switch goes to one other run or one recipe" in words(answer)
-    assert ada.get("/decisions/new?run=nothere").status_code == 404
-    assert not Decision.objects.exists()
+    assert "Say of a switch, and of nothing else, what it goes to" in words(answer)
+    assert send(run, about="recipe").status_code == 404
+    assert not Entry.objects.exists()
+    assert send(run, to="was typed before another kind was chosen").status_code == 302
 
 
-def test_the_form_offers_the_claims_that_stand(ada, make_run, user):
-    run = make_run(10)
-    old, withdrawn = make_prediction(user, run), make_prediction(user, run)
-    new = make_prediction(user, run, replaces=old)
-    withdraw(withdrawn, user=user, reason="The data were wrong.")
-
-    form = ada.get(f"/decisions/new?run={run.pk}").content.decode()
-
-    offered = [one.pk for one in (old, withdrawn, new) if f'<option value="{one.pk}"' in form]
-    assert offered == [new.pk]
-
-
-def test_the_log_is_filtered_by_person_run_and_kind(ada, user, project, make_run):
+def test_the_log_is_filtered_by_person_kind_and_object(ada, user, project, make_run):
     bob, runs = member("bob", project=project), [make_run(0), make_run(0, seed=1)]
-    decide(user=user, project=project, kind="stop", runs=[runs[0]], reason="first reason")
-    decide(user=bob, project=project, kind="continue", runs=[runs[1]], reason="second reason")
+    decide(runs[0], user=user, kind="stop", reason="first reason")
+    decide(runs[1], user=bob, kind="continue", reason="second reason")
 
     for query, first, second in (
-        ("person=bob", False, True), (f"run={runs[0].pk}", True, False), ("kind=continue", False, True),
-        ("person=nobody", False, False), ("kind=pause", True, True), ("run=%00", True, True),
+        ("person=bob", False, True), (f"object_id={runs[0].pk}", True, False), ("kind=continue", False, True),
+        ("person=nobody", False, False), ("kind=pause", True, True), ("about=study", False, False),
+        ("about=run", True, True), ("object_id=%00", True, True),
     ):  # fmt: skip
         said = words(ada.get(f"/decisions?{query}"))
         assert ("first reason" in said, "second reason" in said) == (first, second), query
 
 
-def test_the_csv_has_a_row_for_each_run_and_no_formula(ada, user, project, make_run):
-    runs = [make_run(10), make_run(0, seed=1)]
-    decide(user=user, project=project, kind="stop", runs=runs, reason="=1+1")
-
-    rows = list(csv.DictReader(ada.get("/decisions.csv").content.decode().splitlines()))
-
-    assert [row["run"] for row in rows] == [run.pk for run in runs]
-    assert rows[0]["reason"] == "'=1+1"
-    assert 0 < float(rows[0]["ceiling_lo"]) < float(rows[0]["ceiling"]) < float(rows[0]["ceiling_hi"])
-
-
-def test_a_note_is_added_and_a_viewer_is_offered_nothing(ada, client, user, project, make_run):
+def test_a_viewer_is_offered_nothing(client, user, project, make_run):
     run = make_run(0)
-    decision = decide(user=user, project=project, kind="stop", runs=[run], reason="why")
-    ada.post(f"/decisions/{decision.pk}/notes", {"text": "It came as expected."})
-    assert "A note is required" in words(ada.post(f"/decisions/{decision.pk}/notes", {"text": " "}))
-
+    decide(run, user=user, kind="stop", reason="why")
     client.force_login(member("vera", project=project, role=Role.VIEWER))
-    page = client.get(f"/decisions/{decision.pk}")
 
-    assert "It came as expected." in words(page)
-    assert "Add a note" not in words(page)
-    assert "Store the decision" not in words(client.get(f"/runs/{run.pk}?tab=decisions"))
-    assert client.post(f"/decisions/{decision.pk}/notes", {"text": "x"}).status_code == 403
+    page = words(client.get(f"/runs/{run.pk}?tab=decisions"))
+
+    assert "why" in page
+    assert "Store the decision" not in page
+    sent = {"about": "run", "object_id": run.pk, "kind": "stop", "reason": "x", "key": "k"}
+    assert client.post("/decisions/new", sent).status_code == 403
 
 
 def test_one_of_another_project_is_not_there(ada, foreign_run, db):
     mallory = member("mallory", project=foreign_run.project)
-    decision = decide(
-        user=mallory, project=foreign_run.project, kind="stop", runs=[foreign_run], reason="secret"
-    )
+    entry = decide(foreign_run, user=mallory, kind="stop", reason="secret")
 
-    assert ada.get(f"/decisions/{decision.pk}").status_code == 404
+    assert ada.get(f"/decisions/{entry.pk}").status_code == 404
     assert "secret" not in words(ada.get("/decisions"))
+    sent = {"about": "run", "object_id": foreign_run.pk, "kind": "stop", "reason": "x", "key": "k"}
+    assert ada.post("/decisions/new", sent).status_code == 404

@@ -10,7 +10,6 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver
 from django.utils import timezone
 
-from webapp.base import tokens
 from webapp.identity.accounts.services import create_project, set_role
 from webapp.interfaces.pages.context import KEYS
 from webapp.interfaces.pages.search import search
@@ -211,23 +210,6 @@ def test_pages_of_runs_unfurl_without_numbers(ada, make_run):
 
     assert '<meta property="og:title" content="a run · Headroom">' in page
     assert '<meta property="og:description" content="A run on arithmetic' in page
-
-
-def test_the_components_are_drawn_by_the_real_marks(ada):
-    page = ada.get("/docs/components").content.decode()
-
-    assert page.count('class="whisker') >= 5
-    assert 'id="id_budget_error"' in page
-    assert "token-accent-soft" in page
-
-
-def test_every_token_has_a_swatch(ada):
-    css = (
-        __import__("pathlib").Path(__file__).resolve().parents[4] / "static/css/components.css"
-    ).read_text()
-
-    assert set(tokens.colours("light")) == set(tokens.colours("dark"))
-    assert all(f".token-{name} " in css for name in tokens.colours("light"))
 
 
 def test_there_is_no_page_of_the_api_that_the_policy_would_break():

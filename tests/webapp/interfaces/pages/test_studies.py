@@ -143,7 +143,7 @@ def test_an_axis_is_made_of_its_values(ada, study_form):
 
 
 def test_the_page_shows_the_matrix_and_the_sentences(ada, finished, django_assert_max_num_queries):  # noqa: F811
-    with django_assert_max_num_queries(19):
+    with django_assert_max_num_queries(20):
         page = ada.get(f"/studies/{finished.pk}").content.decode()
 
     assert "Of 2 changes, 1 is worse, 1 ties with the base" in page

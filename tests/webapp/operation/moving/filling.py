@@ -22,7 +22,7 @@ from webapp.record.savedviews.services import create_view, set_default  # noqa: 
 from webapp.reporting.policies.services import set_project_policy  # noqa: E402
 from webapp.reporting.reports.services import create_report, publish  # noqa: E402
 from webapp.science.curves.services import refit  # noqa: E402
-from webapp.science.decisions.services import add_note, decide  # noqa: E402
+from webapp.science.decisions.services import decide  # noqa: E402
 from webapp.science.predictions import comments, reviewing, scoring, services  # noqa: E402
 from webapp.science.studies.models import Arm, Study, StudyRun  # noqa: E402
 
@@ -92,7 +92,7 @@ def evaluate(lab, run, ada) -> None:
 
 
 def predict(lab, run, ada, grace) -> None:
-    """One prediction that is scored, one that is withdrawn, and a decision on the first."""
+    """One prediction that is scored, one that is withdrawn, and entries of the decision log."""
     question = {"x": "device_hours", "metric": "eval/pass_rate"}
     asked = {"user": ada, "run": run, "question": question, "reasons": "The curve has bent."}
     first = services.freeze(**asked, statement="pass_rate", target=12.0)
@@ -102,8 +102,8 @@ def predict(lab, run, ada, grace) -> None:
     said = comments.comment(first, user=grace, text="Why not @ada later?")
     comments.comment(first, user=ada, text="Because.", parent=said)
     services.withdraw(second, user=ada, reason="Too soon.")
-    decided = decide(user=ada, project=lab, kind="continue", runs=[run], reason="It grows.", prediction=first)
-    add_note(decided, user=grace, text="Seen.")
+    decide(run, user=ada, kind="continue", reason="It grows.")
+    decide(first, user=grace, kind="note", reason="Seen.")
     hours = np.linspace(8.4, 12.6, 12)
     add_points(run, hours, rate(hours))
     refit(run.pk)

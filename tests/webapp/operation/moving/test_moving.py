@@ -1,6 +1,5 @@
 """A project from one database into a fresh one of the same real server, and every file that must be refused."""
 
-import hashlib
 import json
 import os
 import zipfile
@@ -10,8 +9,8 @@ import pytest
 from django.apps import apps
 
 from tests.databases import database_url
-from tests.webapp.operation.backups.test_backups import run
 from tests.webapp.operation.moving.filling import SECRET
+from tests.webapp.operation.test_backups import run
 from webapp.base import whole_files
 from webapp.identity.accounts.models import Membership, Project, User
 from webapp.identity.accounts.services import default_organisation
@@ -196,7 +195,7 @@ def test_a_part_that_is_missing_or_another_is_named(exported, here, tmp_path):
     with zipfile.ZipFile(file) as inside:
         lines = inside.read(name).splitlines(keepends=True)
     fewer = changed(file, tmp_path / "b", **{name: b"".join(lines[1:])})
-    refused(fewer, here, "in the part curves_fit: its checksum is another")
+    refused(fewer, here, "the part curves_fit has [0-9,]+ rows where the manifest says")
 
 
 def with_manifest(file, path, **changes):
@@ -227,12 +226,10 @@ def test_a_row_of_a_run_outside_the_file_is_refused(exported, here, tmp_path):
     name = "parts/runs_attempt.copy"
     with zipfile.ZipFile(file) as inside:
         rows = inside.read(name)
-    said = manifest_of(file)
-    place = said["parts"]["runs_attempt"]["columns"].index("run_id")
+    place = manifest_of(file)["parts"]["runs_attempt"]["columns"].index("run_id")
     mine = rows.split(b"\n")[0].split(b"\t")[place]
     rows = rows.replace(mine, b"s" * len(mine))
-    said["parts"]["runs_attempt"]["sha256"] = hashlib.sha256(rows).hexdigest()
-    foreign = changed(file, tmp_path / "foreign", **{name: rows, "manifest.json": json.dumps(said)})
+    foreign = changed(file, tmp_path / "foreign", **{name: rows})
     refused(foreign, here, "runs_attempt has a row of run_id s+, which is not in the file")
 
 

@@ -14,7 +14,7 @@ from webapp.science.curves.bulk import curves_of, thinned_curves
 from webapp.science.curves.comparison import odds
 from webapp.science.curves.comparison.choice import choose
 from webapp.science.curves.comparison.compare import comparison, entries_of
-from webapp.science.curves.comparison.entries import pool_together, with_fits
+from webapp.science.curves.comparison.entries import with_fits
 from webapp.science.curves.fitting import Question, curve_of, fit_curve
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.ranking.variation import forecast_now
@@ -269,8 +269,6 @@ def test_many_are_pooled_side_by_side_as_each_alone(make_run, other):
         for pk, fit in latest_fits([run.pk for run in runs], outlooks=True).items()
     }
     many = [with_fits(entry, fits) for entry in few]
-
-    pool_together(many)
 
     for one, stored in zip(few, many, strict=True):
         assert stored.ceiling == {key: pytest.approx(value) if isinstance(value, float) else value

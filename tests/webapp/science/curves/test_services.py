@@ -7,7 +7,7 @@ from webapp.science.curves import services
 from webapp.science.curves.fitting import Question, curve_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.selectors import latest_ids
-from webapp.science.curves.superseding import set_aside
+from webapp.science.curves.services import set_aside
 
 
 def test_refit_stores_a_fit_with_interval_and_digest(make_run):

@@ -175,7 +175,6 @@ def _title(key: str) -> str:
 def _spec(path: str, section: str, field: dict[str, Any], required: bool) -> Spec:
     variants = [part for part in field.get("anyOf", ()) if part.get("type") != "null"]
     what = variants[0] if variants else field
-    least, greatest = (_end(what, name) for name in ("inimum", "aximum"))
     return Spec(
         path=path,
         section=section,
@@ -185,8 +184,8 @@ def _spec(path: str, section: str, field: dict[str, Any], required: bool) -> Spe
         choices=tuple(str(choice) for choice in what.get("enum", ())),
         optional=bool(variants),
         required=required,
-        least=least,
-        greatest=greatest,
+        least=what.get("minimum"),
+        greatest=what.get("maximum"),
         bounds=_bounds(what),
         unit=_unit(path),
         default=field.get("default"),
@@ -198,11 +197,6 @@ def _kind(what: dict[str, Any]) -> Kind:
         return "choice"
     kinds: dict[str, Kind] = {"boolean": "switch", "integer": "whole", "number": "number", "string": "text"}
     return kinds.get(what.get("type", ""), "yaml")
-
-
-def _end(what: dict[str, Any], name: str) -> float | None:
-    """An end that the value may take itself."""
-    return what.get("m" + name)
 
 
 def _bounds(what: dict[str, Any]) -> str:

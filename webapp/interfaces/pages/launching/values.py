@@ -1,6 +1,5 @@
 """Settings as texts of a form and as YAML, and back, without losing anything. Pure functions."""
 
-import copy
 import math
 import re
 from collections.abc import Mapping
@@ -33,13 +32,6 @@ def put(config: Config, path: str, value: Any) -> None:
             config[name] = {}
         config = config[name]
     config[leaf] = value
-
-
-def with_value(config: Config, path: str, value: Any) -> Config:
-    """A copy with another value at a dotted path."""
-    changed = copy.deepcopy(config)
-    put(changed, path, value)
-    return changed
 
 
 def number_text(value: float) -> str:

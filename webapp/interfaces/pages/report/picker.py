@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import Prefetch
-
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Revision
@@ -13,7 +11,7 @@ from webapp.record.runs.names import label_of
 from webapp.reporting.reports import resolve
 from webapp.reporting.reports.blocks import text_of
 from webapp.reporting.reports.selectors import ask_of
-from webapp.science.decisions.models import Decision, Subject
+from webapp.science.decisions.selectors import decisions_of
 from webapp.science.predictions.claims import in_a_line
 from webapp.science.predictions.models import Prediction
 
@@ -44,10 +42,6 @@ def offered(project: Project) -> dict[str, Any]:
     predictions = Prediction.objects.filter(project=project).select_related(
         "rival__revision__recipe", "author"
     )
-    subjects = Prefetch("subjects", Subject.objects.only("decision_id", "name", "part"))
-    decisions = (
-        Decision.objects.filter(project=project).select_related("decided_by").prefetch_related(subjects)
-    )
     return {
         "choices": CHOICES,
         "of_one": " ".join(name.replace(" ", "-") for name in OF_ONE_RUN),
@@ -55,13 +49,9 @@ def offered(project: Project) -> dict[str, Any]:
         "recipes": [(f"{one.recipe.slug}@{one.number}", str(one)) for one in revisions],
         "predictions": [(one.pk, f"{in_a_line(one)}, by {one.author.username}")
                         for one in predictions.order_by("-created_at")[:OFFERED]],
-        "decisions": [(one.pk, _decision_words(one)) for one in decisions[:OFFERED]],
+        "decisions": [(one.pk, f"{one.get_kind_display()} {one.name}, by {one.decided_by.username}")
+                      for one in decisions_of(project).defer("state", "reason")[:OFFERED]],
     }  # fmt: skip
-
-
-def _decision_words(decision: Decision) -> str:
-    names = ", ".join(one.name for one in decision.subjects.all() if one.part == Subject.Part.OF)
-    return f"{decision.get_kind_display()} {names}, by {decision.decided_by.username}"
 
 
 def block_of(project: Project, query: Mapping[str, Any]) -> str:

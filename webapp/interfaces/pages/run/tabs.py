@@ -10,7 +10,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from webapp.interfaces.pages import configuration
-from webapp.interfaces.pages.decision_forms import DecisionForm
+from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run import diagnostics, logs
 from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
@@ -28,11 +28,9 @@ from webapp.science.curves.run.forms_table import forms_payload
 from webapp.science.curves.run.history import MOST_ROWS, hindsight_rows, history_payload, whole_fits
 from webapp.science.curves.run.planning import DEFAULT_DELTA, plan_answers
 from webapp.science.curves.run.window_table import window_payload
-from webapp.science.decisions.selectors import decisions_of, entries
 
 Context = dict[str, Any]
 MOST_TRANSITIONS = 200  # newest of a run that its tab shows
-MOST_DECISIONS = 20  # newest of a run that its tab shows
 MOST_FILES = 500  # by path, that its tab shows
 OFFERED = 200  # newest runs to compare the configuration with
 PLAN_FIELDS = ("target", "of", "delta")
@@ -198,15 +196,6 @@ def _against(run: Run, other_id: str) -> Context:
     return {"other": other, "other_changes": configuration.differences(other.config, run.config)}
 
 
-def _decisions(asked: Asked) -> Context:
-    run = asked.run
-    return {
-        "entries": entries(decisions_of(run.project, run=run.pk)[:MOST_DECISIONS]),
-        "form": DecisionForm(project=run.project, runs=[run]),
-        "runs": [run],
-    }
-
-
 def _attempts(asked: Asked) -> Context:
     run = asked.run
     changes = transitions_of(run).reverse()[:MOST_TRANSITIONS]
@@ -230,5 +219,5 @@ CONTEXTS: dict[str, Callable[[Asked], Context]] = {
     "files": _files,
     "configuration": _configuration,
     "attempts": _attempts,
-    "decisions": _decisions,
+    "decisions": lambda asked: panel(asked.run),
 }

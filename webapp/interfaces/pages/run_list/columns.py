@@ -84,12 +84,8 @@ def tags_cell(row: Row, scale: Scale) -> SafeString:
     link = lambda tag: to_text(Comparison("tag", ":", (Value(tag),)))
     return format_html_join(
         " ", '<a class="tag" href="{}?{}">{}</a>',
-        ((reverse("runs"), _query(link(tag)), tag) for tag in row.run.tags),
+        ((reverse("runs"), urlencode({"filter": link(tag)}), tag) for tag in row.run.tags),
     )  # fmt: skip
-
-
-def _query(filter: str) -> str:
-    return urlencode({"filter": filter})
 
 
 def task_cell(row: Row, scale: Scale) -> SafeString:

@@ -1,7 +1,5 @@
 """The runs list as a file: what the filter leaves, in its order, with the columns that are shown, as plain values."""
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from webapp.base.errors import InvalidInput
-from webapp.base.spreadsheets import harmless
+from webapp.base.spreadsheets import lines
 from webapp.base.times import utc
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.run_list.columns import is_setting
@@ -35,7 +33,7 @@ def ids_of(project: Project, state: ListState, compiled: Compiled, most: int = M
 
 def values_of(project: Project, ids: Sequence[str], columns: Sequence[str]) -> Iterator[Values]:
     """A mapping for each run, names as in `names_of`; a constant number of queries for each BATCH of runs."""
-    for some in _batches(ids):
+    for some in (ids[start : start + BATCH] for start in range(0, len(ids), BATCH)):
         for row in rows_of(runs_with_settings(project, some, columns)):
             yield _values(row, columns)
 
@@ -49,9 +47,9 @@ def names_of(columns: Sequence[str]) -> list[str]:
 def csv_lines(rows: Iterable[Values], columns: Sequence[str]) -> Iterator[str]:
     """With a header; no text becomes a formula in a spreadsheet."""
     names = names_of(columns)
-    yield _line(names)
+    yield lines([names])
     for row in rows:
-        yield _line([_cell(row[name]) for name in names])
+        yield lines([[_cell(row[name]) for name in names]])
 
 
 def json_pieces(rows: Iterable[Values], state: ListState) -> Iterator[str]:
@@ -147,15 +145,5 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))
-
-
 def _cell(value: Any) -> Any:
-    return harmless(" ".join(value) if isinstance(value, list) else value)
-
-
-def _line(cells: Iterable[Any]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerow(cells)
-    return text.getvalue()
+    return " ".join(value) if isinstance(value, list) else value

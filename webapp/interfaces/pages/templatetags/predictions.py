@@ -11,7 +11,6 @@ from webapp.science.predictions.claims import outcome_words, times_as_far
 from webapp.science.predictions.comments import MENTION
 from webapp.science.predictions.models import Comment, Outcome, Prediction
 from webapp.science.predictions.status import Status
-from webapp.science.predictions.status import status_of as status_of_prediction
 
 register = template.Library()
 
@@ -21,17 +20,6 @@ def said(text: str) -> SafeString:
     """What somebody wrote: paragraphs and mentions, nothing else of it is markup."""
     escaped = MENTION.sub(r'<span class="mention">@\1</span>', str(conditional_escape(text)))
     return mark_safe(linebreaks(mark_safe(escaped)))  # nosec B308, B703  # escaped above
-
-
-@register.filter
-def claim_sentence(prediction: Prediction) -> str:
-    return claims.sentence(prediction)
-
-
-@register.filter
-def claim(prediction: Prediction) -> claims.Claim:
-    """What it claims, for templates that show its parts."""
-    return claims.claim_of(prediction)
 
 
 @register.filter
@@ -99,11 +87,6 @@ def verdict_words(verdict: str) -> str:
 def edit_key(comment: Comment) -> str:
     """Which form of the page a problem belongs to: the one that edits this comment."""
     return f"edit-{comment.pk}"
-
-
-@register.filter
-def status_of(prediction: Prediction) -> Status:
-    return status_of_prediction(prediction)
 
 
 @register.filter

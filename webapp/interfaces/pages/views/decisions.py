@@ -1,140 +1,70 @@
-"""The decision log: the list, one decision, its form, and the same rows as CSV."""
+"""The decision log of a project, and adding to it."""
 
-from typing import Any
+from contextlib import suppress
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
 
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
-from webapp.identity.accounts.models import Project
-from webapp.interfaces.pages.access import current_project, signed_in
-from webapp.interfaces.pages.decision_forms import DecisionForm, initial_of
+from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
+from webapp.interfaces.pages.decisions import DecisionForm, address_of
 from webapp.interfaces.pages.forms import add_service_error
-from webapp.record.runs.models import Run
-from webapp.science.decisions import selectors, services
-from webapp.science.decisions.models import Decision, Kind
-from webapp.science.decisions.table import COLUMNS, rows_of
+from webapp.science.decisions import selectors
+from webapp.science.decisions.models import About, Kind
+from webapp.science.decisions.services import decide
 
 PAGE_SIZE = 30
-MOST_ROWS = 5000  # of a CSV file
-FILTERS = ("person", "run", "kind")
+CHOICES = {"kind": Kind.choices, "about": About.choices}
 
 
 @require_GET
 def decisions(request: HttpRequest) -> HttpResponse:
-    """The log, newest first, filtered by person, run and kind, with what came of each."""
+    """The log, newest first, filtered by person, kind and object."""
     project = current_project(request)
-    asked, problem = _asked(request)
+    asked = {name: request.GET.get(name, "") for name in ("person", "kind", "about", "object_id")}
+    for name, choices in CHOICES.items():
+        asked[name] = asked[name] if asked[name] in dict(choices) else ""
     page = Paginator(selectors.decisions_of(project, **asked), PAGE_SIZE).get_page(request.GET.get("page"))
-    context = {
-        "page": page,
-        "entries": selectors.entries(page.object_list),
-        "asked": asked,
-        "problem": problem,
-        "filtered": any(asked.values()),
-        "people": selectors.people_of(project),
-        "kinds": Kind.choices,
-    }
-    return render(request, "decisions/list.html", context)
+    context = {"page": page, "asked": asked, "filtered": any(asked.values()), "choices": CHOICES}
+    return render(request, "decisions/list.html", context | {"people": selectors.people_of(project)})
 
 
-def _asked(request: HttpRequest) -> tuple[dict[str, str], str]:
-    """The filters of the query; a kind that there is not is left out, and said."""
-    asked = {name: request.GET.get(name, "") for name in FILTERS}
-    if asked["kind"] and asked["kind"] not in Kind.values:
-        return asked | {"kind": ""}, f"There is no kind “{asked['kind'][:40]}”: all kinds are shown."
-    return asked, ""
+@require_POST
+def new_decision(request: HttpRequest) -> HttpResponse:
+    """Store what the form says, and go back to the page of its object; what is wrong stands beside its field."""
+    found, form = _object(request), DecisionForm(request.POST)
+    if form.is_valid():
+        try:
+            entry = decide(found, user=signed_in(request), **form.asked())
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            messages.info(request, "The decision is in the log.")
+            return redirect(address_of(entry))
+    return render(request, "decisions/new.html", {"decision_form": form}, status=422)
 
 
-@require_GET
-def decisions_csv(request: HttpRequest) -> HttpResponse:
-    """The same rows, with their numbers, as CSV."""
-    from webapp.interfaces.api.tables import table
-
-    asked, _ = _asked(request)
-    found = selectors.decisions_of(current_project(request), **asked)[:MOST_ROWS]
-    return table("decisions", COLUMNS, rows_of(selectors.entries(found)))
+def _object(request: HttpRequest) -> selectors.Object:
+    """A run, prediction or study of one of the reader's projects."""
+    for project in projects_of(request):
+        with suppress(InvalidInput):
+            found = selectors.object_of(
+                project, request.POST.get("about", ""), request.POST.get("object_id", "")
+            )
+            allow(request, project)
+            return found
+    raise Http404("There is nothing here to decide about.")
 
 
 @require_GET
 def decision(request: HttpRequest, decision_id: str) -> HttpResponse:
-    """One decision: how things stood, why, what came of it, and its notes."""
-    found = _get(current_project(request), decision_id)
-    entry = selectors.entries([found])[0]
-    return render(request, "decisions/decision.html", _detail(entry) | {"text": "", "error": ""})
-
-
-def _detail(entry: selectors.Entry) -> dict[str, Any]:
-    notes = entry.decision.notes.select_related("author")
-    return {"entry": entry, "decision": entry.decision, "notes": list(notes), "longest": services.LONGEST}
-
-
-@require_http_methods(["GET", "POST"])
-def new_decision(request: HttpRequest) -> HttpResponse:
-    """The form for the runs in the query, and storing what it says."""
-    project = current_project(request)
-    sent = request.POST if request.method == "POST" else request.GET
-    old = _get(project, sent["revises"]) if sent.get("revises") else None
-    runs = _runs(project, sent.getlist("run"), old)
-    if not runs:
-        return render(
-            request, "decisions/new.html", {"runs": []}, status=200 if request.method == "GET" else 422
-        )
-    first = {"kind": sent["kind"]} if sent.get("kind") in Kind.values else {}
-    form = DecisionForm(request.POST or None, project=project, runs=runs, **(initial_of(old) | first))
-    if request.method == "POST" and form.is_valid():
-        answer = _try_decide(request, project, form, old)
-        if answer is not None:
-            return answer
-    context = {"form": form, "runs": runs, "revises": old}
-    return render(request, "decisions/new.html", context, status=422 if form.errors else 200)
-
-
-def _try_decide(
-    request: HttpRequest, project: Project, form: DecisionForm, old: Decision | None
-) -> HttpResponseRedirect | None:
-    """Where the stored decision is, or None with the reason in the form."""
+    """Where one entry stands in the log: among those of its object."""
     try:
-        made = services.decide(
-            user=signed_in(request), project=project, runs=form.runs, revises=old, **form.asked()
-        )
-    except ServiceError as error:
-        add_service_error(form, error.field, error.message)
-        return None
-    messages.info(request, "The decision is in the log.")
-    return redirect("decision", made.pk)
-
-
-@require_POST
-def add_note(request: HttpRequest, decision_id: str) -> HttpResponse:
-    """A note below a decision."""
-    found = _get(current_project(request), decision_id)
-    try:
-        services.add_note(found, user=signed_in(request), text=request.POST.get("text", ""))
-    except InvalidInput as error:
-        context = _detail(selectors.entries([found])[0])
-        context |= {"text": request.POST.get("text", ""), "error": error.message}
-        return render(request, "decisions/decision.html", context, status=422)
-    return redirect("decision", found.pk)
-
-
-def _get(project: Project, key: str) -> Decision:
-    try:
-        return selectors.decision_by_id(project, key)
+        entry = selectors.decision_by_id(current_project(request), decision_id)
     except NotFound as error:
         raise Http404(error.message) from None
-
-
-def _runs(project: Project, ids: list[str], old: Decision | None) -> list[Run]:
-    """The runs that are named, or those of the decision that is revised. Http404 for one that is not there."""
-    wanted = list(dict.fromkeys(one for one in ids if one))
-    if not wanted and old is not None:
-        wanted = [one.run_key for one in old.subjects.all() if one.part == "of" and one.run_id]
-    found = Run.objects.filter(project=project, pk__in=wanted[: services.MOST_RUNS + 1])
-    by_id = found.select_related("revision__recipe").in_bulk()
-    if any(pk not in by_id for pk in wanted[: services.MOST_RUNS + 1]):
-        raise Http404("There is no such run in this project.")
-    return [by_id[pk] for pk in wanted[: services.MOST_RUNS + 1]]
+    return redirect(f"{reverse('decisions')}?object_id={entry.object_id}#decision-{entry.pk}")

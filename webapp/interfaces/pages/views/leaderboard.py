@@ -1,6 +1,5 @@
 """Recipes ranked, per task and model."""
 
-import csv
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
@@ -12,7 +11,8 @@ from django.utils.http import urlencode
 from django.utils.text import slugify
 from django.views.decorators.http import require_GET
 
-from webapp.base.spreadsheets import harmless
+from webapp.base.spreadsheets import csv_file
+from webapp.interfaces.api.tables import leaderboard_rows
 from webapp.interfaces.pages.access import current_project
 from webapp.interfaces.pages.ties import tie_stripes
 from webapp.interfaces.pages.views.compare import read_budget
@@ -117,16 +117,8 @@ def leaderboard_efficiency(request: HttpRequest) -> HttpResponse:
 def leaderboard_csv(request: HttpRequest) -> HttpResponse:
     """The same rows as CSV, for those signed in here; programs use the API."""
     asked, _ = _asked(request)
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = 'attachment; filename="leaderboard.csv"'
-    writer = csv.writer(response)
-    writer.writerow(CSV_COLUMNS)
-    for group in ranked_groups(current_project(request), **asked):
-        for row in group["rows"]:
-            flat = row | {name: group[name] for name in ("task", "model", "unit")}
-            flat |= {"identified": row["ceiling"]["identified"], "runs": " ".join(row["runs"])}
-            writer.writerow([harmless(flat.get(column)) for column in CSV_COLUMNS])
-    return response
+    groups = ranked_groups(current_project(request), **asked)
+    return csv_file("leaderboard", CSV_COLUMNS, leaderboard_rows(groups, CSV_COLUMNS))
 
 
 def _asked(request: HttpRequest) -> tuple[dict[str, Any], str]:
@@ -145,15 +137,12 @@ def _asked(request: HttpRequest) -> tuple[dict[str, Any], str]:
 
 def _shown(group: dict[str, Any], sort: str) -> dict[str, Any]:
     """A group as its table shows it. Tie bars only in the order of ranks, where the tied stand together."""
-    places = {id(row): index for index, row in enumerate(group["rows"])}
-    rows = in_order(group["rows"], sort)
+    rows = in_order([row | {"series": place} for place, row in enumerate(group["rows"])], sort)
     striped = tie_stripes(rows) if not sort else [(row, "") for row in rows]
     ties = not group["published"] and any(row["tied"] and row["A"] is not None for row in rows)
     query = urlencode({"task": group["task"], "model": group["model"]})
     return group | {
-        "stripes": [
-            (row | _addresses(row, query) | {"series": places[id(row)]}, stripe) for row, stripe in striped
-        ],
+        "stripes": [(row | _addresses(row, query), stripe) for row, stripe in striped],
         "has_ties": ties,
         "efficiency_url": f"{reverse('leaderboard-efficiency')}?{query}&{urlencode({'x': group['axis']})}",
         "compare_url": _all_url(group),

@@ -15,6 +15,7 @@ from webapp.base.errors import NotFound, ServiceError
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, granted, projects_of, signed_in
+from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.fragments import page_or_fragment, wants_fragment
 from webapp.interfaces.pages.prediction import preview
 from webapp.interfaces.pages.prediction.page import REGIONS, page_context, version_of
@@ -61,7 +62,7 @@ def _page(
 ) -> HttpResponse:
     tab = tab or next(iter(TABS))
     lazy = TABS[tab].heavy
-    context = _context(request, found) | {"tab": tab, "tabs": TABS, "lazy": lazy} | more
+    context = _context(request, found) | panel(found) | {"tab": tab, "tabs": TABS, "lazy": lazy} | more
     if not lazy:
         context |= _tab(found, tab)
     return render(request, "predictions/prediction.html", context, status=status)

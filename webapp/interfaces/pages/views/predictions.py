@@ -1,13 +1,11 @@
 """Predictions: the list in its parts, and the whole of it as CSV."""
 
-import csv
-
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from webapp.base.spreadsheets import harmless
+from webapp.base.spreadsheets import csv_file
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.prediction.listing import (
     CSV_COLUMNS,
@@ -47,10 +45,5 @@ def predictions(request: HttpRequest) -> HttpResponse:
 @require_GET
 def predictions_csv(request: HttpRequest) -> HttpResponse:
     """Every prediction of the project, with what came of it."""
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = 'attachment; filename="predictions.csv"'
-    writer = csv.writer(response, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
     found = selectors.predictions_of(current_project(request))
-    writer.writerows([harmless(cell) for cell in row] for row in csv_rows(found))
-    return response
+    return csv_file("predictions", CSV_COLUMNS, csv_rows(found))

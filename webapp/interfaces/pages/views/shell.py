@@ -1,11 +1,9 @@
-"""What every page uses: the search of the command palette, a sign of life, and the page of all components."""
+"""What every page uses: the search of the command palette, and a sign of life."""
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from webapp.interfaces.pages import components
 from webapp.interfaces.pages.access import current_project
 from webapp.interfaces.pages.search import search
 
@@ -22,9 +20,3 @@ def palette(request: HttpRequest) -> JsonResponse:
 def alive(request: HttpRequest) -> HttpResponse:
     """204: the server answers and the reader is signed in; a script gets 401 where that ended."""
     return HttpResponse(status=204)
-
-
-@require_GET
-def component_page(request: HttpRequest) -> HttpResponse:
-    """Every component as the pages use it, drawn by the real templates and marks; its figures are examples."""
-    return render(request, "docs/components.html", components.examples())

@@ -1,6 +1,5 @@
 """Studies: the list, and one study with its results as they come."""
 
-import csv
 from typing import Any
 
 from django.contrib import messages
@@ -12,8 +11,9 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.base.errors import NotFound, ServiceError
-from webapp.base.spreadsheets import harmless
+from webapp.base.spreadsheets import csv_file
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
+from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.study.forms import numbers_in
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import is_pass_rate
@@ -86,7 +86,7 @@ def study(request: HttpRequest, study_id: str) -> HttpResponse:
         "next_seed": max([-1, *found.seeds]) + 1,
         "compared": [run["id"] for run in runs[:COMPARED]],
     }
-    return render(request, "studies/study.html", context)
+    return render(request, "studies/study.html", context | panel(found))
 
 
 @require_GET
@@ -114,12 +114,7 @@ def results_csv(request: HttpRequest, study_id: str) -> HttpResponse:
     """A row for each run, with what its variant says."""
     found = _get(request, study_id)
     payload = results(found, selectors.groups_of(found, _metric(request)), metric=_metric(request))
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="study-{found.pk}.csv"'
-    writer = csv.writer(response, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    writer.writerows([[harmless(cell) for cell in row] for row in csv_rows(payload)])
-    return response
+    return csv_file(f"study-{found.pk}", CSV_COLUMNS, csv_rows(payload))
 
 
 def _get(request: HttpRequest, study_id: str) -> Study:

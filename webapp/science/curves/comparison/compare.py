@@ -21,7 +21,6 @@ from webapp.science.curves.comparison.entries import (
     RUN,
     Entry,
     mixed,
-    pool_together,
     published_entries,
     recipe_entries,
     run_entries,
@@ -30,7 +29,7 @@ from webapp.science.curves.comparison.entries import (
 from webapp.science.curves.estimates import Said
 from webapp.science.curves.fitting import Curve, Question
 from webapp.science.curves.models import ReferenceFit
-from webapp.science.curves.parameters import HTML_NAMES
+from webapp.science.curves.parameters import HTML_NAMES, shown
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import courses_of, seeds_of_tasks
 from webapp.science.curves.selectors import run_totals
@@ -75,7 +74,6 @@ def entries_of(
     }
     thinned = thinned_curves(ids, x)
     many = [with_fits(entry, fits, thinned=thinned) for entry in own]
-    pool_together(many)
     return _with_courses(many, runs, x, {}) + published
 
 
@@ -239,22 +237,7 @@ def _parameter_row(name: str, value: float, lo: float | None, hi: float | None) 
     row = {"name": name, "html_name": HTML_NAMES.get(name, name)}
     if not math.isfinite(value):
         return row | {"value_text": "–", "interval_text": "not identified", "value": None, "lo": lo, "hi": hi}
-    ends = [_text(name, end, (lo, hi)) if end is not None else "open" for end in (lo, hi)]
-    numbers = {"value": value, "lo": lo, "hi": hi}
-    return (
-        row
-        | numbers
-        | {
-            "value_text": _text(name, value, (lo, hi)),
-            "interval_text": f"{ends[0]} to {ends[1]}",
-        }
-    )
-
-
-def _text(name: str, value: float, interval: words.Interval) -> str:
-    if name == "B":
-        return f"{value:.2f}"
-    return words.amount(value) if name == "C_mid" else words.rate(value, interval)
+    return row | {"value": value, "lo": lo, "hi": hi} | shown(name, value, (lo, hi))
 
 
 def _unpinned_rows(entry: Entry) -> list[dict[str, Any]]:

@@ -197,16 +197,6 @@ def with_fits(
     )
 
 
-def pool_together(entries: Sequence[Entry]) -> None:
-    """Work out the ceilings and parameters of many entries side by side; each would do it alone when first asked."""
-    pinned = [entry for entry in entries if entry.pinned]
-    for entry, ceiling in zip(entries, estimates.ceilings([e.fits for e in entries]), strict=True):
-        entry.__dict__["ceiling"] = ceiling
-    columns = [estimates.parameters([e.pinned for e in pinned], name) for name in estimates.PARAMETERS]
-    for entry, said in zip(pinned, zip(*columns, strict=True), strict=True):
-        entry.__dict__["parameters"] = dict(zip(estimates.PARAMETERS, said, strict=True))
-
-
 def mixed(entries: Sequence[Entry]) -> bool:
     """Whether single runs stand beside recipes of several runs."""
     kinds = {entry.kind for entry in entries}

@@ -111,16 +111,14 @@ def _reach(candidate: Candidate, target: float) -> Payload:
         "chance_text": "–" if above is None else chance(above),
         "text": words.amount(compute)
         if compute is not None
-        else _unreached(verdict)
+        else "not expected"
+        if verdict == "never"
+        else verdict
         if len(grid)
         else "no forecast",
         "interval_text": _hours_between(candidate, lo, hi) if len(grid) else "–",
     }
     return row | {"sentence": _reach_sentence(candidate, row, target)}
-
-
-def _unreached(verdict: str) -> str:
-    return "not expected" if verdict == "never" else verdict
 
 
 def above_ceiling(ceiling: Reached | None, target: float) -> float | None:

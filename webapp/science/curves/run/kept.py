@@ -1,6 +1,6 @@
 """What a run's page says of its whole curve, kept by the refit, so that an open page need not fit again.
 
-Kept is what was said of exactly these points, by exactly this code: anything else has another key and is never shown
+Kept is what was said of exactly these points, by this release: anything else has another key and is never shown
 as if it were the answer. While the refit of newer points is on its way, what is kept may be shown beside them; it then
 says which points it does not know.
 """
@@ -11,24 +11,24 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 
-import scaling
+from headroom.version import __version__
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
-from webapp.science.curves import answers, words
+from webapp.science.curves import words
 from webapp.science.curves.fitting import CRASHED, Curve
 from webapp.science.curves.models import KeptFigure
 
 log = logging.getLogger(__name__)
 Payload = dict[str, Any]
 LATE = timedelta(seconds=2)  # workers refit a run once a second; whoever looks after this fits for them
+FORM = 1  # grows with each change of what is said
+WRITTEN_BY = f"{__version__}.{FORM} "  # what other code said is not shown as the answer of this one
 WAITING = "waiting"  # the role of a point that the shown fit does not know
 
 
@@ -42,7 +42,7 @@ def kept_or_made(run: Run, curve: Curve, make: Callable[[], Payload], *, may_wai
     if row is not None:
         if row[0] == key:
             return row[1]
-        if may_wait and is_on_its_way(run) and row[0].startswith(code_digest()):
+        if may_wait and is_on_its_way(run) and row[0].startswith(WRITTEN_BY):
             older = beside(row[1], curve)
             if older is not None:
                 return older
@@ -73,22 +73,12 @@ def is_on_its_way(run: Run) -> bool:
 
 
 def key_of(run: Run, curve: Curve) -> str:
-    """All that the answer rests on: the code, the points, and what of the run it mentions."""
+    """All that the answer rests on: the release, the points, and what of the run it mentions."""
     of_run = json.dumps([run.name, run.seed, run.budget_hours, run.state in ENDED])
     start = json.dumps([curve.start, curve.start_se, curve.unknown])
     columns = (np.asarray(getattr(curve, name), "<f8") for name in ("x", "y", "se", "step", "hours"))
     parts = [column.tobytes() for column in columns] + [start.encode(), of_run.encode()]
-    return code_digest() + hashlib.sha256(b"|".join(parts)).hexdigest()
-
-
-@cache
-def code_digest() -> str:
-    """Of all modules that fit and say: what an earlier version said is not shown as the answer of this one."""
-    found = hashlib.sha256()
-    for package in (Path(scaling.__file__).parent, Path(answers.__file__).parent):
-        for path in sorted(package.rglob("*.py")):
-            found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()[:16]
+    return WRITTEN_BY + hashlib.sha256(b"|".join(parts)).hexdigest()
 
 
 def beside(said: Payload, curve: Curve) -> Payload | None:

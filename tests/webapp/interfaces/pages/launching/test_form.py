@@ -1,5 +1,6 @@
 """The form out of the schema: every recipe survives it, and the text beside it, without losing anything."""
 
+import copy
 import math
 
 import pytest
@@ -25,6 +26,13 @@ EXAMPLES = {
     "text": "some words",
     "yaml": [0.8, 0.9],
 }
+
+
+def with_value(config, path, value):
+    """A copy with another value at a dotted path."""
+    changed = copy.deepcopy(config)
+    values.put(changed, path, value)
+    return changed
 
 
 def form_of(config):
@@ -138,7 +146,7 @@ FREE = [
 def test_any_valid_changes_survive_form_and_text(data):
     config = RECIPES["tiny/scalerl"]
     for spec in data.draw(st.lists(st.sampled_from(FREE), max_size=8, unique_by=lambda spec: spec.path)):
-        changed = values.with_value(config, spec.path, data.draw(settings_of(spec)))
+        changed = with_value(config, spec.path, data.draw(settings_of(spec)))
         if (settled := values.settled(changed)) and check_only_schema(changed):
             config = settled
 
@@ -181,7 +189,7 @@ def test_what_is_no_number_stays_a_text_for_the_schema_to_refuse(text):
     value = values.from_text(by_path()["eval.k"], text)
 
     assert value == text
-    checked = check(values.with_value(RECIPES["tiny/scalerl"], "eval.k", value), live=True)
+    checked = check(with_value(RECIPES["tiny/scalerl"], "eval.k", value), live=True)
     assert checked.problems["eval.k"] == ["Must be a whole number."]
 
 
@@ -273,7 +281,7 @@ def test_a_changed_setting_is_a_new_revision_without_what_belongs_to_the_run():
     asked = edited({"model": "another", "s.optimizer.lr": "1e-4"})
 
     config = draft.of_the_recipe(asked)
-    assert config == values.with_value(RECIPES["tiny/scalerl"], "optimizer.lr", 1e-4)
+    assert config == with_value(RECIPES["tiny/scalerl"], "optimizer.lr", 1e-4)
     assert draft.message_of(draft.changes(asked)) == "optimizer.lr 8e-5 → 0.0001"
 
 
@@ -316,13 +324,13 @@ def test_only_what_was_sent_changes():
 
     asked = draft.of_form(Revision(config=RECIPES["tiny/scalerl"]), sent, live=True)
 
-    assert asked.config == values.with_value(RECIPES["tiny/scalerl"], "optimizer.lr", 2e-4)
+    assert asked.config == with_value(RECIPES["tiny/scalerl"], "optimizer.lr", 2e-4)
 
 
 def test_the_text_names_the_first_seed_and_keeps_the_others():
     sent = form_of(RECIPES["tiny/scalerl"])
     sent["seed"], sent["source"] = "3, 4", "yaml"
-    sent["yaml"] = values.document(values.with_value(RECIPES["tiny/scalerl"], "seed", 9))
+    sent["yaml"] = values.document(with_value(RECIPES["tiny/scalerl"], "seed", 9))
 
     assert draft.with_essentials_of_text(sent)["seed"] == "9, 4"
 

@@ -95,18 +95,17 @@ def test_a_changed_point_is_never_answered_from_what_is_kept(make_run):
     assert figure["fit"]["digest"] == services.refit(run.pk).fit.data_digest
 
 
-def test_what_other_code_kept_is_not_shown(make_run):
+def test_what_another_release_kept_is_not_shown(make_run):
     run = make_run()
     services.refit(run.pk)
     row = KeptFigure.objects.get()
-    KeptFigure.objects.update(
-        key="0" * 16 + row.key[16:], said=row.said | {"fit_title": "of another version"}
-    )
+    other = f"0.0.1 {row.key.partition(' ')[2]}"
+    KeptFigure.objects.update(key=other, said=row.said | {"fit_title": "of another version"})
 
     assert run_figure(run)["fit_title"] != "of another version"
     assert KeptFigure.objects.get().key == row.key
 
-    KeptFigure.objects.update(key="0" * 16 + row.key[16:])
+    KeptFigure.objects.update(key=other)
     assert run_figure(report(run, 8.5, 0.6), may_wait=True)["waiting"] == 0
 
 
