@@ -177,12 +177,13 @@ def trainer_bytes(recipe: Recipe, shape: Shape, length: int | None = None) -> in
     dense = (shape.layer_parameters - shape.expert_parameters) // tensor
     layer = dense + shape.expert_parameters // experts
     gathered = (head if ranks > 1 else 0, low * layer if ranks > 1 else 0)
+    sent = shape.copies * shape.hidden // tensor if experts > 1 else 0
     width = (6 * shape.mlp + 6 * shape.queries) // tensor + (8 + 2 * shape.copies) * shape.hidden
     kept = shape.hidden if recipe.trainer.activation_checkpointing else width
     inputs = shape.layers * tokens * low * kept
     at_head = sum(gathered) + inputs + head + 16 * min(chunk, tokens // tensor) * shape.vocabulary
     at_head += 9 * tokens * shape.hidden * low
-    working = (7 * shape.mlp + 7 * shape.queries) // tensor + (9 + 4 * shape.copies) * shape.hidden
+    working = (7 * shape.mlp + 7 * shape.queries) // tensor + (9 + 4 * shape.copies) * shape.hidden + 4 * sent
     at_layer = gathered[0] + 2 * head + 3 * gathered[1] + 4 * layer + inputs
     at_layer += tokens * low * working
     return int(_state_bytes(recipe, shape) + max(at_head, at_layer))
@@ -226,7 +227,7 @@ def layout_problem(recipe: Recipe, shape: Shape) -> tuple[str, str] | None:
             f"the model has {shape.heads} of queries and {shape.key_heads} of keys; "
             f"{_divisor(shape.key_heads, together)} would do",
         )
-    if experts > 1 and shape.experts % experts:
+    if experts > 1 and (not shape.experts or shape.experts % experts):
         has = f"has {shape.experts} experts a layer" if shape.experts else "has no experts"
         return (
             "resources.trainer_expert_parallel",

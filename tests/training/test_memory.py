@@ -193,7 +193,7 @@ def test_the_paper_s_layout_fits_and_half_the_room_does_not() -> None:
     assert problem(on_small, shape("dense-8b")) == (
         "resources.trainer_gpus",
         "a trainer rank needs 29.0 GiB of a GPU with 24 GiB (resources.gpu_gib); trainer.head_chunk_tokens 1024, "
-        "resources.trainer_gpus 32 would take 23.2 GiB",
+        "resources.trainer_context_parallel 2, trainer.micro_batch_tokens 8192 would take 22.4 GiB",
     )
 
 

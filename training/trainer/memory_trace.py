@@ -13,10 +13,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.distributed._functional_collectives import all_to_all_single
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed._tools.mem_tracker import MemTracker
+from torch.distributed.device_mesh import DeviceMesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -59,11 +60,27 @@ def trace_peak(recipe: Recipe, config_file: Path, *, layers_kept: int | None = N
     try:
         layout = Layout(recipe.resources, Ranks(0, ranks, ""))
         balanced = _balanced_experts() if layout.experts is not None else nullcontext()
-        with _OneMode(), balanced:
+        with _OneMode(), _real_meshes(), balanced:
             return _trace(recipe, config, layout)
     finally:
         if ranks > 1:
             dist.destroy_process_group()
+
+
+@contextmanager
+def _real_meshes() -> Iterator[None]:
+    """What FSDP2 makes of two meshes is no tensor of the model's."""
+    concatenate = DeviceMesh._concatenate
+
+    def make(meshes: list[DeviceMesh]) -> DeviceMesh:
+        with unset_fake_temporarily():
+            return concatenate(meshes)
+
+    DeviceMesh._concatenate = staticmethod(make)
+    try:
+        yield
+    finally:
+        DeviceMesh._concatenate = staticmethod(concatenate)
 
 
 @contextmanager
