@@ -184,7 +184,7 @@ def trainer_bytes(recipe: Recipe, shape: Shape, length: int | None = None) -> in
     at_head = sum(gathered) + inputs + head + 16 * min(chunk, tokens // tensor) * shape.vocabulary
     at_head += 9 * tokens * shape.hidden * low
     working = (7 * shape.mlp + 7 * shape.queries) // tensor + (9 + 4 * shape.copies) * shape.hidden + 4 * sent
-    at_layer = gathered[0] + 2 * head + 3 * gathered[1] + 4 * layer + inputs
+    at_layer = gathered[0] + (2 if tensor == 1 else 3) * head + 3 * gathered[1] + 4 * layer + inputs
     at_layer += tokens * low * working
     return int(_state_bytes(recipe, shape) + max(at_head, at_layer))
 

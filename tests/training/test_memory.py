@@ -116,7 +116,7 @@ def test_estimate_and_trace_know_how_ranks_divide_a_model(
     traced = trace_peak(recipe, SHAPES / f"{name}.json", layers_kept=2)
 
     two_layers = dataclasses.replace(shape(name), layers=2)
-    assert trainer_bytes(recipe, two_layers) == pytest.approx(traced, rel=0.06)
+    assert trainer_bytes(recipe, two_layers) == pytest.approx(traced, rel=0.1)
     assert traced != pytest.approx(trainer_bytes(plain, two_layers), rel=0.06)
 
 
