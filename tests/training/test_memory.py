@@ -111,13 +111,11 @@ def test_estimate_and_trace_know_how_ranks_divide_a_model(
     tokens = 8_192 // degrees.get("context", 1)
     settings = divided(**degrees) | {"trainer.micro_batch_tokens": tokens}
     recipe = recipe_of(8, 8_192, 2_048, is_recomputed, **settings)
-    plain = recipe_of(8, 8_192, 2_048, is_recomputed)
 
     traced = trace_peak(recipe, SHAPES / f"{name}.json", layers_kept=2)
 
     two_layers = dataclasses.replace(shape(name), layers=2)
     assert trainer_bytes(recipe, two_layers) == pytest.approx(traced, rel=0.1)
-    assert traced != pytest.approx(trainer_bytes(plain, two_layers), rel=0.06)
 
 
 @pytest.mark.parametrize(

@@ -70,17 +70,19 @@ def trace_peak(recipe: Recipe, config_file: Path, *, layers_kept: int | None = N
 @contextmanager
 def _real_meshes() -> Iterator[None]:
     """What FSDP2 makes of two meshes is no tensor of the model's."""
-    concatenate = DeviceMesh._concatenate
+    mesh: Any = DeviceMesh
+    concatenate = mesh._concatenate
 
     def make(meshes: list[DeviceMesh]) -> DeviceMesh:
         with unset_fake_temporarily():
-            return concatenate(meshes)
+            made: DeviceMesh = concatenate(meshes)
+            return made
 
-    DeviceMesh._concatenate = staticmethod(make)
+    mesh._concatenate = staticmethod(make)
     try:
         yield
     finally:
-        DeviceMesh._concatenate = staticmethod(concatenate)
+        mesh._concatenate = staticmethod(concatenate)
 
 
 @contextmanager
@@ -88,14 +90,13 @@ def _balanced_experts() -> Iterator[None]:
     """Every rank sends as many tokens to the experts of each: how many it really would does not depend on its own."""
     from transformers.distributed.tensor_parallel import EpDispatchExpertsParallel  # as in layout
 
-    dispatch, EpDispatchExpertsParallel._dispatch_tokens = (
-        EpDispatchExpertsParallel._dispatch_tokens,
-        _dispatch_evenly,
-    )
+    style: Any = EpDispatchExpertsParallel
+    dispatch = style._dispatch_tokens
+    style._dispatch_tokens = _dispatch_evenly
     try:
         yield
     finally:
-        EpDispatchExpertsParallel._dispatch_tokens = dispatch
+        style._dispatch_tokens = dispatch
 
 
 def _dispatch_evenly(
