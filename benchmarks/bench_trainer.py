@@ -1,14 +1,15 @@
 """The trainer alone: speed of its variants side by side, and whether its memory stays flat.
 
     .venv/bin/python -m benchmarks.bench_trainer [--threads N] [--repeats N] [--steps N] [--micro-batch-tokens N]
-                                                 [--skip-compile]
+                                                 [--skip-compile] [--ragged]
 
 On a CPU: 512 sequences of 8 prompt and 32 response tokens, a Qwen2-shaped model of 0.66M parameters. On a GPU: 64
-sequences of 256 and 768, 0.4B parameters and a vocabulary of 150,000. The variants take turns on the same batch;
-medians. Activations: what the forward pass of one micro-batch keeps for the backward pass (the most allocated beside
-weights, gradients and moments on a GPU). Operations are those of the model; recomputed ones do not count. The share
-is of the device's peak in bfloat16, on a CPU of what a large matrix product in float32 reaches on the same threads.
-Then `--steps` steps on batches of ever other shapes: resident memory after step 50 and at the end, as a ratio.
+sequences of 256 and 768, 0.4B parameters and a vocabulary of 150,000. --ragged: responses of any length up to that.
+The variants take turns on the same batch; medians. Activations: what the forward pass of one micro-batch keeps for
+the backward pass (the most allocated beside weights, gradients and moments on a GPU). Operations are those of the
+model; recomputed ones do not count. The share is of the device's peak in bfloat16, on a CPU of what a large matrix
+product in float32 reaches on the same threads. Then `--steps` steps on batches of ever other shapes: resident memory
+after step 50 and at the end, as a ratio.
 """
 
 import argparse
@@ -28,8 +29,6 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from training.flops import ModelShape
 from training.recipe import apply_overrides, load_recipe
 from training.trainer.batching import Batch
-from training.trainer.distributed import ALONE
-from training.trainer.passes import own_share
 from training.trainer.trainer import Trainer
 
 PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L4": 121e12}  # dense bfloat16, by the vendor
@@ -38,6 +37,8 @@ GROUP = 16
 VARIANTS: dict[str, dict[str, object]] = {
     "eager, float32": {"precision.trainer": "float32"},
     "eager": {},
+    "padded rows": {"trainer.packed": False},
+    "packed rows": {"trainer.packed": True},
     "recomputed layers": {"trainer.activation_checkpointing": True},
     "head in chunks of 256": {"trainer.head_chunk_tokens": 256},
     "compiled": {"trainer.compile": True},
@@ -93,6 +94,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--micro-batch-tokens", type=int, default=0, help="instead of 4096 (16384 on a GPU)")
     parser.add_argument("--skip-compile", action="store_true")
+    parser.add_argument("--ragged", action="store_true", help="sequences of any length up to the longest")
     return parser.parse_args()
 
 
@@ -111,7 +113,8 @@ def _compare(
 ) -> None:
     rng = np.random.default_rng(0)
     width = setting.prompt + setting.response
-    batch = random_batch(rng, setting, np.full(setting.rows, width))
+    shortest = setting.prompt + 2 if args.ragged else width
+    batch = random_batch(rng, setting, rng.integers(shortest, width + 1, setting.rows))
     measured = {name: _begin(setting, model, args, changes, batch) for name, changes in variants.items()}
     for _ in range(args.repeats):
         for of in measured.values():
@@ -127,7 +130,7 @@ def _compare(
     base = statistics.median(measured["eager"].seconds)
     for name, of in measured.items():
         seconds = statistics.median(of.seconds)
-        print(f"{name:24}{seconds:10.3f}{seconds / base:7.2f}{setting.rows * width / seconds:11,.0f}", end="")
+        print(f"{name:24}{seconds:10.3f}{seconds / base:7.2f}{batch.lengths.sum() / seconds:11,.0f}", end="")
         print(
             f"{flops / seconds / 1e9:10,.0f}{flops / seconds / peak if peak else float('nan'):7.2f}", end=""
         )
@@ -176,20 +179,12 @@ def random_batch(rng: np.random.Generator, setting: Setting, lengths: np.ndarray
 
 def activation_mib(trainer: Trainer, setting: Setting, batch: Batch) -> float:
     """Of one micro-batch."""
-    share = own_share(
-        batch.tokens,
-        batch.lengths,
-        batch.mask,
-        max_tokens=setting.micro_batch_tokens,
-        ranks=ALONE,
-        device=setting.device,
-    )
-    part, networks = next(share), trainer._networks
+    part, networks = next(trainer._share(batch, batch.mask)), trainer._networks
     if setting.device == "cuda":
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
-        networks(part.tokens, part.wanted)[0].sum().backward()
+        networks(*part.inputs)[0].sum().backward()
         peak = torch.cuda.max_memory_allocated() - before
         return (peak - sum(p.nbytes for p in networks.parameters())) / MIB
     weights = {p.data_ptr() for p in networks.parameters()}
@@ -200,7 +195,7 @@ def activation_mib(trainer: Trainer, setting: Setting, batch: Batch) -> float:
         return value
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda value: value):
-        said = networks(part.tokens, part.wanted)
+        said = networks(*part.inputs)
     total = sum(size for address, size in kept.items() if address not in weights)
     del said
     return total / MIB

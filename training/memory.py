@@ -41,6 +41,10 @@ class Shape:
     keys: int  # key heads x head size
     vocabulary: int
     layer_parameters: int
+    expert_parameters: int  # of a layer, of those above
+    experts: int
+    heads: int
+    key_heads: int
     is_tied: bool
     context: int
 
@@ -78,7 +82,8 @@ class Shape:
     def _of(cls, config: dict[str, Any]) -> "Shape":
         hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
         head = int(config.get("head_dim") or hidden // heads)
-        queries, keys = heads * head, int(config.get("num_key_value_heads") or heads) * head
+        key_heads = int(config.get("num_key_value_heads") or heads)
+        queries, keys = heads * head, key_heads * head
         experts = int(config.get("num_experts") or config.get("num_local_experts") or 0)
         width = int(config.get("moe_intermediate_size") or config["intermediate_size"])
         copies = int(config["num_experts_per_tok"]) if experts else 0
@@ -92,6 +97,10 @@ class Shape:
             keys=keys,
             vocabulary=int(config["vocab_size"]),
             layer_parameters=attention + 3 * hidden * width * max(1, experts) + hidden * experts,
+            expert_parameters=3 * hidden * width * experts,
+            experts=experts,
+            heads=heads,
+            key_heads=key_heads,
             is_tied=bool(config.get("tie_word_embeddings", False)),
             context=int(config["max_position_embeddings"]),
         )
@@ -154,32 +163,86 @@ def need(recipe: Recipe, shape: Shape, gpu_bytes: float) -> Need:
     )
 
 
-def trainer_bytes(recipe: Recipe, shape: Shape) -> int:
+def trainer_bytes(recipe: Recipe, shape: Shape, length: int | None = None) -> int:
     """Of one rank: weights, gradients and moments in float32, its share of them, and the fullest of two moments of a
-    micro-batch: the logits of a chunk of tokens, and the backward pass of the last layer."""
-    ranks, chunk = recipe.resources.num_trainers, recipe.trainer.head_chunk_tokens
-    low = BYTES[recipe.precision.trainer]
-    length = recipe.rollout.max_sequence_tokens
-    tokens = length * max(1, recipe.trainer.micro_batch_tokens // length)
-    trained = shape.trained(recipe.trainer.lora_rank)
-    held = 4 * (
-        (shape.parameters if recipe.trainer.lora_rank else 0)
-        + (shape.parameters if recipe.loss.kl_coef else 0)
-    )
-    states = (ADAM_BYTES * trained + held) // ranks
-    if recipe.uses_critic:
-        states += ADAM_BYTES * shape.parameters // ranks if recipe.critic.trunk == "separate" else 0
+    micro-batch: the logits of a chunk of tokens, and the backward pass of the last layer.
+
+    length: of the longest sequence, tokens; by default the recipe's.
+    """
+    resources, chunk = recipe.resources, recipe.trainer.head_chunk_tokens
+    ranks, low = resources.num_trainers, BYTES[recipe.precision.trainer]
+    tensor, experts = resources.trainer_tensor_parallel, resources.trainer_expert_parallel
+    tokens = tokens_of_a_rank(recipe, length or recipe.rollout.max_sequence_tokens)
     head = 4 * shape.embedding
-    gathered = (head if ranks > 1 else 0, low * shape.layer_parameters if ranks > 1 else 0)
-    width = 6 * shape.mlp + 6 * shape.queries + (8 + 2 * shape.copies) * shape.hidden
+    dense = (shape.layer_parameters - shape.expert_parameters) // tensor
+    layer = dense + shape.expert_parameters // experts
+    gathered = (head if ranks > 1 else 0, low * layer if ranks > 1 else 0)
+    sent = shape.copies * shape.hidden // tensor if experts > 1 else 0
+    width = (6 * shape.mlp + 6 * shape.queries) // tensor + (8 + 2 * shape.copies) * shape.hidden
     kept = shape.hidden if recipe.trainer.activation_checkpointing else width
     inputs = shape.layers * tokens * low * kept
-    at_head = sum(gathered) + inputs + head + 16 * min(chunk, tokens) * shape.vocabulary
+    at_head = sum(gathered) + inputs + head + 16 * min(chunk, tokens // tensor) * shape.vocabulary
     at_head += 9 * tokens * shape.hidden * low
-    working = 7 * shape.mlp + 7 * shape.queries + (9 + 4 * shape.copies) * shape.hidden
-    at_layer = gathered[0] + 2 * head + 3 * gathered[1] + 4 * shape.layer_parameters + inputs
+    working = (7 * shape.mlp + 7 * shape.queries) // tensor + (9 + 4 * shape.copies) * shape.hidden + 4 * sent
+    at_layer = gathered[0] + (2 if tensor == 1 else 3) * head + 3 * gathered[1] + 4 * layer + inputs
     at_layer += tokens * low * working
-    return int(states + max(at_head, at_layer))
+    return int(_state_bytes(recipe, shape) + max(at_head, at_layer))
+
+
+def tokens_of_a_rank(recipe: Recipe, length: int) -> int:
+    """That pass through its layers at a time, at most, with sequences of this length."""
+    resources, most = recipe.resources, recipe.row_group_tokens
+    asked = recipe.asks_to_pack
+    if asked or (asked is None and resources.trainer_gpus):
+        return -(-max(length, most) // resources.trainer_context_parallel)
+    return length * max(1, most // length)
+
+
+def _state_bytes(recipe: Recipe, shape: Shape) -> int:
+    """What a rank holds of weights, gradients and moments. Embeddings and head are not divided by columns."""
+    ranks, tensor = recipe.resources.num_trainers, recipe.resources.trainer_tensor_parallel
+    trained = shape.trained(recipe.trainer.lora_rank)
+    copies = int(recipe.trainer.lora_rank is not None) + int(recipe.loss.kl_coef > 0)
+    states = ADAM_BYTES * trained + 4 * copies * shape.parameters
+    if recipe.uses_critic and recipe.critic.trunk == "separate":
+        states += ADAM_BYTES * shape.parameters
+    ends = shape.embedding * (1 if shape.is_tied else 2)
+    each = ADAM_BYTES * int(recipe.trainer.lora_rank is None) + 4 * copies
+    return (states + (tensor - 1) * ends * each) // ranks
+
+
+def layout_problem(recipe: Recipe, shape: Shape) -> tuple[str, str] | None:
+    """(field, sentence with the numbers) where the trainer's ranks cannot divide the model as asked."""
+    resources = recipe.resources
+    tensor, experts, together = (
+        resources.trainer_tensor_parallel,
+        resources.trainer_expert_parallel,
+        resources.ranks_of_a_row,
+    )
+    if shape.key_heads % together or shape.heads % together:
+        name = "tensor" if resources.trainer_context_parallel == 1 else "context"
+        return (
+            f"resources.trainer_{name}_parallel",
+            f"trainer_tensor_parallel times trainer_context_parallel is {together}, and these ranks divide the heads: "
+            f"the model has {shape.heads} of queries and {shape.key_heads} of keys; "
+            f"{_divisor(shape.key_heads, together)} would do",
+        )
+    if experts > 1 and (not shape.experts or shape.experts % experts):
+        has = f"has {shape.experts} experts a layer" if shape.experts else "has no experts"
+        return (
+            "resources.trainer_expert_parallel",
+            f"the model {has}, which {experts} ranks cannot divide; {_divisor(shape.experts, experts)} would do",
+        )
+    if tensor > 1 and shape.experts and experts == 1:
+        return (
+            "resources.trainer_expert_parallel",
+            f"a mixture of experts with trainer_tensor_parallel {tensor} needs {tensor} or a multiple of it",
+        )
+    return None
+
+
+def _divisor(number: int, most: int) -> int:
+    return max(count for count in range(1, most + 1) if not number % count) if number else 1
 
 
 def problem(recipe: Recipe, shape: Shape, traced: int | None = None) -> tuple[str, str] | None:
@@ -187,6 +250,8 @@ def problem(recipe: Recipe, shape: Shape, traced: int | None = None) -> tuple[st
 
     traced: bytes of a trainer rank, in place of the estimate.
     """
+    if layout := layout_problem(recipe, shape):
+        return layout
     resources, gpu = recipe.resources, recipe.resources.gpu_gib * GIB
     said = need(recipe, shape, gpu)
     trainer = said.trainer if traced is None else traced
@@ -210,16 +275,26 @@ def problem(recipe: Recipe, shape: Shape, traced: int | None = None) -> tuple[st
 
 def _proposal(recipe: Recipe, shape: Shape, room: float) -> str:
     for words, changed in _changes(recipe):
-        if (wanted := trainer_bytes(changed, shape) + GPU_SPARE) <= room:
+        wanted = trainer_bytes(changed, shape) + GPU_SPARE
+        if wanted <= room and layout_problem(changed, shape) is None:
             return f"{words} would take {gib(wanted)}"
-    return f"no number of GPUs up to {MOST_GPUS:,} makes it fit: shorter sequences would"
+    return f"no number of GPUs up to {MOST_GPUS:,} makes it fit: {_shorter(recipe, shape, room)}"
+
+
+def _shorter(recipe: Recipe, shape: Shape, room: float) -> str:
+    length = recipe.rollout.max_sequence_tokens
+    while length := length // 2:
+        lean = {"activation_checkpointing": True, "micro_batch_tokens": length, "head_chunk_tokens": 1024}
+        changed = recipe.model_copy(update={"trainer": recipe.trainer.model_copy(update=lean)})
+        if trainer_bytes(changed, shape, length) + GPU_SPARE <= room:
+            return f"sequences of {length:,} tokens would"
+    return "shorter sequences would not either"
 
 
 def _changes(recipe: Recipe) -> Iterator[tuple[str, Recipe]]:
     """What a person would try, the cheapest first; each keeps those before it."""
-    trainer, resources = recipe.trainer, recipe.resources
-    length = recipe.rollout.max_sequence_tokens
-    said: list[str] = []
+    trainer, length = recipe.trainer, recipe.rollout.max_sequence_tokens
+    said: dict[str, str] = {}
     for name, value in (
         ("activation_checkpointing", True),
         ("micro_batch_tokens", min(length, trainer.micro_batch_tokens)),
@@ -227,15 +302,33 @@ def _changes(recipe: Recipe) -> Iterator[tuple[str, Recipe]]:
     ):
         if getattr(trainer, name) != value:
             trainer = trainer.model_copy(update={name: value})
-            said.append(f"trainer.{name} {str(value).lower()}")
-            yield ", ".join(said), recipe.model_copy(update={"trainer": trainer})
-    count = resources.num_trainers
-    while (count := 2 * count) <= MOST_GPUS and not resources.shared:
-        more = resources.model_copy(update={"trainer_gpus": count, "trainers": None})
-        yield (
-            ", ".join([*said, f"resources.trainer_gpus {count}"]),
-            recipe.model_copy(update={"trainer": trainer, "resources": more}),
-        )
+            said[name] = f"trainer.{name} {str(value).lower()}"
+            yield ", ".join(said.values()), recipe.model_copy(update={"trainer": trainer})
+    yield from _more_ranks(recipe.model_copy(update={"trainer": trainer}), said)
+
+
+def _more_ranks(recipe: Recipe, said: dict[str, str]) -> Iterator[tuple[str, Recipe]]:
+    """Sequences divided over the ranks that there are, and more of both."""
+    trainer, resources, length = recipe.trainer, recipe.resources, recipe.rollout.max_sequence_tokens
+    count, now = resources.num_trainers, resources.trainer_context_parallel
+    while count <= MOST_GPUS and not resources.shared:
+        more = {"trainer_gpus": count, "trainers": None}
+        words = {"ranks": f"resources.trainer_gpus {count}"} if count != resources.num_trainers else {}
+        if words:
+            changed = {"resources": resources.model_copy(update=more)}
+            yield ", ".join((said | words).values()), recipe.model_copy(update=changed)
+        for context in (2 * now, 4 * now):
+            if count % (context * resources.trainer_tensor_parallel):
+                break
+            tokens = -(-length // context)
+            words["context"] = f"resources.trainer_context_parallel {context}"
+            words["micro_batch_tokens"] = f"trainer.micro_batch_tokens {tokens}"
+            changed = {
+                "resources": resources.model_copy(update=more | {"trainer_context_parallel": context}),
+                "trainer": trainer.model_copy(update={"micro_batch_tokens": tokens}),
+            }
+            yield ", ".join((said | words).values()), recipe.model_copy(update=changed)
+        count *= 2
 
 
 def gib(size: float) -> str:

@@ -13,8 +13,11 @@ from training.advantages import group_advantages
 from training.losses import policy_loss
 from training.pretrain import Lessons, new_model, save
 from training.recipe import Recipe, apply_overrides, load_recipe
+from training.schema import Resources
+from training.trainer import sequences
 from training.trainer.distributed import Ranks, join, leave
 from training.trainer.layers import recompute_layers, shard, whole
+from training.trainer.layout import Layout
 from training.trainer.network import Networks, load_network
 from training.trainer.trainer import Trainer
 
@@ -121,14 +124,31 @@ def test_recomputed_layers_give_the_same_in_less_memory(small_model: Path) -> No
     torch.testing.assert_close(found[1], found[0], atol=1e-3, rtol=2e-2)
 
 
+def test_packed_rows_give_what_padded_ones_give(small_model: Path) -> None:
+    lengths = (16, 9, 12, 2, 5)
+    tokens = random_tokens(5).cuda()
+    wanted = torch.arange(1, 16, device="cuda") < torch.tensor(lengths, device="cuda").unsqueeze(1)
+    found = []
+    for is_packed in (False, True):
+        networks = networks_on("cuda", small_model)
+        if is_packed:
+            sequences.install(networks.transformers())
+        logp, _, _ = networks(tokens, wanted, lengths if is_packed else None)
+        logp.sum().backward()
+        found.append((logp.detach(), {name: p.grad for name, p in networks.named_parameters()}))
+
+    torch.testing.assert_close(found[1], found[0], atol=2e-2, rtol=2e-2)
+
+
 def test_sharding_over_one_gpu_changes_nothing(small_model: Path) -> None:
     tokens = random_tokens().cuda()
     plain = loss_and_gradients(networks_on("cuda", small_model), tokens)
-    join(Ranks(0, 1, free_address("127.0.0.1")), "cuda", timeout=60)
+    one = Ranks(0, 1, free_address("127.0.0.1"))
+    join(one, "cuda", timeout=60)
     try:
         networks = networks_on("cuda", small_model)
         recompute_layers(networks)
-        shard(networks, "cuda", 1)
+        shard(networks, Layout(Resources(), one, "cuda"))
         sharded = loss_and_gradients(networks, tokens)
     finally:
         leave()

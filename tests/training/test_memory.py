@@ -10,7 +10,7 @@ import pytest
 from tests.training.conftest import cut_down
 from training import memory
 from training.__main__ import main
-from training.memory import GIB, SHAPES, Shape, need, problem, trainer_bytes
+from training.memory import GIB, SHAPES, Shape, layout_problem, need, problem, trainer_bytes
 from training.recipe import Recipe, RecipeError, apply_overrides, check_runnable, load_recipe, recipe_names
 from training.trainer.memory_trace import trace_peak
 
@@ -90,6 +90,75 @@ def test_the_estimate_is_close_to_two_layers_traced_now(name: str, ranks: int, i
     )
 
 
+def divided(**degrees: int) -> dict[str, int]:
+    return {f"resources.trainer_{name}_parallel": degree for name, degree in degrees.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "degrees", "is_recomputed"),
+    [
+        ("dense-8b", {"tensor": 2}, True),
+        ("dense-8b", {"tensor": 4}, False),
+        ("dense-8b", {"context": 4}, True),
+        ("dense-8b", {"tensor": 2, "context": 2}, False),
+        ("moe-30b-a3b", {"expert": 8}, True),
+        ("moe-30b-a3b", {"tensor": 2, "expert": 4}, True),
+    ],
+)
+def test_estimate_and_trace_know_how_ranks_divide_a_model(
+    name: str, degrees: dict[str, int], is_recomputed: bool
+) -> None:
+    tokens = 8_192 // degrees.get("context", 1)
+    settings = divided(**degrees) | {"trainer.micro_batch_tokens": tokens}
+    recipe = recipe_of(8, 8_192, 2_048, is_recomputed, **settings)
+
+    traced = trace_peak(recipe, SHAPES / f"{name}.json", layers_kept=2)
+
+    two_layers = dataclasses.replace(shape(name), layers=2)
+    assert trainer_bytes(recipe, two_layers) == pytest.approx(traced, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "degrees", "field", "sentence"),
+    [
+        ("dense-8b", {"tensor": 16}, "tensor", "has 32 of queries and 8 of keys; 8 would do"),
+        ("dense-8b", {"tensor": 4, "context": 4}, "context", "is 16, and these ranks divide the heads"),
+        (
+            "dense-8b",
+            {"expert": 2},
+            "expert",
+            "the model has no experts, which 2 ranks cannot divide; 1 would do",
+        ),
+        (
+            "moe-30b-a3b",
+            {"expert": 3},
+            "expert",
+            "the model has 128 experts a layer, which 3 ranks cannot divide; 2",
+        ),
+        ("moe-30b-a3b", {"tensor": 2}, "expert", "trainer_tensor_parallel 2 needs 2 or a multiple of it"),
+    ],
+)
+def test_a_layout_that_does_not_divide_the_model_is_refused(
+    name: str, degrees: dict[str, int], field: str, sentence: str
+) -> None:
+    recipe = recipe_of(48, **divided(**degrees))
+
+    said = problem(recipe, shape(name))
+
+    assert said is not None and said == layout_problem(recipe, shape(name))
+    assert said[0] == f"resources.trainer_{field}_parallel"
+    assert sentence in said[1]
+
+
+def test_sequences_too_long_for_a_gpu_are_divided_over_ranks_by_proposal() -> None:
+    recipe = recipe_of(16, 131_072, 1_024, **{"resources.gpu_gib": 80, "resources.generators": 16})
+
+    said = problem(recipe, shape("dense-8b"))
+
+    assert said is not None and said[0] == "resources.trainer_gpus"
+    assert "resources.trainer_context_parallel 2, trainer.micro_batch_tokens 65536 would take" in said[1]
+
+
 def test_a_trace_follows_the_ranks_and_the_critic() -> None:
     """Twice the ranks halve what each keeps between micro-batches; a separate critic brings its own share of it."""
     file, layers = SHAPES / "dense-8b.json", 1
@@ -122,7 +191,7 @@ def test_the_paper_s_layout_fits_and_half_the_room_does_not() -> None:
     assert problem(on_small, shape("dense-8b")) == (
         "resources.trainer_gpus",
         "a trainer rank needs 29.0 GiB of a GPU with 24 GiB (resources.gpu_gib); trainer.head_chunk_tokens 1024, "
-        "resources.trainer_gpus 32 would take 23.2 GiB",
+        "resources.trainer_context_parallel 2, trainer.micro_batch_tokens 8192 would take 22.4 GiB",
     )
 
 

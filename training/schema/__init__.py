@@ -104,6 +104,16 @@ class Recipe(Section):
         are_apart = bool(resources.generator_gpus and resources.trainer_gpus and not resources.shared)
         return are_apart if transfer == "auto" else transfer == "collective"
 
+    @property
+    def asks_to_pack(self) -> bool | None:
+        """`trainer.packed`; context parallelism divides packed sequences."""
+        return self.resources.trainer_context_parallel > 1 or self.trainer.packed
+
+    @property
+    def row_group_tokens(self) -> int:
+        """Of one pass of all ranks that have the same sequences."""
+        return self.trainer.micro_batch_tokens * self.resources.trainer_context_parallel
+
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "Recipe":
         for is_wrong, reason in self._contradictions():
@@ -136,6 +146,16 @@ class Recipe(Section):
             (
                 self.trainer.lora_rank is not None and self.uses_critic,
                 "trainer.lora_rank adapts the policy alone: a recipe with a critic trains all weights",
+            ),
+            (
+                self.resources.trainer_context_parallel > 1 and self.trainer.packed is False,
+                "resources.trainer_context_parallel divides packed sequences: trainer.packed must not be false",
+            ),
+            (
+                self.trainer.compile
+                and max(self.resources.trainer_tensor_parallel, self.resources.trainer_expert_parallel) > 1,
+                "trainer.compile compiles whole layers: resources.trainer_tensor_parallel and trainer_expert_parallel "
+                "must be 1",
             ),
             (
                 untrained is not None and untrained < rollout.prompts_per_step,

@@ -87,7 +87,11 @@ class Engine(Section):
 
 class Trainer(Section):
     micro_batch_tokens: Positive = Field(
-        default=16384, description="Padded tokens of one forward and backward pass of one rank."
+        default=16384, description="Tokens of one forward and backward pass of one rank, padding among them."
+    )
+    packed: bool | None = Field(
+        default=None,
+        description="Sequences lie behind one another in a pass, without padding; open: on GPUs, if the model can.",
     )
     activation_checkpointing: bool = Field(
         default=False,
@@ -124,7 +128,21 @@ class Resources(Section):
         description="Generator engines; open: one for each GPU, or one. Several GPUs of an engine are tensor parallel.",
     )
     trainers: Positive | None = Field(
-        default=None, description="Trainer ranks (FSDP2); open: one for each GPU, or one."
+        default=None,
+        description="Trainer ranks; open: one for each GPU, or one. FSDP2 divides the weights over them.",
+    )
+    trainer_tensor_parallel: Positive = Field(
+        default=1,
+        description="Trainer ranks that have the same tokens and a part of each layer; divides the heads of keys.",
+    )
+    trainer_context_parallel: Positive = Field(
+        default=1,
+        description="Trainer ranks, or groups of tensor parallel ones, that have the same sequences and a part of the "
+        "tokens each, for sequences that one GPU cannot take; divides the heads of keys.",
+    )
+    trainer_expert_parallel: Positive = Field(
+        default=1,
+        description="Trainer ranks that a layer's experts are divided over; a multiple of trainer_tensor_parallel.",
     )
     reward_workers: Positive | None = Field(
         default=None,
@@ -149,6 +167,11 @@ class Resources(Section):
     def num_trainers(self) -> int:
         """Ranks."""
         return self.trainers or self.trainer_gpus or 1
+
+    @property
+    def ranks_of_a_row(self) -> int:
+        """Trainer ranks that have the same sequences."""
+        return self.trainer_tensor_parallel * self.trainer_context_parallel
 
     @property
     def gpus_per_generator(self) -> int:
@@ -184,6 +207,7 @@ class Resources(Section):
                 raise ValueError(f"{what}_cpus ({cpus}) must be a multiple of {what}s ({count})")
         if self.trainer_gpus and self.trainer_gpus != self.num_trainers:
             raise ValueError(f"trainers ({self.num_trainers}) must be trainer_gpus ({self.trainer_gpus})")
+        self._ranks_divide()
         if self.shared and self.generator_gpus != self.trainer_gpus:
             raise ValueError("shared needs generator_gpus and trainer_gpus to be the same GPUs, or none")
         if self.shared and max(counts := (self.num_generators, self.num_trainers)) % min(counts):
@@ -191,6 +215,20 @@ class Resources(Section):
                 f"shared needs trainers ({counts[1]}) to be a multiple of generators ({counts[0]}) or the other way"
             )
         return self
+
+    def _ranks_divide(self) -> None:
+        tensor, experts, count = self.trainer_tensor_parallel, self.trainer_expert_parallel, self.num_trainers
+        if count % self.ranks_of_a_row:
+            raise ValueError(
+                f"trainer_tensor_parallel ({tensor}) times trainer_context_parallel ({self.trainer_context_parallel}) "
+                f"must divide the trainer ranks ({count})"
+            )
+        if count % experts:
+            raise ValueError(f"trainer_expert_parallel ({experts}) must divide the trainer ranks ({count})")
+        if experts > 1 and experts % tensor:
+            raise ValueError(
+                f"trainer_expert_parallel ({experts}) must be a multiple of trainer_tensor_parallel ({tensor})"
+            )
 
 
 class Evaluation(Section):

@@ -93,3 +93,38 @@ def shares(lengths: np.ndarray, max_tokens: int, count: int) -> list[list[np.nda
     parts = [[rows[part] for part in micro_batches(lengths[rows], max_tokens)] for rows in dealt]
     most = max(len(own) for own in parts)
     return [own + [np.zeros(0, np.int64)] * (most - len(own)) for own in parts]
+
+
+def packed_shares(
+    lengths: np.ndarray, max_tokens: int, count: int, *, even_tokens: int
+) -> list[list[np.ndarray]]:
+    """As `shares`, for sequences that lie behind one another: at most `max_tokens` of their own, or one sequence.
+
+    A sequence of L tokens is L x (L + even_tokens) of work: at `even_tokens`, attention is half of it. As few
+    micro-batches as can be have about the same work each; those that ranks pass at the same time are the most alike.
+    """
+    order, work = np.argsort(-lengths, kind="stable"), lengths * (lengths + even_tokens)
+    fewest = _filled(order, lengths, max_tokens, len(order), work=np.zeros_like(lengths)) or []
+    rounds = -(-len(fewest) // count)
+    found = _filled(order, lengths, max_tokens, rounds * count, work=work) or fewest
+    found.sort(key=lambda rows: -work[rows].sum())
+    found += [[] for _ in range(rounds * count - len(found))]
+    return [[np.array(rows, np.int64) for rows in found[rank::count]] for rank in range(count)]
+
+
+def _filled(
+    order: np.ndarray, lengths: np.ndarray, max_tokens: int, most: int, *, work: np.ndarray
+) -> list[list[int]] | None:
+    """Rows of at most so many micro-batches: each row goes to the one with the least work of those that have room, the
+    first of equals. None where one finds no room."""
+    tokens, done = np.zeros(most, np.int64), np.zeros(most, np.int64)
+    found: list[list[int]] = [[] for _ in range(most)]
+    for row in order:
+        has_room = (tokens + lengths[row] <= max_tokens) | (tokens == 0)
+        if not has_room.any():
+            return None
+        place = int(np.argmin(np.where(has_room, done, np.iinfo(np.int64).max)))
+        tokens[place] += lengths[row]
+        done[place] += work[row]
+        found[place].append(int(row))
+    return [rows for rows in found if rows]

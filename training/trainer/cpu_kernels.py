@@ -7,13 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
 
+from training.trainer import sequences
 from training.trainer.network import Networks
 
-ATTENTION = "headroom_cpu"
 # Longest sequences, in tokens, where whole matrices of scores are faster than the library's blocks of them (measured
 # forward and backward, 4 heads of 32, one core; in bfloat16 the library's kernel is slow).
 LONGEST_FLOAT32, LONGEST_BFLOAT16 = 128, 1024
@@ -21,11 +19,7 @@ LONGEST_FLOAT32, LONGEST_BFLOAT16 = 128, 1024
 
 def install(networks: Networks, *, is_compiled: bool) -> None:
     """Use them in policy and critic. Compiled layers have fused norms already."""
-    AttentionInterface.register(ATTENTION, causal_attention)
-    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
-    networks.policy.set_attn_implementation(ATTENTION)
-    if networks.critic is not None and networks.critic.trunk is not None:
-        networks.critic.trunk.set_attn_implementation(ATTENTION)
+    sequences.install(networks.transformers(), "headroom_cpu", causal_attention)
     for module in networks.modules() if not is_compiled else ():
         if hasattr(module, "variance_epsilon") and _is_rms_norm(module):
             _replace_forward(module)

@@ -8,6 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from training.trainer.network import hidden_states
+from training.trainer.sequences import Sequences
 
 
 class Critic(torch.nn.Module):
@@ -24,12 +25,12 @@ class Critic(torch.nn.Module):
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
 
-    def forward(self, tokens: Tensor, hidden: Tensor) -> Tensor:
-        """Value before each token but the first, [N, L - 1] float32.
+    def forward(self, inputs: Sequences, hidden: Tensor) -> Tensor:
+        """Value before what follows each token that has a place, [m] float32.
 
-        tokens: [N, L]; hidden: [N, L - 1, H], the policy's, which a separate trunk does not look at.
+        hidden: [m, H], the policy's, which a separate trunk does not look at.
         """
         if self.trunk is not None:
-            hidden = hidden_states(self.trunk, tokens, torch.float32)
-        with torch.autocast(tokens.device.type, enabled=False):
+            hidden = hidden_states(self.trunk, inputs, torch.float32)
+        with torch.autocast(hidden.device.type, enabled=False):
             return self.head(hidden.float()).sum(dim=-1)  # of one: FSDP2 warns of a view, which squeeze is

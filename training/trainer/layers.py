@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
 from training.compiling import check_compiler
+from training.trainer.layout import Layout
 from training.trainer.network import Networks
 
 
@@ -34,28 +34,37 @@ def recompute_layers(networks: Networks) -> None:
 
 def shard(
     networks: Networks,
-    mesh: DeviceMesh,
+    layout: Layout,
     dtype: torch.dtype = torch.float32,
     fill: Callable[[torch.nn.Module], None] | None = None,
 ) -> None:
-    """FSDP2 over the ranks of the mesh: each layer by itself, the embeddings unless the head is tied to them, the rest.
+    """Divide the networks over the ranks of the layout, and by FSDP2: each layer by itself, its experts where they are
+    divided, the embeddings unless the head is tied to them, the rest.
 
     Layers are gathered and multiplied in `dtype`, the policy's; a critic's own trunk, embeddings and head in float32.
     Gradients are added up in float32 after every micro-batch, and not averaged: the loss of a rank is its share in the
     loss of the batch. `fill` gives a module its weights right before they are split, one after the other: so no rank
     ever holds more than its share and one of them.
     """
+    config = networks.policy.config
     policy = networks.policy.get_decoder()
     trunk: Any = networks.critic and networks.critic.trunk
     low = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
     units = [(layer, low) for layer in policy.layers]
     units += [(layer, MixedPrecisionPolicy()) for layer in (trunk.layers if trunk is not None else ())]
-    if not networks.policy.config.tie_word_embeddings:
+    if not config.tie_word_embeddings:
         units.append((policy.embed_tokens, MixedPrecisionPolicy()))
     for module, precision in [*units, (networks, MixedPrecisionPolicy())]:
         if fill is not None:
             fill(module)
-        fully_shard(module, mesh=mesh, mp_policy=precision)
+        for experts in layout.divide(module, config):
+            fully_shard(
+                experts,
+                mesh=layout.expert_shards,
+                mp_policy=precision,
+                shard_placement_fn=layout.expert_dimension,
+            )
+        fully_shard(module, mesh=layout.shards, mp_policy=precision)
     for module in networks.modules():
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)
@@ -74,6 +83,5 @@ def release(networks: Networks) -> None:
 
 
 def _layers(networks: Networks) -> Iterator[Any]:
-    yield from networks.policy.get_decoder().layers
-    if networks.critic is not None and networks.critic.trunk is not None:
-        yield from networks.critic.trunk.layers
+    for model in networks.transformers():
+        yield from (model.get_decoder() if model is networks.policy else model).layers

@@ -5,22 +5,28 @@ others are a process group that does nothing. What a GPU adds is not seen: CUDA'
 the allocator loses between blocks, and NCCL's buffers.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch.distributed._functional_collectives import all_to_all_single
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed._tools.mem_tracker import MemTracker
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from training.memory import tokens_of_a_rank
 from training.schema import Recipe
-from training.trainer import layers
+from training.trainer import layers, sequences
 from training.trainer.critic import Critic
+from training.trainer.distributed import Ranks
+from training.trainer.layout import Layout
 from training.trainer.lora import add_adapters
 from training.trainer.network import DTYPES, Networks
 
@@ -36,7 +42,7 @@ class _AllPositions(Networks):
     """Every position passes through the head: how many are wanted does not depend on data that are not there."""
 
     def positions(self, wanted: Tensor) -> Tensor:
-        return torch.arange(wanted.numel())
+        return torch.arange(len(wanted))
 
 
 def trace_peak(recipe: Recipe, config_file: Path, *, layers_kept: int | None = None) -> int:
@@ -52,43 +58,91 @@ def trace_peak(recipe: Recipe, config_file: Path, *, layers_kept: int | None = N
     if ranks > 1:
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
     try:
-        mesh = init_device_mesh("cpu", (ranks,)) if ranks > 1 else None
-        with _OneMode():
-            return _trace(recipe, config, mesh)
+        layout = Layout(recipe.resources, Ranks(0, ranks, ""))
+        balanced = _balanced_experts() if layout.experts is not None else nullcontext()
+        with _OneMode(), _real_meshes(), balanced:
+            return _trace(recipe, config, layout)
     finally:
         if ranks > 1:
             dist.destroy_process_group()
 
 
-def _trace(recipe: Recipe, config: Any, mesh: Any) -> int:
-    networks = _sharded(recipe, config, mesh, with_critic=recipe.uses_critic)
+@contextmanager
+def _real_meshes() -> Iterator[None]:
+    """What FSDP2 makes of two meshes is no tensor of the model's."""
+    mesh: Any = DeviceMesh
+    concatenate = mesh._concatenate
+
+    def make(meshes: list[DeviceMesh]) -> DeviceMesh:
+        with unset_fake_temporarily():
+            made: DeviceMesh = concatenate(meshes)
+            return made
+
+    mesh._concatenate = staticmethod(make)
+    try:
+        yield
+    finally:
+        mesh._concatenate = staticmethod(concatenate)
+
+
+@contextmanager
+def _balanced_experts() -> Iterator[None]:
+    """Every rank sends as many tokens to the experts of each: how many it really would does not depend on its own."""
+    from transformers.distributed.tensor_parallel import EpDispatchExpertsParallel  # as in layout
+
+    style: Any = EpDispatchExpertsParallel
+    dispatch = style._dispatch_tokens
+    style._dispatch_tokens = _dispatch_evenly
+    try:
+        yield
+    finally:
+        style._dispatch_tokens = dispatch
+
+
+def _dispatch_evenly(
+    style: Any, hidden: Tensor, chosen: Tensor, num_experts: int, group: Any, count: int
+) -> tuple[Tensor, Tensor, Tensor, list[int], list[int]]:
+    total = chosen.numel()
+    order = torch.argsort(chosen.reshape(-1))
+    sizes = [total // count + (rank < total % count) for rank in range(count)]
+    tokens = all_to_all_single(hidden[order // chosen.shape[-1]], sizes, sizes, group)
+    return tokens, torch.arange(total) % num_experts, order, sizes, sizes
+
+
+def _trace(recipe: Recipe, config: Any, layout: Layout) -> int:
+    networks = _sharded(recipe, config, layout, with_critic=recipe.uses_critic)
     others = _local_bytes(networks, trained_only=True) * 2  # Adam's two moments
     if recipe.loss.kl_coef:
-        others += _local_bytes(_sharded(recipe, config, mesh, with_critic=False))
-    tracker = MemTracker() if mesh is None else FSDPMemTracker(networks)
-    if mesh is None:
+        others += _local_bytes(_sharded(recipe, config, layout, with_critic=False))
+    is_alone = layout.shards is None
+    tracker = MemTracker() if is_alone else FSDPMemTracker(networks)
+    if is_alone:
         tracker.track_external(networks)
-    length = recipe.rollout.max_sequence_tokens
-    rows = max(1, recipe.trainer.micro_batch_tokens // length)
+    context, length = recipe.resources.trainer_context_parallel, recipe.rollout.max_sequence_tokens
+    total = tokens_of_a_rank(recipe, length) * context
+    rows = max(1, total // length)
     with tracker:
         for _ in range(2):
-            tokens = torch.zeros(rows, length, dtype=torch.long)
-            logp, _, values = networks(tokens, torch.ones(rows, length - 1, dtype=torch.bool))
+            tokens = torch.zeros(rows, total // rows, dtype=torch.long)
+            lengths = None if context == 1 else [tokens.shape[1]] * rows
+            logp, _, values = networks(tokens, torch.ones_like(tokens[:, 1:], dtype=torch.bool), lengths)
             (logp.sum() if values is None else logp.sum() + values.sum()).backward()
             tracker.reset_mod_stats()
     peak = tracker.get_tracker_snapshot("peak")
     return others + sum(of_device["Total"] for of_device in peak.values())
 
 
-def _sharded(recipe: Recipe, config: Any, mesh: Any, *, with_critic: bool) -> Networks:
+def _sharded(recipe: Recipe, config: Any, layout: Layout, *, with_critic: bool) -> Networks:
     policy: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
     add_adapters(policy, recipe.trainer, "cpu")
     critic = Critic(policy, recipe.critic.trunk) if with_critic else None
-    networks = _AllPositions(policy, critic, recipe)
+    networks = _AllPositions(policy, critic, recipe, layout)
+    if recipe.resources.trainer_context_parallel > 1:
+        sequences.install(networks.transformers())
     if recipe.trainer.activation_checkpointing:
         layers.recompute_layers(networks)
-    if mesh is not None:
-        layers.shard(networks, mesh, DTYPES[recipe.precision.trainer])
+    if layout.shards is not None:
+        layers.shard(networks, layout, DTYPES[recipe.precision.trainer])
     return networks
 
 

@@ -1,5 +1,6 @@
 """The networks of the trainer: a causal LM whose head runs in the precision that the recipe asks for, and a critic."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from training.schema import Recipe
+from training.schema import Recipe, Resources
 from training.trainer.held import as_held
+from training.trainer.layout import Layout
+from training.trainer.sequences import Sequences
 
 if TYPE_CHECKING:
     from training.trainer.critic import Critic
@@ -30,10 +33,14 @@ def load_network(folder: Path, device: str = "cpu") -> PreTrainedModel:
 class Networks(torch.nn.Module):
     """Policy and critic as one module: what FSDP2 gathers for a pass (embeddings, head), it gathers once."""
 
-    def __init__(self, policy: PreTrainedModel, critic: "Critic | None", recipe: Recipe) -> None:
+    def __init__(
+        self, policy: PreTrainedModel, critic: "Critic | None", recipe: Recipe, layout: Layout | None = None
+    ) -> None:
+        """layout: of this rank, alone by default."""
         super().__init__()
         self.policy: Any = policy
         self.critic = critic
+        self._layout = layout or Layout(Resources())
         self._body_dtype = DTYPES[recipe.precision.trainer]
         self._head_dtype = DTYPES[recipe.precision.head_trainer]
         self._held_dtype = DTYPES[recipe.precision.generator]
@@ -41,41 +48,59 @@ class Networks(torch.nn.Module):
         self._has_entropy_bonus = recipe.loss.entropy_coef > 0
         self._chunk_tokens = recipe.trainer.head_chunk_tokens
 
-    def forward(self, tokens: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    def forward(
+        self, tokens: Tensor, wanted: Tensor, lengths: Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """(log-probability of each token but the first, entropy of its prediction, value before it), [N, L - 1] each.
 
         tokens: [N, L], padded on the right. wanted: [N, L - 1] bool; the other positions do not pass through the head:
-        their log-probability and entropy are 0. Values are None without a critic.
+        their log-probability and entropy are 0. lengths: of the N sequences, to pass them through the layers without
+        padding. Values are None without a critic.
         """
-        hidden = hidden_states(self.policy.get_decoder(), tokens, self._body_dtype)
-        positions = self.positions(wanted)
-        logp, entropy = head_logp(
-            as_held(self.policy.get_output_embeddings().weight, self._held_dtype),
-            hidden.flatten(0, 1).index_select(0, positions),
-            tokens[:, 1:].flatten().index_select(0, positions),
+        layout, inner = self._layout, None if lengths is None else [length - 1 for length in lengths]
+        inputs = layout.arrange(tokens[:, :-1], inner)
+        hidden = hidden_states(self.policy.get_decoder(), inputs, self._body_dtype)
+        positions = layout.own(self.positions(wanted.flatten().index_select(0, inputs.places)))
+        places = inputs.places.index_select(0, positions)
+        said = head_logp(
+            as_held(layout.head(self.policy.get_output_embeddings().weight), self._held_dtype),
+            layout.shared(hidden).index_select(0, positions),
+            tokens[:, 1:].flatten().index_select(0, places),
             dtype=self._head_dtype,
             temperature=self._temperature,
             entropy_has_gradient=self._has_entropy_bonus,
             chunk_tokens=self._chunk_tokens,
         )
-        values = self.critic(tokens, hidden) if self.critic is not None else None
-        nowhere = torch.zeros_like(wanted, dtype=torch.float32)
-        return nowhere.masked_scatter(wanted, logp), nowhere.masked_scatter(wanted, entropy), values
+        logp, entropy = (layout.together(_spread(value, places, wanted.shape)) for value in said)
+        if self.critic is None:
+            return logp, entropy, None
+        values = _spread(self.critic(inputs, hidden), inputs.places, wanted.shape)
+        return logp, entropy, layout.of_parts(values)
 
     def positions(self, wanted: Tensor) -> Tensor:
-        """Where the flattened `wanted` is True; how many these are says the data."""
-        return wanted.flatten().nonzero().squeeze(-1)
+        """Where `wanted` is True; how many these are says the data."""
+        return wanted.nonzero().squeeze(-1)
+
+    def transformers(self) -> Iterator[Any]:
+        """The policy, and the critic's own trunk."""
+        yield self.policy
+        if self.critic is not None and self.critic.trunk is not None:
+            yield self.critic.trunk
 
 
-def hidden_states(decoder: Any, tokens: Tensor, dtype: torch.dtype) -> Tensor:
-    """Last hidden state before each token but the first, [N, L - 1, H]; `dtype` is that of the activations, also of
-    those that layers add to, as in the generator.
+def hidden_states(decoder: Any, inputs: Sequences, dtype: torch.dtype) -> Tensor:
+    """Last hidden state of each token that has a place, [m, H]; `dtype` is that of the activations, also of those that
+    layers add to, as in the generator."""
+    embedded = decoder.get_input_embeddings()(inputs.tokens).to(dtype)
+    with torch.autocast(embedded.device.type, dtype=dtype, enabled=dtype != torch.float32):
+        said = decoder(inputs_embeds=embedded, use_cache=False, **inputs.arguments).last_hidden_state
+    return said.flatten(0, 1)[: len(inputs.places)]
 
-    tokens: [N, L], padded on the right, so that causal attention needs no mask.
-    """
-    embedded = decoder.get_input_embeddings()(tokens[:, :-1]).to(dtype)
-    with torch.autocast(tokens.device.type, dtype=dtype, enabled=dtype != torch.float32):
-        return decoder(inputs_embeds=embedded, use_cache=False).last_hidden_state
+
+def _spread(values: Tensor, places: Tensor, shape: torch.Size) -> Tensor:
+    """Float32 of the shape: the values at their places of the flattened one, else 0."""
+    where = (places // shape[1], places % shape[1])
+    return torch.zeros(shape, device=values.device).index_put(where, values)
 
 
 def head_logits(model: PreTrainedModel, hidden: Tensor, dtype: torch.dtype) -> Tensor:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch.distributed.tensor import DTensor
@@ -44,11 +45,19 @@ def begin_state(optimizer: torch.optim.AdamW) -> None:
 
 def clip_gradients(optimizer: torch.optim.Optimizer, max_norm: float) -> float:
     """Scale all gradients so that their norm is at most `max_norm`; returns the norm before, over all ranks."""
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-    norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
-    torch.nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
-    return norm.item()
+    by_mesh: dict[Any, list[torch.nn.Parameter]] = {}  # experts may be divided over other ranks than the rest
+    for parameter in (each for group in optimizer.param_groups for each in group["params"]):
+        if parameter.grad is not None:
+            by_mesh.setdefault(getattr(parameter.grad, "device_mesh", None), []).append(parameter)
+    norms = [
+        torch.nn.utils.get_total_norm([p.grad for p in some if p.grad is not None])
+        for some in by_mesh.values()
+    ]
+    wholes = [norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]
+    total = wholes[0] if len(wholes) == 1 else torch.linalg.vector_norm(torch.stack(wholes))
+    for some in by_mesh.values():
+        torch.nn.utils.clip_grads_with_norm_(some, max_norm, total)
+    return total.item()
 
 
 def set_learning_rates(optimizer: torch.optim.Optimizer, share: float, *peaks: float) -> None:

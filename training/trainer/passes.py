@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.trainer.batching import shares
-from training.trainer.distributed import Ranks, sum_over_ranks
+from training.trainer.distributed import sum_over_ranks
 
 FILLER_SHAPE = (2, 3)  # rows, tokens; a compiled layer would treat a 1 as a case of its own
 
@@ -25,43 +24,66 @@ class MicroBatch:
     rows: np.ndarray  # [n], in the batch
     tokens: Tensor  # [n, L]
     wanted: Tensor  # [n, L - 1] bool
+    lengths: tuple[int, ...] | None = (
+        None  # of the n, where they pass through the layers without their padding
+    )
 
     @property
     def width(self) -> int:
         """Columns of what the network says: L - 1."""
         return self.wanted.shape[1]
 
+    @property
+    def inputs(self) -> tuple[Tensor, Tensor, tuple[int, ...] | None]:
+        """What `Networks` takes."""
+        return self.tokens, self.wanted, self.lengths
+
     def of_rows(self, value: Any) -> Any:
         """The value's rows that are in the batch: all, or none of a filler's. None stays None."""
         return None if value is None else value[: len(self.rows)]
 
 
-def own_share(
-    tokens: np.ndarray, lengths: np.ndarray, wanted: np.ndarray, *, max_tokens: int, ranks: Ranks, device: str
+def micro_batches_of(
+    parts: list[np.ndarray],
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    wanted: np.ndarray,
+    *,
+    device: str,
+    is_packed: bool,
 ) -> Iterator[MicroBatch]:
-    """This rank's micro-batches; every rank has as many.
+    """A rank's micro-batches: `parts` are their rows, of which some may be none.
 
-    tokens: [N, L]; lengths: [N]; wanted: [N, L - 1] bool; at most `max_tokens` padded tokens in each micro-batch.
+    tokens: [N, L]; lengths: [N]; wanted: [N, L - 1] bool.
     """
-    parts = shares(lengths, max_tokens, ranks.count)[ranks.index]
     for rows in parts:
         if len(rows):
-            width = int(lengths[rows].max())
+            sizes, width = lengths[rows], int(lengths[rows].max())
             some, which = tokens[rows, :width], wanted[rows, : width - 1]
         else:
             some, which = np.zeros(FILLER_SHAPE, np.int64), np.zeros((2, FILLER_SHAPE[1] - 1), bool)
-        yield MicroBatch(rows, torch.from_numpy(some).to(device), torch.from_numpy(which).to(device))
+            sizes = np.full(*FILLER_SHAPE)
+        yield MicroBatch(
+            rows,
+            torch.from_numpy(some).to(device),
+            torch.from_numpy(which).to(device),
+            tuple(map(int, sizes)) if is_packed else None,
+        )
 
 
 @torch.no_grad()
 def evaluate(
-    network: Callable[[Tensor, Tensor], Any], share: Iterator[MicroBatch], shape: Any
+    network: Callable[..., Any], share: Iterator[MicroBatch], shape: Any, *, counts: bool = True
 ) -> list[Tensor]:
-    """What the network says of a whole batch: its outputs, each [N, L - 1] in `shape`, on the CPU of every rank."""
+    """What the network says of a whole batch: its outputs, each [N, L - 1] in `shape`, on the CPU of every rank.
+
+    counts: whether this rank says what it found; of ranks with the same rows, one does.
+    """
     found: list[Tensor] = []
     for part in share:
-        said = [part.of_rows(value) for value in network(part.tokens, part.wanted) if value is not None]
+        said = [part.of_rows(value) for value in network(*part.inputs) if value is not None]
         found = found or [torch.zeros(shape) for _ in said]
         for whole, value in zip(found, said, strict=True):
-            whole[torch.from_numpy(part.rows), : part.width] = value.cpu()
+            if counts:
+                whole[torch.from_numpy(part.rows), : part.width] = value.cpu()
     return [sum_over_ranks(value) for value in found]

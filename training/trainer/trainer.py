@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
 
 from training.advantages import RunningMoments, gae, group_advantages, has_variance, normalize_tokens
 from training.checkpoint_names import in_files
@@ -21,11 +20,12 @@ from training.flops import Work
 from training.losses import aggregation_weights
 from training.objective import Prediction, Targets, objective, with_fresh_gap
 from training.recipe import parse_recipe
-from training.trainer import cpu_kernels, layers
-from training.trainer.batching import Batch, StepResult
+from training.trainer import cpu_kernels, layers, sequences
+from training.trainer.batching import Batch, StepResult, packed_shares, shares
 from training.trainer.critic import Critic
 from training.trainer.distributed import ALONE, Ranks, choose_device, gather, join
 from training.trainer.layers import whole
+from training.trainer.layout import Layout
 from training.trainer.loading import Filling, is_readable, skeleton
 from training.trainer.lora import adapter_of, add_adapters, added, is_adapter
 from training.trainer.meter import Meter
@@ -37,7 +37,7 @@ from training.trainer.optimization import (
     make_scaler,
     set_learning_rates,
 )
-from training.trainer.passes import MicroBatch, evaluate, own_share
+from training.trainer.passes import MicroBatch, evaluate, micro_batches_of
 from training.trainer.state import State, begin_save, end_save, load_state
 from training.transfer import Weights, pack
 
@@ -55,6 +55,7 @@ class Trainer:
         self._device = choose_device(self._recipe.resources.trainer_gpus, ranks)
         if ranks.are_many:
             join(ranks, self._device)
+        self._layout = Layout(self._recipe.resources, ranks, self._device)
         seed_everything(self._recipe.seed)
         self._networks = self._load(model_folder, with_critic=self._recipe.uses_critic)
         self._reference = self._frozen_copy(model_folder) if self._recipe.loss.kl_coef else None
@@ -77,17 +78,19 @@ class Trainer:
         model = skeleton(folder) if is_by_layer else load_network(folder, whole_on)
         add_adapters(model, settings, self._device)
         critic = Critic(model, self._recipe.critic.trunk) if with_critic else None
-        networks = Networks(model, critic, self._recipe)
+        networks = Networks(model, critic, self._recipe, self._layout)
+        self._is_packed = sequences.is_packed(self._recipe.asks_to_pack, model, self._device)
         if self._device == "cpu":
             cpu_kernels.install(networks, is_compiled=settings.compile)
+        elif self._is_packed:
+            sequences.install(networks.transformers())
         if settings.compile:
             layers.compile_layers(networks, self._device)
         if settings.activation_checkpointing:
             layers.recompute_layers(networks)
         if self._ranks.are_many:
             fill = Filling(networks, folder, self._device) if is_by_layer else None
-            mesh = init_device_mesh(self._device, (self._ranks.count,))
-            layers.shard(networks, mesh, DTYPES[self._recipe.precision.trainer], fill)
+            layers.shard(networks, self._layout, DTYPES[self._recipe.precision.trainer], fill)
         return networks
 
     def _frozen_copy(self, model_folder: str) -> Networks:
@@ -97,7 +100,8 @@ class Trainer:
     def _warm_up(self) -> None:
         """Pay for lazy imports, compilation and first allocations now, not in the first step. Changes no weight."""
         tokens = torch.zeros(2, 4, dtype=torch.long, device=self._device)
-        logp, _, _ = self._networks(tokens, torch.ones_like(tokens[:, 1:], dtype=torch.bool))
+        lengths = (4, 4) if self._is_packed else None
+        logp, _, _ = self._networks(tokens, torch.ones_like(tokens[:, 1:], dtype=torch.bool), lengths)
         logp.sum().backward()
         self._networks.zero_grad(set_to_none=True)
         scratch = torch.nn.Parameter(torch.zeros(1, device=self._device))
@@ -179,12 +183,12 @@ class Trainer:
         self._optimizer.zero_grad(set_to_none=True)
         meter = Meter()
         for part in self._share(batch, batch.mask):
-            logp, entropy, values = map(part.of_rows, self._networks(part.tokens, part.wanted))
+            logp, entropy, values = map(part.of_rows, self._networks(*part.inputs))
             said = Prediction(logp, entropy, values)
             own = targets.of(part.rows, part.width, self._device)
             loss, metrics = objective(self._recipe, said, own)
             self._scaler.scale(loss).backward()
-            meter.add(loss.item(), metrics, int(own.mask.sum()))
+            meter.add(loss.item(), metrics, int(own.mask.sum()) if self._layout.speaks else 0)
         return with_fresh_gap(Meter.together(gather(meter)).result())
 
     def _update(self) -> dict[str, float]:
@@ -206,19 +210,26 @@ class Trainer:
     # -- what the networks say -------------------------------------------------------------------------------
 
     def _share(self, batch: Batch, wanted: np.ndarray) -> Iterator[MicroBatch]:
-        """This rank's micro-batches."""
-        return own_share(
+        """This rank's micro-batches; every rank has as many."""
+        most, count = self._recipe.row_group_tokens, self._layout.count
+        if self._is_packed:
+            even = 12 * self._networks.policy.config.get_text_config().hidden_size
+            parts = packed_shares(batch.lengths, most, count, even_tokens=even)
+        else:
+            parts = shares(batch.lengths, most, count)
+        return micro_batches_of(
+            parts[self._layout.index],
             batch.tokens,
             batch.lengths,
             wanted,
-            max_tokens=self._recipe.trainer.micro_batch_tokens,
-            ranks=self._ranks,
             device=self._device,
+            is_packed=self._is_packed,
         )
 
     def _say(self, networks: Networks, batch: Batch, wanted: np.ndarray) -> list[Tensor]:
         """Log-probability, entropy and, with a critic, value at the wanted positions; [N, L - 1] each."""
-        said = evaluate(networks, self._share(batch, wanted), batch.mask.shape)
+        share, counts = self._share(batch, wanted), self._layout.speaks
+        said = evaluate(networks, share, batch.mask.shape, counts=counts)
         layers.release(networks)
         return said
 

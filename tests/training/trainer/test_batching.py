@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from training.rollouts import Completion, Group, Sample
 from training.tasks import Prompt
-from training.trainer.batching import make_batch, micro_batches, shares
+from training.trainer.batching import make_batch, micro_batches, packed_shares, shares
 
 
 def sample(prompt: list[int], tokens: list[int], forced: list[int] | None = None) -> Sample:
@@ -60,6 +60,36 @@ def test_one_rank_has_the_micro_batches_of_the_batch() -> None:
     (alone,) = shares(lengths, 10, 1)
 
     assert [part.tolist() for part in alone] == [part.tolist() for part in micro_batches(lengths, 10)]
+
+
+@given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 200), st.integers(1, 5))
+def test_packed_rows_are_all_there_once_within_the_limit(lengths: list[int], limit: int, count: int) -> None:
+    found = packed_shares(np.array(lengths, np.int64), limit, count, even_tokens=10)
+
+    assert len(found) == count
+    assert len({len(parts) for parts in found}) == 1
+    assert sorted(row for parts in found for part in parts for row in part) == list(range(len(lengths)))
+    assert all(
+        len(part) < 2 or sum(lengths[row] for row in part) <= limit for parts in found for part in parts
+    )
+
+
+def test_micro_batches_of_the_same_time_have_about_the_same_work() -> None:
+    lengths = np.random.default_rng(0).integers(500, 16_000, 400)
+
+    found = packed_shares(lengths, 16_384, 8, even_tokens=49_152)
+
+    work = lengths * (lengths + 49_152)
+    by_time = np.array([[work[part].sum() for part in parts] for parts in found])
+    tokens = [lengths[part].sum() for parts in found for part in parts]
+    assert by_time.max(axis=0).sum() < 1.05 * by_time.mean(axis=0).sum()
+    assert np.mean(tokens) > 0.9 * 16_384
+
+
+def test_a_row_longer_than_the_limit_has_a_micro_batch_of_its_own() -> None:
+    (parts,) = packed_shares(np.array([3, 30, 4]), 10, 1, even_tokens=1)
+
+    assert [part.tolist() for part in parts] == [[1], [2, 0]]
 
 
 def test_rows_of_a_batch() -> None:

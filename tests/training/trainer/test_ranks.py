@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 import torch.multiprocessing as mp
-from torch.distributed.device_mesh import init_device_mesh
 from transformers import Qwen2ForCausalLM
 
 from tests.deep import IS_DEEP
@@ -19,9 +18,11 @@ from training.addresses import free_address
 from training.checkpoints import CheckpointError
 from training.pretrain import Lessons, new_model, save
 from training.recipe import Recipe, apply_overrides, load_recipe
+from training.schema import Resources
 from training.trainer.batching import Batch
 from training.trainer.distributed import ALONE, Ranks, RanksError, join, leave
 from training.trainer.layers import compile_layers, recompute_layers, shard, whole
+from training.trainer.layout import Layout
 from training.trainer.network import Networks, load_network
 from training.trainer.trainer import Trainer
 from training.transfer import unpack
@@ -120,7 +121,7 @@ def gradients_of_compiled_layers(recipe: dict[str, Any], ranks: Ranks) -> dict[s
     compile_layers(networks, "cpu", backend="aot_eager")
     recompute_layers(networks)
     if ranks.are_many:
-        shard(networks, init_device_mesh("cpu", (ranks.count,)))
+        shard(networks, Layout(Resources(), ranks))
     tokens = torch.randint(4, 14, (4, 9), generator=torch.Generator().manual_seed(0))
     own = tokens[ranks.index :: ranks.count]
     networks(own, torch.ones_like(own[:, 1:], dtype=torch.bool))[0].sum().backward()
