@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import dj_database_url
-import plotly
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 
 from stack import environment, variables
@@ -136,13 +135,10 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
 
-# plotly.js comes out of the installed `plotly` wheel, htmx out of `django-htmx`: nothing vendored, no CDN.
+# plotly.js is kept in static/vendor (scripts/vendor_plotly.py), htmx comes out of `django-htmx`: no CDN.
 STATIC_URL = "/static/"
 STATIC_ROOT = HEADROOM_HOME / "static"
-STATICFILES_DIRS = [
-    BASE_DIR / "static",
-    ("plotly", Path(plotly.__file__).parent / "package_data"),
-]
+STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "webapp.interfaces.assets.storage.HashedFiles"},
@@ -278,4 +274,3 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {"httpx": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
 }
-LOGGING["loggers"] |= {name: {"level": "WARNING"} for name in ("fontTools", "fpdf")}  # type: ignore[operator]

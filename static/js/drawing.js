@@ -82,9 +82,10 @@ function ceilingWords(drawing, chart, colour) {
   }];
 }
 
-/** Draws into `chart`, again whenever the reader's colours change. */
+/** Draws into `chart`, again whenever the reader's colours change, as long as it is on the page. */
 export function keepDrawn(chart, drawing) {
   const draw = () => {
+    if (!chart.isConnected) return;
     const colour = colours();
     const first = !chart._fullLayout;
     window.Plotly.react(chart, traces(drawing, colour), layout(drawing, chart, colour), CONFIG);

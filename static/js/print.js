@@ -6,6 +6,7 @@ function changed() {
   document.dispatchEvent(new CustomEvent("theme-changed"));
 }
 
+document.addEventListener("click", (event) => { if (event.target.closest("[data-print]")) window.print(); });
 window.addEventListener("beforeprint", () => {
   if (before !== null) return;
   before = root.dataset.theme ?? "";

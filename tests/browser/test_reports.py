@@ -31,6 +31,7 @@ def test_a_report_is_written_published_shared_and_exported(page, new_page, make_
     expect(page.locator("#preview figcaption", has_text="Both, side by side.")).to_be_visible()
     expect(page.locator("#saved")).to_have_text(re.compile("^Saved "))
     assert Report.objects.get().text.endswith("caption: Both, side by side.\n```\n\n")
+    expect(page.locator("#preview .report-chart .main-svg").nth(1)).to_be_visible()
     look(page, "report-edit")
 
     page.get_by_role("button", name="Publish").click()
@@ -43,11 +44,10 @@ def test_a_report_is_written_published_shared_and_exported(page, new_page, make_
 
     page.get_by_role("link", name="Where ScaleRL bends").click()
     page.get_by_role("button", name="More").click()
-    for name, start in (("Download as HTML", b"<!doctype html>"), ("Download as PDF", b"%PDF-")):
-        with page.expect_download() as found:
-            page.get_by_role("link", name=name).click()
-        with open(found.value.path(), "rb") as file:
-            assert file.read(20).startswith(start)
+    with page.expect_download() as found:
+        page.get_by_role("link", name="Download as HTML").click()
+    with open(found.value.path(), "rb") as file:
+        assert file.read(20).startswith(b"<!doctype html>")
     page.get_by_role("link", name="Share by link").click()
     page.get_by_role("button", name="Make a link").click()
     look(page, "report-links")
@@ -56,6 +56,30 @@ def test_a_report_is_written_published_shared_and_exported(page, new_page, make_
     stranger.wait_for_selector(".report-chart .main-svg")
     look(stranger, "report-shared")
     look(file_page(page, new_page), "report-file")
+
+
+def test_a_report_is_printed_without_the_shell_and_with_its_charts(page, user, project, make_run):
+    run = make_run(30, name="ScaleRL")
+    text = f"## What bends\n\nWords.\n\n```headroom\nchart: run\nrun: {run.pk}\ncaption: So far.\n```\n"
+    report = create_report(user=user, project=project, title="On paper", text=text)
+    publish(report, user=user, base=1)
+    for address in ("", "/edit"):
+        page.emulate_media(media="screen")
+        page.goto(f"/reports/{report.pk}{address}")
+        page.wait_for_selector(".report-chart .main-svg")
+        page.evaluate("window.print = () => { window.printed = true; }")
+        page.get_by_role("button", name="More").click()
+        page.get_by_role("button", name="Print, or save as PDF").click()
+        assert page.evaluate("window.printed")
+
+        page.emulate_media(media="print")
+
+        for gone in (".side", "#more-actions", "#editor"):
+            expect(page.locator(gone)).to_be_hidden()
+        for there in ("What bends", "So far.", "90 % between"):
+            expect(page.get_by_text(there).first).to_be_visible()
+        expect(page.locator(".report-chart .main-svg").first).to_be_visible()
+        assert page.pdf(format="A4").startswith(b"%PDF-")
 
 
 def test_what_is_wide_scrolls_in_its_place(new_page, user, project):

@@ -34,7 +34,7 @@ from django.template.loader import get_template
 from django.contrib.staticfiles.finders import find
 from training.recipe import load_recipe
 get_template("base.html"), get_template("status/_status.html")
-assert find("css/tokens.css") and find("plotly/plotly.min.js")
+assert find("css/tokens.css") and find("vendor/plotly-cartesian.min.js")
 print(load_recipe("scalerl").name, django.__version__)
 """
 

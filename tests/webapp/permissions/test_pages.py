@@ -24,7 +24,6 @@ WHOLE = "admin"  # for whom the walk makes its pages, too; for the others these 
 SHOWN = {
     "django.template.backends.django.Template.render": "",
     "webapp.interfaces.pages.views.prediction.tab_context": {},
-    "webapp.reporting.reports.pdf.pdf_of": b"",
 }
 PATTERNS = {pattern.name: pattern for pattern in urlpatterns}
 NO_PAGES = {

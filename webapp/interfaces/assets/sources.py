@@ -8,10 +8,8 @@ from pathlib import Path
 from django.contrib.staticfiles.finders import get_finders
 
 STAMP = "collected-from"
-# What the wheels hold beside the files that pages load (patterns of names, as of collectstatic).
-IGNORED = [
-    "widgetbundle.js", "datasets", "templates", "ext", "htmax-*.js", "htmx-4*.js", "htmx-2.js", "CVS", ".*", "*~",
-]  # fmt: skip
+# What django-htmx and the repository hold beside the files that pages load (patterns of names, as of collectstatic).
+IGNORED = ["ext", "htmax-*.js", "htmx-4*.js", "htmx-2.js", "plotly.json", "CVS", ".*", "*~"]
 
 
 def source_files() -> Iterator[tuple[str, Path]]:

@@ -4,7 +4,6 @@ Tests and `runserver` need no collecting: WhiteNoise then serves what the finder
 hashed and compressed files; where a source changed since, they count as not collected.
 """
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,7 @@ from whitenoise.compress import Compressor
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from webapp.interfaces.assets import sources
-from webapp.interfaces.assets.javascript import NotUnderstood
-from webapp.interfaces.assets.plotly_bundle import small_bundle
 
-log = logging.getLogger(__name__)
-
-PLOTLY = "plotly/plotly.min.js"
 # Relative imports of our own modules. Django's own patterns would search all of plotly.js, too.
 MODULE_IMPORTS = (
     (
@@ -57,26 +51,13 @@ class HashedFiles(CompressedManifestStaticFilesStorage):
         return super().stored_name(name) if self.hashed_files else name
 
     def post_process(self, paths: dict[str, Any], dry_run: bool = False, **options: Any) -> Iterator[Any]:
-        """Hash and compress what collectstatic copied, with the small plotly.js for the whole one."""
+        """Hash and compress what collectstatic copied."""
         if dry_run:
             return
         sources.mark_unfinished(Path(self.location))
-        if PLOTLY in paths:
-            self._shrink_plotly()
-            paths = paths | {PLOTLY: (self, PLOTLY)}
         yield from super().post_process(paths, dry_run=dry_run, **options)
         sources.mark_collected(Path(self.location))
 
     def create_compressor(self, **options: Any) -> Compressor:
         """Used by WhiteNoise."""
         return QuickCompressor(**options)
-
-    def _shrink_plotly(self) -> None:
-        copy = Path(self.path(PLOTLY))
-        try:
-            small = small_bundle(copy.read_text(encoding="utf-8"))
-        except NotUnderstood as error:
-            log.warning("plotly.js stays whole: %s", error)
-            return
-        copy.unlink()  # it may be a link
-        copy.write_text(small, encoding="utf-8")

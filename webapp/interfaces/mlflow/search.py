@@ -4,12 +4,14 @@ metrics.`eval/loss` < 0.5 AND params.lr = '1e-6' AND tags.team LIKE 'rl%' AND at
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import OrderBy
+from lark import Lark, Token, Transformer
+from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from webapp.base.errors import InvalidInput
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun
@@ -18,15 +20,20 @@ from webapp.record.runs.models import State
 
 MAX_CONDITIONS = 50
 MAX_TEXT = 20_000
-TOKEN = re.compile(
-    r"""\s*(?:
-    (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
-    |(?P<comparator><=|>=|!=|<>|=|<|>)
-    |(?P<sign>[(),])
-    |(?P<word>(?:[A-Za-z]+\.)?(?:`[^`]*`|"[^"]*")|[^\s=<>!(),'"`]+)
-    )""",
-    re.VERBOSE,
-)
+# A name may stand in backticks or quotes behind its kind; a value without quotes is a number.
+GRAMMAR = r"""
+start: [condition (_AND condition)*]
+condition: NAME COMPARATOR value | NAME IS_NULL | NAME IN "(" value ("," value)* ")"
+value: TEXT | NUMBER
+_AND: /AND(?![^\s('"`])/i
+COMPARATOR: /<=|>=|!=|<>|=|<|>|I?LIKE(?![^\s'"])/i
+IS_NULL: /IS\s+(NOT\s+)?NULL(?!\S)/i
+IN: /(NOT\s+)?IN(?![^\s(])/i
+NAME: /(?:[a-z]+\.)?(?:`[^`]*`|"[^"]*")|[^\s=<>!(),'"`]+/i
+TEXT: /'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"/
+NUMBER: /[^\s=<>!(),'"`]+/
+%ignore /\s+/
+"""
 KINDS = {
     **dict.fromkeys(("metric", "metrics"), "metrics"),
     **dict.fromkeys(("param", "params", "parameter", "parameters"), "params"),
@@ -65,82 +72,44 @@ def narrow(runs: QuerySet[ClientRun], text: str) -> QuerySet[ClientRun]:
     return runs
 
 
+class _Builder(Transformer):
+    """Builds the conditions while the text is parsed."""
+
+    start = list
+
+    def condition(self, items: list[Any]) -> Condition:
+        name, sign, *values = items
+        comparator = " ".join(sign.upper().split()).replace("<>", "!=")
+        value = tuple(values) if sign.type == "IN" else values[0] if values else None
+        return Condition(*_name(name), comparator, value)
+
+    def value(self, items: list[Token]) -> str | float:
+        (token,) = items
+        if token.type == "TEXT":
+            return re.sub(r"\\(.)", r"\1", token[1:-1])
+        try:
+            return float(token)
+        except ValueError:
+            raise _bad(f"texts stand in quotes; {token[:40]} does not") from None
+
+
+_parser = Lark(GRAMMAR, parser="lalr", transformer=_Builder(), maybe_placeholders=False)
+
+
 def parse(text: str) -> list[Condition]:
     """Raises InvalidInput (filter)."""
-    tokens = list(_tokens(text))
-    conditions: list[Condition] = []
-    while tokens:
-        if conditions:
-            joint = tokens.pop(0)
-            if joint[1].upper() != "AND":
-                raise _bad(f"after a comparison only AND may follow, not {joint[1]!r}")
-        conditions.append(_condition(tokens))
+    if len(text) > MAX_TEXT:
+        raise _bad(f"it may have at most {MAX_TEXT:,} characters")
+    try:
+        conditions: list[Condition] = _parser.parse(text)  # type: ignore[assignment]
+    except UnexpectedInput as error:
+        at = error.pos_in_stream or 0
+        ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+        why = "something is missing at its end" if ended else f"{text[at : at + 40]!r} is not possible there"
+        raise _bad(why) from None
     if len(conditions) > MAX_CONDITIONS:
         raise _bad(f"it may have at most {MAX_CONDITIONS} comparisons")
     return conditions
-
-
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    if len(text) > MAX_TEXT:
-        raise _bad(f"it may have at most {MAX_TEXT:,} characters")
-    place, text = 0, text.strip()
-    while place < len(text):
-        found = TOKEN.match(text, place)
-        if found is None:
-            raise _bad(f"this cannot be read: {text[place : place + 40]!r}")
-        place = found.end()
-        yield str(found.lastgroup), found[str(found.lastgroup)]
-
-
-def _condition(tokens: list[tuple[str, str]]) -> Condition:
-    kind, name = _name(_next(tokens, "a name", "word", "text")[1])
-    sort, comparator = _next(tokens, f"a comparator after {name}", "comparator", "word")
-    comparator = {"<>": "!="}.get(comparator, comparator.upper())
-    if sort == "word" and comparator in ("IS", "NOT"):
-        comparator = f"{comparator} {_next(tokens, 'NULL or IN', 'word')[1].upper()}"
-        if comparator == "IS NOT":
-            comparator = f"{comparator} {_next(tokens, 'NULL', 'word')[1].upper()}"
-    if comparator in ("IS NULL", "IS NOT NULL"):
-        return Condition(kind, name, comparator, None)
-    if comparator in ("IN", "NOT IN"):
-        return Condition(kind, name, comparator, _list(tokens))
-    if comparator not in ("=", "!=", "<", "<=", ">", ">=", "LIKE", "ILIKE"):
-        raise _bad(f"{comparator!r} is no comparator")
-    return Condition(kind, name, comparator, _value(_next(tokens, f"a value after {name}", "text", "word")))
-
-
-def _next(tokens: list[tuple[str, str]], what: str, *sorts: str) -> tuple[str, str]:
-    if not tokens:
-        raise _bad(f"{what} is missing at its end")
-    sort, text = tokens.pop(0)
-    if sort not in sorts:
-        raise _bad(f"{what} is expected instead of {text!r}")
-    return sort, text
-
-
-def _list(tokens: list[tuple[str, str]]) -> tuple[Any, ...]:
-    _sign(tokens, "(")
-    values = [_value(_next(tokens, "a value", "text", "word"))]
-    while _sign(tokens, ",", ")") == ",":
-        values.append(_value(_next(tokens, "a value", "text", "word")))
-    return tuple(values)
-
-
-def _sign(tokens: list[tuple[str, str]], *signs: str) -> str:
-    _, text = _next(tokens, " or ".join(signs), "sign")
-    if text not in signs:
-        raise _bad(f"{' or '.join(signs)} is expected instead of {text!r}")
-    return text
-
-
-def _value(token: tuple[str, str]) -> Any:
-    sort, text = token
-    if sort == "text":
-        return re.sub(r"\\(.)", r"\1", text[1:-1])
-    try:
-        return float(text)
-    except ValueError:
-        raise _bad(f"texts stand in quotes; {text} does not") from None
 
 
 def _name(text: str) -> tuple[str, str]:

@@ -28,7 +28,7 @@ LIMITS: dict[str, Limit] = {
     ),
     **dict.fromkeys(
         (
-            "report-html", "report-pdf", "audit-csv", "audit-jsonl", "predictions-csv",
+            "report-html", "audit-csv", "audit-jsonl", "predictions-csv",
             "leaderboard-csv", "study-csv", "run-records-csv", "run-records-jsonl", "run-records-parquet", "runs-csv",
             "runs-json", "alert-test-channel", "alert-test-rule",
         ),

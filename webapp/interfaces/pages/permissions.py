@@ -151,7 +151,6 @@ NEEDS: dict[str, Need] = {
     "archive-report": Need(write=CONTRIBUTE),  # its authors and admins only
     "report-history": Need(CONTRIBUTE),
     "report-html": Need(VIEW),
-    "report-pdf": Need(VIEW),
     "report-links": Need(CONTRIBUTE, CONTRIBUTE),
     "revoke-report-link": Need(write=CONTRIBUTE),
     "status": Need(VIEW),  # names of machines are for admins: `webapp.reporting.status.payloads`

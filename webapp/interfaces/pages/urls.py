@@ -162,7 +162,6 @@ urlpatterns = [
     path("reports/<slug:report_id>/archive", reports.archive, name="archive-report"),
     path("reports/<slug:report_id>/history", reports.history, name="report-history"),
     path("reports/<slug:report_id>/report.html", report_files.as_html, name="report-html"),
-    path("reports/<slug:report_id>/report.pdf", report_files.as_pdf, name="report-pdf"),
     path("reports/<slug:report_id>/links", report_links.links, name="report-links"),
     path(
         "reports/<slug:report_id>/links/<int:link_id>/revoke", report_links.revoke, name="revoke-report-link"

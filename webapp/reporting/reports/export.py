@@ -1,6 +1,7 @@
 """A report as one HTML file that needs nothing else: styles inside, charts as SVG, no script, no outside reference.
 
-Links that people wrote stay links; a path of this server becomes its full address.
+Links that people wrote stay links; a path of this server becomes its full address. Import this where a file is made
+(`webapp.reporting.shares.picture`).
 """
 
 import re
@@ -11,18 +12,20 @@ from django.conf import settings
 from django.template.loader import render_to_string
 
 from webapp.reporting.reports.selectors import Version
-from webapp.reporting.reports.svg import svg_of
+from webapp.reporting.shares.drawing import Drawing
+from webapp.reporting.shares.picture import svg_of
 
 OWN_LINK = re.compile(r'(<a [^>]*?href=")(/[^"]*")')
 STYLES = ("css/tokens.css", "css/report-file.css")
 
 
 def html_of(version: Version, byline: Sequence[str], moment: datetime, base: str) -> str:
-    """The file. byline, moment and base as in `webapp.reporting.reports.pdf.pdf_of`."""
+    """The file. byline: lines below the title; moment: when the numbers were read; base: the server's own address, for
+    links to its paths ("https://host")."""
     rows = []
     for part in version.parts:
         block = part.block
-        svg = svg_of(block["drawing"], f"clip-{part.number}") if block and block["kind"] == "chart" else ""
+        svg = svg_of(Drawing.from_json(block["drawing"])) if block and block["kind"] == "chart" else ""
         rows.append({"html": absolute(part.html, base), "block": block, "svg": svg, "changed": part.changed})
     context = {"version": version, "rows": rows, "byline": byline, "moment": moment, "styles": styles()}
     return render_to_string("reports/file.html", context)

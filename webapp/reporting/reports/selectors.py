@@ -22,13 +22,17 @@ CONTEXT_LINES = 3
 
 @dataclass(frozen=True)
 class Shown:
-    """One part of a report: prose as sanitised HTML and tokens, or a block. changed: it says something else by now."""
+    """One part of a report: prose as sanitised HTML, or a block. changed: it says something else by now."""
 
     html: str = ""
-    prose: document.Prose | None = None
     block: Payload | None = None
     number: int = 0  # of the block, from 1
     changed: bool = False
+
+    @property
+    def drawing_id(self) -> str:
+        """The id of the element that has its chart's data."""
+        return f"drawing-{self.number}"
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def _parts(project: Project, text: str, frozen: Sequence[Payload] | None, *, liv
     number = 0
     for part in document.read(text):
         if isinstance(part, document.Prose):
-            shown.append(Shown(html=document.html_of(part), prose=part))
+            shown.append(Shown(html=document.html_of(part)))
             continue
         number += 1
         then = frozen[number - 1] if frozen and number <= len(frozen) else None

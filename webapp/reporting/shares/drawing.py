@@ -12,6 +12,7 @@ from webapp.record.runs.models import Run
 Payload = dict[str, Any]
 Values = Sequence[float]
 Y_LABELS = {"rate": "Held-out pass rate", "share": "Share of the gain A − R0"}
+PIXELS = (1200, 630)  # of the picture that a link unfurls to
 RIVAL = 2  # the series of a rival's curve
 ROLES = ("excluded", "outlier", "fitted", "after")  # in the order in which they are drawn
 
@@ -129,6 +130,19 @@ class Drawing:
         """For the page's script. What is optional is left out where it is empty: published reports are compared."""
         said = asdict(self) | {"is_empty": self.is_empty}
         return {name: value for name, value in said.items() if value or name not in ("target", "missing")}
+
+    @classmethod
+    def from_json(cls, payload: Payload) -> "Drawing":
+        """Out of `as_json`, also of one that was frozen in a report, which has no target."""
+        ceiling, window = payload["ceiling"], payload["window"]
+        parts = {"bands": Band, "lines": Line, "points": Points, "legend": Key}
+        said: Payload = {name: payload[name] for name in ("heading", "y_label", "x_label", "scale")}
+        said |= {name: tuple(of(**each) for each in payload[name]) for name, of in parts.items()}
+        said |= {
+            name: tuple(payload.get(name, ())) for name in ("x_range", "y_range", "sentences", "missing")
+        }
+        ends = tuple(window) if window else None
+        return cls(**said, ceiling=Ceiling(**ceiling) if ceiling else None, window=ends)
 
 
 def run_drawing(run: Run, figure: Payload, scale: str) -> Drawing:

@@ -108,7 +108,7 @@ NOT_PAGES |= {  # alerts; a rule's and a channel's pages have tests of their own
 }  # fmt: skip
 NOT_PAGES |= {
     "decision", "new-decision", "new-report", "report-block", "save-report", "preview-report",
-    "publish-report", "unpublish-report", "archive-report", "report-html", "report-pdf", "revoke-report-link",
+    "publish-report", "unpublish-report", "archive-report", "report-html", "revoke-report-link",
 }  # fmt: skip
 NOT_PAGES |= {"import-resume"}
 WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}

@@ -15,7 +15,7 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import listed
 from webapp.reporting.reports.blocks import parse
 from webapp.reporting.reports.resolve import NUMBERS, shown
-from webapp.reporting.reports.scene import drawing_of as read_again
+from webapp.reporting.shares.drawing import Drawing
 from webapp.reporting.shares.models import Share
 from webapp.reporting.shares.questions import question_of
 from webapp.reporting.shares.selectors import drawing_of
@@ -254,7 +254,7 @@ def test_a_chart_in_a_report_says_what_it_cannot_draw(ada, project, elsewhere):
     ask = parse(f"chart: run\nrun: {run.pk}", 1)
 
     block = shown(project, ask)
-    again = read_again(block["drawing"])
+    again = Drawing.from_json(block["drawing"])
 
     assert again.missing == tuple(block["drawing"]["missing"])
     assert again.missing[0].startswith("The device-hours of 8 of 21 evaluations")

@@ -1,8 +1,5 @@
 """A version of a report as its page, its link and its files show it."""
 
-from dataclasses import dataclass
-from typing import Any
-
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from django.utils import timezone
@@ -13,23 +10,6 @@ from webapp.interfaces.pages.access import allow, current_project, granted
 from webapp.reporting.reports import selectors
 from webapp.reporting.reports.models import Publication, Report
 from webapp.reporting.reports.selectors import Version
-from webapp.reporting.reports.svg import svg_of
-
-
-@dataclass(frozen=True)
-class Row:
-    """One part as a template draws it."""
-
-    html: str
-    block: dict[str, Any] | None
-    number: int
-    changed: bool
-    svg: str
-
-    @property
-    def drawing_id(self) -> str:
-        """The id of the element that has its chart's data."""
-        return f"drawing-{self.number}"
 
 
 def get_report(request: HttpRequest, key: str) -> Report:
@@ -73,22 +53,6 @@ def asked_live(request: HttpRequest) -> bool | None:
 
 def may_write(request: HttpRequest) -> bool:
     return Permission.CONTRIBUTE in granted(request)
-
-
-def rows_of(version: Version, *, with_links: bool = True) -> list[Row]:
-    """Parts with their charts drawn; `with_links` False leaves out where in the project a block comes from."""
-    found = []
-    for part in version.parts:
-        block = part.block
-        if block is not None and not with_links:
-            block = {key: value for key, value in block.items() if key != "link"}
-        svg = (
-            svg_of(block["drawing"], f"clip-{part.number}", legend=False)
-            if block and block["kind"] == "chart"
-            else ""
-        )
-        found.append(Row(part.html, block, part.number, part.changed, svg))
-    return found
 
 
 def byline(version: Version) -> list[str]:

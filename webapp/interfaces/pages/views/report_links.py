@@ -81,7 +81,6 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
     context = {
         "version": version,
         "publication": publication,
-        "rows": reading.rows_of(version, with_links=False),
         "byline": reading.byline(version),
     }
     return unlisted(HttpResponse(render_to_string("reports/shared.html", context)))

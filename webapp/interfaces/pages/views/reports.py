@@ -73,7 +73,6 @@ def report(request: HttpRequest, report_id: str) -> HttpResponse:
         "report": found,
         "version": version,
         "publication": publication,
-        "rows": reading.rows_of(version),
         "others": others,
         "newest": others[0][0],
         "owner": _is_owner(request, found),
@@ -104,7 +103,6 @@ def _editor(request: HttpRequest, found: Report, **more: Any) -> dict[str, Any]:
     return {
         "report": found,
         "version": version,
-        "rows": reading.rows_of(version),
         "newest": newest,
         "ahead": newest is None or (found.title, found.text) != (newest.title, newest.text),
         "picker": picker.offered(found.project),
@@ -158,7 +156,7 @@ def preview(request: HttpRequest, report_id: str) -> HttpResponse:
     if len(text) > services.MOST_CHARACTERS:
         return HttpResponse("The text is too long to be shown.", status=422, content_type="text/plain")
     version = selectors.draft_version(found.project, request.POST.get("title", ""), text)
-    return render(request, "reports/_preview.html", {"version": version, "rows": reading.rows_of(version)})
+    return render(request, "reports/_preview.html", {"version": version})
 
 
 @require_GET

@@ -19,9 +19,8 @@ from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.forms import ShareForm
 from webapp.interfaces.pages.links import WORDS, gone, status_of, unlisted
 from webapp.reporting.shares import services
-from webapp.reporting.shares.drawing import Drawing
+from webapp.reporting.shares.drawing import PIXELS, Drawing
 from webapp.reporting.shares.models import Share
-from webapp.reporting.shares.picture import HEIGHT, WIDTH, png_of
 from webapp.reporting.shares.questions import question_of
 from webapp.reporting.shares.selectors import drawing_of, share_by_token, shares_of
 from webapp.reporting.shares.titles import title_of
@@ -72,7 +71,7 @@ def _addresses(request: HttpRequest, token: str) -> dict[str, Any]:
     """Absolute addresses of the page, the picture and the frame of a share."""
     names = {"page": "shared", "picture": "shared-picture", "embed": "embed"}
     found = {key: request.build_absolute_uri(reverse(name, args=[token])) for key, name in names.items()}
-    return found | {"width": WIDTH, "height": HEIGHT}
+    return found | dict(zip(("width", "height"), PIXELS, strict=True))
 
 
 @require_POST
@@ -101,6 +100,8 @@ def embed(request: HttpRequest, token: str) -> HttpResponse:
 @require_safe
 def picture(request: HttpRequest, token: str) -> HttpResponse:
     """The chart as PNG, for previews of the link."""
+    from webapp.reporting.shares.picture import png_of  # with matplotlib, which pages do not need
+
     share, drawing, why = _find(token)
     if share is None or drawing is None:
         return unlisted(HttpResponse(WORDS[why][0], status=status_of(why), content_type="text/plain"))
