@@ -28,7 +28,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
-from scipy.special import logsumexp, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
 from scaling.curve import Array
 from scaling.points import InputError, Points, check_fraction, prepare
@@ -129,16 +129,16 @@ def at_levels(
             for level in levels
         ]
     found = Posterior(data, prior)
-    draws = np.ascontiguousarray(np.column_stack([found.draws(where), found.ceilings()]).T)
-    draws.sort()
-    low, _, high = _quantiles(draws[-1], ends(0.9))
+    draws, ceilings = found.draws(where).T, found.ceilings()
+    for drawn in (draws, ceilings):
+        drawn.sort()
+    low, _, high = _quantiles(ceilings, ends(0.9))
     known = high - low <= MAX_CEILING_WIDTH
     status, message = ("ok", "") if known else ("not_identified", not_known(low, high))
     said = []
     for level in levels:
-        *columns, ceilings = _quantiles(draws, ends(level)).T
-        lo, value, hi = np.array(columns).T
-        bottom, ceiling, top = (float(x) for x in ceilings)
+        lo, value, hi = _quantiles(draws, ends(level))
+        bottom, ceiling, top = (float(x) for x in _quantiles(ceilings, ends(level)))
         said.append(Extrapolation(where, value, lo, hi, ceiling, (bottom, top), status, message, level))
     return said
 
@@ -171,58 +171,59 @@ class Posterior:
         self._prior = prior
         self._white = [self._whitening(*one[:2]) for one in prior.discrepancy]
         weights, shapes, linear = self._grid(data.r0_observed)
-        self.log_evidence = float(logsumexp(weights))
+        self.log_evidence = float(np.logaddexp.reduce(weights))
         chosen = _evenly(np.exp(weights - self.log_evidence))
         drawn, self._node = np.unique(chosen, return_inverse=True)  # many draws share a shape
-        self._nu, self._b, self._mid, kind = shapes[:, drawn, None]
-        bounds = np.searchsorted(kind[self._node, 0], range(len(prior.discrepancy) + 1))  # nodes go by kind
+        self._nu, self._b, self._mid, kind = shapes[:, drawn]
+        bounds = np.searchsorted(kind[self._node], range(len(prior.discrepancy) + 1))  # nodes go by kind
         self._of = [slice(*pair) for pair in pairwise(bounds)]
-        first, second, third, fourth = _lattice()
-        self._r0, self._a = (x[:, None] for x in _line_ends(linear[:, chosen], first, second))
-        self._kappa = _cut_normal(*prior.kappa, 0.0, KAPPA_MAX, third)[:, None]
-        self._normal = ndtri(fourth)[:, None]
-        self._end = self._curve(np.zeros(1))  # at the last evaluation
-        self._left = self._y - self._curve(self._u)
+        self._r0, self._a = _line_ends(linear[:, chosen], *_lattice()[:2])
+        self._kappa, self._normal = _beyond(prior.kappa)
+        self._end = self._curve(np.zeros(1))[0]  # at the last evaluation
+        self._left = self._y[:, None] - self._curve(self._u)
 
     def draws(self, at: Array) -> Array:
         """[DRAWS, m]: mean pass rates at compute `at` [m] > 0."""
         u = np.log(at) - self._last
         form = self._curve(u)
         beyond = u > 0
-        form[:, beyond] = self._grown(form[:, beyond])
+        form[beyond] = self._grown(form[beyond])
         for kind, own in enumerate(self._of):
             gain, sd = self._discrepancy(u, kind)
-            form[own] += self._left[own] @ gain
-            form[own] += sd * self._normal[own]
-        return np.clip(form, 0.0, 1.0, out=form)
+            form[:, own] += gain @ self._left[:, own]
+            form[:, own] += np.outer(sd, self._normal[own])
+        return np.clip(form, 0.0, 1.0, out=form).T
 
     def ceilings(self) -> Array:
         """[DRAWS]: for compute without bound."""
         form = self._grown(self._a)
         for (size, *_), own in zip(self._prior.discrepancy, self._of, strict=True):
             form[own] += size * self._normal[own]
-        return np.clip(form, 0.0, 1.0)[:, 0]
+        return np.clip(form, 0.0, 1.0)
 
     def log_mids(self) -> Array:
         """[DRAWS]: logarithms of C_mid, where half of the gain is reached."""
-        return self._last + self._mid[self._node, 0]
+        return self._last + self._mid[self._node]
 
     def _grown(self, form: Array) -> Array:
-        """What becomes of the form's values [DRAWS, m] beyond the data."""
+        """What becomes of the form's values [..., DRAWS] beyond the data."""
         return self._end + self._kappa * (form - self._end)
 
     def _curve(self, u: Array) -> Array:
-        """[DRAWS, m] of R0 + (A - R0) s at log compute [m]."""
-        return self._r0 + (self._a - self._r0) * share(u - self._mid, self._b, self._nu)[self._node]
+        """[m, DRAWS] of R0 + (A - R0) s at log compute [m]."""
+        curve = share(u[:, None] - self._mid, self._b, self._nu).take(self._node, axis=1)
+        curve *= self._a - self._r0
+        curve += self._r0
+        return curve
 
     def _discrepancy(self, u: Array, kind: int) -> tuple[Array, Array]:
-        """Of d at u [m], of one kind: what its mean gains [n, m] of what the curve leaves of the evaluations, and its
+        """Of d at u [m], of one kind: what its mean gains [m, n] of what the curve leaves of the evaluations, and its
         standard deviation [m]."""
         size, length, _ = self._prior.discrepancy[kind]
-        across = size**2 * np.exp(-np.abs(self._u[:, None] - u) / length)
+        across = size**2 * np.exp(-np.abs(u[:, None] - self._u) / length)
         white = self._white[kind]
-        gain = white.T @ (white @ across)
-        return gain, np.sqrt(np.maximum(size**2 - (across * gain).sum(0), 0.0))
+        gain = (across @ white.T) @ white
+        return gain, np.sqrt(np.maximum(size**2 - (across * gain).sum(1), 0.0))
 
     def _whitening(self, size: float, length: float) -> Array:
         """[n, n]: lower triangular, makes independent unit errors of the evaluations' errors with d in them."""
@@ -239,7 +240,7 @@ class Posterior:
         prior = self._prior
         kinds, tails = len(prior.discrepancy), np.array([nu for nu, _ in prior.nu])
         often = np.log(np.outer([one[2] for one in prior.discrepancy], [one[1] for one in prior.nu]))
-        often -= logsumexp(often)
+        often -= np.log(np.exp(often).sum())
         nodes, h = _nodes(prior.steps)
         centre, axes = np.zeros((1, len(tails), 2)), np.zeros((1, len(tails), 2, 2)) + REACH * np.eye(2)
         for last in (False,) * (PASSES - 1) + (True,):
@@ -308,11 +309,12 @@ def _drawn_in(z: Array, weight: Array, axes: Array, h: Array) -> tuple[Array, Ar
 def share(log_ratio: Array, b: Array, nu: Array) -> Array:
     """Share of the gain at log(C / C_mid), good to 1e-16 / nu; has the shape of b * log_ratio. nu > 0."""
     z = np.asarray(b * log_ratio)
-    np.exp(np.clip(z, -50.0, 50.0, out=z), out=z)
-    z *= np.expm1(nu * math.log(2.0))
+    z += np.log(np.expm1(nu * math.log(2.0)))
+    with np.errstate(over="ignore"):  # far beyond C_mid: the share is 1
+        np.exp(z, out=z)
     z += 1.0
     np.log(z, out=z)  # plain exp and log are several times as fast as expm1 and log1p
-    z /= -nu
+    z *= -1.0 / nu
     return np.subtract(1.0, np.exp(z, out=z), out=z)
 
 
@@ -362,6 +364,13 @@ def _line_ends(linear: Array, u: Array, v: Array) -> tuple[Array, Array]:
     mean = r0 + both / v_a * (ceiling - a)
     sd = np.sqrt(np.maximum(v_r - both**2 / v_a, 1e-18))
     return _cut_normal(mean, sd, 0.0, 1.0, u), ceiling
+
+
+@cache
+def _beyond(kappa: tuple[float, float]) -> tuple[Array, Array]:
+    """[DRAWS] each: what the growth beyond the data is multiplied by, and normal quantiles for d."""
+    _, _, third, fourth = _lattice()
+    return _cut_normal(*kappa, 0.0, KAPPA_MAX, third), ndtri(fourth)
 
 
 @cache
