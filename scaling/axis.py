@@ -69,8 +69,8 @@ class AxisLaw:
         draws = [one.draws(c) for one, c in zip(self._posteriors, own, strict=True)]
         mean, error = np.array([one.mean(0) for one in draws]), np.array([one.std(0) for one in draws])
         laws = (law_of_rates(self.values, *column) for column in zip(mean.T, error.T, strict=True))
-        value, lo, hi = np.array([law.at(x, level=level) for law in laws]).T
-        return AxisForecast(x, where, value, lo, hi, level)
+        median, lo, hi = np.array([law.at(x, level=level) for law in laws]).T
+        return AxisForecast(x, where, median, lo, hi, level)
 
     def ceiling(self, value: float, *, level: float = 0.9) -> tuple[float, float, float]:
         """(median, lo, hi) of the forecast ceiling of a run with this axis value. Raises InputError."""
