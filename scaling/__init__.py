@@ -14,7 +14,7 @@ numpy and scipy only. `scaling.fit(compute, reward)` is the way in; `python -m s
 | what do several runs of one recipe say? | seeds |
 | which recipe is better? | ranking (by forecasts, with seeds) |
 | what does Eq. 1 alone say of it? | compare (the paper's rule), recipes (mean curves) |
-| what will a run do at more compute? | extrapolate, course (kept for comparisons and plans) |
+| what will a run do at more compute? | extrapolate, course (kept for plans); saturates (or nothing at all) |
 | and at a model size, batch or length that no run had? | axis |
 | was the prediction right? | forecast, calibration (of finished runs), corpus (files of them) |
 | what does more compute buy, when to stop? | plan |

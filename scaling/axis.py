@@ -23,8 +23,9 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from scaling.curve import Array
-from scaling.extrapolate import Posterior, computes, ends, problem
+from scaling.extrapolate import Posterior, computes, ends
 from scaling.points import InputError, Points, check_fraction, prepare
+from scaling.saturates import problem
 
 MIN_VALUES = 3
 RATES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)  # p
@@ -32,7 +33,7 @@ TURNS = np.geomspace(0.02, 50.0, 40)  # x0, in geometric means of the values see
 SCATTERS = np.array([0.003, 0.01, 0.03])  # of pass rates; of log C_mid times LOG_SCALE
 LOG_SCALE = 10.0
 PRIOR_SD = 1.0  # of K, a, b in pass rate
-CELLS = 1000  # of the quantiles of a mixture
+BISECTIONS = 30  # for the quantiles of a mixture
 NEGLIGIBLE = 1e-5  # weight of a law against the best one
 
 
@@ -54,7 +55,7 @@ class AxisLaw:
 
     values: Array
     _posteriors: tuple[Posterior, ...] = field(repr=False)
-    _efficiency: "_Mixture" = field(repr=False)
+    _efficiency: "Law" = field(repr=False)
     _pace: float = field(repr=False)  # the runs' computes go with this power of the axis
 
     def forecast(self, value: float, at: ArrayLike, *, level: float = 0.9) -> AxisForecast:
@@ -67,32 +68,21 @@ class AxisLaw:
         own = where * (self.values[:, None] / x) ** self._pace  # [k, m]
         draws = [one.draws(c) for one, c in zip(self._posteriors, own, strict=True)]
         mean, error = np.array([one.mean(0) for one in draws]), np.array([one.std(0) for one in draws])
-        columns = [
-            _fit(self.values, mean[:, j], error[:, j], SCATTERS, bounded=True).quantiles(x, ends(level))
-            for j in range(len(where))
-        ]
-        lo, middle, hi = np.clip(np.array(columns).T, 0.0, 1.0)
-        return AxisForecast(x, where, middle, lo, hi, level)
+        laws = (law_of_rates(self.values, *column) for column in zip(mean.T, error.T, strict=True))
+        median, lo, hi = np.array([law.at(x, level=level) for law in laws]).T
+        return AxisForecast(x, where, median, lo, hi, level)
 
     def ceiling(self, value: float, *, level: float = 0.9) -> tuple[float, float, float]:
         """(median, lo, hi) of the forecast ceiling of a run with this axis value. Raises InputError."""
         check_fraction("level", level)
         draws = [one.ceilings() for one in self._posteriors]
-        mean, error = np.array([one.mean() for one in draws]), np.array([one.std() for one in draws])
-        lo, middle, hi = np.clip(
-            _fit(self.values, mean, error, SCATTERS, bounded=True).quantiles(
-                _positive("value", value), ends(level)
-            ),
-            0.0,
-            1.0,
-        )
-        return float(middle), float(lo), float(hi)
+        law = law_of_rates(self.values, [one.mean() for one in draws], [one.std() for one in draws])
+        return law.at(value, level=level)
 
     def efficiency(self, value: float, *, level: float = 0.9) -> tuple[float, float, float]:
         """(median, lo, hi) of C_mid, in the unit of the runs' compute. Raises InputError."""
-        check_fraction("level", level)
-        lo, middle, hi = np.exp(self._efficiency.quantiles(_positive("value", value), ends(level)))
-        return float(middle), float(lo), float(hi)
+        middle, lo, hi = (math.exp(end) for end in self._efficiency.at(value, level=level))
+        return middle, lo, hi
 
 
 def fit_axis(
@@ -103,9 +93,29 @@ def fit_axis(
     names: of the runs, for what is refused. Raises InputError where the axis has fewer than MIN_VALUES different
     values, or a run has no forecast.
     """
+    x = check_values(values, len(curves))
+    called = list(names) or [f"at axis value {value:g}" for value in x]
+    found = tuple(Posterior(_points(name, *curve)) for name, curve in zip(called, curves, strict=True))
+    mids = [one.log_mids() for one in found]
+    mean, error = np.array([one.mean() for one in mids]), np.array([one.std() for one in mids])
+    spent = np.log([float(np.max(compute)) for compute, _ in curves])
+    pace = float(np.polyfit(np.log(x), spent, 1)[0])
+    return AxisLaw(x, found, _fit(x, mean, error, LOG_SCALE * SCATTERS, bounded=False), pace)
+
+
+def law_of_rates(values: ArrayLike, mean: ArrayLike, error: ArrayLike) -> "Law":
+    """The law of a pass rate that runs at `values` [k] > 0 of the axis have, known as `mean` [k] with standard errors
+    `error` [k]. Raises InputError where the axis has fewer than MIN_VALUES different values.
+    """
+    y, se = np.asarray(mean, dtype=float), np.asarray(error, dtype=float)
+    return _fit(check_values(values, len(y)), y, se, SCATTERS, bounded=True)
+
+
+def check_values(values: ArrayLike, runs: int) -> Array:
+    """The values of an axis as an array [runs]. Raises InputError where they show no law: see `fit_axis`."""
     x = np.asarray(values, dtype=float)
-    if x.ndim != 1 or len(x) != len(curves):
-        raise InputError(f"{x.size} values of the axis but {len(curves)} runs")
+    if x.ndim != 1 or len(x) != runs:
+        raise InputError(f"{x.size} values of the axis but {runs} runs")
     for value in x:
         _positive("value", float(value))
     different = len(np.unique(x))
@@ -115,13 +125,7 @@ def fit_axis(
         raise InputError(
             f"{different} axis values fit any law: at least {MIN_VALUES} different ones are needed"
         )
-    called = list(names) or [f"at axis value {value:g}" for value in x]
-    found = tuple(Posterior(_points(name, *curve)) for name, curve in zip(called, curves, strict=True))
-    mids = [one.log_mids() for one in found]
-    mean, error = np.array([one.mean() for one in mids]), np.array([one.std() for one in mids])
-    spent = np.log([float(np.max(compute)) for compute, _ in curves])
-    pace = float(np.polyfit(np.log(x), spent, 1)[0])
-    return AxisLaw(x, found, _fit(x, mean, error, LOG_SCALE * SCATTERS, bounded=False), pace)
+    return x
 
 
 def _points(name: str, compute: ArrayLike, reward: ArrayLike) -> Points:
@@ -141,9 +145,10 @@ def _positive(name: str, value: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Mixture:
-    """Laws of one quantity: `weight` [g] of each; its basis by (`kind`, `shape`) [g]; `beta` [g, 2] and `covariance`
-    [g, 2, 2] of its linear numbers; `scatter` [g]: variance of one more run around it. `scale`: x is in units of it."""
+class Law:
+    """One quantity over the axis, a mixture of laws: `weight` [g] of each; its basis by (`kind`, `shape`) [g]; `beta`
+    [g, 2] and `covariance` [g, 2, 2] of its linear numbers; `scatter` [g]: variance of one more run around it. `scale`:
+    x is in units of it. `bounded`: it is a pass rate."""
 
     scale: float
     kind: np.ndarray
@@ -152,15 +157,27 @@ class _Mixture:
     beta: Array
     covariance: Array
     scatter: Array
+    bounded: bool
 
-    def quantiles(self, x: float, levels: Sequence[float]) -> Array:
-        """Of one more run at the axis value x, at each level."""
-        row = _design(self.kind, self.shape, np.array([x / self.scale]))[:, 0]
-        mean = (row * self.beta).sum(1)
-        sd = np.sqrt(np.einsum("gi,gij,gj->g", row, self.covariance, row) + self.scatter)
-        at = np.linspace((mean - 5.0 * sd).min(), (mean + 5.0 * sd).max(), CELLS)
-        below = self.weight @ ndtr((at - mean[:, None]) / sd[:, None])
-        return np.interp(levels, below, at)
+    def at(self, value: float, *, level: float = 0.9) -> tuple[float, float, float]:
+        """(median, lo, hi) of one more run, at an axis `value` > 0 that need not have been seen. Raises InputError."""
+        lo, middle, hi = self.over([value], level=level)[0].tolist()
+        return middle, lo, hi
+
+    def over(self, values: ArrayLike, *, level: float = 0.9) -> Array:
+        """[m, 3]: lower end, median and upper end of one more run at each of `values` [m] > 0. Raises InputError."""
+        check_fraction("level", level)
+        x = np.array([_positive("value", float(value)) for value in np.asarray(values)]) / self.scale
+        row = _design(self.kind, self.shape, x)  # [g, m, 2]
+        mean = np.einsum("gmi,gi->mg", row, self.beta)[:, None]
+        sd = np.sqrt(np.einsum("gmi,gij,gmj->mg", row, self.covariance, row) + self.scatter)[:, None]
+        wanted = np.array(ends(level))
+        lo, hi = (mean - 5.0 * sd).min(-1) + 0.0 * wanted, (mean + 5.0 * sd).max(-1) + 0.0 * wanted
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (lo + hi)
+            below = ndtr((middle[..., None] - mean) / sd) @ self.weight < wanted
+            lo, hi = np.where(below, middle, lo), np.where(below, hi, middle)
+        return np.clip(hi, 0.0, 1.0) if self.bounded else hi
 
 
 SATURATING, POWER, LOG = range(3)
@@ -185,7 +202,7 @@ def _shapes(bounded: bool) -> list[tuple[int, tuple[float, float]]]:
     return saturating + [(POWER, (p, 1.0)) for p in RATES] + log
 
 
-def _fit(x: Array, y: Array, error: Array, scatters: Array, *, bounded: bool) -> _Mixture:
+def _fit(x: Array, y: Array, error: Array, scatters: Array, *, bounded: bool) -> Law:
     """Laws of a quantity y [k], known with standard errors [k], at axis values x [k]; bounded: it is a pass rate."""
     scale = float(np.exp(np.log(x).mean()))
     shapes = _shapes(bounded)
@@ -206,15 +223,8 @@ def _fit(x: Array, y: Array, error: Array, scatters: Array, *, bounded: bool) ->
     )
     weight = np.exp(log_weight - log_weight.max())
     told = weight > NEGLIGIBLE
-    return _Mixture(
-        scale,
-        kind[told],
-        shape[told],
-        weight[told] / weight[told].sum(),
-        beta[told],
-        spread[told],
-        scatter[told],
-    )
+    weight = weight[told] / weight[told].sum()
+    return Law(scale, kind[told], shape[told], weight, beta[told], spread[told], scatter[told], bounded)
 
 
 def _linear(design: Array, y: Array, covariance: Array, prior_sd: float) -> tuple[Array, Array, Array]:

@@ -23,14 +23,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp, ndtr, ndtri
+from scipy.linalg import solve_triangular
+from scipy.special import ndtr, ndtri
 
 from scaling.curve import Array
-from scaling.noise import scatter
 from scaling.points import InputError, Points, check_fraction, prepare
+from scaling.saturates import noise, problem
 
 DRAWS = 2000
 MOST_POINTS = 64  # more are averaged within equal steps of log compute
@@ -39,9 +41,6 @@ PASSES = 3  # over the grid, each drawn in around what the one before found
 WIDE = 3.0  # standard deviations of the posterior that the drawn-in grid spans to either side
 UNSEEN = 0.5  # of the distance between nodes: a standard deviation that they cannot tell from none
 SMALL_GAIN = 0.02
-FALLS = 3.0  # standard errors
-JUMPS = 6.0  # times the noise, and the steps on its two sides
-SIDE = 3  # evaluations before and after a jump
 MAX_CEILING_WIDTH = 0.1  # of the ceiling's 90 % interval, to be called known
 
 
@@ -130,14 +129,16 @@ def at_levels(
             for level in levels
         ]
     found = Posterior(data, prior)
-    draws, ceilings = found.draws(where), found.ceilings()
-    low, high = np.quantile(ceilings, [0.05, 0.95])
+    draws, ceilings = found.draws(where).T, found.ceilings()
+    for drawn in (draws, ceilings):
+        drawn.sort()
+    low, _, high = _quantiles(ceilings, ends(0.9))
     known = high - low <= MAX_CEILING_WIDTH
     status, message = ("ok", "") if known else ("not_identified", not_known(low, high))
     said = []
     for level in levels:
-        lo, value, hi = np.quantile(draws, ends(level), axis=0)
-        bottom, ceiling, top = (float(x) for x in np.quantile(ceilings, ends(level)))
+        lo, value, hi = _quantiles(draws, ends(level))
+        bottom, ceiling, top = (float(x) for x in _quantiles(ceilings, ends(level)))
         said.append(Extrapolation(where, value, lo, hi, ceiling, (bottom, top), status, message, level))
     return said
 
@@ -168,59 +169,67 @@ class Posterior:
         self._last = math.log(data.compute[-1])
         self._u, self._y, self._variance = _few(np.log(data.compute) - self._last, data.reward, noise(data))
         self._prior = prior
+        self._white = [self._whitening(*one[:2]) for one in prior.discrepancy]
         weights, shapes, linear = self._grid(data.r0_observed)
-        self.log_evidence = float(logsumexp(weights))
+        self.log_evidence = float(np.logaddexp.reduce(weights))
         chosen = _evenly(np.exp(weights - self.log_evidence))
         drawn, self._node = np.unique(chosen, return_inverse=True)  # many draws share a shape
-        self._nu, self._b, self._mid, kind = shapes[:, drawn, None]
-        self._kind = kind[self._node, 0].astype(int)
-        first, second, third, fourth = _lattice()
-        self._r0, self._a = (x[:, None] for x in _line_ends(linear[:, chosen], first, second))
-        self._kappa = _cut_normal(*prior.kappa, 0.0, KAPPA_MAX, third)[:, None]
-        self._normal = ndtri(fourth)[:, None]
-        self._end = self._curve(np.zeros(1))  # at the last evaluation
-        self._left = self._y - self._curve(self._u)
+        self._nu, self._b, self._mid, kind = shapes[:, drawn]
+        bounds = np.searchsorted(kind[self._node], range(len(prior.discrepancy) + 1))  # nodes go by kind
+        self._of = [slice(*pair) for pair in pairwise(bounds)]
+        self._r0, self._a = _line_ends(linear[:, chosen], *_lattice()[:2])
+        self._kappa, self._normal = _beyond(prior.kappa)
+        self._end = self._curve(np.zeros(1))[0]  # at the last evaluation
+        self._left = self._y[:, None] - self._curve(self._u)
 
     def draws(self, at: Array) -> Array:
         """[DRAWS, m]: mean pass rates at compute `at` [m] > 0."""
         u = np.log(at) - self._last
         form = self._curve(u)
-        form = np.where(u > 0, self._grown(form), form)
-        mean, sd = self._discrepancy(u)
-        return np.clip(form + mean + sd * self._normal, 0.0, 1.0)
+        beyond = u > 0
+        form[beyond] = self._grown(form[beyond])
+        for kind, own in enumerate(self._of):
+            gain, sd = self._discrepancy(u, kind)
+            form[:, own] += gain @ self._left[:, own]
+            form[:, own] += np.outer(sd, self._normal[own])
+        return np.clip(form, 0.0, 1.0, out=form).T
 
     def ceilings(self) -> Array:
         """[DRAWS]: for compute without bound."""
-        sd = np.array([one[0] for one in self._prior.discrepancy])[self._kind, None]
-        return np.clip(self._grown(self._a) + sd * self._normal, 0.0, 1.0)[:, 0]
+        form = self._grown(self._a)
+        for (size, *_), own in zip(self._prior.discrepancy, self._of, strict=True):
+            form[own] += size * self._normal[own]
+        return np.clip(form, 0.0, 1.0)
 
     def log_mids(self) -> Array:
         """[DRAWS]: logarithms of C_mid, where half of the gain is reached."""
-        return self._last + self._mid[self._node, 0]
+        return self._last + self._mid[self._node]
 
     def _grown(self, form: Array) -> Array:
-        """What becomes of the form's values [DRAWS, m] beyond the data."""
+        """What becomes of the form's values [..., DRAWS] beyond the data."""
         return self._end + self._kappa * (form - self._end)
 
     def _curve(self, u: Array) -> Array:
-        """[DRAWS, m] of R0 + (A - R0) s at log compute [m]."""
-        return self._r0 + (self._a - self._r0) * share(u - self._mid, self._b, self._nu)[self._node]
+        """[m, DRAWS] of R0 + (A - R0) s at log compute [m]."""
+        curve = share(u[:, None] - self._mid, self._b, self._nu).take(self._node, axis=1)
+        curve *= self._a - self._r0
+        curve += self._r0
+        return curve
 
-    def _discrepancy(self, u: Array) -> tuple[Array, Array]:
-        """Mean [DRAWS, m] and standard deviation [DRAWS, m] of d given what the curve leaves of the evaluations."""
-        mean, sd = np.empty((DRAWS, len(u))), np.empty((DRAWS, len(u)))
-        for kind, (size, length, _) in enumerate(self._prior.discrepancy):
-            own = self._kind == kind
-            across = size**2 * np.exp(-np.abs(u[:, None] - self._u) / length)
-            gain = np.linalg.solve(self._covariance(kind), across.T)
-            mean[own] = self._left[own] @ gain
-            sd[own] = np.sqrt(np.maximum(size**2 - (across * gain.T).sum(1), 0.0))
-        return mean, sd
-
-    def _covariance(self, kind: int) -> Array:
+    def _discrepancy(self, u: Array, kind: int) -> tuple[Array, Array]:
+        """Of d at u [m], of one kind: what its mean gains [m, n] of what the curve leaves of the evaluations, and its
+        standard deviation [m]."""
         size, length, _ = self._prior.discrepancy[kind]
+        across = size**2 * np.exp(-np.abs(u[:, None] - self._u) / length)
+        white = self._white[kind]
+        gain = (across @ white.T) @ white
+        return gain, np.sqrt(np.maximum(size**2 - (across * gain).sum(1), 0.0))
+
+    def _whitening(self, size: float, length: float) -> Array:
+        """[n, n]: lower triangular, makes independent unit errors of the evaluations' errors with d in them."""
         apart = np.abs(self._u[:, None] - self._u)
-        return size**2 * np.exp(-apart / length) + np.diag(self._variance)
+        root = np.linalg.cholesky(size**2 * np.exp(-apart / length) + np.diag(self._variance))
+        return np.asarray(solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False))
 
     def _grid(self, start: Array) -> tuple[Array, Array, Array]:
         """At each node: log weights [g], (nu, B, log C_mid, kind of d) [4, g], and R0, A with their variances and
@@ -231,41 +240,37 @@ class Posterior:
         prior = self._prior
         kinds, tails = len(prior.discrepancy), np.array([nu for nu, _ in prior.nu])
         often = np.log(np.outer([one[2] for one in prior.discrepancy], [one[1] for one in prior.nu]))
-        often -= logsumexp(often)
+        often -= np.log(np.exp(often).sum())
         nodes, h = _nodes(prior.steps)
-        centre, axes = (
-            np.zeros((kinds, len(tails), 2)),
-            np.zeros((kinds, len(tails), 2, 2)) + REACH * np.eye(2),
-        )
+        centre, axes = np.zeros((1, len(tails), 2)), np.zeros((1, len(tails), 2, 2)) + REACH * np.eye(2)
         for last in (False,) * (PASSES - 1) + (True,):
             z = centre[:, :, None] + nodes @ np.swapaxes(axes, -1, -2)
             b = np.exp(prior.log_b[0] + prior.log_b[1] * z[..., 0])
             mid = prior.log_mid[0] + prior.log_mid[1] * z[..., 1]
             gained = share(self._u - mid[..., None], b[..., None], tails[:, None, None])
-            found = [self._line(gained[k].reshape(-1, len(self._u)), k, start) for k in range(kinds)]
-            weight = np.stack([one[0] for one in found]).reshape(b.shape) - 0.5 * (z**2).sum(-1)
+            gained = gained.reshape(len(gained), -1, len(self._u))  # [1, ...] while the kinds have one box
+            found = [self._line(gained[min(k, len(gained) - 1)], k, start) for k in range(kinds)]
+            weight = np.stack([one[0] for one in found]).reshape(kinds, *b.shape[1:]) - 0.5 * (z**2).sum(-1)
             if last:
                 break
             centre, axes = _drawn_in(z, weight, axes, h)
         volume = np.log(np.abs(np.linalg.det(axes)))
         weight = weight + (often + volume)[..., None]
         shapes = [
-            np.broadcast_to(x, b.shape).ravel()
+            np.broadcast_to(x, weight.shape).ravel()
             for x in (tails[:, None], b, mid, np.arange(kinds)[:, None, None])
         ]
         return weight.ravel(), np.stack(shapes), np.concatenate([one[1] for one in found], axis=1)
 
     def _line(self, gained: Array, kind: int, start: Array) -> tuple[Array, Array]:
         """Log of the evidence [g] for shares [g, n], with R0 and A integrated; and those [5, g] (see `_grid`)."""
-        size = self._prior.discrepancy[kind][0]
-        root = np.linalg.cholesky(self._covariance(kind))
-        white = np.linalg.solve(root, np.column_stack([self._y, np.ones(len(self._y)), gained.T]))
-        y, g = white[:, 0], white[:, 2:].T
-        h = white[:, 1] - g
+        size, white = self._prior.discrepancy[kind][0], self._white[kind]
+        y, g = white @ self._y, gained @ white.T
+        h = white.sum(1) - g
         (m_r, s_r), (m_a, s_a) = self._prior.r0, self._prior.a
         precise = len(start) / (float(self._variance.mean()) + size**2)
-        hh = (h**2).sum(1) + s_r**-2 + precise
-        gg, hg = (g**2).sum(1) + s_a**-2, (h * g).sum(1)
+        hh, gg, hg = (np.einsum("gn,gn->g", *pair) for pair in ((h, h), (g, g), (h, g)))
+        hh, gg = hh + s_r**-2 + precise, gg + s_a**-2
         hy, gy = (
             h @ y + m_r / s_r**2 + precise * (float(start.mean()) if len(start) else 0.0),
             g @ y + m_a / s_a**2,
@@ -274,7 +279,7 @@ class Posterior:
         r0, a = (hy * gg - gy * hg) / det, (gy * hh - hy * hg) / det
         v_r, v_a, both = gg / det, hh / det, -hg / det
         inside = _mass(r0, v_r, 0.0, 1.0) * _mass(a, v_a, np.clip(r0, 0.0, 1.0), 1.0)
-        log_likelihood = 0.5 * (r0 * hy + a * gy) - np.log(np.diag(root)).sum() - 0.5 * (np.log(det) + y @ y)
+        log_likelihood = 0.5 * (r0 * hy + a * gy - np.log(det) - y @ y) + np.log(np.diag(white)).sum()
         log_gain = np.log(np.maximum(a - r0, 0.0) + SMALL_GAIN)
         return log_likelihood - log_gain + np.log(np.maximum(inside, 1e-300)), np.stack(
             [r0, a, v_r, v_a, both]
@@ -302,18 +307,15 @@ def _drawn_in(z: Array, weight: Array, axes: Array, h: Array) -> tuple[Array, Ar
 
 
 def share(log_ratio: Array, b: Array, nu: Array) -> Array:
-    """Share of the gain at log(C / C_mid); broadcasts. nu > 0."""
-    z = np.exp(np.clip(b * log_ratio, -50.0, 50.0))
-    return -np.expm1(-np.log1p(np.expm1(nu * math.log(2.0)) * z) / nu)
-
-
-def noise(data: Points) -> Array:
-    """Variances [n] of the evaluations: as given, where they are and the scatter is not larger, else their scatter."""
-    found = max(scatter(data.reward), 1e-6)
-    if data.stderr is None:
-        return np.full(len(data.reward), found)
-    given = data.stderr**2
-    return given * max(1.0, found / float(given.mean()))
+    """Share of the gain at log(C / C_mid), good to 1e-16 / nu; has the shape of b * log_ratio. nu > 0."""
+    z = np.asarray(b * log_ratio)
+    z += np.log(np.expm1(nu * math.log(2.0)))
+    with np.errstate(over="ignore"):  # far beyond C_mid: the share is 1
+        np.exp(z, out=z)
+    z += 1.0
+    np.log(z, out=z)  # plain exp and log are several times as fast as expm1 and log1p
+    z *= -1.0 / nu
+    return np.subtract(1.0, np.exp(z, out=z), out=z)
 
 
 def _few(u: Array, y: Array, variance: Array) -> tuple[Array, Array, Array]:
@@ -324,6 +326,15 @@ def _few(u: Array, y: Array, variance: Array) -> tuple[Array, Array, Array]:
     weight, at, rate = (np.bincount(place, x / variance, MOST_POINTS) for x in (np.ones(len(u)), u, y))
     full = weight > 0
     return at[full] / weight[full], rate[full] / weight[full], 1.0 / weight[full]
+
+
+def _quantiles(ascending: Array, probabilities: Sequence[float]) -> Array:
+    """[k, ...] of the last axis [..., n], as `numpy.quantile` gives them."""
+    n = ascending.shape[-1]
+    at = np.array(probabilities) * (n - 1)
+    low = np.floor(at).astype(int)
+    below, above = ascending[..., low], ascending[..., np.minimum(low + 1, n - 1)]
+    return np.moveaxis(below + (above - below) * (at - low), -1, 0)
 
 
 def _mass(mean: Array, variance: Array, lo: Array | float, hi: float) -> Array:
@@ -356,43 +367,16 @@ def _line_ends(linear: Array, u: Array, v: Array) -> tuple[Array, Array]:
 
 
 @cache
+def _beyond(kappa: tuple[float, float]) -> tuple[Array, Array]:
+    """[DRAWS] each: what the growth beyond the data is multiplied by, and normal quantiles for d."""
+    _, _, third, fourth = _lattice()
+    return _cut_normal(*kappa, 0.0, KAPPA_MAX, third), ndtri(fourth)
+
+
+@cache
 def _lattice() -> Array:
     """[4, DRAWS]: points that fill the unit cube evenly (Roberts' R-sequence: powers of the root of x**5 = x + 1)."""
     root = 2.0
     for _ in range(60):
         root = (1.0 + root) ** 0.2
     return (0.5 + np.outer(root ** -np.arange(1.0, 5.0), np.arange(1, DRAWS + 1))) % 1.0
-
-
-def problem(data: Points) -> str:
-    """Why no saturating curve describes the evaluations, or nothing."""
-    y = data.reward
-    if np.ptp(data.compute) == 0.0:
-        return f"all evaluations lie at the compute {data.compute[0]:g}"
-    if np.ptp(y) == 0.0:
-        return f"all evaluations have the pass rate {y[0]:g}: nothing shows when, or whether, it rises"
-    sd = math.sqrt(float(noise(data).mean()))
-    if (jump := _jump(data, sd)) is not None:
-        return (
-            f"the pass rate jumps from {y[jump - 1]:.3f} to {y[jump]:.3f} at compute {data.compute[jump]:g}: "
-            "two curves, of which only the later can be forecast, by a window that begins there"
-        )
-    third = len(y) // 3
-    late, early = y[-third:].mean(), y[:third].mean()
-    if early - late > FALLS * sd * math.sqrt(2.0 / third) and late < y.max() - FALLS * sd:
-        return f"the pass rate falls, from {early:.3f} to {late:.3f}: no saturating curve describes that"
-    return ""
-
-
-def _jump(data: Points, sd: float) -> int | None:
-    """Index of the first evaluation after a step that neither noise nor the slope on its two sides explains, and which
-    stays; None without one."""
-    y = data.reward
-    for k in range(SIDE, len(y) - SIDE + 1):
-        before, after = y[k - SIDE : k], y[k : k + SIDE]
-        slope = 0.5 * (before[-1] - before[0] + after[-1] - after[0]) / (SIDE - 1)
-        step = after.mean() - before.mean() - SIDE * slope
-        around = np.delete(np.diff(y[k - SIDE : k + SIDE]), SIDE - 1)
-        if abs(step) > JUMPS * max(sd, float(np.abs(around).max())):
-            return k
-    return None

@@ -160,44 +160,65 @@ def compared(
     than a tenth of `compute`.
     Intervals of standings at `level`. Raises InputError for a compute that is not above zero.
     """
+    part, last, where = _taking_part(recipes, compute)
+    own = _level_of(part, level)
+    here = [_means(runs, np.array([where]), between, own)[0] for runs in part]
+    ceilings = [[(run.ceiling or 0.0, *run.interval) for run in runs if run.interval] for runs in part]
+    counts = [mean.runs if mean else 0 for mean in here]
+    return Compared(
+        Place(where or None, here, between, level),
+        Place(
+            None, [mean_of(runs, between, level=own) if runs else None for runs in ceilings], between, level
+        ),
+        counts,
+        [_why(*both, last, where) for both in zip(recipes, counts, strict=True)],
+    )
+
+
+def _taking_part(
+    recipes: Sequence[Sequence[Course | None]], compute: float | None = None
+) -> tuple[list[list[Course]], float, float]:
+    """(of each recipe the runs that are compared, the largest compute that any run has seen, where they are compared).
+
+    Raises InputError for a compute that is not above zero.
+    """
     if compute is not None and not (math.isfinite(compute) and compute > 0):
         raise InputError("recipes are compared at a compute above zero")
     told = [[run for run in runs if _has_forecast(run)] for runs in recipes]
     last = max((run.seen or 0.0 for runs in told for run in runs), default=0.0)
     where = last if compute is None else compute
-    part = [[run for run in runs if not _too_early(run, last, where)] for runs in told]
-    here = [[forecast for run in runs if (forecast := _at(run, where))] for runs in part]
-    levels = {run.level for runs in part for run in runs} or {level}
-    if len(levels) > 1:
-        raise InputError("forecasts of different levels cannot be compared")
-    own = levels.pop()
-    ceilings = [[(run.ceiling or 0.0, *run.interval) for run in runs if run.interval] for runs in part]
-    return Compared(
-        _place(where or None, here, between, own, level),
-        _place(None, ceilings, between, own, level),
-        [len(runs) for runs in here],
-        [_why(*both, last, where) for both in zip(recipes, here, strict=True)],
-    )
+    return [[run for run in runs if not _too_early(run, last, where)] for runs in told], last, where
 
 
 def over(recipe: Sequence[Course | None], between: Between, compute: Array, *, level: float = 0.9) -> Columns:
     """One recipe's value with its interval at computes [m], seeds included, by the runs that `compared` takes; NaN
     where none of them is forecast."""
-    told = [run for run in recipe if _has_forecast(run)]
-    last = max((run.seen or 0.0 for run in told), default=0.0)
-    part = [run for run in told if not _too_early(run, last, 0.0)]
-    runs, found = np.zeros(len(compute), int), np.full((3, len(compute)), math.nan)
-    if part:
-        each = np.array([run.at(compute) for run in part])  # [runs, 3, m]
-        known = np.isfinite(each).all(axis=1)
-        runs = known.sum(axis=0)
-        there = np.flatnonzero(runs)
-        of = [each[known[:, m], :, m] for m in there]
-        means = [mean_of([_within(*run) for run in here], between, level=part[0].level) for here in of]
-        if means:
-            found[:, there] = _intervals(means, between, level)
-    value, lo, hi = found
-    return Columns(value, lo, hi, runs, level)
+    part, _, _ = _taking_part([recipe])
+    means = _means(part[0], compute, between, _level_of(part, level))
+    found = np.full((3, len(compute)), math.nan)
+    known = [mean for mean in means if mean is not None]
+    if known:
+        found[:, [mean is not None for mean in means]] = _intervals(known, between, level)
+    runs = np.array([mean.runs if mean else 0 for mean in means])
+    return Columns(*found, runs, level)
+
+
+def _level_of(part: Sequence[Sequence[Course]], level: float) -> float:
+    """The level of the runs' forecasts; `level` without any. Raises InputError for several."""
+    levels = {run.level for runs in part for run in runs} or {level}
+    if len(levels) > 1:
+        raise InputError("forecasts of different levels cannot be compared")
+    return levels.pop()
+
+
+def _means(runs: Sequence[Course], compute: Array, between: Between, own: float) -> "list[Mean | None]":
+    """[m] of one recipe at computes [m], from its runs' forecasts of level `own`; None where none is known."""
+    if not runs:
+        return [None] * len(compute)
+    each = np.array([run.at(compute) for run in runs])  # [runs, 3, m]
+    known = np.isfinite(each).all(axis=1)
+    there = ([_within(*run) for run in each[known[:, m], :, m]] for m in range(len(compute)))
+    return [mean_of(found, between, level=own) if found else None for found in there]
 
 
 def variation_of(recipes: Sequence[Sequence[Course | None]], prior: Between = CORPUS) -> Between:
@@ -235,16 +256,9 @@ def _within(value: float, lo: float, hi: float) -> Forecast:
     return value, min(lo, value), max(hi, value)
 
 
-def _place(
-    compute: float | None, recipes: Sequence[Sequence[Forecast]], between: Between, own: float, level: float
-) -> Place:
-    """`own`: level of the forecasts; `level`: of the standings' intervals."""
-    means = [mean_of(runs, between, level=own) if runs else None for runs in recipes]
-    return Place(compute, means, between, level)
-
-
-def _why(runs: Sequence[Course | None], part: Sequence[Forecast], last: float, compute: float) -> str:
-    if len(part) == len(runs):
+def _why(runs: Sequence[Course | None], part: int, last: float, compute: float) -> str:
+    """Why only `part` of these runs are compared; "" where all are."""
+    if part == len(runs):
         return ""
     failed = [run.message for run in runs if run is not None and not _has_forecast(run) and run.message]
     told = [run for run in runs if _has_forecast(run)]
@@ -255,7 +269,7 @@ def _why(runs: Sequence[Course | None], part: Sequence[Forecast], last: float, c
     else:
         early = [why for run in told if (why := _too_early(run, last, compute))]
         reason = early[0] if early else "that compute lies before its evaluations"
-    left_out = len(runs) - len(part)
+    left_out = len(runs) - part
     return reason if not part else f"{left_out} of {len(runs)} runs not in it: {reason}"
 
 

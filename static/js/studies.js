@@ -94,46 +94,46 @@ function bars(points, of) {
   return { type: "data", symmetric: false, array: upTo("hi"), arrayminus: upTo("lo"), thickness: 1.4, width: 4 };
 }
 
-function axisTraces(figure, of, axes, colour) {
-  const known = figure.points.filter((p) => p[of] && p[of].value !== null);
-  const open = figure.points.filter((p) => p[of] && p[of].value === null);
+function axisTraces(figure, of, axes, colour, linked) {
+  const known = figure.points.filter((p) => p[of]);
   const own = colour[of === "B" ? "c2" : "c1"];
-  const traces = known.length ? [{
+  return known.length ? [{
     x: known.map((p) => p.x), y: known.map((p) => p[of].value), error_y: { ...bars(known, of), color: own },
-    mode: figure.numeric ? "lines+markers" : "markers", name: of === "B" ? "B" : "ceiling A", ...axes,
+    mode: linked ? "lines+markers" : "markers", name: of === "B" ? "B" : "forecast ceiling", ...axes,
     line: { color: faded(own, 0.45), width: 1 },
     marker: { symbol: known.map((p) => (p.is_base ? "diamond" : of === "B" ? "square" : "circle")), size: 8, color: own },
     text: known.map((p) => p.label), hovertemplate: "<b>%{y:.3f}</b> %{text}<extra></extra>",
   }] : [];
-  if (open.length) {
-    traces.push({
-      x: open.map((p) => p.x), y: open.map((p) => p[of].lo), mode: "markers", name: "at least", ...axes,
-      marker: { symbol: "arrow-up", size: 12, color: colour.mark },
-      text: open.map((p) => p.label), hovertemplate: "at least <b>%{y:.3f}</b> %{text}<extra></extra>",
-    });
-  }
-  return traces;
+}
+
+/** The law over the axis: its line with the band of one more run. */
+function lawTraces(curve, axes, colour) {
+  const [x, y, lo, hi] = [curve.map((p) => p.value), ...["value", "lo", "hi"].map((end) => curve.map((p) => p.ceiling[end]))];
+  return [...band(x, lo, hi, faded(colour.c1, 0.12), axes, "law"), { ...line(x, y, colour.c1, "solid", axes), name: "law" }];
 }
 
 function drawAxis(colour) {
   const figure = figures.axis;
   if (!figure || !node("axis-chart")) return;
-  const numbers = extent(figure.numeric ? figure.points.map((p) => p.x) : [], [1, 10]);
-  const axis = { key: "axis", label: figure.title, short: "" };
+  const curve = figures.law?.curve ?? [];
+  const numbers = extent(figure.numeric ? [...figure.points.map((p) => p.x), ...curve.map((p) => p.value)] : [], [1, 10]);
+  const title = figures.law?.unit ? `${figure.title}, ${figures.law.unit}` : figure.title;
+  const axis = { key: "axis", label: title, short: "" };
   const range = figure.log ? [numbers[0] / 1.25, numbers[1] * 1.25] : padded(numbers, 0.1);
   const layout = baseLayout(colour, axis, figure.log ? "log" : "linear", range, [0, 1]);
-  if (!figure.numeric) layout.xaxis = { type: "category", title: { text: figure.title, standoff: 8 } };
+  if (!figure.numeric) layout.xaxis = { type: "category", title: { text: title, standoff: 8 } };
   if (figure.numeric) Object.assign(layout.xaxis, { tickmode: "array", tickvals: figure.points.map((p) => p.x), ticktext: figure.points.map((p) => amount(p.x).replace(/\.0+$/, "")) });
-  const span = (of) => padded(extent(figure.points.flatMap((p) => (p[of] ? [p[of].value, p[of].lo, p[of].hi] : [])), [0, 1]), 0.12);
-  const efficiencies = axisTraces(figure, "B", { yaxis: "y2" }, colour);
+  const spanOf = (said) => padded(extent(said.flatMap((one) => (one ? [one.value, one.lo, one.hi] : [])), [0, 1]), 0.12);
+  const ceilings = spanOf([...figure.points.map((p) => p.forecast), ...curve.map((p) => p.ceiling)]);
+  const law = curve.length ? lawTraces(curve, { yaxis: "y" }, colour) : [];
+  const efficiencies = axisTraces(figure, "B", { yaxis: "y2" }, colour, figure.numeric);
   const both = efficiencies.length > 0; // an axis without a trace is not drawn, and the other would hang above nothing
-  layout.yaxis = { domain: both ? [0.54, 1] : [0, 1], title: { text: "Ceiling A" }, range: span("ceiling"), gridcolor: colour.line, zeroline: false, nticks: 5 };
-  if (both) layout.yaxis2 = { domain: [0, 0.44], title: { text: "B" }, range: span("B"), gridcolor: colour.line, zeroline: false, nticks: 5 };
+  layout.yaxis = { domain: both ? [0.54, 1] : [0, 1], title: { text: "Forecast ceiling" }, range: ceilings, gridcolor: colour.line, zeroline: false, nticks: 5 };
+  if (both) layout.yaxis2 = { domain: [0, 0.44], title: { text: "B" }, range: spanOf(figure.points.map((p) => p.B)), gridcolor: colour.line, zeroline: false, nticks: 5 };
   layout.xaxis.anchor = both ? "y2" : "y";
   layout.margin = { ...layout.margin, l: 60 };
-  const traces = [...axisTraces(figure, "ceiling", { yaxis: "y" }, colour), ...efficiencies];
-  react("axis-chart", traces, layout, "No fit yet", colour);
-  node("axis-sentence").textContent = figure.sentence;
+  const traces = [...law, ...axisTraces(figure, "forecast", { yaxis: "y" }, colour, figure.numeric && !law.length), ...efficiencies];
+  react("axis-chart", traces, layout, "No forecast yet", colour);
 }
 
 function draw() {
@@ -150,7 +150,7 @@ async function ask() {
   const next = await fetchJson(`${results.dataset.state}?${query}`);
   if (next === null) return;
   const focused = results.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-  for (const [id, html] of Object.entries(next.html)) node(id).innerHTML = html;
+  for (const [id, html] of Object.entries(next.html)) if (node(id)) node(id).innerHTML = html;
   if (focused) results.querySelector(`a[href="${focused}"]`)?.focus();
   ({ version, live, figures } = next);
   results.dataset.version = version;

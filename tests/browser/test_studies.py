@@ -127,16 +127,24 @@ def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
 
     page.goto(f"/studies/{study.pk}")
     page.wait_for_selector("#axis-chart .main-svg")
-    assert page.evaluate("document.getElementById('axis-chart').data[0].x") == [64, 128, 256, 512]
+    drawn = page.evaluate("document.getElementById('axis-chart').data.map(t => [t.name, t.x])")
+    assert dict(drawn)["forecast ceiling"] == [64, 128, 256, 512]
+    assert (min(dict(drawn)["law"]), max(dict(drawn)["law"])) == (pytest.approx(32), pytest.approx(1024))
     expect(page.locator("#axis-sentence")).to_contain_text("highest at 512")
+    page.get_by_label("Forecast a run at batch").fill("1024")
+    page.get_by_role("button", name="Forecast", exact=True).click()
+    expect(page.locator("#axis-said")).to_contain_text("Batch 1,024: forecast ceiling ")
+    page.wait_for_selector("#axis-chart .main-svg")
     look(page, "study-axis")
     with page.expect_download() as download:
         page.locator("[data-chart=axis-chart]").get_by_role("button", name="CSV", exact=True).click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
     shown = page.evaluate("JSON.parse(document.getElementById('figures').textContent).axis.points")
-    written = [[float(row[end]) for end in ("y", "lo", "hi")] for row in rows if row["series"] == "ceiling A"]
+    written = [
+        [float(row[end]) for end in ("y", "lo", "hi")] for row in rows if row["series"] == "forecast ceiling"
+    ]
     assert written == [
-        pytest.approx([point["ceiling"][end] for end in ("value", "lo", "hi")]) for point in shown
+        pytest.approx([point["forecast"][end] for end in ("value", "lo", "hi")]) for point in shown
     ]
 
 

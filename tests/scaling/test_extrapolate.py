@@ -1,14 +1,17 @@
 """The averaged forecast: its family, its integrals, what does not matter to it, and what it refuses."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from scaling import curve, extrapolate
-from scaling.extrapolate import SMALL_GAIN, Posterior, Prior, noise, share
+from scaling.extrapolate import SMALL_GAIN, Posterior, Prior, share
 from scaling.points import InputError, prepare
+from scaling.saturates import noise
 from scaling.simulate import rewards
 
 LENGTH = 2.0
@@ -126,6 +129,32 @@ def test_the_unit_of_compute_and_the_order_do_not_matter_and_nothing_is_random()
         said.hi, abs=1e-12
     )
     assert (extrapolate(compute, reward, LATER).value == said.value).all()
+
+
+# (evaluations, options): few and many, noisy and precise, early and late; what is known of the start and of errors
+STORED_CASES: dict[str, tuple] = {
+    "plain": (points(), {}),
+    "five evaluations": (points(n=5, sd=0.02), {}),
+    "averaged": (points(n=300, sd=0.02, seed=3), {}),
+    "precise": (points(sd=0.0008, n=60, seed=1), {"level": 0.5}),
+    "early": (points(times=0.6, seed=2), {}),
+    "late and steep": (points(times=30.0, b=3.0, r0=0.3, a=0.95), {}),
+    "start and errors": (
+        points(times=1.5, seed=4),
+        {"r0_observed": [0.09, 0.11], "stderr": np.full(40, 0.02)},
+    ),
+}
+STORED = json.loads(Path(__file__).with_name("forecasts_stored.json").read_text())
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda stored: stored["case"])
+def test_forecasts_are_those_of_before_they_were_made_faster(stored: dict) -> None:
+    data, options = STORED_CASES[stored["case"]]
+
+    said = extrapolate(*data, LATER, **options)
+
+    for name in ("value", "lo", "hi", "ceiling", "ceiling_interval"):
+        assert getattr(said, name) == pytest.approx(stored[name], abs=1e-9)
 
 
 def test_the_further_ahead_the_wider() -> None:

@@ -5,7 +5,7 @@ import json
 import re
 from functools import cache
 from html.parser import HTMLParser
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from django.test import Client
@@ -21,31 +21,39 @@ from webapp.record.runs import lifecycle
 from webapp.record.runs.models import Run, State
 
 ACTIONS = ("stop", "resume", "extend", "launch", "delete", "priority")
+FIELDS = ("input", "select", "textarea", "button")
 TABS = ("log", "forms", "window", "history", "plan", "configuration", "attempts", "diagnostics")
 
 
 class Controls(HTMLParser):
-    """(method, address) of every link, form and htmx request of a page."""
+    """(method, address, {name: value}) of every link, form, button and htmx request of a page: of a form and what
+    stands in it its fields, of anything else what the address asks."""
 
-    def __init__(self, page):
+    def __init__(self, page: str) -> None:
         super().__init__()
-        self.found = set()
+        self.found: list[tuple[str, str, dict[str, str]]] = []
+        self._fields: dict[str, str] | None = None
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
         given = dict(attributes)
-        if tag == "a" and given.get("href"):
-            self.found.add(("GET", given["href"]))
-        if tag == "form" and given.get("action"):
-            self.found.add((given.get("method", "get").upper(), given["action"]))
-        for name, method in (
-            ("hx-get", "GET"),
-            ("hx-post", "POST"),
-            ("data-url", "GET"),
-            ("formaction", "POST"),
-        ):
-            if given.get(name):
-                self.found.add((method, given[name]))
+        asks = {"hx-get": "GET", "hx-post": "POST", "data-url": "GET", "formaction": "POST"}
+        if tag == "form":
+            self._fields = {}
+            asks["action"] = (given.get("method") or "get").upper()
+        if tag == "a":
+            asks["href"] = "GET"
+        if tag in FIELDS and self._fields is not None and given.get("name"):
+            self._fields[given["name"]] = given.get("value") or ""
+        for name, method in asks.items():
+            if address := given.get(name):
+                is_field = tag != "a" and self._fields is not None
+                fields = self._fields if is_field else dict(parse_qsl(urlsplit(address).query))
+                self.found.append((method, address, fields))
+
+    def handle_endtag(self, tag):
+        if tag == "form":
+            self._fields = None
 
 
 @cache
@@ -60,7 +68,7 @@ def name_of(path):
 def refused_controls(page, role):
     """Controls of a page whose address the role does not open."""
     refused = []
-    for method, address in Controls(page).found:
+    for method, address, _ in Controls(page).found:
         parts = urlsplit(address)
         if parts.netloc or not parts.path.startswith("/"):
             continue

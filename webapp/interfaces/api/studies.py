@@ -12,6 +12,7 @@ from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
 from webapp.science.studies import selectors, services
+from webapp.science.studies.law import at_value
 from webapp.science.studies.models import Kind, Study
 from webapp.science.studies.planning import with_defaults
 from webapp.science.studies.results import progress_sentence, results
@@ -65,9 +66,59 @@ class StudyOut(Schema):
     created_at: datetime
 
 
+class Said(Schema):
+    value: float
+    lo: float
+    hi: float
+
+
+class OnAxis(Schema):
+    value: float = Field(description="On the axis.")
+    ceiling: Said = Field(description="The forecast ceiling there.")
+    pass_rate: Said = Field(description="The pass rate at the end of a run's budget.")
+
+
+class VariantOnAxis(OnAxis):
+    position: int
+
+
+class ForecastOnAxis(OnAxis):
+    sentence: str
+
+
+class Known(Schema):
+    value: float
+    error: float = Field(description="Its standard error.")
+
+
+class RunOnAxis(Schema):
+    value: float
+    ceiling: Known
+    pass_rate: Known
+
+
+class AxisLaw(Schema):
+    """One law over the runs of a study that varies one number, or the model by its size. Intervals are of one more run
+    with that value, at `level`."""
+
+    axis: str
+    title: str
+    unit: str
+    level: float
+    why: str = Field(description="Why there is no law, such as two values only; empty where there is one.")
+    sentence: str
+    runs: list[RunOnAxis] = Field(description="What it rests on: what forecasts of the runs say.")
+    variants: list[VariantOnAxis] = Field(description="The law at each variant's own value.")
+    curve: list[OnAxis]
+    forecast: ForecastOnAxis | None = Field(None, description="At `axis_value`, where that was asked for.")
+
+
 class StudyDetail(StudyOut):
     progress: str
     variants: list[ArmOut]
+    axis_law: AxisLaw | None = Field(
+        description="null for a study of several axes, or of one without numbers."
+    )
     results: Payload = Field(
         description="What the page shows: matrix, sentences, charts. Null: not identified."
     )
@@ -114,10 +165,16 @@ def create_study(
     return Status(201 if made.created else 200, study_detail(study))
 
 
+class StudyQuery(Schema):
+    axis_value: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Forecast a run with this value of the study's axis."
+    )
+
+
 @router.get("/{study_id}", auth=READ, response=StudyDetail, summary="One study with its results")
-def get_study(request: HttpRequest, study_id: str) -> Payload:
-    """With its variants, how far it is, and the results that its page shows."""
-    return study_detail(selectors.study_by_id(project_of(request), study_id))
+def get_study(request: HttpRequest, study_id: str, query: Query[StudyQuery]) -> Payload:
+    """With its variants, how far it is, the results that its page shows, and the law over its axis."""
+    return study_detail(selectors.study_by_id(project_of(request), study_id), query.axis_value)
 
 
 def study_payload(study: Study) -> Payload:
@@ -139,14 +196,19 @@ def study_payload(study: Study) -> Payload:
     }
 
 
-def study_detail(study: Study) -> Payload:
-    """A study with its variants and all that its page shows."""
+def study_detail(study: Study, axis_value: float | None = None) -> Payload:
+    """A study with its variants and all that its page shows. Raises InvalidInput (axis_value)."""
     groups = selectors.groups_of(study)
     waits = selectors.waits_in([study]).get(study.pk)
+    found = results(study, groups)
+    law = found.pop("law")
+    if axis_value is not None:
+        law = (law or {}) | {"forecast": at_value(law, axis_value)}
     return study_payload(study) | {
         "progress": progress_sentence(selectors.progress_of(study, waits)),
         "variants": [_arm(group) for group in groups],
-        "results": results(study, groups),
+        "axis_law": law,
+        "results": found,
     }
 
 

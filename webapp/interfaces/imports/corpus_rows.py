@@ -21,6 +21,7 @@ from training.study.file import StudyFile
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.models import Attempt, Record, Run, Series, State
+from webapp.science.studies.axes import NAMED_AXES, stated_size
 from webapp.science.studies.models import Arm, Kind, Study, StudyRun
 
 ATTEMPT = 1
@@ -268,11 +269,12 @@ def _store_study(
 
 
 def _axis(asked: Asked) -> str:
-    """The one setting that all arms but the baseline change; empty where they do not, or it is no number."""
+    """The one setting that all arms but the baseline change; empty where they do not, or it is neither a number nor the
+    model."""
     changed = [arm.settings for name, arm in asked.arms.items() if name != asked.baseline]
     keys = {key for settings in changed for key in settings}
     numeric = all(isinstance(value, int | float) for settings in changed for value in settings.values())
-    return keys.pop() if len(keys) == 1 and len(changed) > 1 and numeric else ""
+    return keys.pop() if len(keys) == 1 and len(changed) > 1 and (numeric or keys == {"model"}) else ""
 
 
 def _change(asked: Asked, name: str, axis: str, config: dict[str, Any]) -> dict[str, Any]:
@@ -282,11 +284,12 @@ def _change(asked: Asked, name: str, axis: str, config: dict[str, Any]) -> dict[
     key = axis or (next(iter(settings), "") if name != asked.baseline else "")
     value = _at(config, key) if key else None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    size = stated_size(name) or stated_size(str(value)) if axis == "model" else None
     return {
         "axis": key[:120],
-        "axis_title": key[:120],
+        "axis_title": NAMED_AXES["model"].title if axis == "model" else key[:120],
         "value": "" if value is None else str(value)[:200],
-        "number": float(value) if is_number and axis and value is not None else None,
+        "number": float(value) if is_number and axis and value is not None else size,
         "sentence": said or f"{asked.recipe} as the study has it.",
     }
 

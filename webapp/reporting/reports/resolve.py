@@ -183,7 +183,7 @@ def _pass_rate(state: Payload) -> tuple[str, str, str]:
 def _forecast(state: Payload) -> tuple[str, str, str]:
     found = state["forecast"]
     if found is None:
-        return "Forecast at the budget", "–", "no fit, or no budget"
+        return "Forecast at the budget", "–", "no forecast, or no budget"
     ends = (found["lo"], found["hi"])
     at = f"at {words.amount(found['at'])} device-hours"
     return "Forecast", words.rate(found["value"], ends), f"{words.between(ends, found['level'])}, {at}"

@@ -9,7 +9,7 @@ import numpy as np
 import scaling
 from scaling.course import Course
 from scaling.curve import curve as curve_at
-from webapp.science.curves import forecasts
+from webapp.science.curves import forecasts, outlook
 from webapp.science.curves.fitting import Curve, Question, try_fit
 from webapp.science.predictions.models import Prediction
 
@@ -37,13 +37,12 @@ class Frozen:
 
 def _of_eq_1(copied: Payload) -> Course | None:
     """The curve of a fit with its band, at the computes at which the band was kept."""
-    kept, p = copied.get("outlook"), copied.get("params")
-    if not kept or not p:
+    kept, p = outlook.read(copied.get("outlook")), copied.get("params")
+    if kept is None or not p:
         return None
-    at, lo, hi = (np.asarray(kept[name], float) for name in ("compute", "lo", "hi"))
-    value = curve_at(at, r0=p["R0"], a=p["A"], b=p["B"], c_mid=p["C_mid"], form=copied["form"])
-    level, status = float(copied.get("level", 0.9)), copied["status"]
-    return Course(status, "", level, None, None, at, np.asarray(value), lo, hi, copied["fitted_hi"])
+    value = curve_at(kept.compute, r0=p["R0"], a=p["A"], b=p["B"], c_mid=p["C_mid"], form=copied["form"])
+    level, status, seen = float(copied.get("level", 0.9)), copied["status"], copied["fitted_hi"]
+    return Course(status, "", level, None, None, kept.compute, np.asarray(value), kept.lo, kept.hi, seen)
 
 
 def nullable(values: np.ndarray) -> list[float | None]:

@@ -51,6 +51,23 @@ REPLACEABLE = ("unreviewed", "asked", Review.Verdict.CHANGES)
 
 
 @dataclass(frozen=True)
+class Basis:
+    """What a question has of a run: every point, the fit (None: `problem` says why), and its forecast, recalibrated."""
+
+    curve: Curve
+    fit: "scaling.Fit | None"
+    problem: str
+    forecast: Course | None
+
+
+def basis_of(run: Run, question: Question, curve: Curve | None = None) -> Basis:
+    """`curve`: of the run, where it is at hand."""
+    curve = curve or curve_of(run, question.x, question.metric)
+    fit, problem = try_fit(curve, question)
+    return Basis(curve, fit, problem, forecast_of_run(run, fit, question))
+
+
+@dataclass(frozen=True)
 class _Found:
     """What a claim rests on, read under the lock of its run."""
 
@@ -69,10 +86,12 @@ def proposal(
     target: float,
     rival: Run | None = None,
     level: float = 0.9,
+    basis: Basis | None = None,
 ) -> Proposal:
     """What the forecast of this question says at the target, to begin a claim with; `problem` where it says nothing.
 
-    Raises InvalidInput for a question, statement or target that cannot be used.
+    `basis`: of this question, where it is at hand. Raises InvalidInput for a question, statement or target that cannot
+    be used.
     """
     asked = question_from(question, level_from(level))
     claim = claim_from(
@@ -80,13 +99,11 @@ def proposal(
     )
     known = known_of(run, asked.x)
     horizon = claim.target / known.evaluated if known.evaluated > 0 else None
-    fit, problem = try_fit(curve_of(run, asked.x, asked.metric), asked)
-    if fit is None:
-        return Proposal(horizon=horizon, problem=problem)
-    other = _rival(rival, asked)
-    return says(
-        forecast_of_run(run, fit, asked), claim.statement, claim.target, noise_of(fit), other, horizon
-    )
+    basis = basis or basis_of(run, asked)
+    if basis.fit is None:
+        return Proposal(horizon=horizon, problem=basis.problem)
+    noise, other = noise_of(basis.fit), _rival(rival, asked)
+    return says(basis.forecast, claim.statement, claim.target, noise, other, horizon)
 
 
 @dataclass(frozen=True)
@@ -222,9 +239,8 @@ def _rival(rival: Run | None, question: Question) -> Rival | None:
     if rival is None:
         return None
     whole = Question(x=question.x, metric=question.metric, form=question.form, level=question.level)
-    fit, _ = try_fit(curve_of(rival, question.x, question.metric), whole)
-    seeds = seeds_of_tasks(rival.project, question.x)[rival.task]
-    return Rival(fit, forecast_of_run(rival, fit, whole), seeds)
+    basis, seeds = basis_of(rival, whole), seeds_of_tasks(rival.project, question.x)[rival.task]
+    return Rival(basis.fit, basis.forecast, seeds)
 
 
 def _frozen_columns(run: Run, question: Question, claim: Claim, found: _Found) -> dict[str, Any]:

@@ -5,6 +5,7 @@ leave-one-out recipes are read from those recipes, at the base's own size, so th
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,6 +14,7 @@ from typing import Any
 from training.recipe import Recipe, RecipeError, load_recipe, recipe_names
 from webapp.base.errors import InvalidInput
 from webapp.base.plain_yaml import Unreadable, load_yaml
+from webapp.record.recipes.hints import parameters_of
 
 BASE_NAME = "scalerl"
 MAX_TOKEN = 100  # characters of one change
@@ -115,9 +117,34 @@ class ChangeError(ValueError):
     """A value that an axis cannot have; its text follows "axis=value: "."""
 
 
+def number_in(text: str) -> float | None:
+    """The number that a text is; None for words, truth values, and what is not finite."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+STATED_SIZE = re.compile(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)([kmbt])(?![A-Za-z0-9])", re.IGNORECASE)
+POWERS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+
+
+def stated_size(name: str) -> float | None:
+    """The parameters that a name states: 7e9 of "Qwen2.5-7B"; of several (all and the active ones) the first."""
+    found = STATED_SIZE.search(name)
+    return float(found[1]) * POWERS[found[2].lower()] if found else None
+
+
+def model_size(model: str) -> float | None:
+    """Parameters of a model: counted where it is on this machine, else as its name states them."""
+    return parameters_of(model) or stated_size(model)
+
+
 @dataclass(frozen=True)
 class NamedAxis:
-    """An axis that moves several settings together. `overrides(base, text)` raises ChangeError."""
+    """An axis that moves several settings together. `overrides(base, text)` raises ChangeError; `number(text)`: where a
+    value stands among the others, None on an axis of words."""
 
     key: str
     title: str
@@ -125,7 +152,7 @@ class NamedAxis:
     help: str
     overrides: Callable[[Recipe, str], Overrides]
     of_base: Callable[[Recipe], float | None]
-    numeric: bool = True
+    number: Callable[[str], float | None] = number_in
 
 
 def change_of(token: str, base: Recipe) -> Change:
@@ -203,15 +230,6 @@ def _setting(path: str, text: str) -> Change:
     )
 
 
-def number_in(text: str) -> float | None:
-    """The number that a text is; None for words, truth values, and what is not finite."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
 def base_number(axis: str, base: Recipe) -> float | None:
     """Where the base stands on a numeric axis; None on others."""
     if axis in NAMED_AXES:
@@ -222,11 +240,11 @@ def base_number(axis: str, base: Recipe) -> float | None:
 
 def base_value(axis: str, base: Recipe) -> str:
     """What the base has on this axis, in words; empty where one word does not say it."""
+    if axis == "model":
+        return base.model
     number = base_number(axis, base)
     if number is not None:
         return f"{number:g}"
-    if axis == "model":
-        return base.model
     value = _flat(base.model_dump(mode="json")).get(axis)
     return "" if value is None else str(value)
 
@@ -236,10 +254,9 @@ def base_value(axis: str, base: Recipe) -> str:
 
 def _on_named_axis(axis: NamedAxis, text: str, base: Recipe) -> Change:
     overrides = axis.overrides(base, text)
-    number = number_in(text) if axis.numeric else None
     label = f"{axis.title.lower()} {text}" if axis.key != "model" else text
     model = text if axis.key == "model" else None
-    return Change(axis.key, axis.title, text, label, axis.help, overrides, number, model)
+    return Change(axis.key, axis.title, text, label, axis.help, overrides, axis.number(text), model)
 
 
 def _whole(text: str) -> int:
@@ -338,12 +355,12 @@ NAMED_AXES = {
             _generations, lambda base: base.rollout.generations_per_prompt,
         ),
         NamedAxis(
-            "model", "Model", "", "Names of models, e.g. of several sizes.", lambda base, text: {},
-            lambda base: None, numeric=False,
+            "model", "Model", "parameters", "Names of models, e.g. of several sizes.", lambda base, text: {},
+            lambda base: model_size(base.model), model_size,
         ),
         NamedAxis(
             "mixture", "Task mixture", "", "Parts with their weights, such as math:1+code:3.", _mixture,
-            lambda base: None, numeric=False,
+            lambda base: None, lambda text: None,
         ),
     )
 }  # fmt: skip

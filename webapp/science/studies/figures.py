@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 import scaling
-from scaling import compare, seeds
+from scaling import compare, ranking, seeds
 from scaling.curve import slope_view
 from scaling.ranking import Compared
 from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.ranking import standing
+from webapp.science.studies.law import on_one_axis
 from webapp.science.studies.selectors import Group
 from webapp.science.studies.verdicts import (
     OTHER,
     TIE,
-    Ceiling,
     Efficiency,
     Verdict,
     pooled_ceiling,
@@ -175,40 +175,36 @@ def _why_left_out(group: Group, verdict: Verdict | None, found: Efficiency | Non
 # --- an axis --------------------------------------------------------------------------------------------------
 
 
-def axis_figure(
-    groups: Sequence[Group], ceilings: dict[int, Ceiling | None], found: Compared
-) -> Payload | None:
-    """Ceiling and B against the values of the study's one axis, with their intervals; None for several axes."""
-    axes = {group.arm.axis for group in groups if group.arm.axis}
-    on_axis = [group for group in groups if group.arm.axis]
-    if len(axes) != 1 or len(on_axis) < 2:
+def axis_figure(groups: Sequence[Group], found: Compared) -> Payload | None:
+    """Forecast ceiling and B against the values of the study's one axis, with intervals; None for several axes."""
+    along = on_one_axis(groups)
+    if not along:
         return None
-    numeric = all(group.arm.number is not None for group in on_axis)
-    order = sorted(on_axis, key=lambda g: g.arm.number or 0.0) if numeric else on_axis
-    numbers = [group.arm.number or 0.0 for group in order]
+    numeric = all(group.number is not None for group in along)
+    order = sorted(along, key=lambda group: group.number or 0.0) if numeric else along
     return {
-        "title": order[0].arm.axis_title,
+        "title": along[0].arm.axis_title,
         "numeric": numeric,
-        "log": numeric and all(number > 0 for number in numbers),
+        "log": numeric and all((group.number or 0.0) > 0 for group in along),
         "points": [
             {
-                "x": group.arm.number if numeric else group.arm.value or group.arm.label,
+                "x": group.number if numeric else group.arm.value or group.arm.label,
                 "label": group.arm.label,
                 "is_base": group.arm.is_base,
-                "ceiling": _ceiling_point(group.fits, ceilings[group.arm.position]),
+                "forecast": _forecast_point(group, found.here.between),
                 "B": _b_point(group.fits),
             }
             for group in order
         ],
-        "sentence": _axis_sentence(groups, on_axis, found),
+        "sentence": _axis_sentence(groups, along, found),
     }
 
 
-def _ceiling_point(fits: "Sequence[scaling.Fit]", ceiling: Ceiling | None) -> Payload | None:
-    if ceiling is not None:
-        return {"value": ceiling[0], "lo": ceiling[1], "hi": ceiling[2]}
-    bound = at_least(fits)
-    return None if bound is None else {"value": None, "lo": bound, "hi": None}
+def _forecast_point(group: Group, between: seeds.Between) -> Payload | None:
+    """The forecast ceiling of a variant by itself, also where it has seen too little to be compared with the others."""
+    alone = ranking.compared([[member.course for member in group.members]], between)
+    reached = alone.ceiling.interval(0)
+    return None if reached is None else reached._asdict()
 
 
 def at_least(fits: "Sequence[scaling.Fit]") -> float | None:

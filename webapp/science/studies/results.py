@@ -19,6 +19,7 @@ from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.studies import figures
 from webapp.science.studies.estimate import duration
+from webapp.science.studies.law import axis_law
 from webapp.science.studies.models import Arm, Study
 from webapp.science.studies.selectors import Group, Member, Progress, why_no_fit
 from webapp.science.studies.verdicts import (
@@ -82,7 +83,8 @@ def results(study: Study, groups: Sequence[Group], *, metric: str = DEFAULT_METR
         "compared_at": found_at.here.compute,
         "overlay": figures.overlay(groups),
         "slopes": figures.slope_figure(groups, found, verdicts),
-        "axis": figures.axis_figure(groups, ceilings, found_at),
+        "axis": figures.axis_figure(groups, found_at),
+        "law": axis_law(groups),
         "metric": metric,
         "spent": _spent(groups),
     }
@@ -321,12 +323,14 @@ CSV_COLUMNS = (
     "variant", "axis", "value", "recipe", "revision", "run", "seed", "state", "device_hours", "latest",
     "A", "A_lo", "A_hi", "variant_A", "variant_lo", "variant_hi", "effect", "effect_lo", "effect_hi", "verdict",
     "B", "B_lo", "B_hi", "to_90", "to_90_lo", "to_90_hi", "B_shared", "B_shared_lo", "B_shared_hi", "shared_A",
+    "law", "law_lo", "law_hi",
 )  # fmt: skip
 
 
 def csv_rows(payload: Payload) -> list[list[Any]]:
     """A row for each run in the order of CSV_COLUMNS, with what its variant says; a variant without runs has one."""
     slopes = {row["position"]: row for row in payload["slopes"]["rows"]}
+    law = {one["position"]: one["ceiling"] for one in (payload["law"] or {"variants": ()})["variants"]}
     rows = []
     for row in payload["rows"]:
         shared = slopes.get(row["position"])
@@ -343,6 +347,7 @@ def csv_rows(payload: Payload) -> list[list[Any]]:
             **_triple("to_90", "to_90_lo", "to_90_hi", row["c90"]),
             **_triple("B_shared", "B_shared_lo", "B_shared_hi", shared, "B"),
             "shared_A": payload["slopes"]["shared_A"],
+            **_triple("law", "law_lo", "law_hi", law.get(row["position"])),
         }
         for run in row["runs"] or [None]:
             flat = variant | (_flat_run(run) if run else {})

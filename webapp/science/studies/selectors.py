@@ -20,6 +20,7 @@ from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.bulk import curves_of, fits_of, used_hours
 from webapp.science.curves.fitting import Curve, Question
 from webapp.science.curves.ranking.variation import MOST_NOW, courses_of, forecast_now
+from webapp.science.studies.axes import stated_size
 from webapp.science.studies.models import Arm, Study, StudyRun
 
 
@@ -62,6 +63,13 @@ class Group:
     def fits(self) -> "list[scaling.Fit]":
         """The fits of the runs that have one with a curve."""
         return [m.fit for m in self.members if m.fit is not None and m.fit.params is not None]
+
+    @property
+    def number(self) -> float | None:
+        """Where it stands on a numeric axis; of models, by their size."""
+        if self.arm.number is None and self.arm.axis == "model":  # stored by a release that knew no sizes
+            return stated_size(self.arm.model)
+        return self.arm.number
 
 
 def why_no_fit(group: Group) -> str:

@@ -123,7 +123,8 @@ def record_change(verb: str, study: Study, user: User | None, **detail: Any) -> 
 def _store_arm(study: Study, position: int, variant: Variant, planned: Plan, user: User | None) -> Arm:
     """The base, told where it stands on the axis of a study of one axis; or a variant with its revision."""
     change, same_axis = variant.change, {one.change.axis for one in planned.variants if one.change}
-    base_config = planned.variants[0].config
+    base = planned.variants[0]
+    base_config = base.config.model_copy(update={"model": base.model})
     if change is None:
         axis = same_axis.pop() if len(same_axis) == 1 else ""
         titles = {one.change.axis_title for one in planned.variants if one.change}

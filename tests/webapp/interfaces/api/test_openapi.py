@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from tests.launching import launched
 from tests.webapp.permissions import tables
-from tests.webapp.permissions.world import make_world
+from tests.webapp.permissions.world import make_world, trained
 from training.records import Record
 from webapp.identity.accounts.services import create_token
 from webapp.interfaces.api.api import api
@@ -24,6 +24,8 @@ from webapp.interfaces.api.openapi import CONFLICTS, DOCUMENTED, EXAMPLES_FILE, 
 from webapp.interfaces.imports.reading import take_turn
 from webapp.record.runs import deleting, ingest, launch, lifecycle
 from webapp.record.runs.models import Run
+from webapp.science.studies.planning import Asked
+from webapp.science.studies.services import create_study
 
 PREFIX = "/api/v1"
 RECORD = {
@@ -74,6 +76,7 @@ QUERIES = {
     ("GET", "/series"): lambda world: f"?run={world.run.pk}&metric=eval/pass_rate&points=10",
     ("GET", "/compare"): lambda world: f"?run={world.run.pk}&budget=16",
     ("GET", "/runs"): lambda world: "?filter=state:running",
+    ("GET", "/studies/{study_id}"): lambda world: "?axis_value=1024",
     ("GET", "/runs/{run_id}/series"): lambda world: "?metric=eval/pass_rate&points=10",
     ("GET", "/leaderboard"): lambda world: "?published=false&budget=16",
 }
@@ -130,6 +133,20 @@ RUNS = {
 }
 
 
+def _axis_study(world):
+    asked = Asked(
+        recipe="tiny-scalerl", revision=None, changes=("batch=128", "batch=512"), seeds=(21,), task="arithmetic",
+        model="tiny-arithmetic", budget_hours=16.0,
+    )  # fmt: skip
+    study = create_study(user=world.author, project=world.project, name="Batch", kind="axis", asked=asked)
+    for place in study.members.select_related("run"):
+        trained(place.run, 8)
+    return study.pk
+
+
+STUDIES = {("GET", "/studies/{study_id}"): _axis_study}
+
+
 @pytest.fixture
 def document(db):
     return api.get_openapi_schema(path_prefix="")
@@ -158,6 +175,7 @@ def ask(endpoint, world, token, query=None):
     method, path = endpoint
     with transaction.atomic():
         things = tables.OBJECTS | ({"run_id": RUNS[endpoint]} if endpoint in RUNS else {})
+        things |= {"study_id": STUDIES[endpoint]} if endpoint in STUDIES else {}
         if endpoint == ("POST", "/imports/{import_id}/resume"):
             things |= {"import_id": lambda _: broken_import(token)}
         filled = re.sub(r"{(\w+)}", lambda match: str(things[match[1]](world)), path)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.webapp.permissions.world import trained
 from webapp.record.runs.models import Run
 
 
@@ -68,6 +69,37 @@ def test_reading_one_and_the_list(launcher, reader, stranger, body, problem):
     assert problem(stranger.get(f"studies/{made['id']}"))[0] == 404
     assert problem(reader.get("studies/nothing"))[0] == 404
     assert stranger.get("studies").json()["items"] == []
+
+
+def test_the_law_over_an_axis_forecasts_an_unseen_value(launcher, reader, body, problem):
+    asked = body | {"changes": ["batch=128", "batch=512"], "seeds": [0], "kind": "axis"}
+    path = f"studies/{launcher.post('studies', asked).json()['id']}"
+    waiting = reader.get(path).json()["axis_law"]
+    for run in Run.objects.all():
+        trained(run, 8)
+
+    found = reader.get(path, axis_value=1024).json()
+
+    assert waiting["why"].startswith("0 of 3 values have a run") and waiting["curve"] == []
+    law = found["axis_law"]
+    assert "law" not in found["results"]
+    assert [one["value"] for one in law["variants"]] == [256, 128, 512]
+    assert law["forecast"]["value"] == 1024
+    assert (
+        law["forecast"]["ceiling"]["lo"]
+        < law["forecast"]["ceiling"]["value"]
+        < law["forecast"]["ceiling"]["hi"]
+    )
+    assert reader.get(path).json()["axis_law"]["forecast"] is None
+    for odd in ("0", "-1", "nan", "inf", "x", "1e300"):
+        assert problem(reader.get(path, axis_value=odd))[::2] == (422, "axis_value")
+
+
+def test_a_study_of_several_axes_has_no_law(launcher, reader, body, problem):
+    path = f"studies/{launcher.post('studies', body | {'seeds': [0]}).json()['id']}"
+
+    assert reader.get(path).json()["axis_law"] is None
+    assert problem(reader.get(path, axis_value=1024))[:3] == (422, "invalid_input", "axis_value")
 
 
 def test_the_list_is_paged(launcher, reader, body):

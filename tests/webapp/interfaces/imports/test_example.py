@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.cache import caches
 from django.test import Client, override_settings
@@ -11,6 +12,7 @@ from benchmarks.bench_example import CHANGING, CONSTANT, DIAGNOSTICS
 from tests.members import member
 from tests.shared_rows import kept
 from training.study.corpus import read_corpus
+from training.study.file import load_study
 from webapp.base.errors import Forbidden, InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, Role, Scope
 from webapp.identity.accounts.permissions import Permission, may, role_in
@@ -111,6 +113,20 @@ def test_studies_have_their_arms_and_a_verdict(project):
     payload = results(study, groups_of(study))
     assert [len(row["runs"]) for row in payload["rows"]] == [2, 2, 2]
     assert all(row["ceiling"] for row in payload["rows"])
+    assert len(payload["law"]["variants"]) == 3
+
+
+def test_models_of_several_sizes_stand_on_an_axis():
+    written = load_study(settings.BASE_DIR / "corpus/miniature/study.yaml")
+    (size,) = [one for one in written.says.studies if one.name == "size"]
+
+    axis = corpus_rows._axis(size)
+
+    models = {"0.1M": "tiny-arithmetic-0.1m", "0.3M": "tiny-arithmetic", "3M": "tiny-arithmetic-3m"}
+    arms = [corpus_rows._change(size, name, axis, {"model": model}) for name, model in models.items()]
+    assert [(arm["axis"], arm["axis_title"], arm["number"]) for arm in arms] == [
+        ("model", "Model", number) for number in (1e5, 3e5, 3e6)
+    ]
 
 
 def test_a_report_says_what_the_runs_say(project):

@@ -7,7 +7,6 @@ characters in all their fields. Each leaves everything as it was.
 import random
 import time
 from collections import Counter
-from html.parser import HTMLParser
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -20,7 +19,7 @@ from django.test import Client
 from tests.deep import IS_DEEP
 from tests.made_up import ODD, changed
 from tests.webapp.permissions import tables
-from tests.webapp.permissions.test_controls import TABS
+from tests.webapp.permissions.test_controls import TABS, Controls
 from tests.webapp.permissions.test_pages import PATTERNS, address
 from tests.webapp.permissions.world import OWNER, make_world
 from webapp.interfaces.pages.permissions import needed
@@ -35,42 +34,6 @@ FILES = [
     b"PAR1" + b"\xff" * 200,
     b"PK\x03\x04",
 ]
-
-
-class Forms(HTMLParser):
-    """(method, path, {name: value}) of every form, htmx request and link with a query of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, str, dict]] = []
-        self._fields: dict | None = None
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        if tag == "form":
-            self._fields = {}
-            for name, method in (
-                ("action", (given.get("method") or "get").upper()),
-                ("hx-get", "GET"),
-                ("hx-post", "POST"),
-            ):
-                if given.get(name):
-                    self.found.append((method, given[name], self._fields))
-        elif (
-            tag in ("input", "select", "textarea", "button")
-            and self._fields is not None
-            and given.get("name")
-        ):
-            self._fields[given["name"]] = given.get("value") or ""
-        for name in ("href", "hx-get", "data-url"):
-            if tag != "form" and (given.get(name) or "").startswith("/"):
-                parts = urlsplit(given[name])
-                self.found.append(("GET", parts.path, dict(parse_qsl(parts.query))))
-
-    def handle_endtag(self, tag):
-        if tag == "form":
-            self._fields = None
 
 
 def asked_by(client, world):
@@ -95,8 +58,10 @@ def asked_by(client, world):
                 and "html" in answer.headers["Content-Type"]
                 and not answer.streaming
             ):
-                for method, target, fields in Forms(answer.content.decode()).found:
-                    offered.setdefault((method, urlsplit(target).path or parts.path), {}).update(fields)
+                for method, target, fields in Controls(answer.content.decode()).found:
+                    place = urlsplit(target)
+                    if not (place.scheme or place.netloc):
+                        offered.setdefault((method, place.path or parts.path), {}).update(fields)
     return sorted(offered.items())
 
 

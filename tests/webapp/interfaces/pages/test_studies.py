@@ -153,6 +153,62 @@ def test_the_page_shows_the_matrix_and_the_sentences(ada, finished, django_asser
     assert [series["label"] for series in figures["overlay"]] == ["Base", "DAPO loss", "no FP32 head"]
 
 
+@pytest.fixture
+def along(make_study, report):  # noqa: F811
+    """The page of a study of batches, the base's 256 among them, whose runs all reported."""
+
+    def make(*changes):
+        study = make_study(kind="axis", changes=changes, seeds=(0,))
+        for place, a in zip(
+            study.members.select_related("run").order_by("id"), (0.6, 0.55, 0.65), strict=False
+        ):
+            report(place.run, a=a)
+        return f"/studies/{study.pk}"
+
+    return make
+
+
+def test_an_unseen_value_of_the_axis_is_forecast_on_the_page(ada, along):
+    url = along("batch=128", "batch=512")
+
+    page = ada.get(url, {"axis_value": "1,024"}).content.decode()
+
+    assert "One law over 3 runs of 3 values" in page
+    assert 'name="axis_value" value="1,024"' in page
+    assert "Batch 1,024: forecast ceiling 0." in page
+    figures = json.loads(re.search(r'id="figures" type="application/json">(.*?)</script>', page, re.S)[1])
+    assert len(figures["law"]["curve"]) == 25
+    kept = ada.get(f"{url}/state", {"axis_value": "1,024"}).json()["html"]["axis-said"]
+    assert "Batch 1,024: forecast ceiling 0." in kept
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("many", "&#x27;many&#x27; is no number above 0."),
+        ("1e9", "Runs from 128 to 512 say nothing of 1e+09."),
+    ],
+)
+def test_a_value_that_cannot_be_forecast_is_told_so(ada, along, asked, words):
+    page = ada.get(along("batch=128", "batch=512"), {"axis_value": asked}).content.decode()
+
+    assert words in page
+
+
+def test_two_values_have_no_law_and_the_page_says_so(ada, along):
+    page = ada.get(along("batch=512"), {"axis_value": "1024"}).content.decode()
+
+    said = "2 axis values fit any law: at least 3 different ones are needed."
+    assert f'<p class="small muted">{said}</p>' in page
+    assert 'role="alert"' not in page
+
+
+def test_a_study_of_several_axes_has_no_field_for_a_value(ada, finished):  # noqa: F811
+    page = ada.get(f"/studies/{finished.pk}", {"axis_value": "7"}).content.decode()
+
+    assert 'name="axis_value"' not in page
+
+
 def test_a_study_without_a_point_is_a_page_too(ada, make_study):  # noqa: F811
     page = ada.get(f"/studies/{make_study().pk}").content.decode()
 
@@ -172,7 +228,7 @@ def test_only_what_changed_is_sent(ada, make_study, report, django_assert_max_nu
     assert second["version"] != first["version"]
     assert second["live"]
     assert "1 running" in second["html"]["progress"]
-    assert set(second["html"]) == {"progress", "results", "legend", "slopes-table"}
+    assert set(second["html"]) == {"progress", "results", "legend", "slopes-table", "axis-said"}
 
 
 def test_the_csv_is_that_of_the_page(ada, finished):  # noqa: F811

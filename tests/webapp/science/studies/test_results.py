@@ -148,11 +148,13 @@ def test_an_axis_has_its_ceilings_against_its_values(make_study, report):
     for place, a in zip(study.members.order_by("id"), (0.6, 0.5, 0.7), strict=True):
         report(place.run, a=a)
 
-    axis = shown(study)["axis"]
+    payload = shown(study)
+    axis = payload["axis"]
 
     assert [point["x"] for point in axis["points"]] == [128.0, 256.0, 512.0]
     assert axis["log"]
-    assert axis["points"][2]["ceiling"]["value"] == fits_of(study, 2)[0].params["A"]
+    row, point = payload["rows"][2], axis["points"][2]["forecast"]
+    assert point == {"value": row["forecast"], "lo": row["forecast_lo"], "hi": row["forecast_hi"]}
     assert axis["points"][2]["B"]["value"] == pytest.approx(fits_of(study, 2)[0].params["B"])
     assert "it is highest at 512 and lowest at 128" in axis["sentence"]
 

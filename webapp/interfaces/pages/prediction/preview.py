@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-import scaling
-from scaling.course import Course
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project, Role, User
 from webapp.interfaces.pages.prediction.form import FIELD_OF, Asked, Draft, beside
@@ -20,6 +18,7 @@ from webapp.science.predictions.checks import FARTHEST, claim_from
 from webapp.science.predictions.claims import Claim, Statement
 from webapp.science.predictions.figure import axis_payload, claim_payload, points_of, reach
 from webapp.science.predictions.known import Known, unplaced_words
+from webapp.science.predictions.services import Basis
 
 Payload = dict[str, Any]
 MOST_RIVALS = 100
@@ -30,13 +29,12 @@ def question_for(asked: Asked, level: float) -> Question:
     return Question(asked.x, asked.cutoff, asked.window_lo, level, asked.metric, asked.form, asked.robust)
 
 
-def preview_figure(
-    fit: "scaling.Fit | None", forecast: Course | None, curve: Curve, question: Question, claim: Claim | None
-) -> Payload:
+def preview_figure(basis: Basis, question: Question, claim: Claim | None) -> Payload:
     """As the figure of a prediction, from a forecast that is not frozen yet."""
+    fit, curve = basis.fit, basis.curve
     cutoff = question.cutoff if question.cutoff is not None else _last(curve)
     end = reach(claim.target if claim else cutoff, curve)
-    drawn = forecasts.drawn(forecast, fit.window[0], end) if fit else None
+    drawn = forecasts.drawn(basis.forecast, fit.window[0], end) if fit else None
     return {
         "x": axis_payload(AXES[question.x]),
         "points": points_of(curve, question.window_lo, cutoff, _last(curve)),

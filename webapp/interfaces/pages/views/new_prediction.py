@@ -26,8 +26,7 @@ from webapp.interfaces.pages.prediction.form import (
 from webapp.interfaces.pages.run.questions import BadQuestion
 from webapp.record.runs.models import Run
 from webapp.science.curves.answers import UNITS
-from webapp.science.curves.fitting import Curve, curve_of, try_fit
-from webapp.science.curves.run.forecast import forecast_of_run
+from webapp.science.curves.fitting import Curve, curve_of
 from webapp.science.predictions import selectors, services
 from webapp.science.predictions.claims import Statement, claim_of
 from webapp.science.predictions.known import known_of, passed_already
@@ -170,8 +169,7 @@ def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
     """The draft with the forecast's own numbers, its drawing, and what stands against it."""
     asked, problems = subject.asked, dict(draft.problems)
     question = preview.question_for(asked, draft.level)
-    fit, why = try_fit(subject.curve, question)
-    forecast, own = forecast_of_run(subject.run, fit, question), None
+    basis, own = services.basis_of(subject.run, question, subject.curve), None
     if draft.target is not None and not problems.get("target"):
         try:
             own = services.proposal(
@@ -180,7 +178,8 @@ def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
                 draft.statement,
                 draft.target,
                 draft.rival,
-                level=draft.level,
+                draft.level,
+                basis,
             )
             draft = draft.with_proposal(own)
         except ServiceError as error:
@@ -198,9 +197,9 @@ def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
         "draft": draft,
         "claim": claim,
         "own": own,
-        "no_fit": why,
+        "no_fit": basis.problem,
         "problems": problems,
-        "preview": preview.preview_figure(fit, forecast, subject.curve, question, claim),
+        "preview": preview.preview_figure(basis, question, claim),
         "passes": draft.statement == Statement.PASSES,
         "target_problem": problems.get("target", ""),
     }

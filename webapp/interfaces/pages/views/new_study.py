@@ -19,7 +19,7 @@ from webapp.interfaces.pages.study.preview import choices_for, preview_rows
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.services import parse_config
 from webapp.science.studies import services
-from webapp.science.studies.axes import NAMED_AXES, setting_paths
+from webapp.science.studies.axes import NAMED_AXES, base_value, setting_paths
 from webapp.science.studies.estimate import estimate
 from webapp.science.studies.models import Kind, Study
 from webapp.science.studies.planning import plan
@@ -119,10 +119,11 @@ def _form(request: HttpRequest, revisions: list[Revision], base: Revision, bound
         "settings": query.get("settings", ""),
         "idempotency_key": new_key(),
     }
+    recipe = parse_config(config)
     base_of = ", ".join(
-        f"{axis.title.lower()} {value:g}"
+        f"{axis.title.lower()} {value}"
         for axis in NAMED_AXES.values()
-        if (value := axis.of_base(parse_config(config))) is not None
+        if (value := base_value(axis.key, recipe))
     )
     data = request.POST if request.method == "POST" else request.GET if bound else None
     form = StudyForm(data, choices=choices, initial=defaults)

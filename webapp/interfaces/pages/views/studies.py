@@ -10,8 +10,8 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET, require_POST
 
-from webapp.base.errors import NotFound, ServiceError
-from webapp.base.spreadsheets import csv_file
+from webapp.base.errors import InvalidInput, NotFound, ServiceError
+from webapp.base.spreadsheets import csv_file, harmless
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
 from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.study.forms import numbers_in
@@ -22,6 +22,7 @@ from webapp.science.curves.axes import DEFAULT_METRIC
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.run.figure import curve_label
 from webapp.science.studies import keeping, selectors, services
+from webapp.science.studies.law import at_value, number_of
 from webapp.science.studies.models import Study
 from webapp.science.studies.results import CSV_COLUMNS, csv_rows, progress_sentence, results, stored_headline
 
@@ -29,6 +30,7 @@ PAGE_SIZE = 20
 OFFERED = 200  # newest runs in the list of runs to add
 CACHE_SECONDS = 300
 ENDED_EARLY = "ended early"
+MAX_VALUE = 40  # characters of a value of the axis
 COMPARED = 100  # most runs that a link to the comparison names
 
 
@@ -106,6 +108,7 @@ REGIONS = {
     "results": "studies/_results.html",
     "legend": "studies/_legend.html",
     "slopes-table": "studies/_slopes.html",
+    "axis-said": "studies/_axis.html",
 }
 
 
@@ -155,8 +158,20 @@ def _payload(request: HttpRequest, found: Study) -> dict[str, Any]:
         "results": shown,
         "metrics": [(name, curve_label(name)) for name in metrics],
         "metric": metric,
-        "figures": {name: shown[name] for name in ("overlay", "slopes", "axis")},
+        "figures": {name: shown[name] for name in ("overlay", "slopes", "axis", "law")},
+        "asked": _asked(request, shown["law"]),
     }
+
+
+def _asked(request: HttpRequest, law: dict[str, Any] | None) -> dict[str, str]:
+    """What somebody asks of a value of the axis, and the answer or what is wrong with it."""
+    text = request.GET.get("axis_value", "")[:MAX_VALUE]
+    if not text.strip() or law is None:
+        return {"text": text}
+    try:
+        return {"text": text, "answer": at_value(law, number_of(text))["sentence"]}
+    except InvalidInput as error:
+        return {"text": text, "problem": error.message}
 
 
 def _results(found: Study, version: str, metric: str, index: int) -> dict[str, Any]:

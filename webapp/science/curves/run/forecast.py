@@ -6,7 +6,7 @@ import numpy as np
 
 import scaling
 from scaling.course import Course
-from scaling.extrapolate import noise
+from scaling.saturates import noise
 from scaling.scores import late_mean
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
