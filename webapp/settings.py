@@ -32,6 +32,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
+    "allauth.account",
+    "allauth.mfa",
     "csp",
     "django_htmx",
     "webapp.identity.accounts",
@@ -73,6 +75,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "webapp.interfaces.pages.middleware.WithoutNul",
     "webapp.interfaces.pages.middleware.SignedOut",
     "webapp.identity.signin.middleware.SignedInRules",
@@ -125,8 +128,28 @@ AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who keeps trying cannot
 SIGN_IN_FAILURES_PER_USER = 50  # from all addresses
 SIGN_IN_FAILURES_PER_ADDRESS = 100  # of all people
 AXES_COOLOFF_TIME = 0.25  # hours
-AXES_LOCKOUT_CALLABLE = "webapp.interfaces.pages.views.account.locked_out"
+AXES_LOCKOUT_CALLABLE = "webapp.interfaces.pages.views.signin.locked_out"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+# django-allauth: the steps after the first factor, second factors, passkeys (docs/security.md says what else is ours).
+ACCOUNT_ADAPTER = "webapp.identity.signin.adapters.AccountAdapter"
+ACCOUNT_FORMS = {"reauthenticate": "webapp.identity.signin.forms.OwnPasswordForm"}
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*"]  # nobody signs up
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGIN_TIMEOUT = ACCOUNT_REAUTHENTICATION_TIMEOUT = 5 * 60
+ACCOUNT_RATE_LIMITS = False  # they count in the cache of one process; django-axes counts in the database
+MFA_ADAPTER = "webapp.identity.signin.adapters.MfaAdapter"
+MFA_FORMS = {
+    "authenticate": "webapp.identity.signin.forms.CodeForm",
+    "reauthenticate": "webapp.identity.signin.forms.ConfirmCodeForm",
+    "add_webauthn": "webapp.identity.signin.forms.NewPasskeyForm",
+    "activate_totp": "webapp.identity.signin.forms.EnrolForm",
+    "login_webauthn": "webapp.identity.signin.forms.PasskeyForm",
+}
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_TOTP_ISSUER, MFA_TOTP_TOLERANCE, MFA_RECOVERY_CODE_DIGITS = "Headroom", 1, 16
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "sign-in"
