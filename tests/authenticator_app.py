@@ -43,8 +43,6 @@ def enrolled(user) -> App:
     from allauth.mfa.totp.internal.auth import TOTP
 
     app = App()
-    instance = TOTP.activate(user, app.secret).instance
-    instance.data["last_step"] = int(time.time()) // STEP_S
-    instance.save()
+    TOTP.activate(user, app.secret)
     app.recovery = RecoveryCodes.activate(user).generate_codes()
     return app

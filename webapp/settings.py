@@ -137,14 +137,21 @@ ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*"]  # nobody signs up
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGIN_TIMEOUT = ACCOUNT_REAUTHENTICATION_TIMEOUT = 5 * 60
-ACCOUNT_RATE_LIMITS = False  # they count in the cache of one process; django-axes counts in the database
+ACCOUNT_RATE_LIMITS = MFA_RATE_LIMITS = (
+    False  # they count in the cache of one process; django-axes counts in the database
+)
 MFA_ADAPTER = "webapp.identity.signin.adapters.MfaAdapter"
 MFA_FORMS = {
-    "authenticate": "webapp.identity.signin.forms.CodeForm",
-    "reauthenticate": "webapp.identity.signin.forms.ConfirmCodeForm",
-    "add_webauthn": "webapp.identity.signin.forms.NewPasskeyForm",
-    "activate_totp": "webapp.identity.signin.forms.EnrolForm",
-    "login_webauthn": "webapp.identity.signin.forms.PasskeyForm",
+    step: f"webapp.identity.signin.forms.{form}"
+    for step, form in {
+        "authenticate": "CodeForm",
+        "authenticate_webauthn": "SecondPasskeyForm",
+        "reauthenticate": "ConfirmCodeForm",
+        "reauthenticate_webauthn": "ConfirmPasskeyForm",
+        "activate_totp": "EnrolForm",
+        "add_webauthn": "NewPasskeyForm",
+        "login_webauthn": "PasskeyForm",
+    }.items()
 }
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = MFA_RECOVERY_CODES_SHOW_ONCE = True
@@ -301,4 +308,4 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {"httpx": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
 }
-LOGGING["loggers"] |= {name: {"level": "WARNING"} for name in ("fontTools", "fpdf")}  # type: ignore[operator]
+LOGGING["loggers"] |= {name: {"level": "WARNING"} for name in ("fido2", "fontTools", "fpdf")}  # type: ignore[operator]

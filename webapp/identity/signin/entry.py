@@ -21,6 +21,12 @@ def enter(request: HttpRequest, user: User, *, next_url: str) -> HttpResponse:
     return perform_login(request, user, redirect_url=next_url)
 
 
+def leave(request: HttpRequest) -> None:
+    """Whoever is half way in begins anew, perhaps as somebody else or by passkey."""
+    if BEGUN in request.session:
+        request.session.flush()
+
+
 def finish(request: HttpRequest, user: User) -> bool:
     """Signed in, under a new session key, with nothing of what the session held before.
 

@@ -8,10 +8,15 @@ from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.mfa.base.forms import AuthenticateForm, ReauthenticateForm
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.forms import ActivateTOTPForm
-from allauth.mfa.webauthn.forms import AddWebAuthnForm, LoginWebAuthnForm
+from allauth.mfa.webauthn.forms import (
+    AddWebAuthnForm,
+    AuthenticateWebAuthnForm,
+    LoginWebAuthnForm,
+    ReauthenticateWebAuthnForm,
+)
 from django import forms
 from django.http import HttpResponse
-from fido2.webauthn import AuthenticationResponse
+from fido2.webauthn import AuthenticationResponse, RegistrationResponse
 
 from webapp.identity.accounts.models import User
 from webapp.identity.signin import limits, second_factor
@@ -108,23 +113,57 @@ class EnrolForm(ActivateTOTPForm):
     code = CodeField()
 
 
+class CredentialField(forms.JSONField):
+    """What the browser says of a passkey: an answer of this kind (WebAuthn level 3, section 5.1)."""
+
+    def __init__(self, kind: type[AuthenticationResponse] | type[RegistrationResponse]) -> None:
+        super().__init__(widget=forms.HiddenInput)
+        self.kind = kind
+
+    def to_python(self, value: Any) -> Any:
+        """Raises ValidationError."""
+        said = super().to_python(value)
+        try:
+            self.kind.from_dict(said)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise forms.ValidationError("This was not accepted. Try again.") from error
+        return said
+
+
 class NewPasskeyForm(AddWebAuthnForm):
     """The browser is asked for one that checks who holds it, unless somebody says otherwise."""
 
+    credential = CredentialField(RegistrationResponse)
     passwordless = forms.BooleanField(
         required=False, initial=True, label="Sign in with it alone",
         help_text="Without name and password. It then asks for a PIN, a finger or a face.",
     )  # fmt: skip
 
 
-class PasskeyForm(LoginWebAuthnForm):
-    """A passkey in place of password and second factor: so it must have checked who holds it (PIN, finger, face)."""
+class Proof(forms.Form):
+    """A proof by a passkey."""
+
+    credential = CredentialField(AuthenticationResponse)
+
+
+class SecondPasskeyForm(Proof, AuthenticateWebAuthnForm):
+    """At sign-in, after the first factor."""
+
+
+class ConfirmPasskeyForm(Proof, ReauthenticateWebAuthnForm):
+    """Of who is signed in."""
+
+
+class PasskeyForm(Proof, LoginWebAuthnForm):
+    """A passkey in place of password and second factor: so it must have checked who holds it (PIN, finger, face).
+
+    django-allauth asks for that in its question, but takes answers to the question of a lapsed second step as well.
+    """
 
     def clean_credential(self) -> Authenticator:
         """Raises ValidationError."""
-        said = self.cleaned_data["credential"]
+        proof = AuthenticationResponse.from_dict(self.cleaned_data["credential"]).response.authenticator_data
         authenticator = super().clean_credential()
-        proof = AuthenticationResponse.from_dict(said).response.authenticator_data
         if not proof.is_user_verified() or not authenticator.user.is_active:
             raise forms.ValidationError("This passkey alone does not sign you in. Use your password first.")
         return authenticator

@@ -50,11 +50,10 @@ def take(user: User, code: str) -> Authenticator | None:
         able = list(mine.exclude(type=Authenticator.Type.WEBAUTHN))
         if not able:
             return None
-        counted = able[0].data
-        _refuse_too_soon(counted)
+        _refuse_too_soon(able[0].data)
         taken = next((one for one in able if _takes(one, code)), None)
-        counted["failures"] = 0 if taken else counted.get("failures", 0) + 1
-        counted["failed_at"] = None if taken else time.time()
+        failures = 0 if taken else able[0].data.get("failures", 0) + 1
+        able[0].data |= {"failures": failures, "failed_at": None if taken else time.time()}
         for changed in {able[0], taken} - {None}:
             changed.save(update_fields=["data"])
     return taken
@@ -71,8 +70,11 @@ def _refuse_too_soon(counted: dict[str, Any]) -> None:
 
 def _takes(one: Authenticator, code: str) -> bool:
     if one.type == Authenticator.Type.RECOVERY_CODES:
+        codes = one.wrap()
         known_as = _digests(code) if "migrated_codes" in one.data else [code]
-        return any(one.wrap().validate_code(each) for each in known_as)
+        found = any(codes.validate_code(each) for each in known_as)
+        one.data = codes.instance.data
+        return found
     step = _step_of(decrypt(one.data["secret"]), code, after=one.data.get("last_step", -1))
     one.data["last_step"] = step or one.data.get("last_step", -1)
     return step is not None

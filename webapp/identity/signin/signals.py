@@ -1,17 +1,17 @@
-"""However somebody signs in, the session is noted; a change of the second factors ends the others and is told."""
+"""However somebody signs in, the session is noted; a change of the second factors is told, and ends the other sessions.
+
+In the transaction of the change: django-allauth's own signals of it come after.
+"""
 
 import time
 from typing import Any
 
+from allauth.core import context
 from allauth.mfa.models import Authenticator
-from allauth.mfa.signals import (
-    authenticator_added,
-    authenticator_removed,
-    authenticator_reset,
-    authenticator_used,
-)
+from allauth.mfa.signals import authenticator_reset, authenticator_used
 from django.contrib import messages
 from django.contrib.auth.signals import user_logged_in
+from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 from django.http import HttpRequest
 
@@ -30,24 +30,28 @@ def note_session(request: HttpRequest, user: User, **_: Any) -> None:
     sessions.note(request, user)
 
 
-@receiver(authenticator_added)
-def added(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
-    if authenticator.type == Kind.TOTP:  # the code that proved it is used up
-        authenticator.data["last_step"] = int(time.time()) // second_factor.STEP_S
-        authenticator.save(update_fields=["data"])
-    _changed(request, user, ADDED.get(authenticator.type))
+@receiver(post_save, sender=Authenticator)
+def added(instance: Authenticator, created: bool, **_: Any) -> None:
+    if created:
+        if instance.type == Kind.TOTP:  # the code that proved it is used up
+            instance.data["last_step"] = int(time.time()) // second_factor.STEP_S
+            instance.save(update_fields=["data"])
+        _changed(instance.user, ADDED.get(instance.type))
 
 
-@receiver(authenticator_removed)
-def removed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
-    request.session.pop(KNOWN_KEY, None)
-    _changed(request, user, REMOVED.get(authenticator.type))
+@receiver(post_delete, sender=Authenticator)
+def removed(instance: Authenticator, **_: Any) -> None:
+    _changed(instance.user, REMOVED.get(instance.type))
 
 
-def _changed(request: HttpRequest, user: User, verb: str | None) -> None:
-    """Recovery codes come and go with the other kinds, and are not told of."""
-    if verb is not None:
-        record_account(verb, user, actor=user)
+def _changed(user: User, verb: str | None) -> None:
+    """Recovery codes come and go with the other kinds, and are not told of. Without a request: by an administrator."""
+    if verb is None:
+        return
+    request = context.request
+    record_account(verb, user, actor=request.user if request else None)
+    if request:
+        request.session.pop(KNOWN_KEY, None)
         sessions.end_others(user, keep=request.session.session_key)
 
 

@@ -4,6 +4,7 @@ The same by a real browser: tests/browser/test_passkeys.py.
 """
 
 import json
+import time
 
 import pytest
 from allauth.mfa.models import Authenticator
@@ -59,6 +60,15 @@ def key(bob, browser):
     return key
 
 
+@pytest.fixture
+def eve(db):
+    """Somebody else with a passkey of her own."""
+    eve, client = member("eve", password=PASSWORD), Client(headers={"host": "localhost"})
+    client.force_login(eve)
+    register(client, SoftwareAuthenticator(ORIGIN))
+    return eve
+
+
 def test_registering_takes_the_password(bob, browser):
     browser.force_login(bob)
     assert browser.get("/profile/passkeys/new").url.startswith("/profile/confirm")
@@ -86,13 +96,34 @@ def test_it_never_leads_elsewhere(browser, key):
 def test_one_that_did_not_check_who_holds_it_is_a_second_factor_only(bob, browser, key):
     answer = sign_in(browser, key, verified=False)
     assert answer.url == "/sign-in" and not is_in(browser)
-    assert "Use your password first" in browser.get("/sign-in").content.decode()
+    assert "This was not accepted" in browser.get("/sign-in").content.decode()
 
     browser.post("/sign-in", {"username": "bob", "password": PASSWORD})
     options = data_of(browser.get("/sign-in/code"))["request_options"]["publicKey"]
     credential = key.get(options, verified=False)
     assert browser.post("/sign-in/code", {"credential": json.dumps(credential)}).url == "/"
     assert is_in(browser)
+
+
+def test_a_question_for_the_second_step_is_none_for_the_whole_way(bob, browser, key, eve):
+    """Eve, half way in as herself until that lapses, has Bob's key without its PIN."""
+    browser.post("/sign-in", {"username": "eve", "password": PASSWORD})
+    options = data_of(browser.get("/sign-in/code"))["request_options"]["publicKey"]
+    form = {"credential": json.dumps(key.get(options, verified=False))}
+    assert browser.post("/sign-in/passkey", form).url == "/sign-in/code"
+    session = browser.session
+    session["account_login"] |= {"initiated_at": time.time() - 301}
+    session.save()
+    assert browser.post("/sign-in/passkey", form).url == "/sign-in"
+    assert not is_in(browser)
+    assert "Use your password first" in browser.get("/sign-in").content.decode()
+
+
+def test_who_is_half_way_in_can_begin_anew_by_passkey(bob, browser, key, eve):
+    browser.post("/sign-in", {"username": "eve", "password": PASSWORD})
+    browser.get("/sign-in")
+    sign_in(browser, key)
+    assert "bob" in browser.get("/profile").content.decode()
 
 
 def test_after_the_password_it_is_asked_for(bob, browser, key):
@@ -143,11 +174,20 @@ def test_what_cannot_be_read_is_refused_in_words(browser, key, sent):
     browser.get("/sign-in/passkey", headers={"Accept": "application/json"})
     answer = browser.post("/sign-in/passkey", {"credential": sent})
     assert answer.status_code == 302 and answer.url == "/sign-in"
+    browser.post("/sign-in", {"username": "bob", "password": PASSWORD})
+    assert browser.post("/sign-in/code", {"credential": sent}).status_code == 200
 
 
-def test_nobody_signs_in_with_somebody_elses(bob, browser, key):
-    eve = member("eve", password=PASSWORD)
-    enrolled(eve)
+@pytest.mark.parametrize("sent", ["", "x", "[]", "{}", '{"id": 1}', '{"response": []}'])
+def test_what_cannot_be_read_registers_nothing(bob, browser, sent):
+    browser.force_login(bob)
+    browser.post("/profile/confirm", {"password": PASSWORD})
+    browser.get("/profile/passkeys/new")
+    assert browser.post("/profile/passkeys/new", {"name": "x", "credential": sent}).status_code == 200
+    assert not Authenticator.objects.exists()
+
+
+def test_nobody_signs_in_with_somebody_elses(bob, browser, key, eve):
     browser.post("/sign-in", {"username": "eve", "password": PASSWORD})
     options = data_of(browser.get("/sign-in/code"))["request_options"]["publicKey"]
     browser.post("/sign-in/code", {"credential": json.dumps(key.get(options))})

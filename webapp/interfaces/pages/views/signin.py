@@ -40,6 +40,10 @@ class SignIn(auth_views.LoginView):
     authentication_form = SignInForm
     redirect_authenticated_user = True
 
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        entry.leave(request)
+        return super().get(request, *args, **kwargs)
+
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         user = cast(User, form.get_user())
         return entry.enter(self.request, user, next_url=self.get_success_url())

@@ -6,7 +6,6 @@ from allauth.mfa.models import Authenticator
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from webapp.identity.accounts.log import record_account
 from webapp.identity.accounts.models import User
 from webapp.identity.signin import second_factor, sessions
 
@@ -27,6 +26,5 @@ class Command(BaseCommand):
             raise CommandError(f"{user} has no two-factor sign-in")
         with transaction.atomic():
             Authenticator.objects.filter(user=user).delete()
-            record_account("two_factor.disabled", user, actor=None)
-        ended = sessions.end_others(user, keep=None)
+            ended = sessions.end_others(user, keep=None)
         self.stdout.write(f"Two-factor sign-in of {user} is off; {ended} sessions ended.")
