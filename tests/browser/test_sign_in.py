@@ -128,7 +128,7 @@ def test_a_passkey_from_registering_it_to_signing_in_with_it_alone(open_context,
         page.get_by_role("button", name="Make a passkey").click()
         expect(page.get_by_text("Two-factor sign-in is on.")).to_be_visible()
         page.get_by_role("link", name="I have kept them").click()
-        expect(page.get_by_text("laptop")).to_be_visible()
+        expect(page.get_by_role("cell", name="laptop since")).to_be_visible()
         look(page, "account-passkey")
 
         page.get_by_role("button", name="Sign out", exact=True).click()

@@ -89,6 +89,10 @@ class TakenOnce(forms.Form):
 class CodeForm(TakenOnce, AuthenticateForm):
     """At sign-in, after the first factor."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["code"].widget.attrs["autofocus"] = True
+
 
 class ConfirmCodeForm(TakenOnce, ReauthenticateForm):
     """Both factors again, before one of them is changed."""
