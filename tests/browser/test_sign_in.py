@@ -111,14 +111,15 @@ def authenticator(page):
             }
         },
     )  # fmt: skip
-    yield session
+    yield
+    session.send("WebAuthn.disable")
     session.detach()
 
 
-def test_a_passkey_from_registering_it_to_signing_in_with_it_alone(open_context, live_server, user):
+def test_a_passkey_from_registering_it_to_signing_in_with_it_alone(new_page, user):
     user.set_password(PASSWORD)
     user.save()
-    page = open_context(live_server.url.replace("127.0.0.1", "localhost"))  # no passkeys for a bare address
+    page = new_page()
     with authenticator(page):
         page.goto("/profile/passkeys/new")
         sign_in(page)
@@ -151,8 +152,8 @@ def test_a_passkey_from_registering_it_to_signing_in_with_it_alone(open_context,
         expect(page.get_by_text("Off. With it, signing in takes")).to_be_visible()
 
 
-def test_who_has_no_passkey_is_told_so(open_context, live_server, user):
-    page = open_context(live_server.url.replace("127.0.0.1", "localhost"))
+def test_who_has_no_passkey_is_told_so(new_page, transactional_db):
+    page = new_page()
     with authenticator(page):
         page.goto("/sign-in")
         page.get_by_role("button", name="Use a passkey").click()
