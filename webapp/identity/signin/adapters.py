@@ -23,7 +23,7 @@ PURPOSE = b"headroom second factors"
 class AccountAdapter(DefaultAccountAdapter):
     """Signing in, and proving anew who one is."""
 
-    def login(self, request: HttpRequest, user: User) -> None:  # type: ignore[override]
+    def login(self, request: HttpRequest, user: User) -> None:
         """After all factors. Back to the start where the account changed since the first one."""
         if not entry.finish(request, user):
             messages.info(request, "Sign in again: the account changed meanwhile.")
