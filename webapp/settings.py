@@ -31,6 +31,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
+    "allauth.account",
+    "allauth.mfa",
     "csp",
     "django_htmx",
     "webapp.identity.accounts",
@@ -72,6 +74,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "webapp.interfaces.pages.middleware.WithoutNul",
     "webapp.interfaces.pages.middleware.SignedOut",
     "webapp.identity.signin.middleware.SignedInRules",
@@ -124,8 +127,35 @@ AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who keeps trying cannot
 SIGN_IN_FAILURES_PER_USER = 50  # from all addresses
 SIGN_IN_FAILURES_PER_ADDRESS = 100  # of all people
 AXES_COOLOFF_TIME = 0.25  # hours
-AXES_LOCKOUT_CALLABLE = "webapp.interfaces.pages.views.account.locked_out"
+AXES_LOCKOUT_CALLABLE = "webapp.interfaces.pages.views.signin.locked_out"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+# django-allauth: the steps after the first factor, second factors, passkeys (docs/security.md says what else is ours).
+ACCOUNT_ADAPTER = "webapp.identity.signin.adapters.AccountAdapter"
+ACCOUNT_FORMS = {"reauthenticate": "webapp.identity.signin.forms.OwnPasswordForm"}
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*"]  # nobody signs up
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGIN_TIMEOUT = ACCOUNT_REAUTHENTICATION_TIMEOUT = 5 * 60
+ACCOUNT_RATE_LIMITS = MFA_RATE_LIMITS = (
+    False  # they count in the cache of one process; django-axes counts in the database
+)
+MFA_ADAPTER = "webapp.identity.signin.adapters.MfaAdapter"
+MFA_FORMS = {
+    step: f"webapp.identity.signin.forms.{form}"
+    for step, form in {
+        "authenticate": "CodeForm",
+        "authenticate_webauthn": "SecondPasskeyForm",
+        "reauthenticate": "ConfirmCodeForm",
+        "reauthenticate_webauthn": "ConfirmPasskeyForm",
+        "activate_totp": "EnrolForm",
+        "add_webauthn": "NewPasskeyForm",
+        "login_webauthn": "PasskeyForm",
+    }.items()
+}
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_TOTP_ISSUER, MFA_TOTP_TOLERANCE, MFA_RECOVERY_CODE_DIGITS = "Headroom", 1, 16
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "sign-in"
@@ -272,5 +302,5 @@ LOGGING = {
     "formatters": {"line": {"()": "observability.logs.formatter"}},  # HEADROOM_LOG_FORMAT
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": "INFO"},
-    "loggers": {"httpx": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
+    "loggers": {"httpx": {"level": "WARNING"}, "axes": {"level": "WARNING"}, "fido2": {"level": "WARNING"}},
 }

@@ -1,14 +1,14 @@
-"""Signing in with two factors, as a person does it: turn it on, sign out, code, recovery code."""
+"""Signing in with two factors, as a person does it: turn it on, sign out, code, recovery code; and by passkey."""
 
 import re
-import time
+from contextlib import contextmanager
 
 import pytest
+from allauth.mfa.models import Authenticator
 from playwright.sync_api import expect
 
+from tests.authenticator_app import App
 from tests.browser.look import look
-from webapp.identity.signin import codes
-from webapp.identity.signin.models import TwoFactor
 
 PASSWORD = "a-long-password"
 
@@ -16,26 +16,26 @@ PASSWORD = "a-long-password"
 def sign_in(page, password=PASSWORD):
     page.get_by_label("Username").fill("ada")
     page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
 
 
-def code_of(key, steps=0):
-    return codes.code_at(key, time.time() + steps * codes.STEP_S)
+def confirm(page):
+    expect(page.get_by_role("heading", name="Is it you?")).to_be_visible()
+    page.get_by_label("Your password").fill(PASSWORD)
+    page.get_by_role("button", name="Go on").click()
 
 
-def key_on(page):
-    """The key that is shown, as somebody types it into an app."""
-    import base64
-
-    text = page.locator(".enrol .copy code").inner_text().replace(" ", "").upper()
-    return base64.b32decode(text + "=" * (-len(text) % 8))
+def no_wait():
+    """The second that a wrong code makes the next one wait is over."""
+    for one in Authenticator.objects.all():
+        one.data.pop("failed_at", None)
+        one.save()
 
 
 def test_two_factor_from_turning_it_on_to_a_recovery_code(new_page, user):
     user.set_password(PASSWORD)
     user.save()
     page = new_page(permissions=["clipboard-read", "clipboard-write"])
-    page.watch.expect("422")  # wrong codes are answered so
 
     page.goto("/profile")
     sign_in(page)
@@ -44,18 +44,18 @@ def test_two_factor_from_turning_it_on_to_a_recovery_code(new_page, user):
     look(page, "account")
 
     page.get_by_role("link", name="Turn it on").click()
+    look(page, "confirm")
+    confirm(page)
     picture = page.get_by_role("img", name="QR code of the key that stands below it")
     expect(picture).to_be_visible()
     assert picture.evaluate("image => image.complete && image.naturalWidth > 100")
     look(page, "two-factor-enrol")
-    key = key_on(page)
-    page.get_by_label("Code of the app").fill("000000")
-    page.get_by_label("Your password").fill(PASSWORD)
+    app = App(page.locator(".enrol .copy code").inner_text())
+    page.get_by_label("Code", exact=True).fill("000000")
     page.get_by_role("button", name="Turn it on").click()
-    expect(page.get_by_text("not the app's code of this moment")).to_be_visible()
-    assert key_on(page) == key
-    page.get_by_label("Code of the app").fill(code_of(key))
-    page.get_by_label("Your password").fill(PASSWORD)
+    expect(page.get_by_text("This was not accepted")).to_be_visible()
+    assert page.locator(".enrol .copy code").inner_text() == app.secret
+    page.get_by_label("Code", exact=True).fill(app.code())
     page.get_by_role("button", name="Turn it on").click()
     expect(page.get_by_text("Two-factor sign-in is on.")).to_be_visible()
     look(page, "recovery-codes")
@@ -78,8 +78,8 @@ def test_two_factor_from_turning_it_on_to_a_recovery_code(new_page, user):
     page.goto("/profile")  # half way in opens nothing
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     sign_in(page)
-    TwoFactor.objects.update(failed_at=None)  # the second that a wrong code makes the next one wait
-    page.get_by_label("Code", exact=True).fill(code_of(key, 1))
+    no_wait()
+    page.get_by_label("Code", exact=True).fill(app.next())
     page.get_by_role("button", name="Sign in").click()
     expect(page).to_have_url(re.compile("/profile$"))
 
@@ -90,7 +90,74 @@ def test_two_factor_from_turning_it_on_to_a_recovery_code(new_page, user):
     expect(page.get_by_text("That recovery code is used up; 9 are left.")).to_be_visible()
 
     page.goto("/profile/two-factor/off")
+    page.get_by_label("Code", exact=True).fill(shown[1])
+    confirm(page)
     look(page, "two-factor-off")
+    page.get_by_role("button", name="Turn it off").click()
+    expect(page.get_by_text("Off. With it, signing in takes")).to_be_visible()
+
+
+@contextmanager
+def authenticator(page):
+    """Chromium's own authenticator in software, which checks who holds it."""
+    session = page.context.new_cdp_session(page)
+    session.send("WebAuthn.enable")
+    session.send(
+        "WebAuthn.addVirtualAuthenticator",
+        {
+            "options": {
+                "protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True,
+                "isUserVerified": True, "automaticPresenceSimulation": True,
+            }
+        },
+    )  # fmt: skip
+    yield
+    session.send("WebAuthn.disable")
+    session.detach()
+
+
+def test_a_passkey_from_registering_it_to_signing_in_with_it_alone(new_page, user):
+    user.set_password(PASSWORD)
+    user.save()
+    page = new_page()
+    with authenticator(page):
+        page.goto("/profile/passkeys/new")
+        sign_in(page)
+        confirm(page)
+        look(page, "new-passkey")
+        page.get_by_label("Name").fill("laptop")
+        page.get_by_role("button", name="Make a passkey").click()
+        expect(page.get_by_text("Two-factor sign-in is on.")).to_be_visible()
+        page.get_by_role("link", name="I have kept them").click()
+        expect(page.get_by_role("cell", name="laptop since")).to_be_visible()
+        look(page, "account-passkey")
+
+        page.get_by_role("button", name="Sign out", exact=True).click()
+        page.goto("/recipes")
+        look(page, "sign-in-passkey")
+        page.get_by_role("button", name="Use a passkey").click()
+        expect(page).to_have_url(re.compile("/recipes$"))
+
+        page.get_by_role("button", name="Sign out", exact=True).click()
+        sign_in(page)
+        expect(page.get_by_role("heading", name="Your code")).to_be_visible()
+        page.get_by_role("button", name="Use a passkey").click()
+        expect(page).to_have_url(re.compile("localhost:[0-9]+/$"))
+
+        page.goto("/profile")
+        page.get_by_role("link", name="Remove laptop").click()
+        page.get_by_role("link", name="security key").click()
+        page.get_by_role("button", name="Use a passkey").click()
+        page.get_by_role("button", name="Remove it").click()
+        expect(page.get_by_text("Off. With it, signing in takes")).to_be_visible()
+
+
+def test_who_has_no_passkey_is_told_so(new_page, transactional_db):
+    page = new_page()
+    with authenticator(page):
+        page.goto("/sign-in")
+        page.get_by_role("button", name="Use a passkey").click()
+        expect(page.get_by_text("No passkey was used")).to_be_visible()
 
 
 @pytest.mark.deep

@@ -49,6 +49,7 @@ OBJECTS: dict[str, Maker] = {
     "session_id": lambda world: 1,
     "identity_id": lambda world: 1,
     "uidb64": lambda world: "MQ",
+    "pk": lambda world: 1,
     "set-password:token": lambda world: "set-password",
 }
 QUERIES: dict[str, Maker] = {

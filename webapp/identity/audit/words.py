@@ -34,6 +34,8 @@ WORDS = {
     "organisation.owner_added": "made an owner of",
     "organisation.owner_removed": "ended the ownership of",
     "organisation.renamed": "renamed the organisation",
+    "passkey.added": "registered a passkey of",
+    "passkey.removed": "removed a passkey of",
     "password.changed": "changed the password of",
     "password.link_made": "made a link for a new password of",
     "password.reset": "set by a link the password of",

@@ -1,61 +1,42 @@
-"""The way in: after a password or a provider's word comes the code, if the account has a second factor.
+"""The way in: after a password or a provider's word, django-allauth asks for the second factor where there is one.
 
 In between the session knows who is half way in, under keys that nothing else reads: it opens no page.
 """
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-
+from allauth.account.utils import perform_login
 from django.contrib.auth import login
-from django.http import HttpRequest
-from django.utils import timezone
+from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 
 from webapp.identity.accounts.models import User
-from webapp.identity.signin.two_factor import has_two_factor
 
-HALF_WAY = "half_signed_in"
-HALF_WAY_FOR = timedelta(minutes=5)
+BEGUN = "half_signed_in"
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
-@dataclass(frozen=True)
-class HalfWay:
-    """Who gave the first factor, and where to go when the second came."""
-
-    user: User
-    next: str
-
-
-def enter(request: HttpRequest, user: User, *, next_url: str) -> bool:
-    """The first factor was right. True: signed in; False: the code is asked for next."""
-    if not has_two_factor(user):
-        finish(request, user)
-        return True
+def enter(request: HttpRequest, user: User, *, next_url: str) -> HttpResponse:
+    """The first factor was right: leads to `next_url`, or to the question for the second."""
     request.session.flush()  # nothing of who was here before, and a new key
-    request.session[HALF_WAY] = {
-        "user": user.pk,
-        "since": timezone.now().isoformat(),
-        "password": user.get_session_auth_hash(),
-        "next": next_url,
-    }
-    return False
+    request.session[BEGUN] = {str(user.pk): user.get_session_auth_hash()}
+    return perform_login(request, user, redirect_url=next_url)
 
 
-def half_way(request: HttpRequest) -> HalfWay | None:
-    """Who is half way in; None after five minutes, or when the password changed meanwhile."""
-    stored = request.session.get(HALF_WAY)
-    if stored is None:
-        return None
-    user = User.objects.filter(pk=stored["user"], is_active=True).first()
-    late = timezone.now() - datetime.fromisoformat(stored["since"]) > HALF_WAY_FOR
-    if user is None or late or not constant_time_compare(stored["password"], user.get_session_auth_hash()):
+def leave(request: HttpRequest) -> None:
+    """Whoever is half way in begins anew, perhaps as somebody else or by passkey."""
+    if BEGUN in request.session:
         request.session.flush()
-        return None
-    return HalfWay(user, stored["next"])
 
 
-def finish(request: HttpRequest, user: User) -> None:
-    """Signed in, under a new session key. What the session held before is dropped, also the half-way state."""
+def finish(request: HttpRequest, user: User) -> bool:
+    """Signed in, under a new session key, with nothing of what the session held before.
+
+    False, and nothing is left of the session, where the account was closed or has another password by now.
+    """
+    now = user.get_session_auth_hash()
+    begun = request.session.get(BEGUN, {}).get(str(user.pk), now)
+    if not user.is_active or not constant_time_compare(begun, now):
+        request.session.flush()
+        return False
     request.session.clear()
     login(request, user, backend=BACKEND)
+    return True

@@ -10,16 +10,21 @@ from django.urls import Resolver404, resolve
 
 from webapp.base.requests import asked_by_script
 from webapp.identity.signin import sessions
-from webapp.identity.signin.two_factor import has_two_factor
+from webapp.identity.signin.second_factor import has_second_factor
 
 WORDS = "Turn on two-factor sign-in first."
-KNOWN_KEY = "has_two_factor"
+KNOWN_KEY = "has_second_factor"
 # Open before there is a second factor: turning it on, signing out, and what the page itself loads.
 WITHOUT_TWO_FACTOR = {
-    "two-factor",
+    "mfa_activate_totp",
+    "mfa_add_webauthn",
+    "account_reauthenticate",
     "sign-out",
     "sign-in",
-    "sign-in-code",
+}
+WITHOUT_TWO_FACTOR |= {
+    "mfa_authenticate",
+    "mfa_login_webauthn",
     "alive",
     "set-password",
     "healthz",
@@ -41,7 +46,7 @@ class SignedInRules:
             if _waits_for_two_factor(request):
                 if asked_by_script(request):
                     return HttpResponse(WORDS, status=HTTPStatus.FORBIDDEN, content_type="text/plain")
-                return redirect("two-factor")
+                return redirect("mfa_activate_totp")
         return self.get_response(request)
 
 
@@ -49,7 +54,7 @@ def _waits_for_two_factor(request: HttpRequest) -> bool:
     """Whether the installation requires a second factor that this person has not, and the address is not open yet."""
     if not settings.REQUIRE_TWO_FACTOR or request.session.get(KNOWN_KEY) == request.user.pk:
         return False
-    if has_two_factor(request.user):  # type: ignore[arg-type]
+    if has_second_factor(request.user):  # type: ignore[arg-type]
         request.session[KNOWN_KEY] = request.user.pk
         return False
     try:

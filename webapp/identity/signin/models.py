@@ -1,29 +1,8 @@
-"""Second factors, recovery codes, where people are signed in, and identities at an OpenID provider."""
+"""Where people are signed in, and identities at an OpenID provider. Second factors: `allauth.mfa`."""
 
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import models
-
-
-class TwoFactor(models.Model):
-    """A person's confirmed authenticator app. Its key is encrypted (`webapp.identity.signin.sealing`)."""
-
-    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="two_factor")
-    sealed_key = models.TextField()
-    last_step = models.BigIntegerField()  # time step of the newest code that was used: none is taken twice
-    failures = models.PositiveIntegerField(default=0)  # wrong codes in a row
-    failed_at = models.DateTimeField(null=True)
-    confirmed_at = models.DateTimeField(auto_now_add=True)
-
-
-class RecoveryCode(models.Model):
-    """One of ten codes for who lost the app; only its keyed digest is stored, and it is deleted when it is used."""
-
-    two_factor = models.ForeignKey(TwoFactor, on_delete=models.CASCADE, related_name="codes")
-    digest = models.CharField(max_length=64)
-
-    class Meta:
-        unique_together = [("two_factor", "digest")]
 
 
 class SignedIn(models.Model):

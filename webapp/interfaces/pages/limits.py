@@ -37,7 +37,7 @@ LIMITS: dict[str, Limit] = {
     **dict.fromkeys(("shared", "embed", "shared-report", "api-docs"), READ_BY_LINK),
     "shared-picture": HEAVY,
     "invitation": HEAVY,
-    **dict.fromkeys(("openid-begin", "openid-callback"), HEAVY),
+    **dict.fromkeys(("openid-begin", "openid-callback", "mfa_login_webauthn"), HEAVY),
 }  # fmt: skip
 POSTS: dict[str, Limit] = {  # looking at the form costs nothing
     "forgot-password": Limit(20, 600),

@@ -32,10 +32,18 @@ PUBLIC |= {
 PUBLIC |= {"tracker-blob"}  # asks for a token itself, as what stands below /api/
 PUBLIC |= {"api-docs"}  # what /api/v1/openapi.json says, which is open too
 PUBLIC |= {"invitation"}  # its link is the key, and makes a member once
-PUBLIC |= {"sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password"}
+PUBLIC |= {"openid-begin", "openid-callback", "forgot-password", "set-password"}
+PUBLIC |= {"account_login", "mfa_authenticate", "mfa_login_webauthn"}
 # Signed in is enough: nothing of a project is read or changed.
 ACCOUNT = {"sign-out", "alive"}
-ACCOUNT |= {"profile", "change-password", "two-factor", "two-factor-off", "recovery-codes"}
+ACCOUNT |= {"profile", "change-password", "mfa_index", "mfa_list_webauthn", "account_reauthenticate"}
+ACCOUNT |= {
+    "mfa_activate_totp",
+    "mfa_deactivate_totp",
+    "mfa_view_recovery_codes",
+    "mfa_generate_recovery_codes",
+}
+ACCOUNT |= {"mfa_add_webauthn", "mfa_remove_webauthn", "mfa_reauthenticate", "mfa_reauthenticate_webauthn"}
 ACCOUNT |= {"end-other-sessions", "end-session", "link-identity", "unlink-identity"}
 ACCOUNT |= {"notices", "notices-bell", "notices-unread", "notices-read"}  # one's own, of whatever project
 # Where forms with files are sent to; nowhere else anything of a file is taken.

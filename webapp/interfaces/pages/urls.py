@@ -1,6 +1,18 @@
 """URLs of the pages. Names are used by templates, redirects and settings (`sign-in`, `runs`)."""
 
+from collections.abc import Callable
+
+from allauth.account.views import reauthenticate as confirm_password
+from allauth.mfa.base.views import authenticate as second_step
+from allauth.mfa.base.views import reauthenticate as confirm_code
+from allauth.mfa.recovery_codes.views import generate_recovery_codes, view_recovery_codes
+from allauth.mfa.totp.views import activate_totp, deactivate_totp
+from allauth.mfa.webauthn.views import add_webauthn, login_webauthn, reauthenticate_webauthn, remove_webauthn
+from django.contrib.auth.views import LogoutView
+from django.db.transaction import atomic
+from django.http import HttpResponse
 from django.urls import path
+from django.views.decorators.cache import never_cache
 
 from webapp.interfaces.pages.views import (
     account,
@@ -197,19 +209,41 @@ urlpatterns = [
     path("audit.jsonl", audit.export, {"form": "jsonl"}, name="audit-jsonl"),
     path("project", account.choose_project, name="choose-project"),
     path("sign-in", signin.SignIn.as_view(), name="sign-in"),
-    path("sign-in/code", signin.sign_in_code, name="sign-in-code"),
     path("sign-in/openid", signin.openid_begin, name="openid-begin"),
     path("sign-in/openid/back", signin.openid_callback, name="openid-callback"),
     path("password/forgotten", signin.forgot_password, name="forgot-password"),
     path("password/<uidb64>/<token>", signin.SetPassword.as_view(), name="set-password"),
     path("profile", profile.profile, name="profile"),
     path("profile/password", profile.change_password, name="change-password"),
-    path("profile/two-factor", profile.enrol, name="two-factor"),
-    path("profile/two-factor/off", profile.two_factor_off, name="two-factor-off"),
-    path("profile/two-factor/codes", profile.recovery_codes, name="recovery-codes"),
     path("profile/sessions/end", profile.end_other_sessions, name="end-other-sessions"),
     path("profile/sessions/<int:session_id>/end", profile.end_session, name="end-session"),
     path("profile/openid", profile.link_identity, name="link-identity"),
     path("profile/openid/<int:identity_id>/unlink", profile.unlink_identity, name="unlink-identity"),
-    path("sign-out", account.SignOut.as_view(), name="sign-out"),
+    path("sign-out", LogoutView.as_view(), name="sign-out"),
+]
+
+
+def _change(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """All of it or nothing, with what the audit log says of it; and no copy in a browser's cache."""
+    return never_cache(atomic(view))
+
+
+# Steps of django-allauth's, at addresses of ours; it finds them, and the pages they lead back to, by these names.
+urlpatterns += [
+    path("sign-in", signin.SignIn.as_view(), name="account_login"),
+    path("sign-in/code", second_step, name="mfa_authenticate"),
+    path("sign-in/passkey", login_webauthn, name="mfa_login_webauthn"),
+    path("profile", profile.profile, name="mfa_index"),
+    path("profile", profile.profile, name="mfa_list_webauthn"),
+    path("profile/two-factor", _change(activate_totp), name="mfa_activate_totp"),
+    path("profile/two-factor/off", _change(deactivate_totp), name="mfa_deactivate_totp"),
+    path("profile/two-factor/codes", _change(view_recovery_codes), name="mfa_view_recovery_codes"),
+    path(
+        "profile/two-factor/codes/new", _change(generate_recovery_codes), name="mfa_generate_recovery_codes"
+    ),
+    path("profile/passkeys/new", _change(add_webauthn), name="mfa_add_webauthn"),
+    path("profile/passkeys/<int:pk>/remove", _change(remove_webauthn), name="mfa_remove_webauthn"),
+    path("profile/confirm", confirm_password, name="account_reauthenticate"),
+    path("profile/confirm/code", confirm_code, name="mfa_reauthenticate"),
+    path("profile/confirm/passkey", reauthenticate_webauthn, name="mfa_reauthenticate_webauthn"),
 ]

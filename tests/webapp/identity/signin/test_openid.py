@@ -13,6 +13,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 
 from tests import openid_provider
+from tests.authenticator_app import enrolled
 from tests.members import member
 from tests.openid_provider import CLIENT, SECRET
 from tests.webapp.identity.signin.conftest import PASSWORD
@@ -270,12 +271,8 @@ def test_a_closed_account_stays_closed(client, provider):
 
 
 def test_the_second_factor_is_asked_for_as_well(client, provider):
-    from tests.webapp.identity.signin.conftest import App
-    from webapp.identity.signin import codes, two_factor
-
     walk(Client(), provider)
-    app = App(codes.new_key())
-    two_factor.enrol(User.objects.get(), key=app.key, code=app.code())
+    app = enrolled(User.objects.get())
 
     assert walk(client, provider, "/tokens").url == "/sign-in/code"
     assert who(client) is None

@@ -95,12 +95,16 @@ NOT_PAGES |= {
 PAGES |= {
     "profile": lambda it: "/profile",
     "change-password": lambda it: "/profile/password",
-    "two-factor": lambda it: "/profile/two-factor",
     "forgot-password": lambda it: "/password/forgotten",
 }
 NOT_PAGES |= {
-    "sign-in-code", "openid-begin", "openid-callback", "set-password", "two-factor-off", "recovery-codes",
+    "openid-begin", "openid-callback", "set-password",
     "end-other-sessions", "end-session", "link-identity", "unlink-identity",  # tests/webapp/identity/signin
+}  # fmt: skip
+NOT_PAGES |= {  # steps that ask who it is first, and second names: tests/webapp/identity/signin, tests/browser/test_sign_in.py
+    "account_login", "mfa_authenticate", "mfa_login_webauthn", "mfa_index", "mfa_list_webauthn", "mfa_activate_totp",
+    "mfa_deactivate_totp", "mfa_view_recovery_codes", "mfa_generate_recovery_codes", "mfa_add_webauthn",
+    "mfa_remove_webauthn", "account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn",
 }  # fmt: skip
 NOT_PAGES |= {  # alerts; a rule's and a channel's pages have tests of their own
     "alert-check", "alert-rule", "alert-turn-rule", "alert-delete-rule", "alert-channel", "alert-test-channel",

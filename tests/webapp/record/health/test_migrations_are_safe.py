@@ -12,7 +12,9 @@ from tests.webapp.record.health.migration_lint import BIG, findings
 
 # app.name of every migration of version 0.1.0, the first release: before it no installation had data to lock.
 BEFORE_FIRST_RELEASE = set((Path(__file__).parent / "migrations_of_0_1_0.txt").read_text().split())
-ALLOWED: dict[str, str] = {}  # app.name -> why what is found in it holds nobody up
+ALLOWED: dict[str, str] = {  # app.name -> why what is found in it holds nobody up
+    "signin.0002_second_factors_of_allauth": "two rows for each person with a second factor; run again it adds none",
+}
 
 
 def ours(loader: MigrationLoader) -> list[tuple[str, str]]:

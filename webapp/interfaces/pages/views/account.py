@@ -1,10 +1,8 @@
-"""Signing in and out, the current project, API tokens."""
+"""The current project, API tokens."""
 
 from functools import partial
-from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth import views as auth_views
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -26,32 +24,7 @@ from webapp.interfaces.pages.access import (
     role_of,
     signed_in,
 )
-from webapp.interfaces.pages.forms import SignInForm, TokenForm
-
-
-class SignIn(auth_views.LoginView):
-    """Django's own sign-in with our template; who is signed in already goes on to the runs."""
-
-    template_name = "sign_in.html"
-    authentication_form = SignInForm
-    redirect_authenticated_user = True
-
-
-class SignOut(auth_views.LogoutView):
-    """POST only, as Django has it."""
-
-
-def locked_out(request: HttpRequest, credentials: dict[str, Any] | None) -> HttpResponse:
-    """django-axes' answer after too many wrong passwords: the same page, saying when to try again."""
-    from axes.helpers import get_cool_off
-
-    wait = get_cool_off(request)
-    context = {
-        "form": SignInForm(request),
-        "locked_out": True,
-        "cooloff_minutes": round(wait.total_seconds() / 60) if wait else 0,
-    }
-    return render(request, "sign_in.html", context, status=429)
+from webapp.interfaces.pages.forms import TokenForm
 
 
 @require_POST

@@ -1,4 +1,4 @@
-"""Signing in: password, then the code; a link for a new password; OpenID Connect."""
+"""Signing in: a password, a link for a new one, OpenID Connect. What comes after them is django-allauth's."""
 
 from typing import Any, cast
 
@@ -17,13 +17,12 @@ from django.views.decorators.http import require_http_methods, require_safe
 from webapp.base.errors import Conflict
 from webapp.identity.accounts.log import record_refusal
 from webapp.identity.accounts.models import User
-from webapp.identity.signin import entry, limits, passwords, two_factor
+from webapp.identity.signin import entry, passwords
 from webapp.identity.signin.oidc import flow, people
 from webapp.identity.signin.oidc.configuration import Configuration, configuration
 from webapp.identity.signin.oidc.errors import NotAccepted, ProviderFailed
 from webapp.interfaces.pages.forms import SignInForm
-from webapp.interfaces.pages.profile.forms import CodeForm, ForgottenForm, NewPasswordForm
-from webapp.interfaces.pages.views import account
+from webapp.interfaces.pages.profile.forms import ForgottenForm, NewPasswordForm
 
 LINK_WANTED = "openid_link_wanted"
 
@@ -34,56 +33,30 @@ def _around() -> dict[str, Any]:
     return {"openid": openid.name if openid else None, "can_mail": passwords.mail_configured()}
 
 
-class SignIn(account.SignIn):
-    """Who has a second factor is asked for it next."""
+class SignIn(auth_views.LoginView):
+    """Django's own sign-in, up to the second factor; who is signed in already goes on."""
+
+    template_name = "sign_in.html"
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        entry.leave(request)
+        return super().get(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        next_url = self.get_success_url()
-        if entry.enter(self.request, form.get_user(), next_url=next_url):
-            return HttpResponseRedirect(next_url)
-        return redirect("sign-in-code")
+        user = cast(User, form.get_user())
+        return entry.enter(self.request, user, next_url=self.get_success_url())
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(**kwargs) | _around()
 
 
-@never_cache
-@require_http_methods(["GET", "POST"])
-def sign_in_code(request: HttpRequest) -> HttpResponse:
-    """The second factor of who gave the first one within the last five minutes."""
-    half = entry.half_way(request)
-    if half is None:
-        messages.info(request, "Sign in again: the code was asked for more than five minutes ago.")
-        return redirect("sign-in")
-    form = CodeForm(request.POST or None)
-    if request.method != "POST" or not form.is_valid():
-        return render(request, "signin/code.html", {"form": form, "name": half.user.get_username()})
-    return _second_step(request, half, form)
-
-
-def _second_step(request: HttpRequest, half: entry.HalfWay, form: CodeForm) -> HttpResponse:
-    name, status = half.user.get_username(), 422
-    if limits.is_locked(request, name):
-        return HttpResponse(status=429)  # django-axes puts `account.locked_out` in its place
-    try:
-        if two_factor.check(half.user, form.cleaned_data["code"]):
-            return _come_in(request, half, form.cleaned_data["code"])
-        limits.note_failure(request, name)
-        form.add_error("code", two_factor.WRONG)
-    except two_factor.TooSoon as error:
-        form.add_error("code", str(error))
-        status = 429
-    return render(request, "signin/code.html", {"form": form, "name": name}, status=status)
-
-
-def _come_in(request: HttpRequest, half: entry.HalfWay, code: str) -> HttpResponse:
-    entry.finish(request, half.user)
-    if not two_factor.is_app_code(code):
-        left = two_factor.codes_left(half.user)
-        messages.info(
-            request, f"That recovery code is used up; {left} are left. Your account page makes new ones."
-        )
-    return HttpResponseRedirect(half.next)
+def locked_out(request: HttpRequest, credentials: dict[str, Any] | None) -> HttpResponse:
+    """django-axes' answer after too many wrong passwords or codes: the same page, saying when to try again."""
+    minutes = round(settings.AXES_COOLOFF_TIME * 60)
+    context = {"form": SignInForm(request), "locked_out": True, "cooloff_minutes": minutes}
+    return render(request, "sign_in.html", context | _around(), status=429)
 
 
 @never_cache
@@ -155,9 +128,7 @@ def openid_callback(request: HttpRequest) -> HttpResponse:
         return _not_in(request, str(error), 400)
     except ProviderFailed as error:
         return _no_provider(request, it, error)
-    if entry.enter(request, user, next_url=asked.next):
-        return HttpResponseRedirect(asked.next)
-    return redirect("sign-in-code")
+    return entry.enter(request, user, next_url=asked.next)
 
 
 def _link(request: HttpRequest, it: Configuration, asked: flow.Asked, claims: dict[str, Any]) -> HttpResponse:

@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
-from webapp.base.spreadsheets import csv_file, harmless
+from webapp.base.spreadsheets import csv_file
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
 from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.study.forms import numbers_in

@@ -2,14 +2,18 @@
 
 from typing import Any
 
+from allauth.mfa.models import Authenticator
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
 from webapp.identity.accounts.models import User
-from webapp.identity.signin import sessions, two_factor
+from webapp.identity.signin import second_factor, sessions
 
 
 class Command(BaseCommand):
-    help = "Turn USER's two-factor sign-in off and end all of USER's sessions. The password stays."
+    help = (
+        "Remove USER's app, passkeys and recovery codes and end all of USER's sessions. The password stays."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER")
@@ -18,7 +22,9 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["user"]).first()
         if user is None:
             raise CommandError(f"there is no user {options['user']!r}")
-        if not two_factor.turn_off(user, actor=None):
+        if not second_factor.has_second_factor(user):
             raise CommandError(f"{user} has no two-factor sign-in")
-        ended = sessions.end_others(user, keep=None)
+        with transaction.atomic():
+            Authenticator.objects.filter(user=user).delete()
+            ended = sessions.end_others(user, keep=None)
         self.stdout.write(f"Two-factor sign-in of {user} is off; {ended} sessions ended.")

@@ -1,0 +1,64 @@
+"""What django-allauth asks of this installation: how to sign in, how a proof is renewed, how secrets are stored."""
+
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal.auth import generate_totp_secret
+from cryptography.fernet import InvalidToken, MultiFernet
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest
+from django.shortcuts import redirect
+
+from webapp.base.keys import fernet
+from webapp.identity.accounts.models import User
+from webapp.identity.signin import entry
+
+PURPOSE = b"headroom second factors"
+
+
+class AccountAdapter(DefaultAccountAdapter):
+    """Signing in, and proving anew who one is."""
+
+    def login(self, request: HttpRequest, user: User) -> None:
+        """After all factors. Back to the start where the account changed since the first one."""
+        if not entry.finish(request, user):
+            messages.info(request, "Sign in again: the account changed meanwhile.")
+            raise ImmediateHttpResponse(redirect("sign-in"))
+
+    def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
+        """Who has a second factor proves that: a stolen session and a password are not enough."""
+        ways = super().get_reauthentication_methods(user)
+        return [way for way in ways if way["id"] != "reauthenticate"] or ways
+
+
+class MfaAdapter(DefaultMFAAdapter):
+    """Keys of apps and seeds of recovery codes are encrypted under SECRET_KEY; the keys before it open them, too."""
+
+    error_messages = DefaultMFAAdapter.error_messages | {
+        "incorrect_code": "This was not accepted. Try again.",
+    }
+
+    def encrypt(self, text: str) -> str:
+        return _box().encrypt(text.encode()).decode()
+
+    def decrypt(self, encrypted_text: str) -> str:
+        """Under a key that is gone: a secret that nobody has, so that no code fits (`manage.py reset_two_factor`)."""
+        try:
+            return _box().decrypt(encrypted_text.encode()).decode()
+        except InvalidToken:
+            return generate_totp_secret()
+
+    def generate_authenticator_name(self, user: Any, type: Any) -> str:
+        return f"Passkey {Authenticator.objects.filter(user=user, type=type).count() + 1}"
+
+    def get_totp_label(self, user: Any) -> str:
+        return f"{self.get_totp_issuer()}:{user.get_username()}"
+
+
+def _box() -> MultiFernet:
+    keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    return MultiFernet([fernet(str(key), PURPOSE) for key in keys])
