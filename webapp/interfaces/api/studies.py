@@ -142,9 +142,8 @@ def study_payload(study: Study) -> Payload:
 def study_detail(study: Study) -> Payload:
     """A study with its variants and all that its page shows."""
     groups = selectors.groups_of(study)
-    waits = selectors.waits_in([study]).get(study.pk)
     return study_payload(study) | {
-        "progress": progress_sentence(selectors.progress_of(study, waits)),
+        "progress": progress_sentence(selectors.progress_of(study)),
         "variants": [_arm(group) for group in groups],
         "results": results(study, groups),
     }

@@ -3,14 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from math import ceil
+from typing import Any
 
-from django.db.models import F
+from django.db.models.fields.json import KT
 
+from training.bundles import Amounts, all_bundles, total
+from training.schema import Resources
 from webapp.identity.accounts.models import Project
+from webapp.record.runs.admission.reading import needs_of
 from webapp.record.runs.models import Dispatch, Point, Run, State
 from webapp.record.runs.pace import time_left
 from webapp.record.runs.selectors import span_of_runs
-from webapp.record.runs.states import ACTIVE, WAITING
+from webapp.record.runs.states import AT_WORK, WAITING
 
 MOST_READ = 200  # more than that many unfinished runs are counted, not read
 
@@ -30,7 +35,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Queue:
-    """`waiting` and `working` are counts of all; `held` has the oldest MOST_READ of them, oldest first."""
+    """`waiting` and `working` are counts of all; `held` has the oldest MOST_READ of each, those at work first."""
 
     waiting: int
     working: int
@@ -39,43 +44,42 @@ class Queue:
 
 
 def queue_now() -> Queue:
-    """Three queries, whatever the size."""
-    unfinished = Run.objects.filter(origin=Run.Origin.LAUNCHED, state__in=ACTIVE)
-    rows = list(
-        unfinished.defer("config")
-        .annotate(resources=F("config__resources"))
-        .order_by("created_at")[:MOST_READ]
+    """Five queries, whatever the size."""
+    launched = (
+        Run.objects.filter(origin=Run.Origin.LAUNCHED)
+        .defer("config")
+        .annotate(resources=KT("config__resources"))
     )
+    working, waiting = launched.filter(state__in=AT_WORK), launched.filter(state__in=WAITING)
+    rows = list(working.order_by("created_at")[:MOST_READ])
     spans = span_of_runs([run.pk for run in rows if run.state == State.RUNNING])
+    rows += waiting.order_by("created_at")[:MOST_READ]
     held = [_held(run, spans.get(run.pk)) for run in rows]
-    waiting = sum(row.waits for row in held)
     failing = Dispatch.objects.filter(done_at=None).exclude(error="").order_by("-id")
-    return Queue(waiting, len(held) - waiting, held, failing.values_list("error", flat=True).first() or "")
+    undelivered = failing.values_list("error", flat=True).first() or ""
+    return Queue(waiting.count(), working.count(), held, undelivered)
 
 
-def _held(run: Run, span: tuple[Point, Point] | None) -> Held:
-    resources = getattr(run, "resources", None) or {}
-    gpus, cpus = (_amount(resources, kind) for kind in ("gpus", "cpus"))
+def _held(run: Any, span: tuple[Point, Point] | None) -> Held:
+    gpus, cpus = _totals(needs_of(run.resources).bundles)
     left = time_left(run, span[1].device_hours if span else None, span)
     return Held(run.pk, run.project_id, run.name, run.state in WAITING, gpus, cpus, left)
 
 
-def _amount(resources: dict, kind: str) -> int:
-    """GPUs or CPU cores; shared ones once."""
-    parts = [int(resources.get(f"{part}_{kind}") or 0) for part in ("generator", "trainer")]
-    return max(parts) if resources.get("shared") else sum(parts)
+def asked(resources: Resources) -> tuple[int, int]:
+    """(GPUs, CPU cores) of all bundles of a run."""
+    return _totals(all_bundles(resources))
 
 
-def asked(resources: dict) -> tuple[int, int]:
-    """(GPUs, CPU cores) of a `resources` section."""
-    return _amount(resources, "gpus"), _amount(resources, "cpus")
+def _totals(bundles: Sequence[Amounts]) -> tuple[int, int]:
+    return ceil(total(bundles, "GPU")), ceil(total(bundles, "CPU"))
 
 
 def waiting_of(project: Project) -> list[Run]:
-    """The project's runs that wait, oldest first."""
+    """The project's runs that wait, higher priorities first, then the oldest."""
     return list(
         Run.objects.filter(project=project, origin=Run.Origin.LAUNCHED, state__in=WAITING)
         .select_related("revision__recipe")
         .defer("config", "revision__config")
-        .order_by("created_at")[:MOST_READ]
+        .order_by("-priority", "created_at")[:MOST_READ]
     )

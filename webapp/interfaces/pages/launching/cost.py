@@ -111,7 +111,7 @@ def _first_end(queue: Queue) -> str:
 
 def _too_large(recipe: Recipe, cluster: Cluster) -> str:
     """Where the whole cluster could never hold the run."""
-    gpus, cpus = asked(recipe.resources.model_dump())
+    gpus, cpus = asked(recipe.resources)
     if cluster.gpus is not None and gpus > cluster.gpus:
         return f"It asks for {words.count(gpus, 'GPU')} and the cluster has {cluster.gpus}: it would wait in vain."
     if cluster.cpus is not None and cpus > cluster.cpus:
@@ -123,7 +123,7 @@ def _place(recipe: Recipe, num_runs: int, queue: Queue, cluster: Cluster) -> str
     """Whether there is a place at once, by what Ray last said that it has and what our runs hold."""
     if cluster.gpus is None or cluster.cpus is None:
         return "What the cluster has is not known."
-    gpus, cpus = (num_runs * count for count in asked(recipe.resources.model_dump()))
+    gpus, cpus = (num_runs * count for count in asked(recipe.resources))
     before = [
         run for run in queue.held if run.gpus <= cluster.gpus and run.cpus <= cluster.cpus
     ]  # others never go

@@ -1,0 +1,100 @@
+"""The queue's next step: what `deciding` says is done, under one lock, and what waits says for what."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from django.db import connection, transaction
+from django.db.models import F, Q
+
+from webapp.base.advisory_locks import lock_until_commit
+from webapp.record.runs import outbox, stopping
+from webapp.record.runs.admission import reading
+from webapp.record.runs.admission.deciding import decide
+from webapp.record.runs.admission.parts import Cluster, Decision, Share
+from webapp.record.runs.admission.words import LATER, sentences
+from webapp.record.runs.models import Attempt, Dispatch, Run, State
+from webapp.record.runs.names import label_of
+from webapp.record.runs.states import DISPATCH, Move, move_many
+
+ADVISORY_LOCK = 0x51554555  # "QUEU"
+STEPS_BACK = "Steps back for a run of higher priority and goes on later"
+
+TELL = """
+UPDATE runs_run AS r SET state_reason = w.reason, version = r.version + 1
+FROM unnest(%(runs)s::text[], %(reasons)s::text[]) AS w(run_id, reason)
+WHERE r.id = w.run_id AND r.state = 'queued' AND r.state_reason <> w.reason
+"""
+
+
+@transaction.atomic
+def admit(
+    free: Q, now: datetime, claim: timedelta, *, run_id: str | None = None, most: int = 100
+) -> list[Dispatch]:
+    """Claim the submissions that go now, of one run or of all, and have the runs that wait say for what.
+
+    `free`: dispatch rows that nobody has claimed. Decisions are made one after the other, each over the whole queue.
+    """
+    lock_until_commit(ADVISORY_LOCK)
+    rows = reading.due_submissions(free)
+    if not rows:
+        return []
+    if held := outbox.why_held():
+        _tell(rows, {}, held)
+        return []
+    runs, seen = reading.runs_at_work(), reading.cluster_seen()
+    shares = reading.shares_of((row.queued.project for row in rows), runs)
+    queue = reading.queue_of(rows, shares, now)
+    cluster = seen.beside(reading.submission_of(run.pk, run.attempt_number) for run in runs)
+    decision = decide(queue, reading.at_work(runs, seen), cluster, shares)
+    _step_back([run for run in runs if run.pk in decision.step_back])
+    by_run = {row.queued.run: row for row in rows}
+    going = [by_run[run] for run in decision.start if run_id in (None, run)][:most]
+    claimed = _claim(going, now + claim)
+    started = set(decision.start)
+    _tell(
+        [row for row in rows if row.queued.run not in started], _said(decision, cluster, shares, runs), LATER
+    )
+    return claimed
+
+
+def _claim(going: Sequence[reading.Row], until: datetime) -> list[Dispatch]:
+    """Those that nobody has cancelled meanwhile, in order."""
+    moves = [Move(row.queued.run, row.attempt, State.SUBMITTING, leaving={State.QUEUED}) for row in going]
+    moved = move_many(moves, part=DISPATCH)
+    claimed = [row.dispatch for row in going if (row.queued.run, row.attempt) in moved]
+    Dispatch.objects.filter(pk__in=claimed).update(claimed_until=until, tries=F("tries") + 1)
+    found = Dispatch.objects.select_related("run__project").in_bulk(claimed)
+    return [found[pk] for pk in claimed]
+
+
+def _step_back(runs: Sequence[Run]) -> None:
+    """They are asked to stop, which writes a checkpoint; `retrying` queues them again once they have."""
+    reason = stopping.while_waiting(STEPS_BACK)
+    moves = [Move(run.pk, run.attempt_number, State.STOPPING, reason, {State.RUNNING}) for run in runs]
+    moved = move_many(moves, part=DISPATCH)
+    for run in runs:
+        if (run.pk, run.attempt_number) in moved:
+            attempt = Attempt.objects.filter(run=run, number=run.attempt_number)
+            attempt.update(failure=Attempt.Failure.STEPPED_BACK)
+            outbox.stop(run, run.attempt_number)
+
+
+def _said(
+    decision: Decision, cluster: Cluster, shares: Mapping[int, Share], at_work: Sequence[Run]
+) -> dict[str, str]:
+    waiting = Run.objects.filter(pk__in=[wait.run.run for wait in decision.waits])
+    names = {run.pk: label_of(run) for run in waiting.only("name", "seed")}
+    working = [(run.project_id, label_of(run)) for run in at_work]
+    has = None
+    if cluster.nodes is not None:
+        has = {name: sum(node[name] for node in cluster.nodes) for name in ("CPU", "GPU")}
+    return sentences(decision, has, shares, working, names)
+
+
+def _tell(rows: Sequence[reading.Row], said: Mapping[str, str], otherwise: str) -> None:
+    """Nothing is written that is said already."""
+    reasons = {row.queued.run: said.get(row.queued.run, otherwise) for row in rows}
+    news = [row.queued.run for row in rows if row.reason != reasons[row.queued.run]]
+    if news:
+        with connection.cursor() as cursor:
+            cursor.execute(TELL, {"runs": news, "reasons": [reasons[run] for run in news]})
