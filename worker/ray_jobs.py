@@ -60,8 +60,7 @@ class RayJobs:
         if response.status_code == 404:
             return None
         self._check(response)
-        body = response.json()
-        return JobStatus(body["status"], body.get("message") or "", body.get("driver_node_id"))
+        return _job_status(response.json())
 
     def all(self) -> dict[str, JobStatus]:
         """Every job that Ray knows, by submission id, in one request. Raises RayUnreachable."""
@@ -69,9 +68,7 @@ class RayJobs:
         self._check(response)
         try:
             return {
-                job["submission_id"]: JobStatus(
-                    job["status"], job.get("message") or "", job.get("driver_node_id"), job.get("job_id")
-                )
+                job["submission_id"]: _job_status(job)
                 for job in response.json()
                 if job.get("submission_id")  # not a driver that somebody started by hand
             }
@@ -147,6 +144,10 @@ def connect() -> RayJobs:
     if not address:
         raise RayUnreachable("no Ray cluster is known: it was not started and RAY_ADDRESS is not set")
     return RayJobs(address, ray_token())
+
+
+def _job_status(job: Mapping[str, Any]) -> JobStatus:
+    return JobStatus(job["status"], job.get("message") or "", job.get("driver_node_id"), job.get("job_id"))
 
 
 def _last_line(text: str) -> str:
