@@ -19,10 +19,14 @@ from webapp.record.runs.states import DISPATCH, Move, move_many
 ADVISORY_LOCK = 0x51554555  # "QUEU"
 STEPS_BACK = "Steps back for a run of higher priority and goes on later"
 
+# Rows that somebody else changes at the moment are told the next time: nobody waits for the other in a circle.
 TELL = """
+WITH held AS (
+    SELECT id FROM runs_run WHERE id = ANY(%(runs)s) AND state = 'queued' FOR NO KEY UPDATE SKIP LOCKED
+)
 UPDATE runs_run AS r SET state_reason = w.reason, version = r.version + 1
-FROM unnest(%(runs)s::text[], %(reasons)s::text[]) AS w(run_id, reason)
-WHERE r.id = w.run_id AND r.state = 'queued' AND r.state_reason <> w.reason
+FROM held JOIN unnest(%(runs)s::text[], %(reasons)s::text[]) AS w(run_id, reason) ON w.run_id = held.id
+WHERE r.id = held.id
 """
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from training.bundles import shortage, total
+from training.bundles import shortage
 from webapp.record.runs.admission.parts import (
     AtWork,
     Bundles,
@@ -38,8 +38,7 @@ def decide(
     turn = _Turn(at_work, cluster, shares)
     for run in queue[:LOOKED_AT]:
         turn.consider(run)
-    free = {name: total(turn.now.free, name) for name in ("CPU", "GPU")}
-    return Decision(turn.started, turn.step_back(), turn.waits(), free)
+    return Decision(turn.started, turn.step_back(), turn.waits(), turn.now.total)
 
 
 @dataclass
@@ -153,13 +152,11 @@ class _Turn:
         ends = sorted(
             ((left.end(latest=latest), holding) for left, holding in self.held.values()), key=_first
         )
-        at = 0.0
-        while room.find(bundles) is None:
-            if not ends or ends[0][0] == inf:
-                return None
-            at, holding = ends.pop(0)
+        for at, holding in ends:
             room.give(holding)
-        return at, room
+            if at < inf and room.find(bundles) is not None:
+                return at, room
+        return None
 
     def _may_pass(self, run: Queued) -> bool:
         """Whether it ends before the head's place is free, or leaves the head its place."""
@@ -228,7 +225,7 @@ class _Turn:
         told = self.waiting[:TOLD]
         for_cluster = [run for run, why in told if why == Why.CLUSTER]
         starts = dict(zip((run.run for run in for_cluster), self._starts(for_cluster), strict=True))
-        return [Wait(run, why, ahead, starts.get(run.run)) for ahead, (run, why) in enumerate(told)]
+        return [Wait(run, why, starts.get(run.run)) for run, why in told]
 
     def _starts(self, runs: Sequence[Queued]) -> list[Span | None]:
         """When each starts if they start one after the other, none before one ahead of it."""

@@ -88,11 +88,10 @@ class Why(StrEnum):
 
 @dataclass(frozen=True)
 class Wait:
-    """`ahead`: runs before it in the queue; `starts`: when, None where nothing is known of it."""
+    """`starts`: when, None where nothing is known of it."""
 
     run: Queued
     why: Why
-    ahead: int
     starts: Span | None = None
 
 
@@ -112,6 +111,7 @@ class Room:
 
     def __init__(self, nodes: Iterable[Amounts]) -> None:
         self.free = [dict(node) for node in nodes]
+        self.total = {name: total(self.free, name) for name in ("CPU", "GPU")}
         self._full: set[int] = set()
 
     def copy(self) -> "Room":
@@ -121,19 +121,21 @@ class Room:
         """Where they would go."""
         if id(bundles) in self._full:
             return None
-        enough = all(total(self.free, name) >= amount for name, amount in needed(bundles).items())
+        enough = all(self.total[name] >= amount for name, amount in needed(bundles).items())
         found = place(bundles, self.free) if enough else None
         if found is None:
             self._full.add(id(bundles))
         return found
 
     def take(self, holding: Holding) -> None:
-        for number, amounts in holding:
-            for name, amount in amounts.items():
-                self.free[number][name] -= amount
+        self._change(holding, -1)
 
     def give(self, holding: Holding) -> None:
+        self._change(holding, 1)
+        self._full.clear()
+
+    def _change(self, holding: Holding, sign: int) -> None:
         for number, amounts in holding:
             for name, amount in amounts.items():
-                self.free[number][name] += amount
-        self._full.clear()
+                self.free[number][name] += sign * amount
+                self.total[name] += sign * amount
