@@ -1,11 +1,13 @@
 """The queue's next step: what `deciding` says is done, under one lock, and what waits says for what."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import connection, transaction
 from django.db.models import F, Q
 
+from training.bundles import total
 from webapp.base.advisory_locks import lock_until_commit
 from webapp.record.runs import outbox, stopping
 from webapp.record.runs.admission import reading
@@ -45,20 +47,45 @@ def admit(
     if held := outbox.why_held():
         _tell(rows, {}, held)
         return []
+    outcome = look(rows, now)
+    _step_back([run for run in outcome.runs if run.pk in outcome.decision.step_back])
+    by_run = {row.queued.run: row for row in rows}
+    started = outcome.decision.start
+    claimed = _claim([by_run[run] for run in started if run_id in (None, run)][:most], now + claim)
+    _tell([row for row in rows if row.queued.run not in set(started)], outcome.sentences(), LATER)
+    return claimed
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A decision with what it was made of."""
+
+    decision: Decision
+    cluster: Cluster
+    shares: Mapping[int, Share]
+    runs: Sequence[Run]  # at work
+
+    def sentences(self) -> dict[str, str]:
+        """Run -> what it waits for. One query."""
+        waiting = [wait.run.run for wait in self.decision.waits]
+        named = Run.objects.filter(pk__in=[*waiting, *self.decision.start]).only("name", "seed", "project_id")
+        known = {run.pk: run for run in named}
+        started = [known[run] for run in self.decision.start if run in known]
+        working = [(run.project_id, label_of(run)) for run in [*self.runs, *started]]
+        names = {pk: label_of(run) for pk, run in known.items()}
+        has = None
+        if self.cluster.nodes is not None:
+            has = {name: total(self.cluster.nodes, name) for name in ("CPU", "GPU")}
+        return sentences(self.decision, has, self.shares, working, names)
+
+
+def look(rows: Sequence[reading.Row], now: datetime) -> Outcome:
+    """What would be done with this queue now; nothing is changed."""
     runs, seen = reading.runs_at_work(), reading.cluster_seen()
     shares = reading.shares_of((row.queued.project for row in rows), runs)
     queue = reading.queue_of(rows, shares, now)
     cluster = seen.beside(reading.submission_of(run.pk, run.attempt_number) for run in runs)
-    decision = decide(queue, reading.at_work(runs, seen), cluster, shares)
-    _step_back([run for run in runs if run.pk in decision.step_back])
-    by_run = {row.queued.run: row for row in rows}
-    going = [by_run[run] for run in decision.start if run_id in (None, run)][:most]
-    claimed = _claim(going, now + claim)
-    started = set(decision.start)
-    _tell(
-        [row for row in rows if row.queued.run not in started], _said(decision, cluster, shares, runs), LATER
-    )
-    return claimed
+    return Outcome(decide(queue, reading.at_work(runs, seen), cluster, shares), cluster, shares, runs)
 
 
 def _claim(going: Sequence[reading.Row], until: datetime) -> list[Dispatch]:
@@ -81,18 +108,6 @@ def _step_back(runs: Sequence[Run]) -> None:
             attempt = Attempt.objects.filter(run=run, number=run.attempt_number)
             attempt.update(failure=Attempt.Failure.STEPPED_BACK)
             outbox.stop(run, run.attempt_number)
-
-
-def _said(
-    decision: Decision, cluster: Cluster, shares: Mapping[int, Share], at_work: Sequence[Run]
-) -> dict[str, str]:
-    waiting = Run.objects.filter(pk__in=[wait.run.run for wait in decision.waits])
-    names = {run.pk: label_of(run) for run in waiting.only("name", "seed")}
-    working = [(run.project_id, label_of(run)) for run in at_work]
-    has = None
-    if cluster.nodes is not None:
-        has = {name: sum(node[name] for node in cluster.nodes) for name in ("CPU", "GPU")}
-    return sentences(decision, has, shares, working, names)
 
 
 def _tell(rows: Sequence[reading.Row], said: Mapping[str, str], otherwise: str) -> None:

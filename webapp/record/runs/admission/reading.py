@@ -14,7 +14,7 @@ from django.db.models.fields.json import KT
 from django.utils import timezone
 
 from training.bundles import all_bundles
-from training.schema import Resources
+from training.schema import Recipe, Resources
 from webapp.record.health.models import ClusterSeen
 from webapp.record.runs.admission.deciding import LOOKED_AT
 from webapp.record.runs.admission.order import in_order
@@ -207,14 +207,19 @@ def queue_of(rows: Sequence[Row], shares: Mapping[int, Share], now: datetime) ->
     first = [run.run for run in ordered[:LOOKED_AT]]
     asked = Run.objects.filter(pk__in=first).values_list("pk", RESOURCES, MAX_STEPS)
     known = {pk: (needs_of(resources), max_steps) for pk, resources, max_steps in asked}
-    return [_with_needs(run, *known[run.run]) for run in ordered[:LOOKED_AT] if run.run in known] + ordered[
-        LOOKED_AT:
-    ]
+    return [_with_needs(run, *known[run.run]) if run.run in known else run for run in ordered]
 
 
 def _with_needs(run: Queued, needs: Needs, max_steps: str | None) -> Queued:
     lasts = _lasts(run.project, run.hours, 0.0, needs.devices, max_steps)
     return replace(run, bundles=needs.bundles, lasts=lasts)
+
+
+def would_be(project: int, recipe: Recipe, priority: int, name: str, now: datetime) -> Row:
+    """The submission of a run that nobody has launched."""
+    hours, max_steps = recipe.budget.device_hours, str(recipe.budget.max_steps or "")
+    needs = Needs(tuple(all_bundles(recipe.resources)), recipe.resources.devices)
+    return Row(0, 1, "", _with_needs(Queued(name, project, priority, now, now, hours), needs, max_steps))
 
 
 def shares_of(queued: Iterable[int], runs: Sequence[Any]) -> dict[int, Share]:
