@@ -22,7 +22,8 @@ def sentences(
 ) -> dict[str, str]:
     """Run -> what it waits for. `has`: all of the cluster's devices, None where they are not known; `at_work`:
     (project, name) of runs at work; `names`: of the runs that wait."""
-    said, before = {}, list[tuple[int, str]]()
+    said: dict[str, str] = {}
+    before: list[tuple[int, str]] = []
     for wait in decision.waits:
         run = wait.run
         if wait.why == Why.PROJECT:
