@@ -5,6 +5,7 @@ that take turns on its devices. Bundles are packed onto as few nodes as can be, 
 have one each. The driver itself holds none: it waits for the others most of the time.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -84,17 +85,27 @@ def all_bundles(resources: Resources) -> list[Amounts]:
 
 
 def place(bundles: Iterable[Amounts], nodes: Sequence[Amounts]) -> list[tuple[int, Amounts]] | None:
-    """Each bundle with the number of a node (which has "CPU" and "GPU") that holds it beside the others: the largest
-    first, GPUs before CPUs, each on the fullest node that it fits. None where that finds no place for one."""
-    left, placed = list(nodes), []
-    for bundle in sorted(bundles, key=lambda one: (one.get("GPU", 0), one["CPU"]), reverse=True):
-        fitting = [number for number, node in enumerate(left) if _fits(bundle, node)]
-        if not fitting:
+    """What each node (by its number; it has "CPU" and "GPU") would hold: the largest bundles first, GPUs before CPUs,
+    each on the fullest node that it fits. None where that finds no place for one."""
+    left = [(node["GPU"], node["CPU"], number) for number, node in enumerate(nodes)]
+    placed = []
+    kinds = Counter((bundle.get("GPU", 0.0), bundle["CPU"]) for bundle in bundles)
+    for (gpus, cpus), count in sorted(kinds.items(), reverse=True):
+        for free_gpus, free_cpus, number in sorted(one for one in left if one[0] >= gpus and one[1] >= cpus):
+            # The fullest node stays the fullest while it is filled.
+            times = min(count, _times(free_gpus, gpus), _times(free_cpus, cpus))
+            left[number] = free_gpus - times * gpus, free_cpus - times * cpus, number
+            placed.append((number, _amounts(times * cpus, times * gpus)))
+            count -= times
+            if not count:
+                break
+        if count:
             return None
-        fullest = min(fitting, key=lambda number: (left[number]["GPU"], left[number]["CPU"]))
-        left[fullest] = {name: amount - bundle.get(name, 0) for name, amount in left[fullest].items()}
-        placed.append((fullest, bundle))
     return placed
+
+
+def _times(free: float, amount: float) -> int:
+    return int(free / amount + 1e-9) if amount else sys.maxsize
 
 
 def shortage(bundles: list[Amounts], nodes: Sequence[Amounts]) -> str:

@@ -122,5 +122,6 @@ def test_each_goes_to_the_fullest_node_that_it_fits() -> None:
     gpus = {"CPU": 1.0, "GPU": 2.0}
 
     assert place([CPU2, gpus], nodes) == [(0, gpus), (1, CPU2)]
+    assert place([CPU2] * 4, nodes) == [(1, {"CPU": 4.0}), (0, {"CPU": 4.0})]
     assert place([CPU2, CPU2, CPU2], [node(3), node(3)]) is None
     assert nodes == [node(8, 2), node(4)]

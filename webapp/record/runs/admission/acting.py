@@ -46,6 +46,7 @@ def admit(
         return []
     if held := outbox.why_held():
         _tell(rows, {}, held)
+        _tell_the_rest(rows, free, held)
         return []
     outcome = look(rows, now)
     _step_back([run for run in outcome.runs if run.pk in outcome.decision.step_back])
@@ -53,6 +54,7 @@ def admit(
     started = outcome.decision.start
     claimed = _claim([by_run[run] for run in started if run_id in (None, run)][:most], now + claim)
     _tell([row for row in rows if row.queued.run not in set(started)], outcome.sentences(), LATER)
+    _tell_the_rest(rows, free, LATER)
     return claimed
 
 
@@ -117,3 +119,21 @@ def _tell(rows: Sequence[reading.Row], said: Mapping[str, str], otherwise: str) 
     if news:
         with connection.cursor() as cursor:
             cursor.execute(TELL, {"runs": news, "reasons": [reasons[run] for run in news]})
+
+
+def _tell_the_rest(rows: Sequence[reading.Row], free: Q, reason: str) -> None:
+    """Runs too far behind to be looked at."""
+    if len(rows) < reading.LOOKED_AT:
+        return
+    told = reading.due(free).exclude(run__in=[row.queued.run for row in rows])
+    others = Run.objects.filter(state=State.QUEUED, pk__in=told.values("run")).exclude(state_reason=reason)
+    others.update(state_reason=reason, version=F("version") + 1)
+
+
+def _tell_the_rest(rows: Sequence[reading.Row], free: Q, reason: str) -> None:
+    """Runs too far behind to be looked at."""
+    if len(rows) < reading.LOOKED_AT:
+        return
+    told = reading.due(free).exclude(run__in=[row.queued.run for row in rows])
+    others = Run.objects.filter(state=State.QUEUED, pk__in=told.values("run")).exclude(state_reason=reason)
+    others.update(state_reason=reason, version=F("version") + 1)

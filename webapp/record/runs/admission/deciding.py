@@ -26,15 +26,15 @@ from webapp.record.runs.admission.parts import (
     Why,
 )
 
-LOOKED_AT = 1000  # runs in the order of the queue that may go now
-TOLD = 200  # runs in the order of the queue of which it is said when they start
+LOOKED_AT = 500  # runs in the order of the queue that may go now
+TOLD = 100  # runs in the order of the queue of which it is said when they start
 MOST_AHEAD_OF_GROWTH = 8  # runs that wait inside Ray for nodes, where the cluster grows
 
 
 def decide(
     queue: Sequence[Queued], at_work: Sequence[AtWork], cluster: Cluster, shares: Mapping[int, Share]
 ) -> Decision:
-    """What is done now. `queue` is `in_order`."""
+    """What is done now. `queue` is `in_order`, its first LOOKED_AT at least."""
     turn = _Turn(at_work, cluster, shares)
     for run in queue[:LOOKED_AT]:
         turn.consider(run)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from math import inf
+from typing import NamedTuple
 
 from training.bundles import Amounts, needed, place, total
 
@@ -24,8 +25,7 @@ class Span:
         return self.least if not latest else inf if self.most is None else max(self.least, self.most)
 
 
-@dataclass(frozen=True)
-class Queued:
+class Queued(NamedTuple):
     """A run that waits. `made_at` orders those of a project, `since` is when it began to wait; `hours`: device-hours
     that it may still use. `bundles` and how long it `lasts` need be known of the first LOOKED_AT only."""
 

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.core.cache import cache
-from django.db.models import F, Q, Sum
+from django.db.models import F, Q, QuerySet, Sum, Window
 from django.db.models.fields.json import KT
+from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from training.bundles import all_bundles
@@ -176,8 +177,7 @@ def _willing(runs: Sequence[Run]) -> set[str]:
 # --- queue ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A submission that is due: its dispatch and attempt beside what the decision needs."""
 
     dispatch: int
@@ -187,10 +187,12 @@ class Row:
 
 
 def due_submissions(free: Q) -> list[Row]:
-    """Of queued runs; `free`: dispatch rows that nobody has claimed. One query."""
-    rows = Dispatch.objects.filter(
-        free, kind=Dispatch.Kind.SUBMIT, run__state=State.QUEUED, attempt=F("run__attempt_number")
+    """Of queued runs, of each project and priority the oldest LOOKED_AT; `free`: dispatch rows that nobody has claimed.
+    One query."""
+    place = Window(
+        RowNumber(), partition_by=[F("run__project"), F("run__priority")], order_by=["run__created_at", "pk"]
     )
+    rows = due(free).annotate(place=place).filter(place__lte=LOOKED_AT)
     names = (
         "pk", "attempt", "run__state_reason", "run_id", "run__project_id", "run__priority", "run__created_at",
         "created_at", "run__budget_hours", "run__summary__used_hours",
@@ -201,18 +203,24 @@ def due_submissions(free: Q) -> list[Row]:
     ]
 
 
+def due(free: Q) -> QuerySet[Dispatch]:
+    """All of them."""
+    attempt = Q(kind=Dispatch.Kind.SUBMIT, run__state=State.QUEUED, attempt=F("run__attempt_number"))
+    return Dispatch.objects.filter(free & attempt)
+
+
 def queue_of(rows: Sequence[Row], shares: Mapping[int, Share], now: datetime) -> list[Queued]:
-    """In order, and what the first LOOKED_AT ask for. One query, and two for a project whose pace is not remembered."""
-    ordered = in_order((row.queued for row in rows), shares, now)
-    first = [run.run for run in ordered[:LOOKED_AT]]
-    asked = Run.objects.filter(pk__in=first).values_list("pk", RESOURCES, MAX_STEPS)
+    """The first LOOKED_AT in order, with what they ask for. One query, and two for a project whose pace is not
+    remembered."""
+    ordered = in_order((row.queued for row in rows), shares, now, most=LOOKED_AT)
+    asked = Run.objects.filter(pk__in=[run.run for run in ordered]).values_list("pk", RESOURCES, MAX_STEPS)
     known = {pk: (needs_of(resources), max_steps) for pk, resources, max_steps in asked}
     return [_with_needs(run, *known[run.run]) if run.run in known else run for run in ordered]
 
 
 def _with_needs(run: Queued, needs: Needs, max_steps: str | None) -> Queued:
     lasts = _lasts(run.project, run.hours, 0.0, needs.devices, max_steps)
-    return replace(run, bundles=needs.bundles, lasts=lasts)
+    return run._replace(bundles=needs.bundles, lasts=lasts)
 
 
 def would_be(project: int, recipe: Recipe, priority: int, name: str, now: datetime) -> Row:

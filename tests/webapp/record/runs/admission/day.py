@@ -1,8 +1,9 @@
 """A day on a cluster in steps of five minutes: runs come, are handed over as decisions say, and end."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
+from math import inf
 
 from tests.webapp.record.runs.admission.plain import NOW
 from training.bundles import Amounts, place
@@ -46,7 +47,7 @@ class Day:
     queue: dict[str, Job] = field(default_factory=dict)
     uses: dict[int, float] = field(default_factory=dict)
     waited: dict[str, int] = field(default_factory=dict)
-    promised: dict[str, float] = field(default_factory=dict)  # head -> hour by which it starts
+    promised: dict[str, float] = field(default_factory=dict)  # who was head -> hour by which it starts
     passed: int = 0
 
     def live(self, *, until_ended: int | None = None) -> None:
@@ -76,18 +77,18 @@ class Day:
             self._start(self.queue.pop(run))
 
     def _check_promises(self, order: list[str], decision: Decision) -> None:
-        """A head starts when it was told to, unless others came before it."""
-        head = next((wait for wait in decision.waits if wait.why == Why.CLUSTER), None)
+        """A head starts when it was told to, as long as nobody came before it meanwhile."""
+        places = {run: place for place, run in enumerate(order)}
         for run in decision.start:
-            if run in self.promised:
-                assert self.hour <= self.promised[run] + 1e-6, f"{run} was passed and came late"
-        before = order.index(head.run.run) if head else len(order)
-        self.passed += sum(order.index(run) > before for run in decision.start)
-        if head is None or any(order.index(run) < before for run in decision.start):
-            self.promised = {}
-        elif head.run.run not in self.promised:
-            latest = head.starts.most if head.starts else None
-            self.promised = {} if latest is None else {head.run.run: self.hour + latest}
+            assert self.hour <= self.promised.get(run, inf) + 1e-6, f"{run} was passed and came late"
+        head = next((wait for wait in decision.waits if wait.why == Why.CLUSTER), None)
+        name = head.run.run if head else ""
+        before = places.get(name, 0)
+        self.passed += sum(places[run] > before for run in decision.start) if head else 0
+        came_before = any(places[run] < before for run in decision.start)
+        self.promised = {} if came_before else {run: by for run, by in self.promised.items() if run == name}
+        if head and head.starts and head.starts.most is not None:
+            self.promised.setdefault(name, self.hour + head.starts.most)
 
     def _used(self, project: int) -> float:
         running = sum(job.run.hours for job, _, _ in self.working.values() if job.run.project == project)
@@ -128,4 +129,4 @@ def job(
     )
     hours = takes * STEP_HOURS * sum(bundle["CPU"] for bundle in bundles)
     run = Queued(name, project, priority, then, then, hours, bundles)
-    return Job(replace(run, lasts=lasts), comes, takes)
+    return Job(run._replace(lasts=lasts), comes, takes)
