@@ -127,7 +127,7 @@ def test_what_starts_stands_beside_what_runs(ada, make_run):
     page = ada.get("/").content.decode()
 
     assert "loading" in page and 'data-state="starting"' in page
-    assert "Waiting" not in page
+    assert "<h2>Waiting" not in page
 
 
 def test_what_ended_has_its_outcome_and_the_failed_ones_stand_first(ada, make_run):
