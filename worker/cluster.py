@@ -52,7 +52,7 @@ def groups_of(rows: Iterable[Mapping[str, Any]], jobs: Mapping[str, JobStatus]) 
     placed: dict[str, list[tuple[str, float, float]]] = {}
     waiting = set()
     for row in rows:
-        name = names.get(row.get("creator_job_id"), "")
+        name = names.get(str(row.get("creator_job_id")), "")
         if row.get("state") != "CREATED":
             waiting.add(name)
             continue
