@@ -87,7 +87,7 @@ VARIABLES = (
     Variable(
         "HEADROOM_CLUSTER_GROWS",
         CLUSTER,
-        "nodes are added where runs need them: runs are handed over although the cluster lacks what they need now",
+        "nodes are added where runs need them: up to 8 runs are handed over that do not fit now",
         "flag",
     ),
     Variable("HEADROOM_JOB_PYTHON", CLUSTER, "the Python that runs a job on a node", default="the worker's own"),

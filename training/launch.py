@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -63,15 +63,19 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     device = f"{_device_words(recipe)}, {engine}"
     log.info("%s", engine)
     uploads = kept.begin(checkpoint)
-    reporter = open_reporter(run_dir, resume=resume, resumed_from_step=resumed_from, device=device)
     began = time.monotonic()
+
+    @cache
+    def reporter() -> Reporter:
+        """Says that the run has started, at its first use: when it has its devices, or has ended without them."""
+        return open_reporter(run_dir, resume=resume, resumed_from_step=resumed_from, device=device)
 
     def conclude(outcome: Outcome) -> None:
         try:
             _write_summary(asked, engine, run_dir, outcome, time.monotonic() - began)
         except OSError as error:  # the run has ended as it has, and its checkpoint is there
             log.warning("%s cannot be written: %s", run_dir / "summary.json", error)
-        reporter.finish(outcome.state, outcome.reason)
+        reporter().finish(outcome.state, outcome.reason)
 
     patience = STORE_TIMEOUT_SECONDS
     try:
@@ -84,12 +88,12 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     except BaseException as error:
         patience = FAILED_STORE_TIMEOUT_SECONDS
         failed = {"infrastructure": True} if is_infrastructure(error) else {}
-        reporter.finish("failed", telling_line(error), **failed)
+        reporter().finish("failed", telling_line(error), **failed)
         raise
     finally:
         asyncio.run(cluster.disconnect())
         kept.end(patience)
-        wait_for_server(reporter)
+        wait_for_server(reporter())
     return outcome
 
 
@@ -109,12 +113,13 @@ async def _run(
     identity: dict[str, Any],
     codec: Codec,
     task: Task,
-    reporter: Reporter,
+    reporter: Callable[[], Reporter],
     checkpoint: Checkpoint | None,
     uploads: Uploads | None,
     conclude: Callable[[Outcome], None],
 ) -> Outcome:
-    """Everything that needs the event loop. `conclude` comes before the slow goodbye of engine and cluster."""
+    """Everything that needs the event loop. `reporter` is opened when engines and trainers are there; `conclude` comes
+    before their slow goodbye."""
     switch = Switchboard()
     loop = asyncio.get_running_loop()
     address = cluster.connect(recipe.resources, _weights_bytes(recipe, model_folder))
@@ -134,7 +139,7 @@ async def _run(
             codec=codec,
             generator=generator,
             trainer=trainer,
-            reporter=reporter,
+            reporter=reporter(),
             run_dir=run_dir,
             shape=ModelShape.of(model_folder),
             resume=checkpoint,

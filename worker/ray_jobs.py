@@ -16,6 +16,7 @@ from webapp.record.runs.observation import JobStatus
 TIMEOUT = httpx.Timeout(20.0, connect=3.0)
 LOG_TAIL_BYTES = 64 * 1024
 LOG_TAIL_LINES = 1000
+MOST_STATES = 10_000  # that Ray gives at a time; without a limit it gives 100
 
 
 class RayUnreachable(RuntimeError):
@@ -59,8 +60,7 @@ class RayJobs:
         if response.status_code == 404:
             return None
         self._check(response)
-        body = response.json()
-        return JobStatus(body["status"], body.get("message") or "", body.get("driver_node_id"))
+        return _job_status(response.json())
 
     def all(self) -> dict[str, JobStatus]:
         """Every job that Ray knows, by submission id, in one request. Raises RayUnreachable."""
@@ -68,9 +68,7 @@ class RayJobs:
         self._check(response)
         try:
             return {
-                job["submission_id"]: JobStatus(
-                    job["status"], job.get("message") or "", job.get("driver_node_id")
-                )
+                job["submission_id"]: _job_status(job)
                 for job in response.json()
                 if job.get("submission_id")  # not a driver that somebody started by hand
             }
@@ -98,12 +96,20 @@ class RayJobs:
 
     def nodes(self) -> list[dict[str, Any]]:
         """The cluster's nodes as Ray's state API gives them, dead ones included. Raises RayUnreachable."""
-        response = self._request("GET", "/api/v0/nodes")
+        return self._state("nodes", {})
+
+    def placement_groups(self) -> list[dict[str, Any]]:
+        """What jobs have reserved or wait for, with the nodes of their bundles. Raises RayUnreachable."""
+        kept = {"filter_keys": "state", "filter_predicates": "!=", "filter_values": "REMOVED"}
+        return self._state("placement_groups", kept | {"detail": "true"})
+
+    def _state(self, what: str, params: Mapping[str, str]) -> list[dict[str, Any]]:
+        response = self._request("GET", f"/api/v0/{what}", params={"limit": MOST_STATES} | dict(params))
         self._check(response)
         try:
             return list(response.json()["data"]["result"]["result"])
         except (ValueError, KeyError, TypeError) as error:
-            raise RayUnreachable(f"Ray at {self._address} does not say what nodes it has") from error
+            raise RayUnreachable(f"Ray at {self._address} does not say what {what} it has") from error
 
     def _request(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
         try:
@@ -138,6 +144,10 @@ def connect() -> RayJobs:
     if not address:
         raise RayUnreachable("no Ray cluster is known: it was not started and RAY_ADDRESS is not set")
     return RayJobs(address, ray_token())
+
+
+def _job_status(job: Mapping[str, Any]) -> JobStatus:
+    return JobStatus(job["status"], job.get("message") or "", job.get("driver_node_id"), job.get("job_id"))
 
 
 def _last_line(text: str) -> str:

@@ -8,14 +8,14 @@ from django.utils import timezone
 from webapp.base.advisory_locks import only_one
 from webapp.interfaces.tracking.client_runs import end_silent_trackio
 from webapp.record.health.services import forget_old_workers, note_round
-from webapp.record.runs import observation, places, retrying
+from webapp.record.runs import observation, retrying
 from webapp.record.runs.models import Run
 from webapp.record.runs.observation import JobStatus
 from webapp.record.runs.retired_secrets import purge_retired
 from worker.alarms import judge_or_wait
 from worker.alerting import deliver_wanted, fire_wanted
 from worker.cleaning import watch_disk_now
-from worker.cluster import look_at_cluster
+from worker.cluster import look_at_cluster, look_at_groups
 from worker.dispatch import send_dispatches
 from worker.forecasts import judge_overdue
 from worker.imports import wish_example, wish_turns
@@ -73,7 +73,9 @@ def observe_jobs() -> int:
 
 def _compare(jobs: RayJobs, rows: list[observation.Unfinished]) -> None:
     known = jobs.all()
+    look_at_groups(jobs, known)
     observation.observe(rows, known, _last_lines(jobs, rows, known))
+    retrying.go_on()
     retrying.retry_failed({name for name, job in known.items() if job.status in observation.ALIVE})
     observation.stop_orphans(known, rows)
     read_logs(jobs, known)
@@ -115,13 +117,13 @@ def judge_wanted() -> int:
     return len(run_ids)
 
 
-# In the order of what matters to a run: it is started, followed, then judged; then people are told.
+# In the order of what matters to a run: it is followed, started where another has ended, then judged; then people are
+# told.
 STEPS: tuple[Callable[[], int], ...] = (
-    send_dispatches,
     observe_jobs,
+    send_dispatches,
     observation.lose_silent_trackers,
     end_silent_trackio,
-    places.tell_waiting,
     keep_logs,
     refit_wanted,
     judge_wanted,

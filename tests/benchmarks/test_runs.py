@@ -38,3 +38,10 @@ def test_clicks_are_timed_until_their_job_is_submitted(tmp_path: Path) -> None:
 
     assert re.search(r"^click to the submitted job +\d+ +\d+ +\d+$", printed, re.MULTILINE), printed
     assert "of the goal" in printed
+
+
+@pytest.mark.deep
+def test_decisions_on_a_queue_are_timed(tmp_path: Path) -> None:
+    printed = run("bench_admission", tmp_path, "--queued", "20", "--rounds", "1")
+
+    assert re.search(r"^ +20 +[\d.]+ ms +[\d.]+ ms +[\d.]+ ms$", printed, re.MULTILINE), printed

@@ -15,7 +15,7 @@ HEAVY = [
 ]
 CODE = """
 import sys
-import training.engine_choice, training.recipe, training.records, training.tasks, training.models
+import training.bundles, training.engine_choice, training.recipe, training.records, training.tasks, training.models
 import training.driver.staleness, training.trainer.batching
 import training.chat, training.data.adapters, training.data.problems, training.verifiers, training.weights
 import training.tasks.questions, training.tasks.countdown, training.tasks.mixture

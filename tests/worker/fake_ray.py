@@ -7,6 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
+LARGE_NODE = {
+    "node_id": "large", "node_ip": "10.0.0.9", "state": "ALIVE", "is_head_node": True,
+    "resources_total": {"CPU": 10_000.0, "GPU": 1000.0},
+}  # fmt: skip
+
 
 @dataclass
 class FakeJob:
@@ -25,7 +30,8 @@ class FakeRay:
         self.jobs: dict[str, FakeJob] = {}
         self.fail: tuple[int, str] | None = None
         self.refuse_submissions: tuple[int, str] | None = None
-        self.nodes: list[dict[str, Any]] = []
+        self.nodes: list[dict[str, Any]] = [LARGE_NODE]
+        self.groups: list[dict[str, Any]] = []
         self.requests: list[str] = []
         self.submitted: list[str] = []  # ids, one for each submission that was asked for
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -48,6 +54,8 @@ class FakeRay:
             return 200, [self._details(name) for name in list(self.jobs)] + [{"submission_id": None}]
         if path == "/api/v0/nodes":
             return 200, {"data": {"result": {"result": self.nodes}}}
+        if path == "/api/v0/placement_groups":
+            return 200, {"data": {"result": {"result": self.groups}}}
         if path == "/api/v0/logs/file":
             return self._log(parse_qs(urlparse(url).query))
         name, _, action = path.removeprefix("/api/jobs/").partition("/")
@@ -62,7 +70,7 @@ class FakeRay:
     def _details(self, name: str) -> dict[str, Any]:
         job = self.jobs[name]
         said = {"submission_id": name, "type": "SUBMISSION", "status": job.status, "message": job.message}
-        return said | {"driver_node_id": "node-1"}
+        return said | {"driver_node_id": "node-1", "job_id": f"ray-{name}"}
 
     def _submit(self, body: dict[str, Any]) -> tuple[int, Any]:
         if self.refuse_submissions is not None:

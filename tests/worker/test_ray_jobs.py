@@ -45,7 +45,7 @@ def test_status_and_end_of_the_log(ray: FakeRay) -> None:
         job = ray.jobs["run-x-a1"]
         job.status, job.message, job.log = "FAILED", "exit 1", "ü" * LOG_TAIL_BYTES + "\nlast\n"
 
-        assert jobs.status("run-x-a1") == JobStatus("FAILED", "exit 1", "node-1")
+        assert jobs.status("run-x-a1") == JobStatus("FAILED", "exit 1", "node-1", "ray-run-x-a1")
         tail = jobs.log_tail("run-x-a1", "node-1")
         assert tail.endswith("ü\nlast\n") and len(tail.encode()) <= LOG_TAIL_BYTES + 3
         assert jobs.log_tail("run-x-a1", None) == ""

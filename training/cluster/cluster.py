@@ -5,7 +5,7 @@
                                an engine that dies is replaced
                Cluster.stop:   engines end their processes, actors are killed, the place is given back
 
-`placement` says which devices, `actors` is what runs there, `parts` are the driver's handles on it.
+`training.bundles` says which devices, `actors` is what runs there, `parts` are the driver's handles on it.
 """
 
 import asyncio
@@ -23,19 +23,12 @@ import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from training.bundles import Seat, make_plan
 from training.cluster.actors import TRAINER_GROUPS, GeneratorActor, TrainerActor, Whereabouts
 from training.cluster.broadcasts import Broadcasts, BroadcastWeights
 from training.cluster.head import Pulse, watch_head
 from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, end_of, first_error_or_all, in_time
-from training.cluster.placement import (
-    ClusterError,
-    EngineGone,
-    Patience,
-    Seat,
-    local_cores,
-    make_plan,
-    wait_for_place,
-)
+from training.cluster.placement import ClusterError, EngineGone, Patience, local_cores, wait_for_place
 from training.cluster.rewards import RewardWorkers
 from training.engines.pool import EnginePool
 from training.errors import last_line, telling_line

@@ -16,9 +16,10 @@ import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from training.bundles import reward_bundles
 from training.cluster.actors import Whereabouts
 from training.cluster.parts import Part, first_error_or_all, in_time
-from training.cluster.placement import PartGone, Patience, reward_bundles, wait_for_place
+from training.cluster.placement import PartGone, Patience, wait_for_place
 from training.errors import last_line
 from training.schema import Resources
 from training.verifiers.base import Verdict, Verifier

@@ -1,4 +1,4 @@
-"""PostgreSQL's advisory locks: of several processes one does the work, and the others know at once."""
+"""PostgreSQL's advisory locks: of several processes one does the work at a time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,3 +17,9 @@ def only_one(number: int) -> Iterator[bool]:
         finally:
             if alone:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
+
+
+def lock_until_commit(number: int) -> None:
+    """Have the lock of that number until the transaction ends; another that has it is waited for."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [number])

@@ -5,7 +5,6 @@ from typing import Any
 
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.models import Attempt, Point, Record, Run, Transition
-from webapp.record.runs.places import waits_for
 from webapp.record.runs.refusals import refused_of
 from webapp.record.runs.sampling import ROLES, Columns, Sampled
 from webapp.record.runs.selectors import CurvePoint
@@ -50,7 +49,6 @@ def run_detail(run: Run, attempts: list[Attempt], latest: dict[str, Point], alar
     """A run with its configuration, attempts, newest values and alarms."""
     values = {name: {"value": p.value, "stderr": p.stderr, "step": p.step} for name, p in latest.items()}
     return run_payload(run) | {
-        "state_reason": run.state_reason or ("" if latest else waits_for(run)),
         "config": run.config,
         "meaning": run.meaning,
         "refused": asdict(refused_of(run)),

@@ -74,7 +74,6 @@ from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.meaning import Meaning
 from webapp.record.runs.models import Run, State
 from webapp.record.runs.once import Launched
-from webapp.record.runs.states import WAITING
 from webapp.reporting.alarms.services import current_alarms
 from webapp.reporting.policies.services import checked, set_run_policy
 
@@ -177,9 +176,8 @@ def get_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     what a queued run waits for."""
     run = run_of(request, run_id)
     alarms = current_alarms(run)
-    if run.state not in WAITING:  # why one waits may change by what other runs do
-        seen = [(alarm.pk, alarm.level, alarm.active, alarm.times) for alarm in alarms]
-        unless_known(request, run_payload(run), seen)
+    seen = [(alarm.pk, alarm.level, alarm.active, alarm.times) for alarm in alarms]
+    unless_known(request, run_payload(run), seen)
     attempts, latest = list(selectors.attempts_of(run)), selectors.latest_values(run)
     return run_detail(run, attempts, latest, alarms)
 

@@ -76,7 +76,7 @@ class StatusOut(Schema):
     troubles: list[TroubleOut]
     release: str = Field(description="Headroom's version, of the web server.")
     version: str = Field(description="A digest of the code that the web server runs.")
-    runs_waiting: dict[str, int]
+    runs: dict[str, int] = Field(description="Launched ones that are waiting, starting and running.")
     unsent: dict[str, UnsentOut]
     oldest_unsent_seconds: float | None
     broker: BrokerOut

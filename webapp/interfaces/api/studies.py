@@ -199,13 +199,12 @@ def study_payload(study: Study) -> Payload:
 def study_detail(study: Study, axis_value: float | None = None) -> Payload:
     """A study with its variants and all that its page shows. Raises InvalidInput (axis_value)."""
     groups = selectors.groups_of(study)
-    waits = selectors.waits_in([study]).get(study.pk)
     found = results(study, groups)
     law = found.pop("law")
     if axis_value is not None:
         law = (law or {}) | {"forecast": at_value(law, axis_value)}
     return study_payload(study) | {
-        "progress": progress_sentence(selectors.progress_of(study, waits)),
+        "progress": progress_sentence(selectors.progress_of(study)),
         "variants": [_arm(group) for group in groups],
         "axis_law": law,
         "results": found,

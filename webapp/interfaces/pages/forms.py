@@ -140,10 +140,10 @@ class LaunchForm(forms.Form):
     priority = forms.TypedChoiceField(
         coerce=int,
         required=False,
-        label="Priority in the project's queue",
+        label="Priority",
         choices=Run.Priority.choices,
         empty_value=None,
-        help_text="Of runs that wait the highest goes first, of two alike the older. Not part of the recipe.",
+        help_text="The highest goes first; high is for admins. Not part of the recipe.",
     )
     retries = forms.IntegerField(
         required=False,

@@ -64,15 +64,13 @@ def overview(project: Project) -> Payload:
     rows = {row.run.pk: row for row in rows_of(running_runs[:MOST] + ended_runs[:MOST])}
     running_rows = [rows[run.pk] for run in running_runs[:MOST]]
     spans = span_of_runs([row.run.pk for row in running_rows])
-    waiting = waiting_of(project)
     return {
         "has_runs": Run.objects.filter(project=project).exists(),
         "scale": shared_scale([row.ceiling for row in rows.values()]),
         "running": [(row, _to_the_end(row, spans.get(row.run.pk))) for row in running_rows],
         "more_running": len(running_runs) > MOST,
         "alarms": raised(running_rows),
-        "waiting": [(run, why(run)) for run in waiting[:MOST]],
-        "more_waiting": max(0, len(waiting) - MOST),
+        **queued(project),
         "bent": _bent(project),
         "ended": _worst_first([_ended(rows[run.pk]) for run in ended_runs[:MOST]]),
         "more_ended": len(ended_runs) > MOST,
@@ -104,15 +102,19 @@ def raised(rows: Sequence[Row]) -> list[Raised]:
     )
 
 
-def why(run: Run) -> str:
-    """Why a run waits, by its state and what worker and Ray have said."""
-    if run.state_reason:
-        return run.state_reason if run.state_reason.endswith((".", "!", "?")) else f"{run.state_reason}."
+def queued(project: Project) -> Payload:
+    """The project's runs that wait, each with what for. One query."""
+    waiting = waiting_of(project)
     return {
-        State.QUEUED: "Waits for a worker to take it.",
-        State.SUBMITTING: "Is being handed to Ray.",
-        State.STARTING: "Ray has its job, which has not reported yet: it loads, or waits for a place.",
-    }.get(State(run.state), "")
+        "waiting": [(run, why(run)) for run in waiting[:MOST]],
+        "more_waiting": max(0, len(waiting) - MOST),
+    }
+
+
+def why(run: Run) -> str:
+    """What a queued run waits for, as a worker has said it."""
+    said = run.state_reason or "waits for a worker to look at the queue"
+    return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
 def _bent(project: Project) -> list[Payload]:

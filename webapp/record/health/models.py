@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from django.db import models
+from django.db.models import Value
 
 
 class WorkerSeen(models.Model):
@@ -37,3 +38,6 @@ class ClusterSeen(models.Model):
     seen_at = models.DateTimeField(null=True)  # when `nodes` was true
     error = models.CharField(max_length=500, blank=True)  # of the newest question
     nodes = models.JSONField(default=list)  # [{"id", "address", "alive", "is_head", "cpus", "gpus"}]
+    # Placement groups of the newest round: {"placed": {submission id: [[node id, CPUs, GPUs], ...]}, "waiting": [ids]}.
+    # Those of no submission have the id "". The default is the database's own, for workers of the release before.
+    groups = models.JSONField(default=dict, db_default=Value({}, models.JSONField()))

@@ -57,6 +57,11 @@ def note_cluster(nodes: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
+def note_groups(groups: Mapping[str, Any]) -> None:
+    """Where Ray has placed jobs, and which wait inside it; nothing is written that is known."""
+    ClusterSeen.objects.filter(pk=1).exclude(groups=dict(groups)).update(groups=dict(groups))
+
+
 def note_no_cluster(error: str) -> None:
     """Ray did not say; what it said before stays, with its time."""
     ClusterSeen.objects.update_or_create(pk=1, defaults={"asked_at": timezone.now(), "error": error[:500]})

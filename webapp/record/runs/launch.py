@@ -82,10 +82,9 @@ class LaunchRequest:
     draft: bool = False
 
     def check(self) -> None:
-        """Raises InvalidInput (seed, budget_hours, priority, retries, name)."""
+        """Raises InvalidInput (seed, budget_hours, retries, name)."""
         check_seed(self.seed)
         check_budget(self.budget_hours)
-        places.check_priority(self.priority)
         check_retries(self.retries)
         clean_name(self.name)
 
@@ -121,6 +120,7 @@ def objections(project: Project, hours: float) -> list[InvalidInput]:
 
 def _make(request: LaunchRequest, project: Project, user: User | None) -> Run:
     request.check()
+    places.check_priority(request.priority, user=user, project=project)
     if not request.draft:
         places.check_quota(project, request.budget_hours)
     found = revision_of(project, request.recipe, request.revision)

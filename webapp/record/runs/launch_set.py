@@ -10,6 +10,7 @@ from webapp.identity.accounts.models import Project, User
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.selectors import find_revision
 from webapp.record.runs.launch import LaunchRequest, launch_run
+from webapp.record.runs.models import Run
 from webapp.record.runs.once import Launched
 
 MAX_RUNS = 500
@@ -35,6 +36,7 @@ def launch_set(
     task: str | None = None,
     model: str | None = None,
     budget_hours: float | None = None,
+    priority: int = Run.Priority.NORMAL,
 ) -> list[Launched]:
     """One run for each recipe (slug) and seed, of the newest revisions, seeds in the outer order.
 
@@ -56,6 +58,7 @@ def launch_set(
                 model=model or config["model"],
                 seed=seed,
                 budget_hours=config["budget"]["device_hours"] if budget_hours is None else budget_hours,
+                priority=priority,
             )
             launched.append(launch_run(request, user=user, project=project, idempotency_key=key))
     return launched

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
@@ -14,14 +13,14 @@ from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import redact
-from webapp.record.runs import outbox, places, stopping
+from webapp.record.runs import outbox, stopping
+from webapp.record.runs.admission.acting import admit
 from webapp.record.runs.models import Attempt, Dispatch, Run, State
 from webapp.record.runs.states import DISPATCH, DRIVER, ENDED, INSTALLATION, bump, move, take_over
 from worker import names
 
 CLAIM = timedelta(seconds=60)
 FIRST_RETRY = timedelta(seconds=2)
-LOOK_AGAIN = timedelta(seconds=10)  # whether a run that waits for cluster or disk finds there what it needs
 MAX_ATTEMPT = 32767
 REPORTED_ENDS = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 
@@ -32,67 +31,46 @@ REPORTED_ENDS = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 def claim_dispatches(*, run_id: str | None = None, limit: int = 100) -> list[Dispatch]:
     """Take dispatch rows to work on for 60 s; a claim that ran out may be taken over.
 
-    Stops come first, then submissions by priority and age. Each is claimed by a conditional UPDATE, so that of two
-    workers one gets it. A stop waits until the submission of the same attempt is settled, a submission until its
-    project has a place for it, the cluster what it needs, and the disk room. Rows that have become pointless are
-    closed.
+    Stops come first, then what is under way already, then submissions of queued runs that go now (`admission`). Each is
+    claimed by a conditional UPDATE, so that of two workers one gets it. A stop waits until the submission of the same
+    attempt is settled. Rows that have become pointless are closed.
     """
     now = timezone.now()
     free = Q(done_at=None) & (Q(claimed_until=None) | Q(claimed_until__lt=now))
     unsent = Dispatch.objects.filter(
         run=OuterRef("run"), attempt=OuterRef("attempt"), kind=Dispatch.Kind.SUBMIT, done_at=None
     )
-    candidates = Dispatch.objects.filter(free).exclude(Q(Exists(unsent), kind=Dispatch.Kind.STOP))
-    candidates = candidates.exclude(places.submissions_without_a_place())
+    queued = Q(kind=Dispatch.Kind.SUBMIT, run__state=State.QUEUED, attempt=F("run__attempt_number"))
+    candidates = (
+        Dispatch.objects.filter(free).exclude(Q(Exists(unsent), kind=Dispatch.Kind.STOP)).exclude(queued)
+    )
     if run_id is not None:
         candidates = candidates.filter(run_id=run_id)
-    in_order = candidates.select_related("run__project").order_by(
-        "kind", "-run__priority", "run__created_at", "id"
+    found = candidates.select_related("run__project").order_by("kind", "id")[:limit]
+    return [row for row in found if _claim(row, free, now)] + admit(
+        free, now, CLAIM, run_id=run_id, most=limit
     )
-    found = list(in_order[:limit])
-    held = outbox.why_held() if any(_waits(dispatch) for dispatch in found) else ""
-    there = places.devices()
-    return [dispatch for dispatch in found if _claim(dispatch, free, now, there, held)]
-
-
-def _waits(dispatch: Dispatch) -> bool:
-    return dispatch.kind == Dispatch.Kind.SUBMIT and dispatch.run.state == State.QUEUED
 
 
 @transaction.atomic
-def _claim(dispatch: Dispatch, free: Q, now: datetime, there: places.Devices | None, held: str) -> bool:
-    if _waits(dispatch):
-        lacking = held or ("" if settings.CLUSTER_GROWS else places.lacks(dispatch.run, there))
-        if lacking:
-            _look_again(dispatch, free, now, lacking)
-            return False
-        if not places.has_place(dispatch, free):
-            return False
+def _claim(dispatch: Dispatch, free: Q, now: datetime) -> bool:
     taken = Dispatch.objects.filter(free, pk=dispatch.pk).update(
         claimed_until=now + CLAIM, tries=F("tries") + 1
     )
     if not taken:
         return False
     dispatch.refresh_from_db(fields=["claimed_until", "tries"])
-    if dispatch.kind != Dispatch.Kind.SUBMIT or _ready_to_submit(dispatch):
+    if dispatch.kind != Dispatch.Kind.SUBMIT or _is_being_submitted(dispatch):
         return True
     _close(dispatch, error="not sent: the run did not want it any more")
     return False
 
 
-def _look_again(dispatch: Dispatch, free: Q, now: datetime, lacking: str) -> None:
-    """It waits and says for what, without keeping its place from others. Nothing is written that is so already."""
-    if Dispatch.objects.filter(free, pk=dispatch.pk).update(claimed_until=now + LOOK_AGAIN):
-        queued = Run.objects.filter(pk=dispatch.run_id, state=State.QUEUED, attempt_number=dispatch.attempt)
-        queued.exclude(state_reason=lacking).update(state_reason=lacking, version=F("version") + 1)
-
-
-def _ready_to_submit(dispatch: Dispatch) -> bool:
-    run, attempt = dispatch.run, dispatch.attempt
-    if move(run, State.SUBMITTING, attempt=attempt, part=DISPATCH):
-        return True
-    run.refresh_from_db()  # taken over from a worker that died between claim and submission
-    return run.state == State.SUBMITTING and run.attempt_number == attempt
+def _is_being_submitted(dispatch: Dispatch) -> bool:
+    """It is taken over from a worker that died between claim and submission."""
+    run = dispatch.run
+    run.refresh_from_db()
+    return run.state == State.SUBMITTING and run.attempt_number == dispatch.attempt
 
 
 @transaction.atomic
@@ -145,7 +123,8 @@ def cancel_run(run: Run, *, user: User | None, reason: str = "") -> Run:
     """Stop the run: at once while it is queued or tracked, else by asking its job to stop; its driver then writes a
     checkpoint. Safe to repeat.
 
-    `reason`: why, in words without a full stop, where it is not that a person wanted it. A person needs LAUNCH. Raises
+    A run that steps back does not go on later. `reason`: why, in words without a full stop, where it is not that a
+    person wanted it. A person needs LAUNCH. Raises
     Forbidden or NotFound without it, and Conflict where the run has ended otherwise.
     """
     if user is not None:
@@ -153,6 +132,7 @@ def cancel_run(run: Run, *, user: User | None, reason: str = "") -> Run:
     attempt = run.attempt_number
     by = reason.replace(";", ",") or (f"Cancelled by {user}" if user is not None else "Cancelled")
     who: dict[str, Any] = {"actor": user, "part": "" if user else INSTALLATION}
+    Attempt.objects.filter(run=run, number=attempt, failure=Attempt.Failure.STEPPED_BACK).update(failure="")
     direct = {State.QUEUED} if run.origin == Run.Origin.LAUNCHED else {State.RUNNING}
     if move(run, State.CANCELLED, attempt=attempt, reason=f"{by}.", leaving=direct, **who):
         Dispatch.objects.filter(run=run, attempt=attempt, done_at=None).update(

@@ -47,7 +47,7 @@ class Run(models.Model):
         TRACKED = "tracked"  # elsewhere; it only logs to us
 
     class Priority(models.IntegerChoices):
-        """Which of a project's queued runs is handed to the cluster first; among equals the oldest."""
+        """Which queued runs are handed to the cluster first: `webapp.record.runs.admission.order`."""
 
         LOW = 0, "low"
         NORMAL = 1, "normal"
@@ -117,6 +117,9 @@ class Attempt(models.Model):
     class Failure(models.TextChoices):
         INFRASTRUCTURE = "infrastructure"  # what it ran on failed: the same again may go through
         RECIPE = "recipe"  # it would fail again
+        STEPPED_BACK = (
+            "stepped back"  # no failure: it gave its place to a run of higher priority and goes on later
+        )
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()
@@ -128,7 +131,7 @@ class Attempt(models.Model):
     device = models.JSONField(null=True)  # what it trains on, as its trainer says
     failure = models.CharField(
         max_length=16, choices=Failure.choices, blank=True
-    )  # of one that failed or was lost
+    )  # why one ended before its time
     log_read_at = models.DateTimeField(null=True)  # when reconciliation last asked for the log
     log_tail = models.TextField(blank=True)  # last 64 KiB of the job's log, kept here by reconciliation
     message = models.TextField(blank=True)
@@ -166,6 +169,11 @@ class ProjectQueue(models.Model):
         null=True
     )  # runs that may be submitting, starting, running, stopping
     quota_hours = models.FloatField(null=True)  # device-hours of all launched runs together
+    # Defaults of the database's own, as of Dispatch below.
+    share = models.FloatField(default=1.0, db_default=1.0)  # of the cluster, beside those of other projects
+    steps_back = models.BooleanField(
+        default=False, db_default=False
+    )  # its runs, for those of higher priority
 
 
 class Dispatch(models.Model):

@@ -43,6 +43,7 @@ class JobStatus:
     status: str
     message: str = ""
     node_id: str | None = None  # where the driver runs
+    job_id: str | None = None  # of Ray's own; it owns what the driver reserves
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
+from django.core.cache import cache
+
 from training.schema import Resources
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Point, Run, State
 from webapp.record.runs.selectors import span_of_runs
 
 MOST_RUNS = 40  # newest ones
+OVERHEAD_SECONDS = 60.0
 HOUR = 3600.0
 SHORTEST = timedelta(seconds=10)  # of a speed that says anything
 
@@ -73,7 +76,7 @@ def pace_of(project: Project, *, recipe: str, task: str, model: str) -> Pace | N
     return None
 
 
-def measured_runs(project: Project, **narrowed: str) -> list[Measured]:
+def measured_runs(project: Project | int, **narrowed: str) -> list[Measured]:
     """The newest MOST_RUNS of the project that say how long a run lasts. Two queries."""
     ended = Run.objects.filter(
         project=project, origin=Run.Origin.LAUNCHED, state=State.SUCCEEDED, attempt_number=1,
@@ -90,6 +93,17 @@ def measured_runs(project: Project, **narrowed: str) -> list[Measured]:
         if pk in spans
     ]
     return [run for run in measured if run.devices and run.newest.device_hours and run.lasted > 0]
+
+
+def longest_overhead(project: int) -> float | None:
+    """Hours by the clock for an hour of training, of the slowest of the project's newest runs that ended well; None
+    without any. Two queries, remembered for OVERHEAD_SECONDS."""
+    key = f"longest-overhead-{project}"
+    known = cache.get(key)
+    if known is None:
+        known = max(overheads_of(measured_runs(project)), default=0.0)
+        cache.set(key, known, OVERHEAD_SECONDS)
+    return known or None
 
 
 def overheads_of(measured: Sequence[Measured]) -> list[float]:

@@ -1,6 +1,7 @@
 """Going on by itself after a failure of the infrastructure: the next attempt, from the newest checkpoint.
 
-A failure of the recipe would come again, so it is never retried. What was stopped by a person is not either.
+A failure of the recipe would come again, so it is never retried. What was stopped by a person is not either. What
+stepped back for a run of higher priority goes on the same way.
 """
 
 from collections.abc import Collection
@@ -8,7 +9,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Value
+from django.db.models import Exists, F, OuterRef, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -49,6 +50,31 @@ def retry_failed(alive: Collection[str]) -> int:
         for run_id in queued
     )
     return len(queued)
+
+
+@transaction.atomic
+def go_on() -> int:
+    """Queue the next attempt of every run that has stepped back; how many. A constant number of statements."""
+    rows = list(_stepped_back().values_list("run_id", "number"))
+    wanted = [(run_id, attempt, "It stepped back for a run of higher priority") for run_id, attempt in rows]
+    queued = queue_next_attempts(wanted, leaving=frozenset({State.CANCELLED}), part=RECONCILIATION)
+    Dispatch.objects.bulk_create(
+        Dispatch(run_id=run_id, attempt=attempt + 1, kind=Dispatch.Kind.SUBMIT)
+        for run_id, attempt in rows
+        if run_id in queued
+    )
+    return len(queued)
+
+
+def _stepped_back() -> QuerySet[Attempt]:
+    return Attempt.objects.filter(
+        failure=Attempt.Failure.STEPPED_BACK,
+        state=State.CANCELLED,
+        ended_at__gt=timezone.now() - TOO_LATE,
+        number=F("run__attempt_number"),
+        run__state=State.CANCELLED,
+        run__archived_at=None,
+    )
 
 
 def is_wanted() -> bool:

@@ -20,8 +20,14 @@ from django.utils import timezone
 from webapp.identity.accounts.models import User
 from webapp.record.runs.models import Attempt, Run, State, Transition
 
-WAITING = frozenset({State.QUEUED, State.SUBMITTING, State.STARTING})
-ACTIVE = WAITING | {State.RUNNING, State.STOPPING}
+# What every page, list and answer calls a run that has not ended.
+PHASES: dict[str, frozenset[State]] = {
+    "waiting": frozenset({State.QUEUED}),  # costs nothing yet
+    "starting": frozenset({State.SUBMITTING, State.STARTING}),  # handed over; it takes its devices and loads
+    "running": frozenset({State.RUNNING, State.STOPPING}),  # has its devices
+}
+WAITING, STARTING, RUNNING = PHASES.values()
+ACTIVE = WAITING | STARTING | RUNNING
 ENDED = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED, State.LOST})
 AT_WORK = ACTIVE - {State.QUEUED}  # holds a place of its project
 
@@ -34,7 +40,7 @@ LEAVES: dict[str, frozenset[State]] = {  # a state: the states that it may be re
     State.STARTING: frozenset(
         {State.QUEUED, State.SUBMITTING, State.LOST}
     ),  # lost: Ray has its job after all
-    State.RUNNING: WAITING | {State.LOST},
+    State.RUNNING: WAITING | STARTING | {State.LOST},
     State.STOPPING: frozenset({State.SUBMITTING, State.STARTING, State.RUNNING}),
     State.SUCCEEDED: ACTIVE | {State.LOST},
     State.FAILED: ACTIVE | {State.LOST},

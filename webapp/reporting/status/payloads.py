@@ -19,7 +19,7 @@ def status_payload(status: Status, *, is_admin: bool) -> Payload:
         "troubles": [{"bad": trouble.is_bad, "text": trouble.text} for trouble in found],
         "release": status.release,
         "version": status.version,
-        "runs_waiting": {"total": sum(status.runs_waiting.values())} | dict(status.runs_waiting),
+        "runs": dict(status.runs),
         "unsent": {
             "dispatches": _waiting(status.dispatches, status.at),
             "alerts": _waiting(status.alerts, status.at),

@@ -19,9 +19,8 @@ from headroom.version import __version__
 from webapp.base.code import code_version
 from webapp.base.disk import Disk, disk_now
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
-from webapp.record.runs import places
-from webapp.record.runs.models import Dispatch, Run
-from webapp.record.runs.states import WAITING
+from webapp.record.runs.models import Dispatch, Run, State
+from webapp.record.runs.states import ACTIVE, PHASES
 from webapp.reporting.alerts.models import Delivery
 
 BROKER_SECONDS = 0.5
@@ -67,7 +66,7 @@ class Status:
     at: datetime
     release: str  # of the web server: Headroom's own number
     version: str  # of its code
-    runs_waiting: Mapping[str, int]  # state -> how many
+    runs: Mapping[str, int]  # launched ones that have not ended: phase -> how many
     dispatches: Waiting
     dispatch_error: str
     alerts: Waiting
@@ -90,7 +89,7 @@ def status_now() -> Status:
         at=now,
         release=__version__,
         version=code_version(),
-        runs_waiting=_runs_waiting(),
+        runs=_runs(),
         dispatches=_waiting(_undelivered(now), "due_at"),
         dispatch_error=failing.values_list("error", flat=True).first() or "",
         alerts=_waiting(Delivery.objects.filter(state=Delivery.State.WAITING, next_at__lte=now), "next_at"),
@@ -112,15 +111,16 @@ def _answer(asked: Future[Broker]) -> Broker:
         return Broker(True, error=f"does not answer within {seconds:g} s")
 
 
-def _runs_waiting() -> dict[str, int]:
-    waiting = Run.objects.filter(origin=Run.Origin.LAUNCHED, state__in=WAITING).order_by("state")
-    return dict(waiting.values_list("state").annotate(number=Count("pk")))
+def _runs() -> dict[str, int]:
+    counts = {phase: Count("pk", filter=Q(state__in=states)) for phase, states in PHASES.items()}
+    return Run.objects.filter(origin=Run.Origin.LAUNCHED, state__in=ACTIVE).aggregate(**counts)
 
 
 def _undelivered(now: datetime) -> QuerySet[Dispatch]:
     """Hand-overs that a worker should have made, each with `due_at`: those that failed, and those that are due. What
-    waits on purpose, for a place or for the time of its retry, is no trouble."""
-    rows = Dispatch.objects.filter(done_at=None).exclude(places.submissions_without_a_place())
+    waits on purpose, in the queue or for the time of its retry, is no trouble."""
+    in_queue = Q(kind=Dispatch.Kind.SUBMIT, run__state=State.QUEUED, error="") & ~Q(run__state_reason="")
+    rows = Dispatch.objects.filter(done_at=None).exclude(in_queue)
     due = Q(claimed_until=None) | Q(claimed_until__lt=now)
     since = Case(When(~Q(error=""), then="created_at"), default=Coalesce("claimed_until", "created_at"))
     return rows.filter(due | ~Q(error="")).annotate(due_at=since)

@@ -294,6 +294,7 @@ def progress_sentence(progress: Progress) -> str:
         f"{count} {name}"
         for count, name in (
             (progress.running, "running"),
+            (progress.starting, "starting"),
             (progress.waiting, "waiting"),
             (progress.stopped, "ended early"),
         )

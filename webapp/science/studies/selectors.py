@@ -1,7 +1,7 @@
 """Reading studies: one with all that its page needs in a constant number of queries, and the list."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from django.db.models import Count, Q, QuerySet, Sum
@@ -11,9 +11,8 @@ from scaling.ranking import Course
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run, Series, State
-from webapp.record.runs.places import waits_of
 from webapp.record.runs.selectors import is_pass_rate
-from webapp.record.runs.states import ENDED
+from webapp.record.runs.states import ENDED, RUNNING, STARTING
 from webapp.record.runs.summaries import spent_hours, summary_of
 from webapp.science.curves import words
 from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
@@ -90,6 +89,7 @@ class Progress:
 
     total: int
     waiting: int
+    starting: int
     running: int
     succeeded: int
     stopped: int  # failed, cancelled or lost
@@ -121,7 +121,8 @@ def _counted(studies: QuerySet[Study]) -> QuerySet[Study]:
         studies.select_related("base__recipe", "created_by")
         .annotate(
             run_count=Count("members"),
-            running_count=Count("members", filter=Q(**{f"{states}__in": [State.RUNNING, State.STOPPING]})),
+            running_count=Count("members", filter=Q(**{f"{states}__in": RUNNING})),
+            starting_count=Count("members", filter=Q(**{f"{states}__in": STARTING})),
             done_count=Count("members", filter=Q(**{states: State.SUCCEEDED})),
             stopped_count=Count(
                 "members", filter=Q(**{f"{states}__in": [State.FAILED, State.CANCELLED, State.LOST]})
@@ -139,29 +140,11 @@ def study_by_id(project: Project, study_id: str) -> Study:
     return found
 
 
-def progress_of(study: Study, waits: Mapping[str, str] | None = None) -> Progress:
-    """Of a study annotated as in `studies_of`; `waits`: those of its runs that wait for the cluster (`waits_in`)."""
-    total, running = study.run_count, study.running_count - len(waits or ())  # type: ignore[attr-defined]
+def progress_of(study: Study) -> Progress:
+    """Of a study annotated as in `studies_of`."""
+    total, running, starting = study.run_count, study.running_count, study.starting_count  # type: ignore[attr-defined]
     done, stopped = study.done_count, study.stopped_count  # type: ignore[attr-defined]
-    return Progress(total, total - running - done - stopped, running, done, stopped)
-
-
-def waits_in(studies: Iterable[Study]) -> dict[str, dict[str, str]]:
-    """Study -> those of its runs that count as running but wait for the cluster, each with what it waits for.
-
-    The driver of a run says that it started before Ray has given it a place. At most four queries for any number.
-    """
-    ids = [study.pk for study in studies if study.running_count]  # type: ignore[attr-defined]
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    if not ids:
-        return found
-    places = StudyRun.objects.filter(study__in=ids, run__state=State.RUNNING).select_related("run")
-    members = list(places.defer("run__config"))
-    waits = waits_of(place.run for place in members)
-    for place in members:
-        if place.run_id in waits:
-            found[place.study_id][place.run_id] = waits[place.run_id]
-    return found
+    return Progress(total, total - running - starting - done - stopped, starting, running, done, stopped)
 
 
 def version_of(study: Study) -> str:

@@ -101,7 +101,8 @@ NOT_PAGES |= {
     "openid-begin", "openid-callback", "set-password",
     "end-other-sessions", "end-session", "link-identity", "unlink-identity",  # tests/webapp/identity/signin
 }  # fmt: skip
-NOT_PAGES |= {  # steps that ask who it is first, and second names: tests/webapp/identity/signin, tests/browser/test_sign_in.py
+# Steps that ask who it is first, and second names: tests/webapp/identity/signin, tests/browser/test_sign_in.py.
+NOT_PAGES |= {
     "account_login", "mfa_authenticate", "mfa_login_webauthn", "mfa_index", "mfa_list_webauthn", "mfa_activate_totp",
     "mfa_deactivate_totp", "mfa_view_recovery_codes", "mfa_generate_recovery_codes", "mfa_add_webauthn",
     "mfa_remove_webauthn", "account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn",

@@ -107,21 +107,27 @@ def test_what_waits_says_why(ada, make_run):
     Run.objects.filter(pk=refused.pk).update(
         state_reason="Could not be submitted, will be tried again: no Ray."
     )
-    loading = make_run(0, seed=2, name="loading")
-    Run.objects.filter(pk=loading.pk).update(state="starting")
-
     big = make_run(0, seed=3, name="big")
     Run.objects.filter(pk=big.pk).update(state_reason="waits for 8 GPUs")
 
     page = ada.get("/").content.decode()
 
     for words in (
-        "Waits for a worker to take it.",
+        "waits for a worker to look at the queue. Launched",
         "waits for 8 GPUs. Launched",
         "will be tried again: no Ray.",
-        "loads, or waits for a place",
     ):
         assert words in page
+
+
+def test_what_starts_stands_beside_what_runs(ada, make_run):
+    loading = make_run(0, name="loading")
+    Run.objects.filter(pk=loading.pk).update(state="starting")
+
+    page = ada.get("/").content.decode()
+
+    assert "loading" in page and 'data-state="starting"' in page
+    assert "<h2>Waiting" not in page
 
 
 def test_what_ended_has_its_outcome_and_the_failed_ones_stand_first(ada, make_run):

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.webapp.interfaces.pages.data import curve_records, mixture_records, record
 from webapp.record.health.services import note_cluster
-from webapp.record.runs import ingest, launch
+from webapp.record.runs import ingest, launch, lifecycle
 from webapp.record.runs.models import Attempt, Run
 from webapp.science.curves import services
 
@@ -61,16 +61,14 @@ def test_the_page_comes_as_its_script_would_leave_it(ada, make_run):
 
 
 def test_a_run_that_waits_for_the_cluster_says_so_instead_of_standing_empty(ada, make_run):
-    holder, waiting = make_run(5), make_run(0, seed=1)
-    Run.objects.update(state="running")
+    waiting = make_run(0)
     Run.objects.filter(pk=waiting.pk).update(config=waiting.config | {"resources": {"generator_cpus": 2}})
-    Run.objects.filter(pk=holder.pk).update(config=holder.config | {"resources": {"generator_cpus": 1}})
-    note_cluster([{"node": "n", "alive": True, "gpus": 0, "cpus": 2}])
+    note_cluster([{"id": "n", "alive": True, "gpus": 0, "cpus": 2}])
+    lifecycle.claim_dispatches()
 
     page = ada.get(f"/runs/{waiting.pk}").content.decode()
 
-    assert figure_in(page)["state_reason"] == "waits for the cluster: needs 2 CPU cores, 1 free"
-    assert figure_in(ada.get(f"/runs/{holder.pk}").content.decode())["state_reason"] == ""
+    assert figure_in(page)["state_reason"] == "needs 3 CPU cores, the cluster has 2"
 
 
 def test_a_run_without_an_evaluation_says_so_without_its_script(ada, make_run):

@@ -14,7 +14,7 @@ from webapp.identity.accounts.models import Role
 from webapp.record.health import services
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
 from webapp.record.runs import lifecycle, places
-from webapp.record.runs.models import Dispatch
+from webapp.record.runs.models import Dispatch, Run
 from webapp.reporting.status.payloads import status_payload
 from webapp.reporting.status.status import status_now
 
@@ -71,14 +71,14 @@ def test_queued_runs_and_undelivered_rows_are_counted(seen, make_run):
     make_run(0)
     payload = status_payload(status_now(), is_admin=True)
 
-    assert payload["runs_waiting"] == {"total": 1, "queued": 1}
+    assert payload["runs"] == {"waiting": 1, "starting": 0, "running": 0}
     assert payload["unsent"]["dispatches"]["count"] == 1
     assert payload["oldest_unsent_seconds"] < 60
     assert payload["cluster"]["gpus"] == 2
 
 
 def test_what_waits_on_purpose_is_no_hand_over_that_is_late(seen, make_run):
-    first, _, retried, failing = (make_run(0, seed=seed) for seed in range(4))
+    first, unseen, retried, failing = (make_run(0, seed=seed) for seed in range(4))
     places.set_queue(first.project, most_at_work=1, quota_hours=None, user=None)
     lifecycle.claim_dispatches(run_id=first.pk)
     hour = timedelta(hours=1)
@@ -88,7 +88,7 @@ def test_what_waits_on_purpose_is_no_hand_over_that_is_late(seen, make_run):
     assert waiting["unsent"]["dispatches"] == {"count": 0, "oldest_seconds": None}
     assert not any("hand-over" in trouble["text"] for trouble in waiting["troubles"])
 
-    places.set_queue(first.project, most_at_work=None, quota_hours=None, user=None)
+    Run.objects.filter(pk=unseen.pk).update(state_reason="")  # no worker has looked at the queue
     retried.dispatches.update(claimed_until=timezone.now() + hour)
     failing.dispatches.update(claimed_until=timezone.now() + hour, error="Ray does not answer")
     late = status_payload(status_now(), is_admin=True)

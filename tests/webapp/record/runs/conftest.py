@@ -7,6 +7,7 @@ from tests.fake_model import make_model
 from tests.launching import launched
 from training.records import Record
 from webapp.identity.accounts.services import create_project, set_role
+from webapp.record.health.services import note_cluster
 from webapp.record.runs import launch
 
 
@@ -31,7 +32,13 @@ def model_folder(headroom_home, settings):
 
 
 @pytest.fixture
-def request_body(project, user, model_folder):
+def large_cluster(db):
+    """A worker has seen one that holds whatever a test launches."""
+    note_cluster([{"id": "a", "address": "", "alive": True, "is_head": True, "cpus": 1000, "gpus": 100}])
+
+
+@pytest.fixture
+def request_body(project, user, model_folder, large_cluster):
     return {
         "user": user,
         "project": project,

@@ -1,15 +1,12 @@
-"""A project's places: its limit under concurrency, order by priority and age, its quota, and what the cluster lacks."""
+"""What a project may take: its limit under concurrency, order by priority and age, its share and quota."""
 
 import threading
 
 import pytest
 from django.db import connection
-from django.utils import timezone
 
 from tests.launching import launched
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
-from webapp.record.health.models import ClusterSeen
-from webapp.record.health.services import note_cluster
 from webapp.record.runs import drafts, extending, ingest, launch, lifecycle, places
 from webapp.record.runs.models import Run, State
 
@@ -44,8 +41,6 @@ def test_no_more_than_the_limit_and_the_rest_says_what_it_waits_for(launch_one, 
 
     assert claimed() == [0, 1]
     assert claimed() == []
-    assert places.tell_waiting() == 2
-    assert places.tell_waiting() == 0
     runs[2].refresh_from_db()
     assert runs[2].state_reason == "waits for a place in its project: 2 of 2 at work"
 
@@ -62,6 +57,41 @@ def test_a_nudge_for_a_late_run_does_not_overtake(launch_one, limit):
     assert lifecycle.claim_dispatches(run_id=first.pk) == []
     assert lifecycle.claim_dispatches(run_id=second.pk) == []
     assert len(lifecycle.claim_dispatches(run_id=third.pk)) == 1
+
+
+def test_high_is_for_admins(launch_one, project, user):
+    from tests.members import member
+
+    grace = member("grace", project=project, role="launcher")
+    run = launch_one(seed=0)
+
+    for ask in (
+        lambda: launch_one(seed=1, priority=2, user=grace),
+        lambda: places.set_priority(run, 2, user=grace),
+    ):
+        with pytest.raises(InvalidInput, match="high is for admins") as caught:
+            ask()
+        assert caught.value.field == "priority"
+    launch_one(seed=1, priority=0, user=grace)
+    launch_one(seed=2, priority=2, user=None)
+    assert places.set_priority(run, 2, user=user).priority == 2
+
+
+def test_a_share_is_for_owners_and_stays_where_it_is_not_named(project, user, limit):
+    from tests.members import member
+
+    owner = member("olga", project=project, role="admin")
+    project.organisation.owners.set([owner])
+    limit(3)
+    with pytest.raises(Forbidden, match="owner of the organisation"):
+        places.set_queue(project, most_at_work=None, quota_hours=None, user=user, share=5.0)
+    with pytest.raises(InvalidInput, match="share must be from"):
+        places.set_queue(project, most_at_work=None, quota_hours=None, user=owner, share=0.0)
+
+    places.set_queue(project, most_at_work=None, quota_hours=None, user=owner, share=5.0)
+    row = limit(2)
+
+    assert (places.share_of(project), row.most_at_work, row.steps_back) == (5.0, 2, False)
 
 
 def test_a_full_project_keeps_nobody_elses_runs_waiting(launch_one, limit, request_body):
@@ -179,88 +209,6 @@ def test_only_admins_set_it(project, quota):
         )
     with pytest.raises(InvalidInput):
         places.set_queue(project, most_at_work=0, quota_hours=None, user=None)
-
-
-# --- what the cluster has -------------------------------------------------------------------------------------
-
-
-def saw(gpus, cpus):
-    dead = {"id": "b", "address": "", "alive": False, "is_head": False, "cpus": 8, "gpus": 8}
-    note_cluster([dead | {"id": "a", "alive": True, "cpus": cpus, "gpus": gpus}, dead])
-
-
-def needs(run, **resources):
-    Run.objects.filter(pk=run.pk).update(config=run.config | {"resources": resources})
-
-
-def test_a_run_that_cannot_be_placed_says_what_it_lacks(launch_one, limit):
-    limit(1)
-    large, _ = launch_one(seed=0), launch_one(seed=1)
-    needs(large, generator_gpus=1, trainer_gpus=1, generator_cpus=1, trainer_cpus=1)
-    saw(0, 64)
-
-    claimed_first = claimed()
-    claimed_then = claimed()  # it keeps no place from the one behind it
-    large.refresh_from_db()
-
-    assert (claimed_first + claimed_then, large.state) == ([1], State.QUEUED)
-    assert large.state_reason == "needs 2 GPUs, the cluster has 0"
-
-
-def test_a_run_that_waits_for_what_others_hold_says_so_until_it_reports(launch_one, make_record):
-    first, second = launch_one(seed=0), launch_one(seed=1)
-    for run in (first, second):
-        needs(run, generator_cpus=1, trainer_cpus=1)
-        lifecycle.claim_dispatches(run_id=run.pk)
-        lifecycle.dispatch_done(run.dispatches.get())
-    saw(0, 3)
-    ask = lambda run: places.waits_for(Run.objects.get(pk=run.pk))
-    before = ask(first), ask(second)
-
-    ingest.store_records(first, [make_record(1, {"a": 1.0}, hours=0.25)])
-    meanwhile = ask(first), ask(second)
-    ingest.store_records(second, [make_record(1, {"a": 1.0}, hours=0.25)])
-
-    assert before == ("", "")  # nothing is known of who comes first
-    assert meanwhile == ("", "waits for the cluster: needs 2 CPU cores, 1 free")
-    assert ask(second) == ""
-
-
-def test_a_resumed_run_waits_again_and_an_ended_one_holds_nothing(launch_one, make_record):
-    first, second = launch_one(seed=0), launch_one(seed=1)
-    for run in (first, second):
-        needs(run, shared=True, generator_gpus=2, trainer_gpus=2, generator_cpus=1, trainer_cpus=1)
-        ingest.store_records(run, [make_record(1, {"a": 1.0}, hours=0.25)])
-    saw(2, 64)
-    Run.objects.filter(pk=second.pk).update(attempt_number=2, state=State.STARTING)
-    ask = lambda: places.waits_for(Run.objects.get(pk=second.pk))
-    waiting = ask()
-
-    lifecycle.report_finished(Run.objects.get(pk=first.pk), attempt=1, state="succeeded")
-
-    assert waiting == "waits for the cluster: needs 2 GPUs, 0 free"
-    assert ask() == ""
-
-
-def test_it_goes_when_the_cluster_has_grown_or_may_grow(launch_one, settings):
-    run = launch_one()
-    needs(run, generator_gpus=1, trainer_gpus=1)
-    saw(0, 64)
-    assert claimed() == []
-
-    run.dispatches.update(claimed_until=None)
-    settings.CLUSTER_GROWS = True
-    assert claimed() == [0]
-
-
-def test_of_a_cluster_that_was_not_seen_lately_nothing_is_said(launch_one):
-    run = launch_one()
-    needs(run, generator_gpus=8)
-    saw(0, 1)
-    ClusterSeen.objects.update(seen_at=timezone.now() - 2 * places.SIGHT_HOLDS)
-
-    assert places.devices() is None
-    assert claimed() == [0]
 
 
 # --- drafts ---------------------------------------------------------------------------------------------------

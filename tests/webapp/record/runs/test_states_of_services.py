@@ -67,6 +67,7 @@ SERVICES = (
         "refused for good": refused(retry=False),
         "refused for now": refused(retry=True),
         "retried": lambda run, user: retrying.retry_failed(()),
+        "went on": lambda run, user: retrying.go_on(),
         "unreachable": observed(None, answered=False),
         "unknown": observed(None),
     }
@@ -85,7 +86,8 @@ def put_into(run, state):
     """The run as if it had come to that state long ago."""
     ended_at = timezone.now() - timedelta(minutes=5) if state in ENDED else None
     Run.objects.filter(pk=run.pk).update(state=state, ended_at=ended_at)
-    failure = "infrastructure" if state in (State.FAILED, State.LOST) else ""
+    failures = {State.FAILED: "infrastructure", State.LOST: "infrastructure", State.CANCELLED: "stepped back"}
+    failure = failures.get(state, "")
     run.attempts.update(
         state=state, failure=failure, ended_at=ended_at, created_at=timezone.now() - timedelta(hours=1)
     )

@@ -10,9 +10,8 @@ from django.test.utils import CaptureQueriesContext
 import scaling
 from scaling import compare, seeds
 from tests.webapp.crashing import crash_fits_of
-from tests.webapp.interfaces.pages.data import curve_records, stretch_times
-from webapp.record.health.services import note_cluster
-from webapp.record.runs import ingest, lifecycle
+from tests.webapp.interfaces.pages.data import stretch_times
+from webapp.record.runs import lifecycle
 from webapp.record.runs.models import Run
 from webapp.science.curves.fitting import Question, curve_of, fit_curve
 from webapp.science.curves.ranking.variation import seeds_of_tasks
@@ -216,23 +215,15 @@ def test_progress_counts_what_is_to_come(finished, make_study, project):
     assert not selectors.is_live(selectors.progress_of(done))
 
 
-def test_a_run_that_waits_for_the_cluster_does_not_count_as_running(make_study, project):
-    study = make_study(changes=("loss=dapo",), seeds=(0,))
-    first, second = (place.run for place in study.members.select_related("run").order_by("id"))
-    for run in (first, second):
-        lifecycle.report_started(run, attempt=1, resumed_from_step=None, device="cpu")
-        resources = {"generator_cpus": 1, "trainer_cpus": 1}
-        Run.objects.filter(pk=run.pk).update(config=run.config | {"resources": resources})
-    ingest.store_records(first, curve_records(1))
-    node = {"id": "a", "address": "", "alive": True, "is_head": True, "cpus": 2, "gpus": 0}
-    note_cluster([node])
+def test_a_run_that_starts_counts_neither_as_waiting_nor_as_running(make_study, project):
+    study = make_study(changes=("loss=dapo", "head=bfloat16"), seeds=(0,))
+    first, second, _ = (place.run for place in study.members.select_related("run").order_by("id"))
+    lifecycle.report_started(first, attempt=1)
+    Run.objects.filter(pk=second.pk).update(state="starting")
 
-    found = selectors.study_by_id(project, study.pk)
-    waits = selectors.waits_in([found])[study.pk]
+    progress = selectors.progress_of(selectors.study_by_id(project, study.pk))
 
-    assert waits == {second.pk: "waits for the cluster: needs 2 CPU cores, 0 free"}
-    progress = selectors.progress_of(found, waits)
-    assert progress_sentence(progress) == "0 of 2 runs done, 1 running, 1 waiting."
+    assert progress_sentence(progress) == "0 of 3 runs done, 1 running, 1 starting, 1 waiting."
 
 
 def test_without_a_fit_it_says_what_is_missing(make_study, report):

@@ -7,7 +7,7 @@ from training.schema import Recipe
 from webapp.interfaces.pages.cluster import Cluster
 from webapp.interfaces.pages.durations import duration
 from webapp.record.runs.pace import Pace, Range
-from webapp.record.runs.queue import Queue, asked
+from webapp.record.runs.queue import Prospect
 from webapp.science.curves import words
 
 Payload = dict[str, Any]
@@ -79,61 +79,27 @@ def _source(pace: Pace | None, recipe: Recipe, recipe_name: str) -> str:
     )
 
 
-def wait(recipe: Recipe, num_runs: int, queue: Queue, cluster: Cluster) -> Payload:
+def wait(num_runs: int, prospect: Prospect, cluster: Cluster) -> Payload:
     """Sentences on what stands between the launch and its start. `level`: "", "warn" or "bad"."""
     said, level = list(cluster.troubles), "warn" if cluster.troubles else ""
-    if queue.undelivered:
-        said.append(f"The last hand-over to Ray failed and is tried again: {queue.undelivered.rstrip('.')}.")
+    if prospect.undelivered:
+        reason = prospect.undelivered.rstrip(".")
+        said.append(f"The last hand-over to Ray failed and is tried again: {reason}.")
         level = "warn"
-    too_large = _too_large(recipe, cluster)
-    if too_large:
-        said.append(too_large)
-        level = "bad"
-    said.append(_before(queue))
-    if not said[:-1]:
-        said.append(_place(recipe, num_runs, queue, cluster))
-    return {"sentences": [sentence for sentence in said if sentence], "level": level}
-
-
-def _before(queue: Queue) -> str:
-    if not queue.waiting and not queue.working:
-        return "No run is queued or working on the cluster."
-    waiting = words.count(queue.waiting, "run") if queue.waiting else "No run"
-    working = words.count(queue.working, "run") if queue.working else "none"
-    verb = "wait" if queue.waiting > 1 else "waits"
-    return f"{waiting} {verb} before it, {working} at work{_first_end(queue)}."
-
-
-def _first_end(queue: Queue) -> str:
-    left = [run.left for run in queue.held if run.left is not None]
-    return f"; the first of them ends in about {duration(min(left))}" if left else ""
-
-
-def _too_large(recipe: Recipe, cluster: Cluster) -> str:
-    """Where the whole cluster could never hold the run."""
-    gpus, cpus = asked(recipe.resources.model_dump())
-    if cluster.gpus is not None and gpus > cluster.gpus:
-        return f"It asks for {words.count(gpus, 'GPU')} and the cluster has {cluster.gpus}: it would wait in vain."
-    if cluster.cpus is not None and cpus > cluster.cpus:
-        return f"It asks for {words.count(cpus, 'CPU core')} and the cluster has {cluster.cpus}: it would wait in vain."
-    return ""
-
-
-def _place(recipe: Recipe, num_runs: int, queue: Queue, cluster: Cluster) -> str:
-    """Whether there is a place at once, by what Ray last said that it has and what our runs hold."""
-    if cluster.gpus is None or cluster.cpus is None:
-        return "What the cluster has is not known."
-    gpus, cpus = (num_runs * count for count in asked(recipe.resources.model_dump()))
-    before = [
-        run for run in queue.held if run.gpus <= cluster.gpus and run.cpus <= cluster.cpus
-    ]  # others never go
-    free_gpus = cluster.gpus - sum(run.gpus for run in before)
-    free_cpus = cluster.cpus - sum(run.cpus for run in before)
-    has = f"{words.count(cluster.gpus, 'GPU')} and {words.count(cluster.cpus, 'CPU core')}"
-    if gpus <= free_gpus and cpus <= free_cpus:
-        place = "enough of them free: it starts as soon as the worker hands it over."
+    if prospect.in_vain:
+        return {"sentences": [*said, f"It {prospect.waits}: it would wait in vain."], "level": "bad"}
+    if cluster.gpus is None:
+        said += [] if said else ["What the cluster has is not known."]
     else:
-        free = f"{max(0, free_gpus)} and {max(0, free_cpus)}"
-        place = f"{free} left by the runs before it: it waits for a place."
-    said = f" Ray said so {duration(cluster.age)} ago." if cluster.age is not None else ""
-    return f"The cluster has {has}, {place}{said}"
+        said.append(_place(num_runs, prospect))
+    return {"sentences": said, "level": level}
+
+
+def _place(num_runs: int, prospect: Prospect) -> str:
+    at_once = prospect.handed_over
+    if at_once == num_runs:
+        return (
+            "There is room: the worker hands it over at once." if num_runs == 1 else "There is room for all."
+        )
+    who = f"{at_once} of {num_runs} {'goes' if at_once == 1 else 'go'} at once, the next" if at_once else "It"
+    return f"{who} {prospect.waits}."

@@ -7,6 +7,7 @@ from django import forms
 from webapp.identity.accounts.invitations import DEFAULT_DAYS
 from webapp.identity.accounts.models import Project, Role
 from webapp.identity.accounts.organisations import MOST_METRICS
+from webapp.record.runs.places import LEAST_SHARE, MOST_SHARE
 
 ROLES = (
     (Role.VIEWER, "viewer: sees everything of the project"),
@@ -101,7 +102,7 @@ class QueueForm(forms.Form):
         min_value=1,
         max_value=10_000,
         label="Runs at work at a time",
-        help_text="Others wait in the project's queue. Empty: as many as the cluster holds.",
+        help_text="Others are queued. Empty: as many as the cluster holds.",
         widget=forms.TextInput(attrs=OFF | {"inputmode": "numeric"}),
     )
     quota_hours = forms.FloatField(
@@ -111,6 +112,19 @@ class QueueForm(forms.Form):
         label="Quota, device-hours",
         help_text="Of all launched runs together, with what unfinished ones may still use. Empty: none.",
         widget=forms.TextInput(attrs=OFF | {"inputmode": "decimal"}),
+    )
+    share = forms.FloatField(
+        required=False,
+        min_value=LEAST_SHARE,
+        max_value=MOST_SHARE,
+        label="Share of the cluster",
+        help_text="Beside other projects: 2 gets twice as much as 1. Only owners of the organisation change it.",
+        widget=forms.TextInput(attrs=OFF | {"inputmode": "decimal"}),
+    )
+    steps_back = forms.BooleanField(
+        required=False,
+        label="Runs may step back",
+        help_text="For a run of higher priority one of these writes a checkpoint, is queued again and goes on later.",
     )
 
 

@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.views.decorators.http import require_http_methods, require_POST
 
 from training.models import available_models, default_home
+from training.schema import Recipe
 from training.tasks import task_names
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project
@@ -35,7 +36,7 @@ from webapp.record.runs.launch_seeds import launch_seeds
 from webapp.record.runs.models import Run, State
 from webapp.record.runs.once import Launched
 from webapp.record.runs.pace import pace_of
-from webapp.record.runs.queue import queue_now
+from webapp.record.runs.queue import Prospect, prospect
 from webapp.reporting.policies.selectors import own_actions, project_policy
 from webapp.reporting.policies.services import set_run_policy
 
@@ -387,7 +388,12 @@ def _prospects(choice: Choice, form: LaunchForm, asked: Draft) -> dict[str, Any]
     pace = pace_of(choice.project, recipe=slug, task=recipe.task.name, model=recipe.model)
     return {
         "cost": cost.cost(recipe, len(seeds), pace, name),
-        "wait": cost.wait(recipe, len(seeds), queue_now(), cluster_now()),
+        "wait": cost.wait(len(seeds), _prospect(choice, form, recipe, len(seeds)), cluster_now()),
         "hints": asked.checked.hints,
         "parameters": f"{asked.checked.parameters:,}" if asked.checked.parameters else "",
     }
+
+
+def _prospect(choice: Choice, form: LaunchForm, recipe: Recipe, num_runs: int) -> Prospect:
+    priority = form.cleaned_data.get("priority", Run.Priority.NORMAL)
+    return prospect(choice.project, recipe, runs=num_runs, priority=priority)

@@ -57,8 +57,6 @@ def page_figure(
     payload["asked"] = asked_of(question)
     nothing = not payload["points"]["x"] and (payload["unknown"] or not payload["start"])
     payload["empty"] = meanings.nothing_to_draw(run, question) if nothing else None
-    if nothing and not payload["state_reason"]:
-        payload["state_reason"] = places.waits_for(run)
     payload["actions"] = {name: may_launch and may(run) for name, may in ACTIONS.items()}
     payload["resume_html"] = before_resuming(run) if payload["actions"]["resume"] else ""
     return payload

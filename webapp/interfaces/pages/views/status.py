@@ -7,6 +7,7 @@ from django.views.decorators.http import require_GET
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import current_project, granted
 from webapp.interfaces.pages.fragments import page_or_fragment
+from webapp.interfaces.pages.overview import queued
 from webapp.reporting.status.payloads import status_payload
 from webapp.reporting.status.status import status_now
 
@@ -15,7 +16,8 @@ from webapp.reporting.status.status import status_now
 @require_GET
 def status(request: HttpRequest) -> HttpResponse:
     """The page; to htmx, every few seconds, what changes on it. Names of machines are for admins."""
-    current_project(request)
+    project = current_project(request)
     is_admin = Permission.ADMIN in granted(request)
     context = {"status": status_payload(status_now(), is_admin=is_admin), "is_admin": is_admin}
+    context |= queued(project)
     return page_or_fragment(request, "status/page.html", "status/_status.html", context)

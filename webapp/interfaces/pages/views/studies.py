@@ -41,12 +41,12 @@ def studies(request: HttpRequest) -> HttpResponse:
     listed = selectors.studies_of(project, archived=archived)
     page = Paginator(listed, PAGE_SIZE).get_page(request.GET.get("page"))
     found = list(page.object_list)
-    arms, waits = selectors.stored_courses_of(found), selectors.waits_in(found)
+    arms = selectors.stored_courses_of(found)
     seeds = seeds_of_tasks(project) if found else {}
     rows = [
         {
             "study": one,
-            "progress": (progress := selectors.progress_of(one, waits.get(one.pk))),
+            "progress": (progress := selectors.progress_of(one)),
             "share": progress.succeeded / progress.total if progress.total else None,
             "state": _state(progress),
             "variants": max(0, len(arms[one.pk]) - 1),
@@ -143,11 +143,8 @@ def _payload(request: HttpRequest, found: Study) -> dict[str, Any]:
     metric = _metric(request) if _metric(request) in metrics else metrics[0]
     version = selectors.version_of(found)  # read before the rows: what comes meanwhile is asked for again
     shown = _results(found, version, metric, metrics.index(metric))
-    waits = selectors.waits_in([found]).get(found.pk, {})
-    progress = selectors.progress_of(found, waits)
+    progress = selectors.progress_of(found)
     for row in shown["rows"]:
-        for run in row["runs"]:
-            run["waits"] = waits.get(run["id"], "")
         row["cells"] = [[run for run in row["runs"] if run["seed"] == seed] for seed in shown["seeds"]]
     return {
         "study": found,

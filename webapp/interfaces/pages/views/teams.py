@@ -210,8 +210,8 @@ def set_queue(request: HttpRequest) -> HttpResponse:
 
 def _queue_form(project: Project) -> QueueForm:
     row = ProjectQueue.objects.filter(project=project).first()
-    known = {"most_at_work": row.most_at_work, "quota_hours": row.quota_hours} if row else {}
-    return QueueForm(initial=known)
+    known = row or ProjectQueue()
+    return QueueForm(initial={name: getattr(known, name) for name in QueueForm.base_fields})
 
 
 def _settings(

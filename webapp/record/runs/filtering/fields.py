@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from webapp.record.runs.models import Run, State
-from webapp.record.runs.states import ACTIVE, ENDED, WAITING
+from webapp.record.runs.states import ACTIVE, ENDED, PHASES
 
 EQUAL, ORDER, CONTAINS = (":", "=", "!="), ("<", "<=", ">", ">="), ("~",)
 
@@ -192,11 +192,11 @@ CONFIG_PREFIX, METRIC_PREFIX = "config.", "metric."
 PREFIXES = (CONFIG_PREFIX, METRIC_PREFIX)
 QUOTED = r'"((?:[^"\\]|\\.)+)"'
 MAX_PATH = 8  # keys within keys
-STATE_GROUPS: dict[str, frozenset[str]] = {
+STATE_GROUPS: dict[str, frozenset[str]] = {str(state): frozenset({str(state)}) for state in State} | {
     "unfinished": frozenset(ACTIVE),
     "ended": frozenset(ENDED),
-    "waiting": frozenset(WAITING),
-} | {str(state): frozenset({str(state)}) for state in State}
+    **{phase: frozenset(map(str, states)) for phase, states in PHASES.items()},
+}
 ORIGINS = {str(origin): frozenset({str(origin)}) for origin in Run.Origin}
 FLAGS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 ALARM_WORDS = ("active", "any", "none", "critical", "warning")

@@ -1,8 +1,5 @@
 """Costs and waits in words: only from what was measured, and what is not known is said."""
 
-from dataclasses import replace
-from datetime import timedelta
-
 import pytest
 
 from training.recipe import apply_overrides, load_recipe
@@ -10,16 +7,11 @@ from webapp.interfaces.api.health import NOT_CONFIGURED
 from webapp.interfaces.pages.cluster import REFUSES, Cluster
 from webapp.interfaces.pages.launching.cost import cost, wait
 from webapp.record.runs.pace import Pace, Range
-from webapp.record.runs.queue import Held, Queue
+from webapp.record.runs.queue import Prospect
 
 TINY = load_recipe("tiny/scalerl")
 FULL = load_recipe("scalerl")
-IDLE = Queue(0, 0, [], "")
 WELL = Cluster("ok", "ok", gpus=0, cpus=2)
-
-
-def held(*, waits=False, cpus=2, left=None):
-    return Held("r", 1, "run", waits, 0, cpus, left)
 
 
 def said(payload):
@@ -65,56 +57,40 @@ def test_a_limit_of_updates_that_comes_first_is_said():
 
 
 def test_a_free_cluster_starts_at_once():
-    payload = wait(TINY, 1, IDLE, WELL)
+    payload = wait(1, Prospect(1), WELL)
 
-    assert said(payload) == (
-        "No run is queued or working on the cluster. The cluster has 0 GPUs and 2 CPU cores, enough of them free: "
-        "it starts as soon as the worker hands it over."
-    )
-    assert payload["level"] == ""
+    assert payload == {"sentences": ["There is room: the worker hands it over at once."], "level": ""}
+    assert said(wait(3, Prospect(3), WELL)) == "There is room for all."
 
 
-def test_runs_that_hold_the_devices_are_named_with_the_first_end():
-    queue = Queue(1, 1, [held(left=timedelta(minutes=20)), held(waits=True)], "")
+def test_what_it_would_wait_for_is_said_as_a_queued_run_says_it():
+    waits = "waits for the cluster: needs 2 CPU cores, 0 free; starts in about 20 min"
 
-    words = said(wait(TINY, 1, queue, WELL))
-
-    assert "1 run waits before it, 1 run at work; the first of them ends in about 20 min." in words
-    assert "0 and 0 left by the runs before it: it waits for a place." in words
-
-
-def test_a_run_that_the_cluster_cannot_hold_is_before_nobody():
-    queue = Queue(1, 0, [replace(held(waits=True), gpus=8)], "")
-
-    assert "enough of them free" in said(wait(TINY, 1, queue, WELL))
+    assert said(wait(1, Prospect(0, waits), WELL)) == f"It {waits}."
+    assert said(wait(3, Prospect(1, waits), WELL)) == f"1 of 3 goes at once, the next {waits}."
+    assert said(wait(3, Prospect(2, waits), WELL)) == f"2 of 3 go at once, the next {waits}."
 
 
 @pytest.mark.parametrize(
-    ("recipe", "cluster", "level", "words"),
+    ("prospect", "cluster", "level", "words"),
     [
-        (FULL, WELL, "bad", "asks for 80 GPUs and the cluster has 0: it would wait in vain"),
-        (TINY, Cluster("ok", "ok", 0, 1), "bad", "asks for 2 CPU cores and the cluster has 1"),
-        (TINY, Cluster("ok", "ok"), "", "What the cluster has is not known."),
-        (TINY, Cluster("ok", REFUSES), "warn", "Ray does not tell the worker"),
-        (TINY, Cluster("does not answer", "ok", 0, 2), "warn", "The worker does not answer"),
-        (TINY, Cluster(NOT_CONFIGURED, NOT_CONFIGURED), "warn", "No Ray cluster is known"),
+        (Prospect(0, "needs 80 GPUs, the cluster has 0", in_vain=True), WELL, "bad",
+         "It needs 80 GPUs, the cluster has 0: it would wait in vain."),
+        (Prospect(1), Cluster("ok", "ok"), "", "What the cluster has is not known."),
+        (Prospect(1), Cluster("ok", REFUSES), "warn", "Ray does not tell the worker"),
+        (Prospect(1), Cluster("does not answer", "ok", 0, 2), "warn", "The worker does not answer"),
+        (Prospect(1), Cluster(NOT_CONFIGURED, NOT_CONFIGURED), "warn", "No Ray cluster is known"),
     ],
-)
-def test_what_is_too_small_or_does_not_answer_is_said(recipe, cluster, level, words):
-    payload = wait(recipe, 1, IDLE, cluster)
+)  # fmt: skip
+def test_what_is_too_small_or_does_not_answer_is_said(prospect, cluster, level, words):
+    payload = wait(1, prospect, cluster)
 
     assert words in said(payload)
     assert payload["level"] == level
 
 
 def test_a_hand_over_that_fails_is_quoted():
-    payload = wait(TINY, 1, Queue(1, 0, [held(waits=True)], "Ray at http://x does not answer."), WELL)
+    payload = wait(1, Prospect(1, undelivered="Ray at http://x does not answer."), WELL)
 
     assert "tried again: Ray at http://x does not answer." in said(payload)
     assert payload["level"] == "warn"
-
-
-def test_how_old_it_is_what_the_cluster_has():
-    seen = Cluster("ok", "ok", gpus=0, cpus=2, age=timedelta(seconds=12))
-
-    assert said(wait(TINY, 1, IDLE, seen)).endswith("hands it over. Ray said so 12 s ago.")

@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 
 from tests.webapp.interfaces.pages.launching.forms import check
+from webapp.record.health.services import note_cluster
 from webapp.record.runs.models import Run
 
 
@@ -125,13 +126,15 @@ def test_what_it_costs_is_measured_or_said_to_be_unknown(ada, whole_form, make_r
 
 
 def test_what_it_waits_for_is_counted_and_the_cluster_is_not_guessed(ada, whole_form, make_run):
-    assert "No run is queued or working" in check(ada, whole_form)
+    assert "No Ray cluster is known" in check(ada, whole_form)
 
-    make_run(0), make_run(5, seed=1)
+    note_cluster([{"id": "n", "alive": True, "gpus": 0, "cpus": 2}])
+    assert "There is room: the worker hands it over at once." in check(ada, whole_form)
 
-    answer = check(ada, whole_form)
-    assert "1 run waits before it, 1 run at work" in answer
-    assert "No Ray cluster is known" in answer
+    make_run(0)
+    assert "It waits for the cluster: needs 2 CPU cores, 0 free; behind 1 run at work" in check(
+        ada, whole_form
+    )
 
 
 def test_checking_costs_the_same_queries_with_more_runs(
@@ -139,7 +142,7 @@ def test_checking_costs_the_same_queries_with_more_runs(
 ):
     for seed in range(3):
         make_run(3, seed=seed)
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(22):
         check(ada, whole_form)
     with django_assert_max_num_queries(12):
         ada.get("/runs/new")

@@ -8,6 +8,7 @@ from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.management.named import project_named, user_named
 from webapp.identity.accounts.services import DEFAULT_PROJECT
 from webapp.record.runs.launch_set import launch_set, leave_one_out
+from webapp.record.runs.models import Run
 
 
 class Command(BaseCommand):
@@ -27,6 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--task", help="instead of each recipe's own")
         parser.add_argument("--model", help="instead of each recipe's own")
         parser.add_argument("--budget-hours", type=float, help="device-hours of each run")
+        parser.add_argument("--priority", choices=Run.Priority.labels, default=Run.Priority.NORMAL.label)
         parser.add_argument("--user", help="in whose name; default: nobody's")
         parser.add_argument("--project", default=DEFAULT_PROJECT, metavar="SLUG")
 
@@ -42,6 +44,7 @@ class Command(BaseCommand):
                 task=options["task"],
                 model=options["model"],
                 budget_hours=options["budget_hours"],
+                priority=Run.Priority.labels.index(options["priority"]),
             )
         except (InvalidInput, Conflict) as error:
             raise CommandError(error.message) from error
