@@ -10,7 +10,7 @@ from django.http import HttpResponse
 
 from webapp.base.spreadsheets import harmless
 from webapp.base.times import utc
-from webapp.record.runs.selectors import CurvePoint
+from webapp.record.runs.points import CurvePoint
 
 CURVE_COLUMNS = ("compute", "value", "stderr", "step", "attempt", "device_hours", "flops", "tokens", "reward")
 LEADERBOARD_COLUMNS = (

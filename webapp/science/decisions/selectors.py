@@ -157,11 +157,8 @@ _REACHED = """
 SELECT wanted.run_id, wanted.most, last.value, last.stderr, last.device_hours
 FROM unnest(%(runs)s::text[], %(hours)s::float8[]) AS wanted(run_id, most)
 JOIN LATERAL (
-    SELECT p.value, p.stderr, p.device_hours FROM runs_series AS s JOIN runs_point AS p ON p.series_id = s.id
-    WHERE s.run_id = wanted.run_id AND s.metric = %(metric)s AND p.device_hours <= wanted.most AND NOT EXISTS (
-        SELECT 1 FROM runs_attempt AS a
-        WHERE a.run_id = s.run_id AND a.number > p.attempt AND a.started_at IS NOT NULL
-            AND (a.resumed_from_step IS NULL OR a.resumed_from_step < p.step))
-    ORDER BY p.attempt DESC, p.seq DESC LIMIT 1
+    SELECT value, stderr, device_hours FROM runs_effective_point
+    WHERE run_id = wanted.run_id AND metric = %(metric)s AND device_hours <= wanted.most
+    ORDER BY attempt DESC, seq DESC LIMIT 1
 ) AS last ON true
 """
