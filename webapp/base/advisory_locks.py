@@ -1,4 +1,4 @@
-"""PostgreSQL's advisory locks: of several processes one does the work, and the others know at once."""
+"""PostgreSQL's advisory locks: of several processes one does the work, and the others know at once, or wait for it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,3 +17,9 @@ def only_one(number: int) -> Iterator[bool]:
         finally:
             if alone:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
+
+
+def take_turns(what: str, key: str = "") -> None:
+    """Wait until no other transaction that has asked for this is under way; part of the caller's transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))", [what, key])

@@ -45,7 +45,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class _Found:
-    """The shown points of a series by attempt and seq [m], with step and value [m], and of how many they were chosen."""
+    """The points of a series that are shown: attempt, seq, step and value [m]; of how many they were chosen."""
 
     attempt: np.ndarray
     seq: np.ndarray

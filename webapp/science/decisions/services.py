@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from django.db import IntegrityError, transaction
 
 from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.once import checked_key
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
@@ -41,8 +42,7 @@ def decide(
     require(user, project, Permission.CONTRIBUTE)
     runs, reason = list(dict.fromkeys(runs)), _text("reason", "A reason", reason)
     _check(project, kind, runs, to_run, to_revision, prediction, revises)
-    if key is not None and not 1 <= len(key) <= 64:
-        raise InvalidInput("key", "The key must have 1 to 64 characters.")
+    checked_key(key, "key", 64)
     if key is not None and (before := _same(project, key, user, kind, runs, reason)):
         return before
     _check_still_stands(prediction, revises)  # after the key: what is sent again was checked when it was made
