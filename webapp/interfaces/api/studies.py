@@ -42,6 +42,8 @@ class StudyBody(StrictBody):
 
 
 class ArmOut(Schema):
+    """A variant of a study."""
+
     position: int
     axis: str
     value: str
@@ -51,6 +53,8 @@ class ArmOut(Schema):
 
 
 class StudyOut(Schema):
+    """A study as in lists."""
+
     id: str
     name: str
     kind: str
@@ -66,6 +70,8 @@ class StudyOut(Schema):
 
 
 class StudyDetail(StudyOut):
+    """A study with its variants and results."""
+
     progress: str
     variants: list[ArmOut]
     results: Payload = Field(
