@@ -31,9 +31,10 @@ def run_once(project: Project, key: str | None, body: Mapping[str, Any], make: C
 
     def known() -> Run | None:
         used = IdempotencyKey.objects.filter(project=project, key=key).select_related("run").first()
-        if used is not None:
-            check_same(used.key, used.body_digest, digest, f"run {used.run_id}")
-        return used and used.run
+        if used is None:
+            return None
+        check_same(used.key, used.body_digest, digest, f"run {used.run_id}")
+        return used.run
 
     def made() -> Run:
         run = make()

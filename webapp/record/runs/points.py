@@ -7,6 +7,7 @@ cannot know how few series belong to the runs asked for, so these are looked up 
 import json
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,6 @@ class CurvePoint(NamedTuple):
 COLUMNS = 'p.step, p.device_hours, p.flops, p.tokens, p.value, p.stderr, p.attempt, p.seq, p."time"'  # of a CurvePoint
 _ROWS = f"""{CHOSEN}
 SELECT chosen.run_id, {COLUMNS} FROM chosen JOIN runs_effective_point AS p ON p.series_id = chosen.id
-ORDER BY chosen.id, p.attempt, p.seq
 """  # nosec B608  # constants; values are parameters
 
 
@@ -63,6 +63,8 @@ def effective_points_of(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict
         cursor.execute(_ROWS, {"runs": list(run_ids), "names": names_for(metric)})
         for run_id, *row in cursor.fetchall():
             found.setdefault(run_id, []).append(CurvePoint(*row))
+    for points in found.values():
+        points.sort(key=attrgetter("attempt", "seq"))
     return found
 
 
@@ -84,12 +86,11 @@ def superseded_points(run: Run, metric: str = PASS_RATE) -> list[CurvePoint]:
         return [CurvePoint(*row) for row in cursor.fetchall()]
 
 
-# Bytes, because a hundred thousand numbers as objects would take longer to make than to find.
+# Bytes, because a hundred thousand numbers as objects would take longer to make than to find. Not in order: PostgreSQL
+# would sort what comes attempt by attempt in the order of the index.
 _ARRAYS = f"""{CHOSEN}
 SELECT chosen.run_id, found.* FROM chosen CROSS JOIN LATERAL (
-    SELECT {{columns}} FROM (
-        SELECT * FROM runs_effective_point AS p WHERE p.series_id = chosen.id AND {{where}} ORDER BY p.attempt, p.seq
-    ) AS p HAVING count(*) > 0
+    SELECT {{columns}} FROM runs_effective_point AS p WHERE p.series_id = chosen.id AND {{where}} HAVING count(*) > 0
 ) AS found
 """  # nosec B608  # constants and names of columns; values are parameters
 _SENT = {
@@ -105,7 +106,10 @@ def arrays_of(
     columns: of a CurvePoint, but for the time. where: SQL of the points `p` that are wanted, with its `values`. Runs
     without such points are left out.
     """
-    sent = [_SENT.get(name, (f"float8send(coalesce(p.{name}, 'NaN'))", ">f8")) for name in columns]
+    sent = [
+        _SENT.get(name, (f"float8send(coalesce(p.{name}, 'NaN'))", ">f8"))
+        for name in ("seq", "attempt", *columns)
+    ]
     selected = ", ".join(f"string_agg({bytes_of}, '')" for bytes_of, _ in sent)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -113,12 +117,14 @@ def arrays_of(
             {"runs": list(run_ids), "names": names_for(metric), **values},
         )
         rows = cursor.fetchall()
-    return {
-        run_id: [
-            np.frombuffer(data, kind).astype(kind[1:]) for data, (_, kind) in zip(found, sent, strict=True)
-        ]
-        for run_id, *found in rows
-    }
+    return {run_id: _in_order(found, [kind for _, kind in sent]) for run_id, *found in rows}
+
+
+def _in_order(sent: Sequence[bytes], kinds: Sequence[str]) -> list[np.ndarray]:
+    """The columns that came after seq and attempt, in the order of training."""
+    arrays = [np.frombuffer(data, kind).astype(kind[1:]) for data, kind in zip(sent, kinds, strict=True)]
+    order = np.lexsort(arrays[:2])
+    return [column[order] for column in arrays[2:]]
 
 
 AS_JSON = {  # column -> what is selected; {x} is one of AXES
