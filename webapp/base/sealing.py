@@ -23,7 +23,7 @@ class Unreadable(Exception):
 def box(purpose: bytes, texts: Sequence[str] = ()) -> MultiFernet:
     """Encrypts under the first of the texts, decrypts what was encrypted under any: without texts, SECRET_KEY and
     SECRET_KEY_FALLBACKS."""
-    texts = texts or (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    texts = texts or [str(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
     return MultiFernet([_fernet(text, purpose) for text in texts])
 
 

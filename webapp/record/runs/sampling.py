@@ -141,11 +141,12 @@ def _found(
     ]
     where = " AND ".join(bounds) or "true"
     read = arrays_of(run_ids, metric, ("attempt", "seq", "step", "value"), where, **window)
-    chosen = {pk: choose(step, value, max(points, MIN_SAMPLE)) for pk, (_, _, step, value) in read.items()}
-    return {
-        pk: _Found(*(column[chosen[pk].places] for column in columns), chosen[pk], len(columns[0]))
-        for pk, columns in read.items()
-    }
+    found = {}
+    for pk, (attempt, seq, step, value) in read.items():
+        choice = choose(step, value, max(points, MIN_SAMPLE))
+        at = choice.places
+        found[pk] = _Found(attempt[at], seq[at], step[at], value[at], choice, len(step))
+    return found
 
 
 def _points(found: dict[str, _Found], metric: str) -> dict[str, list[CurvePoint]]:
