@@ -24,10 +24,11 @@ def run_once(project: Project, key: str | None, body: Mapping[str, Any], make: C
 
     Raises InvalidInput (Idempotency-Key), and Conflict where the key was used with another `body`.
     """
-    if checked_key(key) is None:
+    checked_key(key)
+    if key is None:
         with transaction.atomic():
             return Launched(make(), created=True)
-    digest = body_digest(body)
+    digest, given = body_digest(body), key
 
     def known() -> Run | None:
         used = IdempotencyKey.objects.filter(project=project, key=key).select_related("run").first()
@@ -38,7 +39,7 @@ def run_once(project: Project, key: str | None, body: Mapping[str, Any], make: C
 
     def made() -> Run:
         run = make()
-        IdempotencyKey.objects.create(project=project, key=key, body_digest=digest, run=run)
+        IdempotencyKey.objects.create(project=project, key=given, body_digest=digest, run=run)
         return run
 
     return Launched(*once(known, made))

@@ -58,10 +58,10 @@ def thinned_curves(
     """
     key = AXES[x].key  # one of four names, so that it can stand in the statement
     found = arrays_of(run_ids, metric, ("step", key, "value"), f"p.{key} > 0")
-    return {run_id: _thinned(*columns, points) for run_id, columns in found.items()}
+    return {run_id: _thinned(*columns, most=points) for run_id, columns in found.items()}
 
 
-def _thinned(step: np.ndarray, x: np.ndarray, value: np.ndarray, points: int) -> Thinned:
-    kept = newest(step, points)
+def _thinned(step: np.ndarray, x: np.ndarray, value: np.ndarray, *, most: int) -> Thinned:
+    kept = newest(step, most)
     kept = kept[np.argsort(x[kept], kind="stable")]
     return Thinned(x[kept], value[kept], len(step))
