@@ -1,4 +1,7 @@
-"""What `headroom.Api` gives, as types: the JSON of the HTTP API, whose OpenAPI document tests hold these to."""
+"""What `headroom.Api` gives, as types: the JSON of the HTTP API; times are ISO 8601.
+
+Written by scripts/api_types.py from the schemas of the server.
+"""
 
 from typing import Any, Literal, TypedDict
 
@@ -18,7 +21,7 @@ State = Literal[
 
 
 class Compute(TypedDict):
-    """Cumulative training compute, evaluation not counted; None: not known."""
+    """Cumulative training compute; evaluation is not counted. None: not known."""
 
     device_hours: float | None
     flops: float | None
@@ -34,6 +37,43 @@ class Record(TypedDict):
     time: str
     compute: Compute
     metrics: dict[str, float | None]  # None: it was not finite
+
+
+class Run(TypedDict):
+    """A run as in lists."""
+
+    id: str
+    name: str
+    origin: Literal["launched", "tracked"]
+    state: State
+    state_reason: str
+    recipe: str | None
+    revision: int | None
+    task: str
+    model: str
+    seed: int
+    tags: list[str]
+    notes: str
+    archived_at: str | None
+    deleted_at: str | None  # For a day after it the run can be restored
+    budget_hours: float | None
+    priority: Literal["low", "normal", "high"]
+    retries: int | None  # After failures of the infrastructure; None: as set here
+    attempt: int
+    version: int
+    created_by: str | None
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    heartbeat_at: str | None
+
+
+class Refused(TypedDict):
+    """What could not be stored of a run."""
+
+    records: int  # Of which nothing is stored
+    values: int  # Left out of records that are stored
+    reason: str  # Of the newest, as the client or this server said it
 
 
 class Attempt(TypedDict):
@@ -61,76 +101,40 @@ class Value(TypedDict):
 class Alarm(TypedDict):
     """An alarm of a run."""
 
-    rule: str  # name of the rule; docs/alarms.md has them all
+    rule: str  # Name of the rule; docs/alarms.md has them all
     metric: str
     level: Literal["warning", "critical"]
-    active: bool  # the newest values are still beyond the threshold
-    threshold: float | None  # in units of the metric; None: values that are not finite
-    value: float | None  # the worst of the newest episode
+    active: bool  # The newest values are still beyond the threshold
+    threshold: float | None  # In units of the metric; None: values that are not finite
+    value: float | None  # The worst of the newest episode
     latest: float | None
-    first_step: int  # of the newest episode
+    first_step: int  # Of the newest episode
     last_step: int
-    times: int  # episodes so far
-    raised_at: str  # when the newest episode was noticed
-    message: str  # what is beyond which threshold, since when. One sentence
+    times: int  # Episodes so far
+    raised_at: str  # When the newest episode was noticed
+    message: str  # What is beyond which threshold, since when. One sentence
     meaning: str
     look_at: str
-
-
-class Run(TypedDict):
-    """A run as in lists; times are ISO 8601."""
-
-    id: str
-    name: str
-    origin: Literal["launched", "tracked"]
-    state: State
-    state_reason: str
-    recipe: str | None
-    revision: int | None
-    task: str
-    model: str
-    seed: int
-    tags: list[str]
-    notes: str
-    archived_at: str | None
-    deleted_at: str | None  # for a day after it the run can be restored
-    budget_hours: float | None
-    priority: Literal["low", "normal", "high"]
-    retries: int | None  # after failures of the infrastructure; None: as set here
-    attempt: int
-    version: int
-    created_by: str | None
-    created_at: str
-    started_at: str | None
-    ended_at: str | None
-    heartbeat_at: str | None
-
-
-class Refused(TypedDict):
-    """What could not be stored of a run."""
-
-    records: int  # of which nothing is stored
-    values: int  # left out of records that are stored
-    reason: str  # of the newest
 
 
 class RunDetail(Run):
     """One run with its configuration, attempts, newest values and alarms."""
 
     config: dict[str, Any]
-    meaning: dict[str, Any]  # what was said of a tracked run's metrics
-    refused: Refused  # of all attempts
+    meaning: dict[str, Any]  # What was said of a tracked run's metrics (POST meaning)
+    refused: Refused  # What its client could not have stored, of all attempts (POST refused)
     attempts: list[Attempt]
-    latest: dict[str, Value]  # newest value of every metric
-    alarms: list[Alarm]  # active before past, critical before warnings
+    # Newest value of every metric; of more than 1,000 evaluations before others, by name
+    latest: dict[str, Value]
+    alarms: list[Alarm]  # Active before past, critical before warnings
 
 
 class Point(TypedDict):
     """A point of a curve on the axis that was asked for."""
 
-    compute: float | None  # on the axis x; None: not known
+    compute: float | None  # On the axis x; None: not known
     value: float
-    stderr: float | None  # standard error of the value, where the trainer reported one
+    stderr: float | None  # Standard error of the value, where the trainer reported one
     step: int
     attempt: int
 
@@ -142,13 +146,13 @@ class Curve(TypedDict):
     metric: str
     x: Axis
     total: int
-    points: list[Point]  # in the order of training, without superseded ones
+    points: list[Point]  # In the order of training, without superseded ones
 
 
 class SampledPoint(Point):
     """A point of a sample."""
 
-    roles: list[Literal["last", "min", "max"]]  # what it is of its bucket; empty where every point is shown
+    roles: list[Literal["last", "min", "max"]]  # What it is of its bucket; empty where every point is shown
 
 
 class Series(TypedDict):
@@ -158,8 +162,8 @@ class Series(TypedDict):
     metric: str
     x: Axis
     sampled: bool
-    method: str  # how the points were chosen, in words
-    total: int  # points that there are
+    method: str  # How the points were chosen, in words
+    total: int  # Points that there are
     shown: int
     points: list[SampledPoint]
 
@@ -169,13 +173,13 @@ class SampledColumns(TypedDict):
 
     run: str
     sampled: bool
-    method: str  # how the points were chosen, in words
-    total: int  # points that there are
+    method: str  # How the points were chosen, in words
+    total: int  # Points that there are
     shown: int
     step: list[int]
-    compute: list[float]  # on the axis x
+    compute: list[float]  # On the axis x
     value: list[float]
-    last: list[int]  # places in the columns; empty, as are min and max, where every point is shown
+    last: list[int]  # Places in the columns; empty, as are min and max, where every point is shown
     min: list[int]
     max: list[int]
 
@@ -188,39 +192,40 @@ class Columns(TypedDict):
     compute: list[float]
     value: list[float]
     stderr: list[float | None]
-    time: list[float]  # seconds since 1970
+    time: list[float]  # Seconds since 1970
 
 
 class Window(TypedDict):
     """What of a curve was fitted, in units of x."""
 
     lo: float | None  # None: from the first point
-    cutoff: float | None  # points after it were not used; None: all were
+    cutoff: float | None  # Points after it were not used; None: all were
 
 
 class Ahead(TypedDict):
     """The forecast at one compute."""
 
     compute: float
-    value: float  # mean pass rate; single evaluations scatter around it
+    value: float  # Forecast mean pass rate; single evaluations scatter around it
     interval: list[float]
 
 
 class Forecast(TypedDict):
-    """Forms that saturate in different ways, averaged. None where status is failed."""
+    """Forms that saturate in different ways, averaged; None where `status` is failed."""
 
     status: str  # ok, not_identified (the tail is not known yet) or failed
     message: str
-    level: float  # of the intervals
-    seen: float  # the last compute used
-    ceiling: float | None  # for compute without bound
-    interval: list[float] | None  # of the ceiling
-    compute: list[float] | None  # from a quarter of the first compute used to 20 times the last
+    level: float  # Of the intervals
+    seen: float  # The last compute used
+    ceiling: float | None  # For compute without bound
+    interval: list[float] | None  # Of the ceiling
+    compute: list[float] | None  # From a quarter of the first compute used to 20 times the last
     value: list[float] | None
     lo: list[float] | None
     hi: list[float] | None
-    multiples: dict[str, Ahead] | None  # at 2, 4 and 10 times the last compute used
-    recalibrated_by: float  # what half widths were multiplied by; 1: nothing
+    multiples: dict[str, Ahead] | None  # At 2, 4 and 10 times the last compute used
+    # What half widths were multiplied by, by the record of the project's other runs; 1: nothing
+    recalibrated_by: float
 
 
 class Fit(TypedDict):
@@ -234,54 +239,56 @@ class Fit(TypedDict):
     method: str
     status: str  # ok, not_identified or failed
     message: str
-    level: float  # of the intervals
+    level: float  # Of the intervals
     window: Window
     fitted: list[float | None]  # x of the first and the last point used
     # R0, A (the ceiling), B, C_mid; A is None where the data do not identify it
     params: dict[str, float | None] | None
-    intervals: dict[str, list[float | None]] | None  # of each parameter [lo, hi]; an open end is None
+    intervals: dict[str, list[float | None]] | None  # Of each parameter [lo, hi]; an open end is None
     sse: float | None
     r2: float | None
-    n: int  # points used
+    n: int  # Points used
     data_digest: str  # SHA-256 of the points used
-    superseded: bool  # a later attempt resumed from before some of these points: it counts no more
+    superseded: bool  # A later attempt resumed from before some of these points: it counts no more
     created_at: str
-    forecast: Forecast | None  # from the same points
+    forecast: Forecast | None  # From the same points; None where none is stored yet
 
 
 class Ranked(TypedDict):
-    """One revision of a recipe on the leaderboard."""
+    """One revision of a recipe; also has words for the page that are not named here."""
 
     recipe: str
     recipe_slug: str | None
     revision: int | None
     published: bool
-    source: str  # of a published curve
-    rank: int | None  # one more than the number of recipes that are really better; None: not compared
+    source: str  # Of a published curve
+    # One more than the number of recipes that are really better at compared_at; None: not compared
+    rank: int | None
     tied: bool
     seeds: int | None
     identified_seeds: int | None
     runs: list[str]
-    compared_at: float | None  # compute at which the group is compared: the budget, or the largest seen
-    not_compared: str  # why it, or some of its runs, take no part
-    forecast: float | None  # forecast ceiling; form, noise and seeds in its interval at 90 %
+    # Compute, on the axis asked for, at which the group is compared: the budget, or the largest seen
+    compared_at: float | None
+    not_compared: str  # Why it, or some of its runs, take no part; empty where nothing keeps them out
+    forecast: float | None  # Forecast ceiling, form, noise and seeds in its interval at 90 %
     forecast_lo: float | None
     forecast_hi: float | None
-    forecast_chance: float | None  # probability that its forecast ceiling is the highest
-    forecast_rank: int | None  # as rank, by forecast ceiling
-    A: float | None  # the ceiling of Eq. 1, the paper's parameter; None: not identified
+    forecast_chance: float | None  # Probability that its forecast ceiling is the highest
+    forecast_rank: int | None  # As rank, by forecast ceiling
+    A: float | None  # The ceiling of Eq. 1, the paper's parameter; None: not identified
     lo: float | None
     hi: float | None
     B: float | None
     B_lo: float | None
     B_hi: float | None
-    c90: float | None  # compute to 90 % of the gain
+    c90: float | None  # Compute to 90 % of the gain
     c90_lo: float | None
     c90_hi: float | None
-    at_budget: float | None  # pass rate forecast at compared_at
+    at_budget: float | None  # Pass rate forecast at compared_at, its interval as the ceiling's
     at_budget_lo: float | None
     at_budget_hi: float | None
-    at_budget_chance: float | None  # probability to be the best there
+    at_budget_chance: float | None  # Probability to be the best there
     evidence: str  # none, weak, fair, strong or published
 
 
@@ -293,14 +300,14 @@ class Group(TypedDict):
     unit: str
     published: bool
     rows: list[Ranked]
-    answer: list[str]  # what the rows come to, in sentences
+    answer: list[str]  # What the rows come to, in sentences
 
 
 class Outcome(TypedDict):
     """What came of a prediction by one run."""
 
     run: str
-    primary: bool  # the one that counts in calibration
+    primary: bool  # The one that counts in calibration
     actual: float | None
     actual_lo: float | None
     actual_hi: float | None
@@ -308,9 +315,9 @@ class Outcome(TypedDict):
     inside: bool | None
     interval_score: float | None
     happened: bool | None
-    probability_score: float | None  # brier score
+    probability_score: float | None  # Brier score
     log_score: float | None
-    how: dict[str, Any]  # the evaluations it was read from, with their digest
+    how: dict[str, Any]  # The evaluations it was read from, with their digest
     created_at: str
 
 
@@ -337,8 +344,8 @@ class Prediction(TypedDict):
     hi: float | None
     rival: str | None
     probability: float | None
-    cutoff: float  # last point that the fit used, in units of x
-    known_until: float  # last evaluation that was stored when the claim was made
+    cutoff: float  # Last point that the fit used, in units of x
+    known_until: float  # Last evaluation that was stored when the claim was made
     horizon: float  # target / known_until
     reasons: str
     replaces: str | None
@@ -346,27 +353,16 @@ class Prediction(TypedDict):
     withdrawn_at: str | None
     withdrawn_reason: str
     outcomes: list[Outcome]
-    waits: list[str]  # why runs that passed the target could not score it yet
+    waits: list[str]  # Why runs that passed the target could not score it yet
 
 
 class PredictionDetail(Prediction):
     """A prediction with all that was frozen."""
 
-    fit: int  # id of the stored fit; /fits/{id} has it
+    fit: int  # Id of the stored fit; /fits/{id} has it
     data_digest: str
-    frozen: dict[str, Any]  # the fit as it was; `seen`: runs that had passed the target then
+    frozen: dict[str, Any]  # The fit as it was; seen: runs that had passed the target then
     rival_frozen: dict[str, Any] | None
-
-
-class Arm(TypedDict):
-    """A variant of a study."""
-
-    position: int
-    axis: str
-    value: str
-    label: str
-    recipe: str | None
-    revision: int | None
 
 
 class Study(TypedDict):
@@ -386,12 +382,23 @@ class Study(TypedDict):
     created_at: str
 
 
+class Arm(TypedDict):
+    """A variant of a study."""
+
+    position: int
+    axis: str
+    value: str
+    label: str
+    recipe: str | None
+    revision: int | None
+
+
 class StudyDetail(Study):
     """A study with its variants and results."""
 
     progress: str
     variants: list[Arm]
-    results: dict[str, Any]  # what the page shows: matrix, sentences, charts. Null: not identified
+    results: dict[str, Any]  # What the page shows: matrix, sentences, charts. Null: not identified
 
 
 class Recipe(TypedDict):

@@ -1,4 +1,4 @@
-"""Docs that repeat the code are written by it."""
+"""Docs and types that repeat the code are written by it."""
 
 import subprocess
 import sys
@@ -35,3 +35,9 @@ def test_the_kill_matrix_is_the_one_that_was_measured() -> None:
     checked = subprocess.run([sys.executable, "scripts/chaos_doc.py", "--check"], cwd=ROOT, timeout=60)
 
     assert checked.returncode == 0, "run: python scripts/chaos_doc.py"
+
+
+def test_the_types_of_the_read_client_are_those_of_the_api() -> None:
+    checked = subprocess.run([sys.executable, "scripts/api_types.py", "--check"], cwd=ROOT, timeout=60)
+
+    assert checked.returncode == 0, "run: python scripts/api_types.py"

@@ -1,7 +1,6 @@
 """Cleaning up and watching the disk, by one worker at a time."""
 
-from django.db import connection
-
+from webapp.base.advisory_locks import only_one
 from webapp.interfaces.imports import services as imports
 from webapp.record.artifacts import store as artifacts
 from webapp.record.retention import services
@@ -14,19 +13,14 @@ DISK_MS = 20_000
 
 def clean_up_alone() -> int:
     """One step of the clean-up; returns how many checkpoints went, 0 also where another worker is at it."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [ADVISORY_LOCK])
-        (alone,) = cursor.fetchone()
+    with only_one(ADVISORY_LOCK) as alone:
         if not alone:
             return 0
-        try:
-            count = services.clean_up()
-            imports.clean_up()
-            purge()
-            artifacts.clean_up()
-            return count
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])
+        count = services.clean_up()
+        imports.clean_up()
+        purge()
+        artifacts.clean_up()
+        return count
 
 
 def watch_disk_now() -> int:

@@ -3,13 +3,11 @@
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from django.core.cache import caches
 
 import headroom
-from headroom import api_types
 from headroom.api import Api, ApiError
 from tests.members import member
 from tests.webapp.interfaces.pages.addresses import make_prediction
@@ -17,7 +15,6 @@ from tests.webapp.interfaces.pages.data import curve_records
 from webapp.base.limits import Limit
 from webapp.identity.accounts.services import create_project, create_token
 from webapp.interfaces.api import auth
-from webapp.interfaces.api.api import api as http_api
 from webapp.record.runs import ingest, launch
 from webapp.science.curves.services import refit
 
@@ -260,62 +257,3 @@ def test_it_needs_an_address_and_a_token(monkeypatch, tmp_path):
     found = Api()
 
     assert (found.url, _token_of(found)) == ("http://127.0.0.1:1", "hr_file")
-
-
-# --- the types are those of the document -------------------------------------------------------------------------
-
-SHAPES = {
-    "Run": "RunOut", "RunDetail": "RunDetail", "Attempt": "AttemptOut", "Value": "ValueOut", "Alarm": "AlarmOut",
-    "Refused": "RefusedOut",
-    "Compute": "ComputeOut", "Record": "RecordOut", "Point": "PointOut", "Curve": "CurveOut", "Series": "SeriesOut",
-    "SampledPoint": "SampledPointOut", "SampledColumns": "SampledColumnsOut",
-    "Columns": "ColumnsOut", "Window": "WindowOut", "Fit": "FitOut",
-    "Forecast": "ForecastOut", "Ahead": "AheadOut", "Ranked": "RankedOut", "Group": "GroupOut",
-    "Outcome": "OutcomeOut", "Prediction": "PredictionOut", "PredictionDetail": "PredictionDetail", "Arm": "ArmOut",
-    "Study": "StudyOut", "StudyDetail": "StudyDetail", "Recipe": "RecipeOut",
-}  # fmt: skip
-TYPES = {name: kind for name, kind in vars(api_types).items() if is_typeddict(kind)}
-JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-
-
-@pytest.fixture(scope="module")
-def schemas():
-    return http_api.get_openapi_schema(path_prefix="")["components"]["schemas"]
-
-
-def test_every_type_is_a_shape_of_the_document():
-    assert set(TYPES) == set(SHAPES)
-
-
-@pytest.mark.parametrize("name", sorted(SHAPES))
-def test_a_type_has_the_fields_of_its_shape(schemas, name):
-    properties = schemas[SHAPES[name]]["properties"]
-    hints = get_type_hints(TYPES[name])
-
-    assert set(hints) == set(properties)
-    wrong = {field: kind for field, kind in hints.items() if not fits(kind, properties[field], schemas)}
-    assert wrong == {}
-
-
-def fits(kind: Any, schema: dict, schemas: dict) -> bool:
-    """Whether a Python type says what a JSON schema says."""
-    if kind is Any:
-        return "type" not in schema and "$ref" not in schema
-    if "$ref" in schema:
-        name = schema["$ref"].rsplit("/", 1)[-1]
-        return SHAPES.get(getattr(kind, "__name__", "")) == name or fits(kind, schemas[name], schemas)
-    if "enum" in schema:
-        return list(get_args(kind)) == schema["enum"]
-    if "anyOf" in schema:
-        parts = get_args(kind)
-        return len(parts) == len(schema["anyOf"]) and all(
-            any(fits(part, each, schemas) for part in parts) for each in schema["anyOf"]
-        )
-    if get_origin(kind) is list:
-        inner = schema.get("prefixItems", [schema.get("items")])[0]
-        return schema.get("type") == "array" and fits(get_args(kind)[0], inner, schemas)
-    if get_origin(kind) is dict:
-        inner = schema.get("additionalProperties")
-        value = get_args(kind)[1]
-        return schema.get("type") == "object" and (value is Any or fits(value, inner, schemas))
-    return get_origin(kind) not in (Union,) and JSON_TYPES.get(kind) == schema.get("type")

@@ -1,4 +1,4 @@
-"""PostgreSQL's advisory locks: of several processes one does the work at a time."""
+"""PostgreSQL's advisory locks: of several processes one does the work, and the others know at once, or wait for it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ def only_one(number: int) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
 
 
-def lock_until_commit(number: int) -> None:
-    """Have the lock of that number until the transaction ends; another that has it is waited for."""
+def take_turns(what: str, key: str = "") -> None:
+    """Wait until no other transaction that has asked for this is under way; part of the caller's transaction."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [number])
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))", [what, key])

@@ -11,7 +11,7 @@ from tests.members import member
 from tests.shared_rows import kept
 from webapp.identity.accounts.models import Project, Role
 from webapp.record.runs.models import Attempt, Point, Run, State
-from webapp.record.runs.selectors import effective_points
+from webapp.record.runs.points import effective_points
 from webapp.reporting.alarms.models import Alarm
 from webapp.science.curves.models import Fit
 from webapp.science.curves.services import refit

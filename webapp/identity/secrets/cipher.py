@@ -2,8 +2,7 @@
 
 HEADROOM_SECRETS_KEY holds them, separated by commas: the first encrypts, each of them decrypts, so a key is changed
 by putting the new one in front, `manage.py encrypt_secrets_anew`, and taking the old one away. Without it, the key of
-the installation (SECRET_KEY) serves. Fernet (AES-128-CBC with HMAC-SHA256); its key comes from the text by HKDF-SHA256
-(RFC 5869).
+the installation (SECRET_KEY and its fallbacks) serves (`webapp.base.sealing`).
 """
 
 import json
@@ -11,7 +10,7 @@ import json
 from cryptography.fernet import InvalidToken, MultiFernet
 from django.conf import settings
 
-from webapp.base.keys import fernet
+from webapp.base.sealing import box
 
 PURPOSE = b"headroom: secrets of projects, version 1"
 
@@ -39,4 +38,4 @@ def decrypt(project_id: int, name: str, ciphertext: str) -> str:
 
 def _cipher() -> MultiFernet:
     texts = [text.strip() for text in settings.SECRETS_KEY.split(",") if text.strip()]
-    return MultiFernet([fernet(text, PURPOSE) for text in texts or [settings.SECRET_KEY]])
+    return box(PURPOSE, texts)

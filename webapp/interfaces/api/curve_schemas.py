@@ -22,6 +22,8 @@ class Exact(Schema):
 
 
 class PointOut(Exact):
+    """A point of a curve on the axis that was asked for."""
+
     compute: float | None = Field(description="On the axis x; null: not known.")
     value: float
     stderr: float | None = Field(description="Standard error of the value, where the trainer reported one.")
@@ -30,6 +32,8 @@ class PointOut(Exact):
 
 
 class CurveOut(Exact):
+    """Every point of a curve."""
+
     run: str
     metric: str
     x: Axis
@@ -41,10 +45,14 @@ Role = Literal["last", "min", "max"]
 
 
 class SampledPointOut(PointOut):
+    """A point of a sample."""
+
     roles: list[Role] = Field(description="What it is of its bucket; empty where every point is shown.")
 
 
 class SeriesOut(Exact):
+    """Some points of a series, how they were chosen, and of how many."""
+
     run: str
     metric: str
     x: Axis
@@ -56,6 +64,8 @@ class SeriesOut(Exact):
 
 
 class ColumnsOut(Exact):
+    """Every point of a run's curve, in columns."""
+
     run: str
     step: list[int] = []
     compute: list[float] = []
@@ -65,6 +75,8 @@ class ColumnsOut(Exact):
 
 
 class SampledColumnsOut(Exact):
+    """A sample of a run's series, in columns."""
+
     run: str
     sampled: bool
     method: str = Field(description="How the points were chosen, in words.")
@@ -98,11 +110,15 @@ class MetricList(Exact):
 
 
 class WindowOut(Exact):
+    """What of a curve was fitted, in units of x."""
+
     lo: float | None = Field(description="null: from the first point.")
     cutoff: float | None = Field(description="Points after it were not used; null: all were.")
 
 
 class AheadOut(Exact):
+    """The forecast at one compute."""
+
     compute: float
     value: float = Field(description="Forecast mean pass rate; single evaluations scatter around it.")
     interval: tuple[float, float]
@@ -130,6 +146,8 @@ class ForecastOut(Exact):
 
 
 class FitOut(Exact):
+    """A stored fit. Its parameters never change."""
+
     id: int
     run: str
     metric: str
@@ -210,6 +228,8 @@ class RankedOut(Schema):
 
 
 class GroupOut(Schema):
+    """The leaderboard of one task and model."""
+
     model_config = ConfigDict(extra="allow")
 
     task: str

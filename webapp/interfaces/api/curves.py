@@ -27,9 +27,9 @@ from webapp.interfaces.api.schemas import (
     SeriesQuery,
 )
 from webapp.record.runs import selectors
-from webapp.record.runs.columns import COLUMNS, curve_columns
 from webapp.record.runs.filtering.errors import nearest
 from webapp.record.runs.models import Run
+from webapp.record.runs.points import AS_JSON, curve_columns, effective_points
 from webapp.record.runs.sampling import columns_of_runs, sampled_points
 from webapp.record.runs.selectors import PASS_RATE
 from webapp.science.curves import payloads as curve_payloads
@@ -54,7 +54,7 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Pa
     run = run_of(request, run_id)
     _check_metric(run, query.metric)
     unless_known(request, run.version)
-    points = [p for p in selectors.effective_points(run, query.metric) if getattr(p, query.x) is not None]
+    points = [p for p in effective_points(run, query.metric) if getattr(p, query.x) is not None]
     if not query.start:
         points = [p for p in points if getattr(p, query.x) > 0]
     if query.format == "csv":
@@ -81,7 +81,7 @@ def _check_metric(run: Run, metric: str) -> None:
 def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpResponse:
     """Unsampled, without superseded points, in columns. Points without this x are left out; so are unknown series."""
     wanted = known_runs(request, query.run)
-    found = curve_columns(wanted, query.metric, query.x, query.column or COLUMNS)
+    found = curve_columns(wanted, query.metric, query.x, query.column or AS_JSON)
     # Put together as text: to read tens of thousands of numbers and write them again takes longer than to find them.
     items = ", ".join(f'{{"run": {json.dumps(pk)}, {found[pk].removeprefix("{")}' for pk in wanted)
     head = json.dumps({"metric": query.metric, "x": query.x}).removesuffix("}")

@@ -5,9 +5,10 @@ from typing import Any
 
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.models import Attempt, Point, Record, Run, Transition
+from webapp.record.runs.points import CurvePoint
 from webapp.record.runs.refusals import refused_of
-from webapp.record.runs.sampling import ROLES, Columns, Sampled
-from webapp.record.runs.selectors import CurvePoint
+from webapp.record.runs.sampling import Columns, Sampled
+from webapp.record.runs.thinning import ROLES
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.words import alarm_payload
 

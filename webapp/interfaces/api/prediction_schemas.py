@@ -134,6 +134,8 @@ class ForecastersOut(Schema):
 
 
 class OutcomeOut(Schema):
+    """What came of a prediction by one run."""
+
     run: str
     primary: bool = Field(description="The one that counts in calibration.")
     actual: float | None
@@ -150,6 +152,8 @@ class OutcomeOut(Schema):
 
 
 class PredictionOut(Schema):
+    """A claim that was made before the data."""
+
     id: str
     run: str
     recipe: str | None
@@ -183,6 +187,8 @@ class PredictionOut(Schema):
 
 
 class PredictionDetail(PredictionOut):
+    """A prediction with all that was frozen."""
+
     fit: int = Field(description="Id of the stored fit; /fits/{id} has it.")
     data_digest: str
     frozen: dict[str, Any] = Field(

@@ -74,6 +74,7 @@ from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.meaning import Meaning
 from webapp.record.runs.models import Run, State
 from webapp.record.runs.once import Launched
+from webapp.record.runs.points import effective_points
 from webapp.reporting.alarms.services import current_alarms
 from webapp.reporting.policies.services import checked, set_run_policy
 
@@ -371,7 +372,7 @@ def preview_meaning(
     request: HttpRequest, run_id: str, body: MeaningBody, query: Query[AxisQuery]
 ) -> dict[str, Any]:
     with meaning.as_if_said(run_of(request, run_id), Meaning(**body.model_dump())) as changed:
-        points = selectors.effective_points(changed)
+        points = effective_points(changed)
     known = [point_payload(point, query.x) for point in points if getattr(point, query.x) is not None]
     return {"x": query.x, "total": len(points), "points": known}
 

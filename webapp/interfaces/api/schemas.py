@@ -294,6 +294,8 @@ class RunQuery(PageQuery):
 
 
 class RunOut(Schema):
+    """A run as in lists."""
+
     id: str
     name: str
     origin: Literal["launched", "tracked"]
@@ -321,6 +323,8 @@ class RunOut(Schema):
 
 
 class AttemptOut(Schema):
+    """One launch of a run."""
+
     number: int
     state: State
     message: str
@@ -349,12 +353,16 @@ class TransitionList(Schema):
 
 
 class ValueOut(Schema):
+    """The newest value of a metric."""
+
     value: float
     stderr: float | None
     step: int
 
 
 class AlarmOut(Schema):
+    """An alarm of a run."""
+
     rule: str = Field(description="Name of the rule; docs/alarms.md has them all.")
     metric: str
     level: Literal["warning", "critical"]
@@ -372,12 +380,16 @@ class AlarmOut(Schema):
 
 
 class RefusedOut(Schema):
+    """What could not be stored of a run."""
+
     records: int = Field(description="Of which nothing is stored.")
     values: int = Field(description="Left out of records that are stored.")
     reason: str = Field(description="Of the newest, as the client or this server said it.")
 
 
 class RunDetail(RunOut):
+    """One run with its configuration, attempts, newest values and alarms."""
+
     config: dict[str, Any]
     meaning: dict[str, Any] = Field(description="What was said of a tracked run's metrics (POST meaning).")
     refused: RefusedOut = Field(
@@ -405,6 +417,8 @@ class IngestOut(Schema):
 
 
 class RecipeOut(Schema):
+    """A recipe as in lists."""
+
     slug: str
     name: str
     description: str

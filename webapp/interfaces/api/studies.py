@@ -43,6 +43,8 @@ class StudyBody(StrictBody):
 
 
 class ArmOut(Schema):
+    """A variant of a study."""
+
     position: int
     axis: str
     value: str
@@ -52,6 +54,8 @@ class ArmOut(Schema):
 
 
 class StudyOut(Schema):
+    """A study as in lists."""
+
     id: str
     name: str
     kind: str
@@ -114,6 +118,8 @@ class AxisLaw(Schema):
 
 
 class StudyDetail(StudyOut):
+    """A study with its variants and results."""
+
     progress: str
     variants: list[ArmOut]
     axis_law: AxisLaw | None = Field(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from webapp.record.runs.selectors import CurvePoint
+from webapp.record.runs.points import CurvePoint
 
 CURVE_COLUMNS = ("compute", "value", "stderr", "step", "attempt", "device_hours", "flops", "tokens", "reward")
 LEADERBOARD_COLUMNS = (

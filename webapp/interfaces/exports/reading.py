@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Max, QuerySet
+from django.db.models import QuerySet
 
-from training.records import MIN_STEP
+from training.records import MAX_STEP
 from webapp.record.runs.models import Point, Record, Run, Series
 from webapp.record.runs.selectors import stored_name
 
@@ -47,30 +47,34 @@ class StoredPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Span:
-    """What is read of one attempt: up to this seq, and of steps up to this one (None: all).
+    """What is read of one attempt: up to this seq and this step.
 
-    superseded_after: the last step before a later attempt's beginning, whatever is read.
+    superseded_after: the last step before a later attempt's beginning, whatever is read; None: none superseded it.
     """
 
     attempt: int
     last_seq: int
-    last_step: int | None
+    last_step: int
     superseded_after: int | None
+
+
+_SPANS = """
+SELECT own.attempt, newest.seq, own.last_step FROM runs_effective_attempt AS own
+CROSS JOIN LATERAL (
+    SELECT seq FROM runs_record WHERE run_id = own.run_id AND attempt = own.attempt ORDER BY seq DESC LIMIT 1
+) AS newest
+WHERE own.run_id = %s ORDER BY own.attempt
+"""
 
 
 def spans_of(run: Run, *, superseded: bool) -> list[Span]:
     """What is stored of each attempt now. Without `superseded`, its steps end where a later attempt resumed."""
-    attempts = list(run.attempts.order_by("number").only("run", "number", "started_at", "resumed_from_step"))
-    found = []
-    for attempt in attempts:
-        newest = Record.objects.filter(run=run, attempt=attempt.number).aggregate(seq=Max("seq"))["seq"]
-        if newest is None:
-            continue
-        later = [each for each in attempts if each.number > attempt.number and each.started_at]
-        resumed = [MIN_STEP if each.resumed_from_step is None else each.resumed_from_step for each in later]
-        after = min(resumed, default=None)
-        found.append(Span(attempt.number, newest, None if superseded else after, after))
-    return found
+    with connection.cursor() as cursor:
+        cursor.execute(_SPANS, [run.pk])
+        return [
+            Span(attempt, seq, MAX_STEP if superseded else last, None if last == MAX_STEP else last)
+            for attempt, seq, last in cursor.fetchall()
+        ]
 
 
 def records(run: Run, spans: Sequence[Span], *, metrics: Sequence[str] = ()) -> Iterator[StoredRecord]:
@@ -100,9 +104,7 @@ def _paged(
     rows: QuerySet[Any], spans: Sequence[Span], columns: Sequence[str], size: int
 ) -> Iterator[tuple[Any, ...]]:
     for span in spans:
-        here = rows.filter(attempt=span.attempt, seq__lte=span.last_seq)
-        if span.last_step is not None:
-            here = here.filter(step__lte=span.last_step)
+        here = rows.filter(attempt=span.attempt, seq__lte=span.last_seq, step__lte=span.last_step)
         after, is_more = -1, True
         while is_more:
             page = list(here.filter(seq__gt=after).order_by("seq").values_list(*columns)[:size])

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -14,13 +14,13 @@ from django.db import Error, connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from webapp.base.advisory_locks import take_turns
+from webapp.base.claims import CLAIM, is_free
 from webapp.interfaces.imports.models import OPEN, Import, State
 
 log = logging.getLogger(__name__)
 
-CLAIM = timedelta(seconds=60)  # without a sign of life; then another worker goes on
 BEAT_SECONDS = 15.0
-LOCK = 0x48494D50  # "HIMP": two workers cannot both see room for one more
 MOST_TRIES = 5  # turns in a row without any progress: the worker died, or reading never came anywhere
 
 
@@ -69,21 +69,22 @@ class Claim:
         connection.close()
 
 
-def is_free(now: datetime) -> Q:
+def is_waiting(now: datetime) -> Q:
     """Open imports that no living worker reads."""
-    return Q(state__in=OPEN) & (Q(claimed_until=None) | Q(claimed_until__lt=now))
+    return Q(state__in=OPEN) & is_free(now)
 
 
 @transaction.atomic
 def claim_next() -> Claim | None:
     """The import whose last turn is the longest ago. None where none waits, or `IMPORTS_AT_ONCE` are read already."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+    take_turns("imports")  # two workers cannot both see room for one more
     now = timezone.now()
     if Import.objects.filter(state=State.READING, claimed_until__gte=now).count() >= settings.IMPORTS_AT_ONCE:
         return None
     found = (
-        Import.objects.filter(is_free(now)).order_by(F("turn_at").asc(nulls_first=True), "created_at").first()
+        Import.objects.filter(is_waiting(now))
+        .order_by(F("turn_at").asc(nulls_first=True), "created_at")
+        .first()
     )
     if found is None:
         return None
@@ -100,4 +101,4 @@ def waiting() -> int:
     now = timezone.now()
     if Import.objects.filter(state=State.READING, claimed_until__gte=now).count() >= settings.IMPORTS_AT_ONCE:
         return 0
-    return Import.objects.filter(is_free(now)).count()
+    return Import.objects.filter(is_waiting(now)).count()

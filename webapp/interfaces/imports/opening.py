@@ -7,6 +7,7 @@ from pathlib import Path
 from django.conf import settings
 
 from webapp.base.errors import InvalidInput
+from webapp.base.sealing import unseal
 from webapp.interfaces.imports import uploads
 from webapp.interfaces.imports.apart import guess_kind, unpacked
 from webapp.interfaces.imports.models import Import
@@ -14,7 +15,6 @@ from webapp.interfaces.imports.readers.archives import ENDINGS
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import BadSource, Options
 from webapp.interfaces.imports.tables import mapping_of
-from webapp.reporting.alerts.sealing import unseal
 
 UNPACKED = "unpacked"
 UNPACKED_TO_PACKED = 4  # bytes of an archive's files to what may be uploaded

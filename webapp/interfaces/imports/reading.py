@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from webapp.base import nudge
 from webapp.base.errors import ServiceError
+from webapp.base.sealing import Unreadable
 from webapp.identity.audit.services import record
 from webapp.interfaces.imports import apart, uploads
 from webapp.interfaces.imports.apart import MOST_RUNS
@@ -36,7 +37,6 @@ from webapp.interfaces.imports.opening import opened
 from webapp.interfaces.imports.readers.found import PART
 from webapp.interfaces.imports.readers.kinds import KINDS, read
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
-from webapp.reporting.alerts.sealing import Unreadable
 from worker import names
 
 log = logging.getLogger(__name__)

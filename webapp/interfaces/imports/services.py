@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from webapp.base import nudge, outbound
 from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.sealing import seal
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
@@ -21,7 +22,6 @@ from webapp.interfaces.imports.asked import MAX_NAME, Asked
 from webapp.interfaces.imports.models import OPEN, RESUMABLE, Import, State
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.tables import kind_of, mapping_of
-from webapp.reporting.alerts.sealing import seal
 from worker import names
 
 log = logging.getLogger(__name__)

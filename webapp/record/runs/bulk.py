@@ -11,6 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.once import checked_key
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record_each
@@ -139,8 +140,7 @@ def report_of(project: Project, text: str) -> dict[str, Any] | None:
 def _checked(action: str, run_ids: Sequence[str], key: str) -> list[str]:
     if action not in ACTIONS:
         raise InvalidInput("action", f"action must be one of {', '.join(ACTIONS)}.")
-    if not 1 <= len(key) <= 64 or not key.isprintable():
-        raise InvalidInput("key", "key must have 1 to 64 printable characters.")
+    checked_key(key, "key", 64)
     ids = [pk for pk in dict.fromkeys(run_ids) if pk]
     if not ids:
         raise InvalidInput("runs", "runs: tick at least one run.")

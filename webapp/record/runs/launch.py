@@ -35,7 +35,7 @@ from webapp.record.runs.bounds import (
     clean_text,
 )
 from webapp.record.runs.models import Dispatch, Run, State
-from webapp.record.runs.once import Launched, once
+from webapp.record.runs.once import Launched, run_once
 from webapp.record.runs.selectors import begins_anew, used_hours
 from webapp.record.runs.states import ENDED, INSTALLATION, move, new_attempt, note_made, queue_next_attempt
 from webapp.record.runs.tokens import create_job_token
@@ -108,7 +108,7 @@ def launch_run(
     """
     if user is not None:
         require(user, project, Permission.LAUNCH)
-    return once(project, idempotency_key, request.body, lambda: _make(request, project, user))
+    return run_once(project, idempotency_key, request.body, lambda: _make(request, project, user))
 
 
 def objections(project: Project, hours: float) -> list[InvalidInput]:
@@ -213,7 +213,7 @@ def track_run_once(
         _record("run.tracked", run, user)
         return run
 
-    return once(project, idempotency_key, body, make)
+    return run_once(project, idempotency_key, body, make)
 
 
 @transaction.atomic

@@ -8,6 +8,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from webapp.base import nudge
+from webapp.base.claims import CLAIM, is_free, wait_after
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, require
@@ -19,8 +20,7 @@ from webapp.record.runs.models import Attempt, Dispatch, Run, State
 from webapp.record.runs.states import DISPATCH, DRIVER, ENDED, INSTALLATION, bump, move, take_over
 from worker import names
 
-CLAIM = timedelta(seconds=60)
-FIRST_RETRY = timedelta(seconds=2)
+FIRST_RETRY = timedelta(seconds=4)
 MAX_ATTEMPT = 32767
 REPORTED_ENDS = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 
@@ -36,7 +36,7 @@ def claim_dispatches(*, run_id: str | None = None, limit: int = 100) -> list[Dis
     attempt is settled. Rows that have become pointless are closed.
     """
     now = timezone.now()
-    free = Q(done_at=None) & (Q(claimed_until=None) | Q(claimed_until__lt=now))
+    free = Q(done_at=None) & is_free(now)
     unsent = Dispatch.objects.filter(
         run=OuterRef("run"), attempt=OuterRef("attempt"), kind=Dispatch.Kind.SUBMIT, done_at=None
     )
@@ -90,7 +90,7 @@ def dispatch_failed(dispatch: Dispatch, error: str, *, retry: bool) -> None:
             reason = f"Could not be submitted: {text}"
             move(dispatch.run, State.FAILED, attempt=dispatch.attempt, reason=reason, part=DISPATCH)
         return
-    wait = min(CLAIM, FIRST_RETRY * 2 ** min(dispatch.tries, 10))
+    wait = wait_after(dispatch.tries, first=FIRST_RETRY, longest=CLAIM)
     Dispatch.objects.filter(pk=dispatch.pk, done_at=None).update(
         claimed_until=timezone.now() + wait, error=text
     )

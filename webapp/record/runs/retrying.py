@@ -13,6 +13,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from webapp.base.claims import wait_after
 from webapp.record.runs.bounds import SPENT_SHARE
 from webapp.record.runs.models import Attempt, Dispatch, Run, State
 from webapp.record.runs.states import RECONCILIATION, queue_next_attempts
@@ -21,11 +22,6 @@ RETRIED = frozenset({State.FAILED, State.LOST})
 FIRST_WAIT = timedelta(seconds=10)  # then 30 s, 90 s, ...
 LONGEST_WAIT = timedelta(minutes=15)
 TOO_LATE = timedelta(hours=1)  # after its end a run is left as it is
-
-
-def wait_before(retry: int) -> timedelta:
-    """How long the n-th retry (from 1) waits."""
-    return min(LONGEST_WAIT, FIRST_WAIT * 3 ** min(retry - 1, 10))
 
 
 @transaction.atomic
@@ -39,7 +35,7 @@ def retry_failed(alive: Collection[str]) -> int:
         return 0
     now, wanted, due = timezone.now(), [], {}
     for run_id, attempt, retries, limit, message, _ in rows:
-        wait = wait_before(retries + 1)
+        wait = wait_after(retries + 1, first=FIRST_WAIT, longest=LONGEST_WAIT, factor=3)
         due[run_id] = (attempt + 1, now + wait)
         why = f"Retry {retries + 1} of {limit} in {wait.total_seconds():.0f} s, from the newest checkpoint"
         wanted.append((run_id, attempt, f"{why}: {message}"[:2000]))

@@ -1,18 +1,14 @@
-"""Reading runs, their series and points."""
+"""Reading runs and their newest values; `webapp.record.runs.points` reads series."""
 
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from django.conf import settings
-from django.db import connection
 from django.db.models import (
     BooleanField,
     Case,
-    Exists,
     ExpressionWrapper,
     F,
     FloatField,
@@ -32,11 +28,10 @@ from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
 from webapp.record.alarm_rules.configured import rules_by_name
-from webapp.record.runs.many import CHOSEN, POINTS
 from webapp.record.runs.models import Attempt, Point, Record, Run, Series, Transition
+from webapp.record.runs.points import PASS_RATE
 from webapp.record.runs.states import DRIVER, ENDED
 
-PASS_RATE = "eval/pass_rate"
 MOST_LATEST = 1000  # metrics whose newest values are shown together
 
 
@@ -53,20 +48,6 @@ class RunFilters:
     model: str = ""
     q: str = ""
     alarm: str = ""
-
-
-class CurvePoint(NamedTuple):
-    """One value of a series with all its x-axes."""
-
-    step: int
-    device_hours: float | None
-    flops: float | None
-    tokens: float | None
-    value: float
-    stderr: float | None
-    attempt: int
-    seq: int
-    time: datetime
 
 
 def runs_of(
@@ -139,48 +120,6 @@ def attempts_of(run: Run) -> QuerySet[Attempt]:
 def records_of(run: Run) -> QuerySet[Record]:
     """Everything reported, in the order of `arrival`: a page of it costs the same however many other runs report."""
     return Record.objects.filter(run=run).annotate(arrival=F("id") + 0).order_by("arrival")
-
-
-def effective(points: QuerySet[Point]) -> QuerySet[Point]:
-    """Without the superseded: points past the step that a later, started attempt resumed from."""
-    return points.filter(~_is_superseded())
-
-
-def _is_superseded() -> Exists:
-    later = Attempt.objects.filter(
-        run=OuterRef("series__run"), number__gt=OuterRef("attempt"), started_at__isnull=False
-    )
-    return Exists(later.filter(Q(resumed_from_step=None) | Q(resumed_from_step__lt=OuterRef("step"))))
-
-
-def superseded_points(run: Run, metric: str = PASS_RATE) -> list[CurvePoint]:
-    """What earlier attempts reported of a series past the step that a later one resumed from, in the order of training.
-
-    They are kept, and no chart or fit uses them unless it says so. One query.
-    """
-    points = Point.objects.filter(series__run=run, series__metric=metric).filter(_is_superseded())
-    return [CurvePoint(*row) for row in points.order_by("attempt", "seq").values_list(*CurvePoint._fields)]
-
-
-_EVERY_POINT = f"""{CHOSEN}
-SELECT s.run_id, p.step, p.device_hours, p.flops, p.tokens, p.value, p.stderr, p.attempt, p.seq, p."time" FROM {POINTS}
-ORDER BY s.id, p.attempt, p.seq
-"""  # nosec B608  # constants; values are parameters
-
-
-def effective_points(run: Run, metric: str = PASS_RATE) -> list[CurvePoint]:
-    """Every effective point of a series, unsampled, in the order of training. One query."""
-    return effective_points_of([run.pk], metric).get(run.pk, [])
-
-
-def effective_points_of(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, list[CurvePoint]]:
-    """Run -> every effective point of a series in the order of training, for many runs in one query."""
-    found: dict[str, list[CurvePoint]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(_EVERY_POINT, {"runs": list(run_ids), "names": names_for(metric)})
-        for run_id, *row in cursor.fetchall():
-            found.setdefault(run_id, []).append(CurvePoint(*row))
-    return found
 
 
 def has_said_its_end(run: Run, attempt: int) -> bool:

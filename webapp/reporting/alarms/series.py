@@ -11,25 +11,20 @@ from webapp.reporting.alarms.judge import Watched
 WATCHED = """
 WITH missing AS (
     SELECT record.attempt, record.seq, record.step, metric.key AS metric
-    FROM runs_record AS record CROSS JOIN LATERAL jsonb_each(record.metrics) AS metric
+    FROM runs_record AS record JOIN runs_effective_attempt AS own
+        ON own.run_id = record.run_id AND own.attempt = record.attempt AND record.step <= own.last_step
+    CROSS JOIN LATERAL jsonb_each(record.metrics) AS metric
     WHERE record.run_id = %(run)s AND record.metrics @? '$.* ? (@ == null)' AND metric.value = 'null'
         AND NOT (metric.key LIKE '%%\\_stderr' AND record.metrics ? left(metric.key, -7))
 ), given AS (
-    SELECT series.metric, point.attempt, point.seq, point.step, point.value
-    FROM runs_series AS series JOIN runs_point AS point ON point.series_id = series.id
-    WHERE series.run_id = %(run)s
-        AND (series.metric = ANY(%(metrics)s) OR series.metric IN (SELECT metric FROM missing))
+    SELECT metric, attempt, seq, step, value FROM runs_effective_point
+    WHERE run_id = %(run)s AND (metric = ANY(%(metrics)s) OR metric IN (SELECT metric FROM missing))
     UNION ALL
     SELECT metric, attempt, seq, step, 'NaN'::float8 FROM missing
-), effective AS (
-    SELECT * FROM given WHERE NOT EXISTS (
-        SELECT 1 FROM runs_attempt AS later
-        WHERE later.run_id = %(run)s AND later.number > given.attempt AND later.started_at IS NOT NULL
-            AND (later.resumed_from_step IS NULL OR later.resumed_from_step < given.step))
 )
 SELECT metric, string_agg(int8send(step), '' ORDER BY attempt, seq),
     string_agg(float8send(value), '' ORDER BY attempt, seq)
-FROM effective GROUP BY metric
+FROM given GROUP BY metric
 """
 
 

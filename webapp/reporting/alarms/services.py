@@ -5,11 +5,12 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Case, F, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from webapp.base.advisory_locks import take_turns
 from webapp.record.alarm_rules.configured import rules, watched_metrics
 from webapp.record.runs.models import Run
 from webapp.reporting.alarms.judge import Finding, judge_all
@@ -39,8 +40,7 @@ def judge_run(run_id: str) -> bool:
     """
     with transaction.atomic():
         # One at a time a run, and not by its row: ingest must not wait.
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('alarms'), hashtext(%s))", [run_id])
+        take_turns("alarms", run_id)
         version = Run.objects.values_list("version", flat=True).get(pk=run_id)
         changed = _store(run_id, judge_all(rules(), watched_series(run_id, watched_metrics())))
         Run.objects.filter(pk=run_id).update(

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from webapp.base import outbound
 from webapp.base.errors import Conflict, InvalidInput, NotFound
+from webapp.base.sealing import seal
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
@@ -23,7 +24,6 @@ from webapp.reporting.alerts import hours, senders
 from webapp.reporting.alerts.delivery import absolute
 from webapp.reporting.alerts.messages import Item, Message
 from webapp.reporting.alerts.models import Channel, Delivery, Preferences
-from webapp.reporting.alerts.sealing import seal
 from webapp.reporting.alerts.senders import Outcome
 
 MAX_CHANNELS = 20  # of one person, or of a project

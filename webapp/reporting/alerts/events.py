@@ -14,7 +14,7 @@ from django.db import connection
 from scaling.course import Course
 from webapp.record.alarm_rules.configured import rules_by_name
 from webapp.record.runs.models import Attempt, Run, State, Summary
-from webapp.record.runs.selectors import CurvePoint, effective_points
+from webapp.record.runs.points import CurvePoint, effective_points
 from webapp.record.runs.states import ENDED
 from webapp.reporting.alarms import words as alarm_words
 from webapp.reporting.alarms.models import Alarm

@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
+from webapp.base.advisory_locks import take_turns
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Membership, Organisation, Project
 from webapp.record.runs.filtering import compile_filter
@@ -93,10 +94,7 @@ def check_rule(rule: AlertRule, data: RunData, now: datetime) -> list[Firing]:
 @transaction.atomic
 def fire(rule: AlertRule, run: Run, event: Event) -> Firing | None:
     """Store the firing with its notices and deliveries; None where this episode has fired before."""
-    with connection.cursor() as cursor:  # two workers at the same run and rule: one after the other
-        cursor.execute(
-            "SELECT pg_advisory_xact_lock(hashtext('alerts'), hashtext(%s))", [f"{rule.pk} {run.pk}"]
-        )
+    take_turns("alerts", f"{rule.pk} {run.pk}")
     earlier = Firing.objects.filter(rule=rule, run=run)
     same = Q(episode=event.episode)
     if event.span is not None:

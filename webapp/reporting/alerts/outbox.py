@@ -9,12 +9,11 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from webapp.base import nudge
+from webapp.base import claims, nudge
 from webapp.reporting.alerts.hours import quiet_of
 from webapp.reporting.alerts.models import Channel, Delivery, Firing
 from worker import names
 
-CLAIM = timedelta(seconds=60)
 FIRST_WAIT = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(hours=4)
 MAX_TRIES = 13  # with the waits between them: some 20 hours
@@ -39,8 +38,7 @@ def enqueue(firing: Firing, channels: Iterable[Channel], now: datetime | None = 
 def due(now: datetime | None = None) -> Q:
     """Deliveries that can be sent now."""
     now = now or timezone.now()
-    free = Q(claimed_until=None) | Q(claimed_until__lt=now)
-    return free & Q(state=Delivery.State.WAITING, next_at__lte=now, channel__paused_at=None)
+    return claims.is_free(now) & Q(state=Delivery.State.WAITING, next_at__lte=now, channel__paused_at=None)
 
 
 @transaction.atomic
@@ -60,7 +58,7 @@ def claim(now: datetime | None = None) -> list[Delivery]:
         rows = list(same.order_by("firing_id")[:MOST_IN_DIGEST])
     batch = first.batch or (uuid4() if first.held else None)
     Delivery.objects.filter(pk__in=[row.pk for row in rows]).update(
-        claimed_until=now + CLAIM, tries=F("tries") + 1, batch=batch
+        claimed_until=now + claims.CLAIM, tries=F("tries") + 1, batch=batch
     )
     found = Delivery.objects.filter(pk__in=[row.pk for row in rows])
     return list(
@@ -73,5 +71,4 @@ def claim(now: datetime | None = None) -> list[Delivery]:
 def wait_after(tries: int, chance: float | None = None) -> timedelta:
     """How long to wait after this many failed tries: doubling from 30 s to 4 h, give or take a fifth (by `chance`)."""
     chance = random.random() if chance is None else chance  # nosec B311  # no secret: it spreads retries
-    base = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(max(tries, 1) - 1, 20))
-    return base * (0.8 + 0.4 * chance)
+    return claims.wait_after(tries, first=FIRST_WAIT, longest=LONGEST_WAIT) * (0.8 + 0.4 * chance)

@@ -10,10 +10,10 @@ from django.core.mail import EmailMessage, get_connection
 
 from webapp.base import outbound
 from webapp.base.mail import NONE
+from webapp.base.sealing import Unreadable, unseal
 from webapp.reporting.alerts import messages
 from webapp.reporting.alerts.messages import Message
 from webapp.reporting.alerts.models import Channel
-from webapp.reporting.alerts.sealing import Unreadable, unseal
 
 TIMEOUT_S = 10.0
 TRY_AGAIN = {408, 425, 429}  # statuses of the caller's fault that may get better by waiting

@@ -16,6 +16,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from headroom.version import __version__
+from webapp.base.claims import is_free
 from webapp.base.code import code_version
 from webapp.base.disk import Disk, disk_now
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
@@ -121,9 +122,8 @@ def _undelivered(now: datetime) -> QuerySet[Dispatch]:
     waits on purpose, in the queue or for the time of its retry, is no trouble."""
     in_queue = Q(kind=Dispatch.Kind.SUBMIT, run__state=State.QUEUED, error="") & ~Q(run__state_reason="")
     rows = Dispatch.objects.filter(done_at=None).exclude(in_queue)
-    due = Q(claimed_until=None) | Q(claimed_until__lt=now)
     since = Case(When(~Q(error=""), then="created_at"), default=Coalesce("claimed_until", "created_at"))
-    return rows.filter(due | ~Q(error="")).annotate(due_at=since)
+    return rows.filter(is_free(now) | ~Q(error="")).annotate(due_at=since)
 
 
 def _waiting(rows: Any, since: str) -> Waiting:

@@ -1,53 +1,20 @@
-"""Curves of many runs at once, in one query whatever their number: every point, or some that stay where they are."""
+"""Fits of many curves, and for charts of many runs some points of each that stay where they are."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from django.db import connection
 
-from headroom.adapters.naming import names_for
-from webapp.record.runs.many import CHOSEN, POINTS
+from webapp.record.runs.points import arrays_of
+from webapp.record.runs.thinning import newest
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
-from webapp.science.curves.fitting import CRASHED, Curve, Question, curve_from, try_fit
+from webapp.science.curves.fitting import CRASHED, Curve, Question, try_fit
 
 if TYPE_CHECKING:
     import scaling
 
 SAMPLED_POINTS = 32  # about so many of each run, where many runs share a chart
-_ALL = f"""{CHOSEN}
-SELECT s.run_id, p.{{x}}, p.step, p.device_hours, p.value, p.stderr FROM {POINTS} AND p.{{x}} IS NOT NULL
-ORDER BY s.id, p.{{x}}, p.attempt, p.seq
-"""  # nosec B608  # constants and one of four names; values are parameters
-
-
-def curves_of(
-    run_ids: Iterable[str], x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC
-) -> dict[str, Curve]:
-    """Run -> every effective, unsampled point of its series, as `webapp.science.curves.fitting.curve_of` gives them."""
-    found: dict[str, list[tuple]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(_ALL.format(x=AXES[x].key), {"runs": list(run_ids), "names": names_for(metric)})
-        for run_id, *row in cursor.fetchall():
-            found.setdefault(run_id, []).append(tuple(row))
-    return {run_id: curve_from(rows) for run_id, rows in found.items()}
-
-
-_UNKNOWN = f"""{CHOSEN}
-SELECT s.run_id, count(*) FROM {POINTS} AND p.{{x}} IS NULL AND p.step > 0 GROUP BY s.run_id
-"""  # nosec B608  # constants and one of four names; values are parameters
-
-
-def unknown_counts(
-    run_ids: Iterable[str], x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC
-) -> dict[str, int]:
-    """Run -> how many of its effective evaluations have no known compute on this axis; only runs that have such."""
-    if x == "step":
-        return {}
-    with connection.cursor() as cursor:
-        cursor.execute(_UNKNOWN.format(x=AXES[x].key), {"runs": list(run_ids), "names": names_for(metric)})
-        return dict(cursor.fetchall())
 
 
 def fits_of(
@@ -79,22 +46,6 @@ class Thinned:
     total: int
 
 
-# The newest point of each 2^k steps. A coarser stretch is a union of finer ones, so more data thins points out but
-# never moves one.
-_THIN = f"""{CHOSEN}, here AS (
-    SELECT s.run_id, p.step, p.attempt, p.seq, p.{{x}} AS x, p.value FROM {POINTS} AND p.{{x}} > 0
-), scale AS (
-    SELECT run_id, count(*) AS total, CASE WHEN count(*) <= %(points)s THEN 0 ELSE (
-        SELECT min(k) FROM generate_series(0, 62) AS k WHERE (max(step) >> k) < %(points)s) END AS k
-    FROM here GROUP BY run_id
-), kept AS (
-    SELECT DISTINCT ON (run_id, step >> k) run_id, total, x, value
-    FROM here JOIN scale USING (run_id) ORDER BY run_id, step >> k, attempt DESC, seq DESC
-)
-SELECT run_id, min(total), array_agg(x ORDER BY x), array_agg(value ORDER BY x) FROM kept GROUP BY run_id
-"""  # nosec B608  # constants and one of four names; values are parameters
-
-
 def thinned_curves(
     run_ids: Iterable[str],
     x: str = DEFAULT_AXIS,
@@ -105,9 +56,12 @@ def thinned_curves(
 
     For charts of many runs only: fits, tables and downloads read every point. KeyError for an axis that is none.
     """
-    column = AXES[x].key  # one of four names, so that it can stand in the statement
-    parameters: dict[str, Any] = {"runs": list(run_ids), "names": names_for(metric), "points": points}
-    with connection.cursor() as cursor:
-        cursor.execute(_THIN.format(x=column), parameters)
-        rows = cursor.fetchall()
-    return {run_id: Thinned(np.array(at), np.array(value), total) for run_id, total, at, value in rows}
+    key = AXES[x].key  # one of four names, so that it can stand in the statement
+    found = arrays_of(run_ids, metric, ("step", key, "value"), f"p.{key} > 0")
+    return {run_id: _thinned(*columns, most=points) for run_id, columns in found.items()}
+
+
+def _thinned(step: np.ndarray, x: np.ndarray, value: np.ndarray, *, most: int) -> Thinned:
+    kept = newest(step, most)
+    kept = kept[np.argsort(x[kept], kind="stable")]
+    return Thinned(x[kept], value[kept], len(step))

@@ -1,18 +1,19 @@
 """From stored points to a `scaling.Fit`: which points a question means, and one cached fit for each answer."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import scaling
 from webapp.record.runs.models import Run
-from webapp.record.runs.selectors import effective_points
+from webapp.record.runs.points import arrays_of
 from webapp.science.curves import words
-from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
+from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 
 log = logging.getLogger(__name__)
 CRASHED = "The fit crashed. That is a fault of this server, not of the run; the server has logged it."
@@ -72,26 +73,37 @@ class Curve:
 
 def curve_of(run: Run, x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC) -> Curve:
     """Every effective (not superseded), unsampled point of the run's series; points without that x are only counted."""
-    every = effective_points(run, metric)
-    points = [p for p in every if getattr(p, x) is not None]
-    points.sort(key=lambda p: getattr(p, x))
-    curve = curve_from([(getattr(p, x), p.step, p.device_hours, p.value, p.stderr) for p in points])
-    return replace(curve, unknown=tuple(p.step for p in every if getattr(p, x) is None))
+    return _curves([run.pk], x, metric).get(run.pk) or curve_from((), (), (), (), ())
 
 
-def curve_from(rows: Sequence[tuple]) -> Curve:
-    """The curve of rows (x, step, device-hours, value, standard error), ascending in x; hours and error may be None."""
-    start = [row for row in rows if row[0] <= 0]
-    later = [row for row in rows if row[0] > 0]
-    number = lambda value: np.nan if value is None else value
+def curves_of(
+    run_ids: Iterable[str], x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC
+) -> dict[str, Curve]:
+    """Run -> its curve, for many runs in one query; without the runs that have no point with this x."""
+    found = _curves(run_ids, x, metric)
+    return {run_id: curve for run_id, curve in found.items() if len(curve.x) or curve.start}
+
+
+def _curves(run_ids: Iterable[str], x: str, metric: str) -> dict[str, Curve]:
+    columns = (AXES[x].key, "step", "device_hours", "value", "stderr")
+    return {run_id: curve_from(*found) for run_id, found in arrays_of(run_ids, metric, columns).items()}
+
+
+def curve_from(x: ArrayLike, step: ArrayLike, hours: ArrayLike, value: ArrayLike, se: ArrayLike) -> Curve:
+    """The curve of columns [n] in the order of training; what is not known is NaN or None."""
+    x, hours, value, se = (np.asarray(column, float) for column in (x, hours, value, se))
+    step = np.asarray(step, int)
+    order = np.argsort(x, kind="stable")
+    start, later = order[x[order] <= 0], order[x[order] > 0]
     return Curve(
-        x=np.array([row[0] for row in later], float),
-        y=np.array([row[3] for row in later], float),
-        se=np.array([number(row[4]) for row in later], float),
-        step=np.array([row[1] for row in later], int),
-        hours=np.array([number(row[2]) for row in later], float),
-        start=tuple(row[3] for row in start),
-        start_se=start[0][4] if start else None,
+        x=x[later],
+        y=value[later],
+        se=se[later],
+        step=step[later],
+        hours=hours[later],
+        start=tuple(value[start].tolist()),
+        start_se=None if not len(start) or np.isnan(se[start[0]]) else float(se[start[0]]),
+        unknown=tuple(step[np.isnan(x)].tolist()),
     )
 
 

@@ -89,7 +89,7 @@ def _chunks(run_ids: Iterable[str]) -> Iterator[list[str]]:
 
 def parts_of(run_ids: Sequence[str]) -> list[Part]:
     """What each run had been fitted to, the earliest first: ids of stored fits grow with time."""
-    from webapp.record.runs.selectors import effective_points_of
+    from webapp.record.runs.points import effective_points_of
 
     found = effective_points_of(run_ids)
     parts = []

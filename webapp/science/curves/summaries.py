@@ -34,13 +34,9 @@ LEFT JOIN LATERAL (
         jsonb_agg(value ORDER BY place) FILTER (
             WHERE (place - 1) %% ((total + %(points)s - 1) / %(points)s) = 0 OR place = total) AS spark
     FROM (
-        SELECT point.value, point.stderr, point.attempt, point.seq, point.device_hours,
-            row_number() OVER (ORDER BY point.attempt, point.seq) AS place, count(*) OVER () AS total
-        FROM runs_series AS series JOIN runs_point AS point ON point.series_id = series.id
-        WHERE series.run_id = run.id AND series.metric = %(metric)s AND NOT EXISTS (
-            SELECT 1 FROM runs_attempt AS later
-            WHERE later.run_id = run.id AND later.number > point.attempt AND later.started_at IS NOT NULL
-                AND (later.resumed_from_step IS NULL OR later.resumed_from_step < point.step))
+        SELECT value, stderr, attempt, seq, device_hours,
+            row_number() OVER (ORDER BY attempt, seq) AS place, count(*) OVER () AS total
+        FROM runs_effective_point WHERE run_id = run.id AND metric = %(metric)s
     ) AS effective
 ) AS line ON true
 LEFT JOIN LATERAL (

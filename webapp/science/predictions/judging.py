@@ -16,7 +16,7 @@ import numpy as np
 
 from scaling import scores
 from webapp.record.runs.models import Run
-from webapp.record.runs.selectors import CurvePoint, effective_points
+from webapp.record.runs.points import CurvePoint, effective_points
 from webapp.science.curves import forecasts
 from webapp.science.curves.fitting import Question, curve_from, try_fit
 from webapp.science.predictions.models import Prediction
@@ -135,7 +135,8 @@ def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
         x=prediction.x, metric=prediction.metric, form=prediction.frozen["form"], level=prediction.level,
         window_lo=prediction.window_lo, cutoff=stop, robust=prediction.frozen["question"]["robust"],
     )  # fmt: skip
-    fit, problem = try_fit(curve_from([_row(point, prediction) for point in known]), question)
+    rows = ((at(p, prediction), p.step, p.device_hours, p.value, p.stderr) for p in known)
+    fit, problem = try_fit(curve_from(*zip(*rows, strict=True)), question)
     came = forecasts.read(forecasts.forecast_of(fit)) if fit else None
     if fit is None or came is None or came.ceiling is None or came.interval is None:
         raise NotYet(f"Nothing can be forecast up to the target: {came.message if came else problem}")
@@ -144,10 +145,6 @@ def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
     words = f"ceiling {came.ceiling:.4f} by the forecast from {fit.n} evaluations up to {stop:.4g}"
     how = _how(prediction, "forecast", known, words) | {"fit_digest": fit.digest}
     return _scored(prediction, came.ceiling, *came.interval, how)
-
-
-def _row(point: CurvePoint, prediction: Prediction) -> tuple:
-    return at(point, prediction), point.step, point.device_hours, point.value, point.stderr
 
 
 def _passes(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:

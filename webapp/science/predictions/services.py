@@ -1,7 +1,5 @@
 """Predictions: freezing a claim before the data, withdrawing it; and, from their own files, reviews and comments."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +10,7 @@ from django.utils import timezone
 import scaling
 from scaling.course import Course
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
+from webapp.base.once import body_digest, checked_key
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, grants, require
 from webapp.identity.audit.services import record
@@ -46,7 +45,6 @@ __all__ = [
     "resolve_comment", "review", "withdraw",
 ]  # fmt: skip
 
-MAX_KEY = 200
 REPLACEABLE = ("unreviewed", "asked", Review.Verdict.CHANGES)
 
 
@@ -154,7 +152,7 @@ def freeze_once(
     check_rival(run, rival, statement)
     reasons = text_from("reasons", reasons)
     body = _digest(run, asked, claim, rival, reasons, replaces)
-    key = _clean_key(key)
+    key = checked_key(key or None, "key")
     try:
         with transaction.atomic():
             return _freeze(user, run, asked, claim, rival, reasons, replaces, key, body, is_proposed)
@@ -326,14 +324,6 @@ def withdraw(prediction: Prediction, *, user: User, reason: str) -> Prediction:
     return prediction
 
 
-def _clean_key(key: str | None) -> str | None:
-    if not key:
-        return None
-    if len(key) > MAX_KEY or not key.isprintable():
-        raise InvalidInput("key", f"key must have at most {MAX_KEY} characters, all of them printable.")
-    return key
-
-
 def _digest(
     run: Run, question: Question, claim: Claim, rival: Run | None, reasons: str, replaces: Prediction | None
 ) -> str:
@@ -341,7 +331,7 @@ def _digest(
         run.pk, question.__dict__, claim.__dict__, rival.pk if rival else None, reasons,
         replaces.pk if replaces else None,
     ]  # fmt: skip
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return body_digest(body)
 
 
 def _taken(error: IntegrityError) -> Exception:

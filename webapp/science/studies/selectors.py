@@ -16,8 +16,8 @@ from webapp.record.runs.states import ENDED, RUNNING, STARTING
 from webapp.record.runs.summaries import spent_hours, summary_of
 from webapp.science.curves import words
 from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
-from webapp.science.curves.bulk import curves_of, fits_of, used_hours
-from webapp.science.curves.fitting import Curve, Question
+from webapp.science.curves.bulk import fits_of, used_hours
+from webapp.science.curves.fitting import Curve, Question, curves_of
 from webapp.science.curves.ranking.variation import MOST_NOW, courses_of, forecast_now
 from webapp.science.studies.axes import stated_size
 from webapp.science.studies.models import Arm, Study, StudyRun

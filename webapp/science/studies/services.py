@@ -1,16 +1,16 @@
 """Studies: every write. A study, the revisions that it needs and its runs are one transaction."""
 
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import F, Max
 
 from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.once import body_digest, check_same, checked_key, once
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
@@ -20,7 +20,6 @@ from webapp.record.runs.launch import LaunchRequest, launch_run
 from webapp.record.runs.launch_set import MAX_RUNS
 from webapp.record.runs.lifecycle import cancel_run
 from webapp.record.runs.models import Run
-from webapp.record.runs.once import MAX_KEY
 from webapp.record.runs.states import ACTIVE
 from webapp.science.studies.axes import base_number, base_value
 from webapp.science.studies.models import Arm, Kind, Study, StudyRun
@@ -68,21 +67,15 @@ def create_study_once(
     """
     if user is not None:
         require(user, project, Permission.LAUNCH)
-    digest = _digest(name, kind, asked)
-    if (known := _known(project, _checked_key(idempotency_key), digest)) is not None:
-        return Created(known, created=False)
-    title = checked_name(name)
-    if kind not in Kind.values:
-        raise InvalidInput("kind", f"kind must be one of {', '.join(Kind.values)}.")
-    planned = plan(project, asked)
-    try:
-        with transaction.atomic():
-            study = _store(user, project, title, kind, asked, planned, idempotency_key, digest)
-    except IntegrityError:
-        if (known := _known(project, idempotency_key, digest)) is not None:
-            return Created(known, created=False)
-        raise
-    return Created(study, created=True)
+    key, digest = checked_key(idempotency_key), body_digest({"name": name, "kind": kind} | asdict(asked))
+
+    def made() -> Study:
+        title = checked_name(name)
+        if kind not in Kind.values:
+            raise InvalidInput("kind", f"kind must be one of {', '.join(Kind.values)}.")
+        return _store(user, project, title, kind, asked, plan(project, asked), key, digest)
+
+    return Created(*once(lambda: _known(project, key, digest), made))
 
 
 def _store(
@@ -337,24 +330,10 @@ def _bump(study: Study) -> None:
     Study.objects.filter(pk=study.pk).update(version=F("version") + 1)
 
 
-def _digest(name: str, kind: str, asked: Asked) -> str:
-    body = json.dumps({"name": name, "kind": kind} | asdict(asked), sort_keys=True, default=str)
-    return hashlib.sha256(body.encode()).hexdigest()
-
-
-def _checked_key(key: str | None) -> str | None:
-    if key is not None and (not 1 <= len(key) <= MAX_KEY or not key.isprintable()):
-        raise InvalidInput(
-            "Idempotency-Key", f"Idempotency-Key must have 1 to {MAX_KEY} printable characters."
-        )
-    return key
-
-
 def _known(project: Project, key: str | None, digest: str) -> Study | None:
     used = Study.objects.filter(project=project, idempotency_key=key).first() if key is not None else None
-    if used is not None and used.body_digest != digest:
-        message = f"Idempotency-Key {key!r} was used for another request, which made study {used.pk}."
-        raise Conflict(message, field="Idempotency-Key")
+    if used is not None:
+        check_same(str(key), used.body_digest, digest, f"study {used.pk}")
     return used
 
 

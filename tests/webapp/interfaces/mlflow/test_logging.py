@@ -8,7 +8,7 @@ import pytest
 from tests.webapp.interfaces.mlflow.conftest import T0
 from webapp.interfaces.tracking.models import NotFinite, Receipt
 from webapp.record.runs.models import Point, Record, Run
-from webapp.record.runs.selectors import effective_points
+from webapp.record.runs.points import effective_points
 
 
 def line(key, value, step=0, time=T0):

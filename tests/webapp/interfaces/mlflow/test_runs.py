@@ -7,7 +7,7 @@ from webapp.identity.audit.models import Event
 from webapp.record.runs.deleting import delete_run
 from webapp.record.runs.editing import change_run
 from webapp.record.runs.models import Run
-from webapp.record.runs.selectors import effective_points
+from webapp.record.runs.points import effective_points
 
 HF_PARAMS = {"per_device_train_batch_size": "4", "gradient_accumulation_steps": "1", "seed": "7"}
 

@@ -2,7 +2,7 @@
 
 from django.db.models import Max
 
-from webapp.record.runs.models import Point, Run, Series
+from webapp.record.runs.models import Attempt, Point, Run, Series
 from webapp.science.curves.models import Fit
 
 
@@ -18,6 +18,7 @@ def copies_of(run, count, *, first_seed=100, **changes):
     points = list(Point.objects.filter(series=series))
     fits = list(Fit.objects.filter(run=run))
     for copy in made:
+        Attempt.objects.create(run=copy, number=1, submission_id=f"run-{copy.pk}-a1")
         own = Series.objects.create(run=copy, metric=series.metric)
         Point.objects.bulk_create(_copied(point, series_id=own.pk) for point in points)
         Fit.objects.bulk_create(_copied(fit, run_id=copy.pk) for fit in fits)

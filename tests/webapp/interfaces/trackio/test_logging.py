@@ -10,7 +10,7 @@ from webapp.interfaces.tracking.client_runs import end_silent_trackio
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.record.runs.lifecycle import cancel_run
 from webapp.record.runs.models import Record, Run
-from webapp.record.runs.selectors import effective_points
+from webapp.record.runs.points import effective_points
 from webapp.record.runs.tokens import create_job_token
 
 T0 = "2026-01-01T00:00:00+00:00"

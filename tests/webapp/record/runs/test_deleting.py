@@ -11,6 +11,7 @@ from webapp.record.runs import bulk, ingest, launch, lifecycle, selectors
 from webapp.record.runs.deleting import UNDO, delete_run, purge, restore_run
 from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.models import Point, Record, Run
+from webapp.record.runs.points import effective_points
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_it_is_nowhere_and_comes_back_as_it_was(ended, project, user, make_recor
     restore_run(selectors.run_by_id(project, ended.pk, deleted=True), user=user)
 
     assert Run.objects.values("name", "state", "meaning").get(pk=ended.pk) == before
-    assert [p.value for p in selectors.effective_points(ended)] == [0.0, 0.1, 0.2]
+    assert [p.value for p in effective_points(ended)] == [0.0, 0.1, 0.2]
     with pytest.raises(Conflict, match="not deleted"):
         restore_run(ended, user=user)
 

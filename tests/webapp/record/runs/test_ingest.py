@@ -7,7 +7,7 @@ from training.records import Compute
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.record.runs import ingest
 from webapp.record.runs.models import Point, Record, Run, Series, State, Summary
-from webapp.record.runs.selectors import effective_points
+from webapp.record.runs.points import effective_points
 from webapp.science.curves import summaries
 
 

@@ -13,7 +13,7 @@ from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.meaning import Meaning, as_if_said, meaning_of, state_meaning
 from webapp.record.runs.models import Record as Stored
 from webapp.record.runs.models import Run
-from webapp.record.runs.selectors import effective_points
+from webapp.record.runs.points import effective_points
 
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 RATE = "val-core/math/reward/mean@16"

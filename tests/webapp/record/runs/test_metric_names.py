@@ -3,12 +3,12 @@
 import pytest
 
 from webapp.record.runs import ingest
-from webapp.record.runs.columns import curve_columns
 from webapp.record.runs.filtering import narrow
 from webapp.record.runs.filtering.completing import completions
 from webapp.record.runs.models import Run
+from webapp.record.runs.points import curve_columns, effective_points
 from webapp.record.runs.sampling import sampled_points
-from webapp.record.runs.selectors import effective_points, stored_name
+from webapp.record.runs.selectors import stored_name
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from training.records import Record
 from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.launch import track_run
-from webapp.record.runs.sampling import LARGEST, LAST, SMALLEST, choose, sampled_of_runs, sampled_points
+from webapp.record.runs.sampling import sampled_of_runs, sampled_points
+from webapp.record.runs.thinning import LARGEST, LAST, SMALLEST, choose, newest
 
 RATE = "eval/pass_rate"
 
@@ -50,6 +51,12 @@ def test_a_sample_never_moves_a_point_when_data_is_added(tracked, report):
         before = shown
     assert sample.sampled
     assert sample.method == "last value, minimum and maximum of every 32 steps"
+
+
+def test_a_series_that_begins_late_is_not_emptied(tracked, report):
+    report(tracked, [i / 400 for i in range(400)], first=10**12)
+
+    assert 10 < len(sampled_points(tracked, RATE, points=30).points) <= 30
 
 
 def test_a_sample_keeps_the_extremes_and_the_newest(tracked, report):
@@ -159,4 +166,14 @@ def test_the_choice_is_that_of_a_plain_loop(points, most):
         i: role for i, role in expected.items() if role
     }
     assert len(choice.places) <= most
-    assert choice.width == 1 or 3 * (max(step) // (choice.width // 2) + 1) > most
+    finer = choice.width // 2
+    assert choice.width == 1 or 3 * (max(step) // finer - min(step) // finer + 1) > most
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=80), st.integers(3, 40))
+def test_the_newest_of_each_stretch(steps, most):
+    places = newest(np.array(steps), most).tolist()
+
+    assert len(places) <= most and places == sorted(places) and places[-1] == len(steps) - 1
+    if len(steps) <= most:
+        assert [steps[i] for i in places] == [s for i, s in enumerate(steps) if s not in steps[i + 1 :]]

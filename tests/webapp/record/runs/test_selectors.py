@@ -6,6 +6,7 @@ from webapp.base.errors import NotFound
 from webapp.record.runs import ingest, lifecycle, selectors
 from webapp.record.runs.launch import track_run
 from webapp.record.runs.models import Attempt
+from webapp.record.runs.points import effective_points
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_points_past_the_resumed_checkpoint_are_superseded(tracked, report):
     report(tracked, [0.2] * 2, attempt=2, first=4)
 
     expected = [(1, 0), (1, 1), (1, 2), (1, 3), (2, 4), (2, 5)]
-    assert steps(selectors.effective_points(tracked)) == expected
+    assert steps(effective_points(tracked)) == expected
 
 
 def test_a_later_resume_supersedes_the_attempts_before_it(tracked, report):
@@ -39,7 +40,7 @@ def test_a_later_resume_supersedes_the_attempts_before_it(tracked, report):
     lifecycle.report_started(tracked, attempt=3, resumed_from_step=2)
     report(tracked, [0.3], attempt=3, first=3)
 
-    assert steps(selectors.effective_points(tracked)) == [(1, 0), (1, 1), (1, 2), (3, 3)]
+    assert steps(effective_points(tracked)) == [(1, 0), (1, 1), (1, 2), (3, 3)]
 
 
 def test_an_attempt_that_began_anew_supersedes_all_before_it(tracked, report):
@@ -47,14 +48,14 @@ def test_an_attempt_that_began_anew_supersedes_all_before_it(tracked, report):
     lifecycle.report_started(tracked, attempt=2, resumed_from_step=None)
     report(tracked, [0.2], attempt=2)
 
-    assert steps(selectors.effective_points(tracked)) == [(2, 0)]
+    assert steps(effective_points(tracked)) == [(2, 0)]
 
 
 def test_an_attempt_that_has_not_started_supersedes_nothing(tracked, report):
     report(tracked, [0.1] * 3)
     Attempt.objects.create(run=tracked, number=2, submission_id="later")
 
-    assert len(selectors.effective_points(tracked)) == 3
+    assert len(effective_points(tracked)) == 3
 
 
 def test_newest_values_in_one_query(tracked, make_record, django_assert_num_queries):
@@ -81,7 +82,7 @@ def test_reading_a_curve_is_one_query(tracked, report, django_assert_num_queries
     report(tracked, [0.5] * 30)
 
     with django_assert_num_queries(1):
-        points = selectors.effective_points(tracked)
+        points = effective_points(tracked)
 
     assert len(points) == 30
     assert (points[3].device_hours, points[3].stderr) == (pytest.approx(0.3), None)

@@ -3,7 +3,8 @@
 import pytest
 
 from webapp.record.runs import ingest
-from webapp.record.runs.thinned import MAX_POINTS, thinned_series
+from webapp.record.runs.sampling import thinned_series
+from webapp.record.runs.thinning import MAX_POINTS
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.members import member
 from tests.webapp.reporting.alerts.data import make_rule
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
 from webapp.base.mail import mail_settings
+from webapp.base.sealing import Unreadable, seal, unseal
 from webapp.identity.accounts.models import Membership, Role
 from webapp.record.runs import lifecycle
 from webapp.reporting.alerts import channels, delivery, outbox
@@ -22,7 +23,6 @@ from webapp.reporting.alerts.defaults import ensure_defaults
 from webapp.reporting.alerts.firing import check_changed
 from webapp.reporting.alerts.models import AlertRule, Channel, Delivery, Firing, Notice
 from webapp.reporting.alerts.notices import notify
-from webapp.reporting.alerts.sealing import Unreadable, seal, unseal
 
 pytestmark = pytest.mark.django_db
 
@@ -398,7 +398,9 @@ def test_addresses_and_secrets_are_sealed(webhook, receiver, settings):
     stored = f"{channel.sealed_address} {channel.sealed_secret} {channel.shown}"
     assert receiver.url not in stored and secret not in stored
     assert unseal(seal("a")) == "a" and seal("a") != seal("a")
-    settings.SECRET_KEY = "another"
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another", [settings.SECRET_KEY]
+    assert unseal(channel.sealed_address) == receiver.url
+    settings.SECRET_KEY_FALLBACKS = []
     with pytest.raises(Unreadable):
         unseal(channel.sealed_address)
 

@@ -9,7 +9,7 @@ from tests.members import member
 from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.services import default_organisation
 from webapp.record.recipes.models import Recipe, Revision
-from webapp.record.runs.models import Point, Run, Series, State
+from webapp.record.runs.models import Attempt, Point, Run, Series, State
 
 
 @pytest.fixture
@@ -35,6 +35,7 @@ def make_run(project, revision):
             project=project, revision=revision, name=fields.pop("name", "ScaleRL"), task="math", model="8b",
             seed=seed, budget_hours=16.0, state=fields.pop("state", State.RUNNING), **fields,
         )  # fmt: skip
+        Attempt.objects.create(run=run, number=1, submission_id=f"run-{run.pk}-a1")
         series = Series.objects.create(run=run, metric="eval/pass_rate")
         hours = np.geomspace(0.1, to, n)
         rates = 0.2 + (a - 0.2) / (1 + hours**-b) + noise * rng.standard_normal(n)

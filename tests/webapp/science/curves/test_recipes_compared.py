@@ -10,12 +10,12 @@ from scaling import curve, seeds
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.models import Attempt, Point, Run
 from webapp.science.curves import estimates, services
-from webapp.science.curves.bulk import curves_of, thinned_curves
+from webapp.science.curves.bulk import thinned_curves
 from webapp.science.curves.comparison import odds
 from webapp.science.curves.comparison.choice import choose
 from webapp.science.curves.comparison.compare import comparison, entries_of
 from webapp.science.curves.comparison.entries import with_fits
-from webapp.science.curves.fitting import Question, curve_of, fit_curve
+from webapp.science.curves.fitting import Question, curve_of, curves_of, fit_curve
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.ranking.variation import forecast_now
 from webapp.science.curves.selectors import latest_fits
@@ -167,7 +167,6 @@ def test_one_query_reads_what_each_run_alone_would(make_run, django_assert_num_q
 
 def test_superseded_points_stay_out_of_both(make_run):
     run = make_run()
-    Attempt.objects.create(run=run, number=1, submission_id="a1")
     Attempt.objects.create(
         run=run, number=2, submission_id="a2", resumed_from_step=200, started_at="2026-01-02T00:00:00Z"
     )

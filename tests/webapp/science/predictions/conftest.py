@@ -10,7 +10,7 @@ from tests.members import member
 from webapp.identity.accounts.models import Project, Role
 from webapp.identity.accounts.services import default_organisation
 from webapp.record.recipes.models import Recipe, Revision
-from webapp.record.runs.models import Point, Run, Series, State
+from webapp.record.runs.models import Attempt, Point, Run, Series, State
 from webapp.science.predictions import services
 
 
@@ -54,6 +54,9 @@ def rate(hours, a=0.6, b=2.0):
 def add_points(run, hours, rates, *, stderr=0.005, attempt=1, metric="eval/pass_rate", time=None):
     """Evaluations as they stand in the store; times count up from now, unless given."""
     series, _ = Series.objects.get_or_create(run=run, metric=metric)
+    Attempt.objects.get_or_create(
+        run=run, number=attempt, defaults={"submission_id": f"run-{run.pk}-a{attempt}"}
+    )
     first = Point.objects.filter(series=series).count()
     now = timezone.now()
     Point.objects.bulk_create(

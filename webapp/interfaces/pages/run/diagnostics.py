@@ -12,7 +12,7 @@ from webapp.interfaces.pages.marks import Limit
 from webapp.record.alarm_rules.configured import rules
 from webapp.record.alarm_rules.rules import Rule
 from webapp.record.runs.models import Run
-from webapp.record.runs.thinned import thinned_series
+from webapp.record.runs.sampling import thinned_series
 from webapp.reporting.alarms import words
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import most_severe

@@ -10,7 +10,7 @@ from webapp.base.amounts import NoAmount, amount_in
 from webapp.base.errors import InvalidInput
 from webapp.record.runs.meaning import METRICS, Meaning, as_if_said, meaning_of
 from webapp.record.runs.models import Point, Run, Series
-from webapp.record.runs.selectors import effective_points
+from webapp.record.runs.points import effective_points
 from webapp.record.runs.states import ENDED
 from webapp.science.curves.answers import UNITS
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC

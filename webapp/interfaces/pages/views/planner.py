@@ -19,8 +19,8 @@ from webapp.record.runs.models import Run, State
 from webapp.record.runs.names import label_of
 from webapp.record.runs.states import ACTIVE
 from webapp.science.curves.axes import DEFAULT_AXIS
-from webapp.science.curves.bulk import curves_of, fits_of
-from webapp.science.curves.fitting import crash_note
+from webapp.science.curves.bulk import fits_of
+from webapp.science.curves.fitting import crash_note, curves_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.planner import recipes as planning
 from webapp.science.curves.planner import runs as planner_runs

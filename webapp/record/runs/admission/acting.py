@@ -8,7 +8,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q
 
 from training.bundles import total
-from webapp.base.advisory_locks import lock_until_commit
+from webapp.base.advisory_locks import take_turns
 from webapp.record.runs import outbox, stopping
 from webapp.record.runs.admission import reading
 from webapp.record.runs.admission.deciding import decide
@@ -18,7 +18,6 @@ from webapp.record.runs.models import Attempt, Dispatch, Run, State
 from webapp.record.runs.names import label_of
 from webapp.record.runs.states import DISPATCH, Move, move_many
 
-ADVISORY_LOCK = 0x51554555  # "QUEU"
 STEPS_BACK = "Steps back for a run of higher priority and goes on later"
 
 # Rows that somebody else changes at the moment are told the next time: nobody waits for the other in a circle.
@@ -40,7 +39,7 @@ def admit(
 
     `free`: dispatch rows that nobody has claimed. Decisions are made one after the other, each over the whole queue.
     """
-    lock_until_commit(ADVISORY_LOCK)
+    take_turns("admission")
     rows = reading.due_submissions(free)
     if not rows:
         return []

@@ -13,7 +13,7 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.names import label_of
 from webapp.science.curves import answers, estimates, remembered, words
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS
-from webapp.science.curves.bulk import curves_of, fits_of, thinned_curves
+from webapp.science.curves.bulk import fits_of, thinned_curves
 from webapp.science.curves.comparison import drawing, gaps, told_apart
 from webapp.science.curves.comparison.entries import (
     PUBLISHED,
@@ -27,7 +27,7 @@ from webapp.science.curves.comparison.entries import (
     with_fits,
 )
 from webapp.science.curves.estimates import Said
-from webapp.science.curves.fitting import Curve, Question
+from webapp.science.curves.fitting import Curve, Question, curves_of
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.parameters import HTML_NAMES, shown
 from webapp.science.curves.ranking import standing

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from webapp.record.runs.models import Run
 from webapp.record.runs.names import label_of
+from webapp.record.runs.points import arrays_of
 from webapp.science.curves import words
 from webapp.science.curves.answers import UNITS
-from webapp.science.curves.axes import DEFAULT_AXIS
-from webapp.science.curves.bulk import unknown_counts
+from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.comparison.entries import PUBLISHED, Entry
 from webapp.science.curves.fitting import CRASHED, crash_note
 
@@ -16,7 +16,8 @@ def notes(entries: Sequence[Entry], x: str) -> list[str]:
     """A sentence for each reason, with the names. One query, for runs that train elsewhere."""
     own = [entry for entry in entries if entry.kind != PUBLISHED]
     elsewhere = [run.pk for entry in own for run in entry.runs if run.origin == Run.Origin.TRACKED]
-    unknown = unknown_counts(elsewhere, x) if elsewhere else {}
+    is_unknown = f"p.{AXES[x].key} IS NULL AND p.step > 0"
+    unknown = arrays_of(elsewhere, DEFAULT_METRIC, ["step"], is_unknown) if elsewhere and x != "step" else {}
     lacks = lambda entry: any(run.pk in unknown for run in entry.runs)
     silent = [entry.label for entry in own if not _is_shown(entry) and lacks(entry)]
     partly = [entry.label for entry in own if _is_shown(entry) and lacks(entry)]

@@ -12,7 +12,8 @@ import numpy as np
 
 import scaling
 from webapp.record.runs.models import Run
-from webapp.record.runs.selectors import part_of, pass_rates_of, superseded_points
+from webapp.record.runs.points import superseded_points
+from webapp.record.runs.selectors import part_of, pass_rates_of
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import answers, words
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal

@@ -188,7 +188,6 @@ def test_too_few_points_keep_nothing(make_run):
 
 def test_the_first_of_several_evaluations_sets_the_wish(make_run):
     run = make_run()
-    Attempt.objects.create(run=run, number=1, submission_id=f"run-{run.pk}-a1", started_at=timezone.now())
     wanted = []
     for seq in (2000, 2001):
         made = {
