@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0015_refused")]
+    dependencies = [("runs", "0016_effective_points")]
 
     operations = [
         migrations.AddField("projectqueue", "share", models.FloatField(default=1.0, db_default=1.0)),
