@@ -200,7 +200,8 @@ def over(recipe: Sequence[Course | None], between: Between, compute: Array, *, l
     if known:
         found[:, [mean is not None for mean in means]] = _intervals(known, between, level)
     runs = np.array([mean.runs if mean else 0 for mean in means])
-    return Columns(*found, runs, level)
+    value, lo, hi = found
+    return Columns(value, lo, hi, runs, level)
 
 
 def _level_of(part: Sequence[Sequence[Course]], level: float) -> float:
