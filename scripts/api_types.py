@@ -59,8 +59,8 @@ def _add(shape: type[Schema], classes: dict[type[Schema], str]) -> None:
     """The class of a schema, after those that it needs."""
     if shape in classes:
         return
-    base = shape.__base__
-    extends = base if base is not None and base.__name__.endswith("Out") else None
+    base: Any = shape.__base__
+    extends = base if base.__name__.endswith("Out") else None
     if extends is not None:
         _add(extends, classes)
     inherited = set(extends.model_fields) if extends is not None else set()
@@ -97,7 +97,7 @@ def _name(shape: type[Schema]) -> str:
 
 
 def _choice(kind: Any) -> str:
-    values = [each.value for each in kind] if isinstance(kind, type) else get_args(kind)
+    values = get_args(kind) or [each.value for each in kind]
     return f"Literal[{', '.join(repr(value) for value in values)}]"
 
 

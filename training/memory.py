@@ -323,7 +323,7 @@ def _more_ranks(recipe: Recipe, said: dict[str, str]) -> Iterator[tuple[str, Rec
             tokens = -(-length // context)
             words["context"] = f"resources.trainer_context_parallel {context}"
             words["micro_batch_tokens"] = f"trainer.micro_batch_tokens {tokens}"
-            changed = {
+            changed: dict[str, Any] = {
                 "resources": resources.model_copy(update=more | {"trainer_context_parallel": context}),
                 "trainer": trainer.model_copy(update={"micro_batch_tokens": tokens}),
             }

@@ -63,6 +63,6 @@ def task_options(name: str) -> dict[str, Any] | None:
     return _class_of(name).model_json_schema()
 
 
-def _class_of(name: str) -> type[Task]:
+def _class_of(name: str) -> Any:
     module, kind = _TASKS[name]
     return getattr(import_module(f"training.tasks.{module}"), kind)

@@ -23,9 +23,10 @@ class DraftConflict(Conflict):
     """Somebody else saved first. `report` has their text; what was sent is kept as `aside`."""
 
     def __init__(self, report: Report, aside: Draft) -> None:
-        who = report.saved_by.username if report.saved_by else "Somebody"
+        self.who = report.saved_by.username if report.saved_by else "Somebody"
         super().__init__(
-            f"{who} saved this report meanwhile. Your text is kept; nothing was overwritten.", field="base"
+            f"{self.who} saved this report meanwhile. Your text is kept; nothing was overwritten.",
+            field="base",
         )
         self.report, self.aside = report, aside
 

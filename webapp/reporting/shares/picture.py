@@ -93,7 +93,7 @@ def figure_of(drawing: Drawing, inks: Inks, title: str = "") -> Figure:
 def _axes(figure: Figure, drawing: Drawing, inks: Inks) -> Axes:
     """Quiet grid, ticks, and what the axes are."""
     axes = figure.add_subplot(facecolor=inks["card"])
-    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.08)  # type: ignore[union-attr]  # inches
+    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.08)  # type: ignore[union-attr, call-arg]  # inches
     axes.set(xlim=drawing.x_range, ylim=drawing.y_range)
     if drawing.scale == "log":
         lo, hi = drawing.x_range

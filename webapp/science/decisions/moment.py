@@ -23,7 +23,7 @@ from webapp.science.predictions import claims
 from webapp.science.predictions.models import Prediction
 from webapp.science.predictions.status import status_of
 from webapp.science.studies.results import progress_sentence, stored_headline
-from webapp.science.studies.selectors import progress_of, stored_courses_of, study_by_id, waits_in
+from webapp.science.studies.selectors import progress_of, stored_courses_of, study_by_id
 
 Payload = dict[str, Any]
 
@@ -36,7 +36,7 @@ def moment_of(found: Object) -> tuple[str, Payload]:
         came = claims.capitalised(claims.what_came(found, list(found.outcomes.all())))
         return claims.sentence(found), {"said": f"{status_of(found).words} {came}."}
     study = study_by_id(found.project, found.pk)
-    progress = progress_sentence(progress_of(study, waits_in([study]).get(study.pk)))
+    progress = progress_sentence(progress_of(study))
     arms, seeds = stored_courses_of([study])[study.pk], seeds_of_tasks(study.project)[study.task]
     return study.name, {"said": f"{progress} {stored_headline(arms, seeds)}"}
 

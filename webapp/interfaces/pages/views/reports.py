@@ -122,8 +122,12 @@ def save(request: HttpRequest, report_id: str) -> HttpResponse:
             text=request.POST.get("text", ""),
         )  # fmt: skip
     except services.DraftConflict as late:
-        theirs = {"title": late.report.title, "text": late.report.text, "draft": late.report.draft,
-                  "who": late.report.saved_by.username}  # fmt: skip
+        theirs = {
+            "title": late.report.title,
+            "text": late.report.text,
+            "draft": late.report.draft,
+            "who": late.who,
+        }
         if wants_json:
             return JsonResponse(
                 {"error": {"code": late.code, "message": late.message}, "theirs": theirs}, status=409

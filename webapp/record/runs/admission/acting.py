@@ -127,12 +127,3 @@ def _tell_the_rest(rows: Sequence[reading.Row], free: Q, reason: str) -> None:
     told = reading.due(free).exclude(run__in=[row.queued.run for row in rows])
     others = Run.objects.filter(state=State.QUEUED, pk__in=told.values("run")).exclude(state_reason=reason)
     others.update(state_reason=reason, version=F("version") + 1)
-
-
-def _tell_the_rest(rows: Sequence[reading.Row], free: Q, reason: str) -> None:
-    """Runs too far behind to be looked at."""
-    if len(rows) < reading.LOOKED_AT:
-        return
-    told = reading.due(free).exclude(run__in=[row.queued.run for row in rows])
-    others = Run.objects.filter(state=State.QUEUED, pk__in=told.values("run")).exclude(state_reason=reason)
-    others.update(state_reason=reason, version=F("version") + 1)

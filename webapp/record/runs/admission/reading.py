@@ -198,7 +198,7 @@ def due_submissions(free: Q) -> list[Row]:
         "created_at", "run__budget_hours", "run__summary__used_hours",
     )  # fmt: skip
     return [
-        Row(pk, attempt, reason, Queued(*run, max(0.0, (budget or 0.0) - (used or 0.0))))
+        Row(pk, attempt, reason, Queued(*run, max(0.0, (budget or 0.0) - (used or 0.0))))  # type: ignore[call-arg]
         for pk, attempt, reason, *run, budget, used in rows.values_list(*names)
     ]
 
