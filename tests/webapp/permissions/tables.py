@@ -1,8 +1,8 @@
-"""What the walks over all addresses know besides `webapp.interfaces.pages.permissions`: how to build an address, what
-to send.
+"""What the walks over all addresses know besides what each route says it needs: how to build an address, what to send.
 
-To add a page: name its URL in NEEDS, PUBLIC or ACCOUNT of `webapp.interfaces.pages.permissions`. The walk then opens
-it as every role by itself. Only if
+To add a page: register it with `webapp.interfaces.routes.route`. The walk then opens it as every role by itself. Only
+if
+- what it needs is another than its kind has (ADMINS, SPENDS, FOR_VIEWERS), say so there;
 - its path has an argument of a new name, add to OBJECTS what stands there (a thing of `world.project`);
 - it answers nothing without a query, add one to QUERIES;
 - a POST without a form would be a 404, add a form to FORMS;
@@ -16,9 +16,28 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.webapp.permissions.world import BOTH, ELSEWHERE, OWNER, ROLES, World
-from webapp.interfaces.pages.permissions import OWNERS
+from webapp.interfaces.pages.urls import urlpatterns
+from webapp.interfaces.routes import EVERYBODY, needs_of
 
 Maker = Callable[[World], Any]
+
+ROUTES = needs_of(urlpatterns)
+IN_PROJECT = {name: need for name, need in ROUTES.items() if need.in_project}
+PUBLIC = {name for name, need in ROUTES.items() if EVERYBODY in (need.read, need.write)}
+ACCOUNT = set(ROUTES) - set(IN_PROJECT) - PUBLIC
+# What a kind of page must need, whatever its route says: names of writes, as patterns. All others: `contribute`.
+ADMINS = (
+    r"members?|member-role|remove-member|revoke-invitation|project-settings|project-queue|set-\w+|delete-secret"
+    r"|forecast-recalibration|new-project|rename-organisation|(add|remove)-owner"
+)
+SPENDS = (
+    r"launch(-check)?|run-(stop|resume|extend|priority|launch|delete)|new-study|study-(seeds|stop|archive)"
+)
+# One's own things, and what asks for more itself where it is the project's.
+FOR_VIEWERS = (
+    r"choose-project|leave-project|remove-example|tokens|revoke-token|runs-(save|change)-view"
+    r"|(new-)?alert-(?!check).+"
+)
 
 # Name of a path's argument -> a thing of the project in it. ("url name:argument" is looked for first.)
 OBJECTS: dict[str, Maker] = {
@@ -83,7 +102,7 @@ OTHERWISE: dict[tuple[str, str], dict[str, str]] = {
     # Only owners of the organisation; whoever is no owner is refused, whichever project they stand in.
     **{
         (name, "POST"): {"admin": "403", BOTH: "403", ELSEWHERE: "403"}
-        for name in OWNERS - {"remove-example"}
+        for name in {name for name, need in ROUTES.items() if need.owners} - {"remove-example"}
     },
     ("remove-example", "POST"): dict.fromkeys([*ROLES, OWNER, BOTH, ELSEWHERE], "404"),
     # Secrets have the same names in all projects: the address means that of the reader's own project.

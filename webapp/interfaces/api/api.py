@@ -30,6 +30,7 @@ from webapp.interfaces.api.health import healthz, healthz_of
 from webapp.interfaces.api.openapi import completed
 from webapp.interfaces.api.parsing import StrictJson, only_known_parameters
 from webapp.interfaces.api.rendering import Json
+from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, declare, route
 
 DESCRIPTION = """RL runs, their compute-performance curves and the fitted ceilings.
 
@@ -101,9 +102,12 @@ for prefix, router in ROUTERS:
 def urls() -> list[URLPattern | URLResolver]:
     """What `webapp.urls` includes: the API, its 404, and /healthz."""
     patterns, *_ = api.urls
-    return [
-        path("healthz", healthz, name="healthz"),
-        path("healthz/<slug:question>", healthz_of, name="healthz-of"),
+    api_patterns = [
         path("api/v1/", (problems.in_our_form(patterns), "api", "api")),
         re_path(r"^api/(?P<rest>.*)$", problems.nothing_here),
+    ]
+    return [
+        route("healthz", healthz, "healthz", Need(EVERYBODY)),
+        route("healthz/<slug:question>", healthz_of, "healthz-of", Need(EVERYBODY)),
+        *declare(api_patterns, Need(TOKEN, TOKEN)),
     ]

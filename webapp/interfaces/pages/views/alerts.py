@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.base.errors import Forbidden, InvalidInput, NotFound, ServiceError
 from webapp.identity.accounts.permissions import Permission
@@ -29,7 +28,6 @@ NEWEST = 30
 
 
 @never_cache
-@require_GET
 def alerts(request: HttpRequest) -> HttpResponse:
     """Rules, channels, and what fired, newest first (`before` an id: earlier ones)."""
     project, user = current_project(request), signed_in(request)
@@ -55,7 +53,6 @@ def alerts(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def new_rule(request: HttpRequest) -> HttpResponse:
     """A rule of the kind that the query names; first of all the choice of a kind."""
     project, user = current_project(request), signed_in(request)
@@ -80,7 +77,6 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """A rule in its form; what a member may not change is shown, and cannot be sent."""
     project, user = current_project(request), signed_in(request)
@@ -114,7 +110,6 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 
 @never_cache
-@require_GET
 def check(request: HttpRequest) -> HttpResponse:
     """What the rule in the form would do: runs that it watches, and when it would have fired in the last week."""
     project, user = current_project(request), signed_in(request)
@@ -143,7 +138,6 @@ def check(request: HttpRequest) -> HttpResponse:
     return render(request, "alerts/_check.html", context)
 
 
-@require_POST
 def test_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """A test each way that the rule tells by, and what came of each."""
     project = current_project(request)
@@ -162,7 +156,6 @@ def test_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     return redirect("alert-rule", rule_id)
 
 
-@require_POST
 def turn_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """On or off; a repeated request changes nothing."""
     on = request.POST.get("to") == "on"
@@ -170,7 +163,6 @@ def turn_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     return redirect("alerts")
 
 
-@require_POST
 def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Gone for good; what it found stays in the history."""
     _service(request, lambda user, project: rules.delete_rule(rule_id, user=user, project=project))
@@ -179,7 +171,6 @@ def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def new_channel(request: HttpRequest) -> HttpResponse:
     """A channel. The secret of a webhook is shown once, in the answer to its creation, and nowhere else."""
     project, user = current_project(request), signed_in(request)
@@ -210,7 +201,6 @@ def new_channel(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Name and quiet hours of a channel."""
     project, user = current_project(request), signed_in(request)
@@ -240,7 +230,6 @@ def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     return render(request, "alerts/channel.html", context, status=422 if form.errors else 200)
 
 
-@require_POST
 def test_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Send a test for real; the answer is the outcome, for htmx or as a page's message."""
     outcome, problem = None, ""
@@ -255,7 +244,6 @@ def test_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     return render(request, "alerts/_tested.html", {"outcome": outcome, "problem": problem})
 
 
-@require_POST
 def resume_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """A paused channel is tried again."""
     if _service(
@@ -265,7 +253,6 @@ def resume_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     return redirect("alerts")
 
 
-@require_POST
 def delete_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Gone; a rule that had no other way to anybody goes to the page."""
     _service(request, lambda user, project: channels.delete_channel(channel_id, user=user, project=project))
@@ -274,7 +261,6 @@ def delete_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def preferences(request: HttpRequest) -> HttpResponse:
     """Quiet hours of a person."""
     current_project(request)

@@ -10,7 +10,6 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
 
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.selectors import members_of
@@ -41,7 +40,6 @@ MAX_ID = 2**63 - 1
 
 
 @never_cache
-@require_GET
 def audit(request: HttpRequest) -> HttpResponse:
     """Who changed what, newest first; of the project, or for owners of the whole organisation."""
     asked, problem = _asked(request)
@@ -61,7 +59,6 @@ def audit(request: HttpRequest) -> HttpResponse:
     return render(request, "audit/log.html", context, status=problem.status if problem else 200)
 
 
-@require_GET
 def export(request: HttpRequest, form: str) -> HttpResponseBase:
     """What the page would show, all of it, streamed. That it was taken is itself an event."""
     try:

@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.identity.accounts.models import Project
@@ -23,7 +22,6 @@ MOST_ROWS = 5000  # of a CSV file
 FILTERS = ("person", "run", "kind")
 
 
-@require_GET
 def decisions(request: HttpRequest) -> HttpResponse:
     """The log, newest first, filtered by person, run and kind, with what came of each."""
     project = current_project(request)
@@ -49,7 +47,6 @@ def _asked(request: HttpRequest) -> tuple[dict[str, str], str]:
     return asked, ""
 
 
-@require_GET
 def decisions_csv(request: HttpRequest) -> HttpResponse:
     """The same rows, with their numbers, as CSV."""
     from webapp.interfaces.api.tables import table
@@ -59,7 +56,6 @@ def decisions_csv(request: HttpRequest) -> HttpResponse:
     return table("decisions", COLUMNS, rows_of(selectors.entries(found)))
 
 
-@require_GET
 def decision(request: HttpRequest, decision_id: str) -> HttpResponse:
     """One decision: how things stood, why, what came of it, and its notes."""
     found = _get(current_project(request), decision_id)
@@ -72,7 +68,6 @@ def _detail(entry: selectors.Entry) -> dict[str, Any]:
     return {"entry": entry, "decision": entry.decision, "notes": list(notes), "longest": services.LONGEST}
 
 
-@require_http_methods(["GET", "POST"])
 def new_decision(request: HttpRequest) -> HttpResponse:
     """The form for the runs in the query, and storing what it says."""
     project = current_project(request)
@@ -108,7 +103,6 @@ def _try_decide(
     return redirect("decision", made.pk)
 
 
-@require_POST
 def add_note(request: HttpRequest, decision_id: str) -> HttpResponse:
     """A note below a decision."""
     found = _get(current_project(request), decision_id)

@@ -8,7 +8,6 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.base.disk import bytes_in_words
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
@@ -26,7 +25,6 @@ UNPROCESSABLE = 422
 
 
 @never_cache
-@require_GET
 def imports(request: HttpRequest) -> HttpResponse:
     """All of the project, newest first; asked again while one is being read."""
     project = current_project(request)
@@ -36,7 +34,6 @@ def imports(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def new_import(request: HttpRequest) -> HttpResponse:
     """The form, for files or (`from=server`) for a server."""
     project, user = current_project(request), signed_in(request)
@@ -65,7 +62,6 @@ def new_import(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def one_import(request: HttpRequest, import_id: str) -> HttpResponse:
     """How far it is; of a draft what its columns are, and (POST) that it begins."""
     found = _get(request, import_id)
@@ -123,7 +119,6 @@ def _draft(request: HttpRequest, found: Import) -> HttpResponse:
     return render(request, "imports/columns.html", context, status=UNPROCESSABLE if is_refused else 200)
 
 
-@require_POST
 def resume(request: HttpRequest, import_id: str) -> HttpResponse:
     """Read it again, with a mended file where one is sent."""
     found = _get(request, import_id)

@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
-from django.views.decorators.http import require_http_methods, require_POST
 
 from training.models import available_models, default_home
 from training.tasks import task_names
@@ -59,7 +58,6 @@ class Choice:
     refusal: str = ""  # why the run or the recipe could not be taken as a start
 
 
-@require_http_methods(["GET", "POST"])
 def launch(request: HttpRequest) -> HttpResponse:
     """The form; asked by htmx (another recipe or revision was chosen), the form alone with its defaults."""
     choice = _choice(request)
@@ -85,7 +83,6 @@ def launch(request: HttpRequest) -> HttpResponse:
     return page_or_fragment(request, "runs/launch.html", "runs/_launch_form.html", context, status)
 
 
-@require_POST
 def launch_check(request: HttpRequest) -> HttpResponse:
     """What is wrong, what differs, what it costs and how long it waits; nothing is stored."""
     choice = _choice(request)

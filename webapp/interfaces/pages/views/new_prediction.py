@@ -7,7 +7,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods
 
 from webapp.base.errors import NotFound, ServiceError
 from webapp.identity.accounts.models import User
@@ -63,7 +62,6 @@ def subject_of(request: HttpRequest, query: QueryDict) -> Subject:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def new_prediction(request: HttpRequest) -> HttpResponse:
     """The form; posted, the frozen prediction, or the form with its errors and everything that was typed."""
     query = request.POST if request.method == "POST" else request.GET
@@ -142,7 +140,6 @@ def _show(
 
 
 @never_cache
-@require_GET
 def proposal(request: HttpRequest) -> HttpResponse:
     """What the forecast says of what is typed so far, as regions: the drawing, and the numbers that are its own."""
     try:

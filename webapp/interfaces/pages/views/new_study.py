@@ -4,7 +4,6 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods
 
 from training.models import available_models, default_home
 from training.tasks import task_names
@@ -25,7 +24,6 @@ from webapp.science.studies.models import Kind, Study
 from webapp.science.studies.planning import plan
 
 
-@require_http_methods(["GET", "POST"])
 def new_study(request: HttpRequest) -> HttpResponse:
     """The form; asked by htmx (another base was chosen), the form alone with its defaults."""
     revisions = newest_revisions(current_project(request))
@@ -42,7 +40,6 @@ def new_study(request: HttpRequest) -> HttpResponse:
     return page_or_fragment(request, "studies/new.html", "studies/_form.html", context, status)
 
 
-@require_GET
 def preview(request: HttpRequest) -> HttpResponse:
     """Each run with its one difference, and what all of them cost; a mistake is said instead. Nothing is stored."""
     project = current_project(request)

@@ -5,7 +5,6 @@ import csv
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 from webapp.base.spreadsheets import harmless
 from webapp.interfaces.pages.access import current_project, signed_in
@@ -24,7 +23,6 @@ from webapp.science.predictions.status import REVIEW_WORDS
 PAGE_SIZE = 25
 
 
-@require_GET
 def predictions(request: HttpRequest) -> HttpResponse:
     """One part of the list. The number of queries does not grow with it."""
     project, reader, asked = current_project(request), signed_in(request), Listing.of(request.GET)
@@ -44,7 +42,6 @@ def predictions(request: HttpRequest) -> HttpResponse:
     return render(request, "predictions/list.html", context)
 
 
-@require_GET
 def predictions_csv(request: HttpRequest) -> HttpResponse:
     """Every prediction of the project, with what came of it."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")

@@ -4,13 +4,11 @@ import re
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 
 from webapp.interfaces.pages.report import reading
 from webapp.reporting.reports.export import html_of
 
 
-@require_GET
 def as_html(request: HttpRequest, report_id: str) -> HttpResponse:
     """One file that needs nothing else."""
     version = reading.asked_version(request, reading.get_report(request, report_id))
@@ -18,7 +16,6 @@ def as_html(request: HttpRequest, report_id: str) -> HttpResponse:
     return _download(text.encode(), "text/html; charset=utf-8", version.title, "html")
 
 
-@require_GET
 def as_pdf(request: HttpRequest, report_id: str) -> HttpResponse:
     """The same as PDF."""
     # Here: its fonts would take a quarter of a second of every start, and few ask for one.

@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
 
 from scaling import MIN_POINTS
 from webapp.base.amounts import NoAmount, amount_in
@@ -125,7 +124,6 @@ ACTIONS: dict[str, Callable[[Run], bool]] = {
 }  # fmt: skip
 
 
-@require_GET
 def page(request: HttpRequest, run_id: str) -> HttpResponse:
     """The whole page, or, asked by htmx, the panel of one tab. What cannot be read in the address is said.
 
@@ -172,7 +170,6 @@ def _where_it_can_be_restored(request: HttpRequest, run_id: str) -> HttpResponse
     return redirect(f"{reverse('runs')}?{urlencode({'filter': f'deleted:yes id:{run_id}'})}")
 
 
-@require_GET
 def figure(request: HttpRequest, run_id: str) -> HttpResponse:
     """The figure as JSON; 204 when nothing changed since version `since`; 400 names the parameter at fault."""
     run = get_run(request, run_id)
@@ -186,7 +183,6 @@ def figure(request: HttpRequest, run_id: str) -> HttpResponse:
         return JsonResponse(body, status=400)
 
 
-@require_GET
 def log(request: HttpRequest, run_id: str, attempt: int) -> StreamingHttpResponse:
     """What is kept of an attempt's log, as a text file to save."""
     found = _attempt(get_run(request, run_id), attempt)
@@ -196,7 +192,6 @@ def log(request: HttpRequest, run_id: str, attempt: int) -> StreamingHttpRespons
     )
 
 
-@require_GET
 def log_lines(request: HttpRequest, run_id: str, attempt: int) -> JsonResponse:
     """The lines after the number `after`: what the open log appends."""
     found = _attempt(get_run(request, run_id), attempt)
@@ -216,21 +211,18 @@ def _attempt(run: Run, number: int) -> Attempt:
     return found
 
 
-@require_POST
 def stop(request: HttpRequest, run_id: str) -> HttpResponse:
     """Ask the run to stop."""
     run = get_run(request, run_id)
     return _change(request, run, lambda: lifecycle.cancel_run(run, user=signed_in(request)), "Stopping")
 
 
-@require_POST
 def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Launch the run's next attempt from its last checkpoint."""
     run = get_run(request, run_id)
     return _change(request, run, lambda: launch.resume_run(run, user=signed_in(request)), "Resuming")
 
 
-@require_POST
 def extend(request: HttpRequest, run_id: str) -> HttpResponse:
     """Give the run a larger budget, in device-hours in all."""
     run = get_run(request, run_id)
@@ -247,7 +239,6 @@ def extend(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
-@require_POST
 def priority(request: HttpRequest, run_id: str) -> HttpResponse:
     """Put the queued run before or after others of its project."""
     run, sent = get_run(request, run_id), request.POST.get("priority", "")
@@ -260,7 +251,6 @@ def priority(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
-@require_POST
 def change(request: HttpRequest, run_id: str) -> HttpResponse:
     """Put right what is said of the run: name, tags and notes; of one that trains elsewhere also task, model, seed."""
     run = get_run(request, run_id)
@@ -268,7 +258,6 @@ def change(request: HttpRequest, run_id: str) -> HttpResponse:
     return _change(request, run, say, "Changed what is said of")
 
 
-@require_POST
 def meaning(request: HttpRequest, run_id: str) -> HttpResponse:
     """Say which metric is the pass rate of a run that trains elsewhere, and on how many devices it trains."""
     run = get_run(request, run_id)
@@ -276,7 +265,6 @@ def meaning(request: HttpRequest, run_id: str) -> HttpResponse:
     return _change(request, run, say, "Noted what the metrics mean of")
 
 
-@require_POST
 def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
     """The curve as it would be if this were said of the metrics; nothing is stored."""
     run = get_run(request, run_id)
@@ -287,14 +275,12 @@ def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
     return render(request, "run/_meaning_preview.html", context)
 
 
-@require_POST
 def launch_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Launch a draft."""
     run = get_run(request, run_id)
     return _change(request, run, lambda: drafts.launch_draft(run, user=signed_in(request)), "Launched")
 
 
-@require_POST
 def delete_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Delete a draft for good."""
     run = get_run(request, run_id)

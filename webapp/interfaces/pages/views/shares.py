@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.clickjacking import xframe_options_exempt
-from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.interfaces.pages.access import current_project, signed_in
@@ -30,7 +29,6 @@ DESCRIPTION_LENGTH = 200  # what previews of links show
 
 
 @never_cache
-@require_GET
 def shares(request: HttpRequest) -> HttpResponse:
     """Every link of the project, and who may close it: any contributor."""
     now = timezone.now()
@@ -39,7 +37,6 @@ def shares(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def new_share(request: HttpRequest) -> HttpResponse:
     """A link to the chart that the query asks for. It is shown once, in the answer to its creation."""
     project, kind = current_project(request), request.GET.get("kind", "")
@@ -75,7 +72,6 @@ def _addresses(request: HttpRequest, token: str) -> dict[str, Any]:
     return found | {"width": WIDTH, "height": HEIGHT}
 
 
-@require_POST
 def revoke(request: HttpRequest, share_id: int) -> HttpResponse:
     """Close a link of the current project; closing it again changes nothing."""
     share = get_object_or_404(Share, pk=share_id, project=current_project(request))
@@ -84,7 +80,6 @@ def revoke(request: HttpRequest, share_id: int) -> HttpResponse:
     return redirect("shares")
 
 
-@require_safe
 def shared(request: HttpRequest, token: str) -> HttpResponse:
     """The chart with its sentences, for whoever has the link."""
     return _show(request, token, "shares/page.html")
@@ -92,13 +87,11 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 
 @xframe_options_exempt
 @csp_replace({"frame-ancestors": settings.EMBED_ANCESTORS})  # type: ignore[arg-type]  # it is typed for no argument
-@require_safe
 def embed(request: HttpRequest, token: str) -> HttpResponse:
     """The chart alone, which other sites may put into a frame."""
     return _show(request, token, "shares/embed.html")
 
 
-@require_safe
 def picture(request: HttpRequest, token: str) -> HttpResponse:
     """The chart as PNG, for previews of the link."""
     share, drawing, why = _find(token)

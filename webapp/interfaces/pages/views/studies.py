@@ -9,7 +9,6 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
-from django.views.decorators.http import require_GET, require_POST
 
 from webapp.base.errors import NotFound, ServiceError
 from webapp.base.spreadsheets import harmless
@@ -32,7 +31,6 @@ ENDED_EARLY = "ended early"
 COMPARED = 100  # most runs that a link to the comparison names
 
 
-@require_GET
 def studies(request: HttpRequest) -> HttpResponse:
     """All studies, newest first, each with how far it is and what it says; with `archived=1` the hidden ones."""
     project, archived = current_project(request), request.GET.get("archived") == "1"
@@ -71,7 +69,6 @@ def _state(progress: selectors.Progress) -> str:
 # --- one study ------------------------------------------------------------------------------------------------
 
 
-@require_GET
 def study(request: HttpRequest, study_id: str) -> HttpResponse:
     """The page of a study; its results come with it and are kept fresh by `state`."""
     found = _get(request, study_id)
@@ -89,7 +86,6 @@ def study(request: HttpRequest, study_id: str) -> HttpResponse:
     return render(request, "studies/study.html", context)
 
 
-@require_GET
 def state(request: HttpRequest, study_id: str) -> HttpResponse:
     """What changes, as JSON with the regions as HTML; 204 where nothing did since `since`."""
     found = _get(request, study_id)
@@ -109,7 +105,6 @@ REGIONS = {
 }
 
 
-@require_GET
 def results_csv(request: HttpRequest, study_id: str) -> HttpResponse:
     """A row for each run, with what its variant says."""
     found = _get(request, study_id)
@@ -177,7 +172,6 @@ def _results(found: Study, version: str, metric: str, index: int) -> dict[str, A
 # --- what people do with it -----------------------------------------------------------------------------------
 
 
-@require_POST
 def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
     """Put a run of the project into the study."""
     found = _get(request, study_id)
@@ -196,7 +190,6 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
     return redirect("study", found.pk)
 
 
-@require_POST
 def remove_run(request: HttpRequest, study_id: str, run_id: str) -> HttpResponse:
     """Take a run out of the study; the run stays."""
     found = _get(request, study_id)
@@ -207,7 +200,6 @@ def remove_run(request: HttpRequest, study_id: str, run_id: str) -> HttpResponse
     return redirect("study", found.pk)
 
 
-@require_POST
 def launch_seeds(request: HttpRequest, study_id: str) -> HttpResponse:
     """Launch every variant with further seeds."""
     found = _get(request, study_id)
@@ -223,7 +215,6 @@ def launch_seeds(request: HttpRequest, study_id: str) -> HttpResponse:
     return redirect("study", found.pk)
 
 
-@require_POST
 def stop(request: HttpRequest, study_id: str) -> HttpResponse:
     """Ask every run that has not ended to stop."""
     found = _get(request, study_id)
@@ -234,7 +225,6 @@ def stop(request: HttpRequest, study_id: str) -> HttpResponse:
     return redirect("study", found.pk)
 
 
-@require_POST
 def rename(request: HttpRequest, study_id: str) -> HttpResponse:
     """Give the study another name."""
     found = _get(request, study_id)
@@ -246,7 +236,6 @@ def rename(request: HttpRequest, study_id: str) -> HttpResponse:
     return redirect("study", found.pk)
 
 
-@require_POST
 def archive(request: HttpRequest, study_id: str) -> HttpResponse:
     """Hide the study from the list, or with `do=unarchive` list it again."""
     found = _get(request, study_id)

@@ -10,7 +10,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.base.errors import Forbidden, NotFound, ServiceError
 from webapp.identity.accounts import invitations, members, organisations, selectors
@@ -51,7 +50,6 @@ def _status(*forms: Form) -> int:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def members_page(request: HttpRequest) -> HttpResponse:
     """Everybody in the project; for admins also the invitations, and the form that makes one (POST)."""
     project = current_project(request)
@@ -86,7 +84,6 @@ def _try_invite(request: HttpRequest, form: InviteForm) -> dict[str, Any] | None
     return {"url": url, "invitation": invitation, "mailed": send_invitation(invitation, url)}
 
 
-@require_POST
 def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
     """Give a member another role."""
     project, user = current_project(request), get_object_or_404(User, pk=user_id)
@@ -102,7 +99,6 @@ def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
     return redirect("members")
 
 
-@require_POST
 def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
     """Take somebody out of the project."""
     project, user = current_project(request), get_object_or_404(User, pk=user_id)
@@ -117,7 +113,6 @@ def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
     return redirect("members")
 
 
-@require_POST
 def leave_project(request: HttpRequest) -> HttpResponse:
     """The reader leaves the project. An owner who is no member has nothing to leave, and is told so."""
     project, user = current_project(request), signed_in(request)
@@ -130,7 +125,6 @@ def leave_project(request: HttpRequest) -> HttpResponse:
     return redirect("overview")
 
 
-@require_POST
 def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
     """Take an invitation back; doing so again changes nothing."""
     found = get_object_or_404(Invitation, pk=invitation_id, project=current_project(request))
@@ -147,7 +141,6 @@ def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def project_settings(request: HttpRequest) -> HttpResponse:
     """Name and switches of the project, and its secrets by name."""
     project = current_project(request)
@@ -164,7 +157,6 @@ def project_settings(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_POST
 def set_secret(request: HttpRequest) -> HttpResponse:
     """Store a secret, new or in the place of the one of this name. Its value is in no answer."""
     project, form = current_project(request), SecretForm(request.POST)
@@ -181,7 +173,6 @@ def set_secret(request: HttpRequest) -> HttpResponse:
     return _settings(request, ProjectForm.of(project), form)
 
 
-@require_POST
 def delete_secret(request: HttpRequest, name: str) -> HttpResponse:
     """Jobs that start from now on do without it."""
     try:
@@ -193,7 +184,6 @@ def delete_secret(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("project-settings")
 
 
-@require_POST
 def set_queue(request: HttpRequest) -> HttpResponse:
     """How many runs may be at work, and the quota."""
     project, form = current_project(request), QueueForm(request.POST)
@@ -234,13 +224,11 @@ def _settings(
 
 
 @never_cache
-@require_GET
 def organisation(request: HttpRequest) -> HttpResponse:
     """Projects and owners of the organisation that the current project belongs to; owners change them here."""
     return _organisation(request)
 
 
-@require_POST
 def new_project(request: HttpRequest) -> HttpResponse:
     """Make a project and go there."""
     found, form = current_project(request).organisation, NewProjectForm(request.POST)
@@ -260,7 +248,6 @@ def new_project(request: HttpRequest) -> HttpResponse:
     return _organisation(request, new_project_form=form)
 
 
-@require_POST
 def rename_organisation(request: HttpRequest) -> HttpResponse:
     """Give the organisation another name."""
     found = current_project(request).organisation
@@ -270,7 +257,6 @@ def rename_organisation(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_POST
 def add_owner(request: HttpRequest) -> HttpResponse:
     """Make somebody of its projects an owner."""
     found = current_project(request).organisation
@@ -278,7 +264,6 @@ def add_owner(request: HttpRequest) -> HttpResponse:
     return _change(request, lambda: organisations.add_owner(found, username=name, actor=signed_in(request)))
 
 
-@require_POST
 def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
     """End somebody's ownership."""
     found, actor = current_project(request).organisation, signed_in(request)
