@@ -9,13 +9,16 @@ if
 - it is about a thing that only its query or its form names, add it to FOREIGN: for others it does not exist either;
 - it asks for more than its need (a thing belongs to one person), add to OTHERWISE what is expected of whom.
 
-To add an endpoint of the API: add a line to API_NEEDS; a body to API_BODIES where an empty one is not understood.
+To add an endpoint of the API: add a body to API_BODIES where an empty one is not understood.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from tests.webapp.permissions.world import BOTH, ELSEWHERE, OWNER, ROLES, World
+from webapp.identity.accounts.permissions import Permission
+from webapp.interfaces.api.api import OPENED_BY, api
+from webapp.interfaces.api.auth import BearerToken
 from webapp.interfaces.pages.urls import urlpatterns
 from webapp.interfaces.routes import EVERYBODY, needs_of
 
@@ -109,104 +112,31 @@ OTHERWISE: dict[tuple[str, str], dict[str, str]] = {
     ("delete-secret", "POST"): {BOTH: "let in", ELSEWHERE: "let in"},
 }
 
-# (method, path) -> the scope that an endpoint needs. RUN: a run's own token opens it too.
-READ, WRITE, LAUNCH, RUN = "read", "write", "launch", "run"
-API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("GET", "/recipes"): (READ,),
-    ("POST", "/recipes"): (LAUNCH,),
-    ("GET", "/recipes/{slug}"): (READ,),
-    ("GET", "/recipes/{slug}/revisions"): (READ,),
-    ("POST", "/recipes/{slug}/revisions"): (LAUNCH,),
-    ("GET", "/forecasts/record"): (READ,),
-    ("GET", "/runs"): (READ,),
-    ("POST", "/runs"): (WRITE,),  # of a tracked run; launching needs the scope launch, which test_api.py asks
-    ("GET", "/runs/{run_id}"): (READ, RUN),
-    ("PATCH", "/runs/{run_id}"): (WRITE,),
-    ("POST", "/runs/bulk"): (
-        WRITE,
-    ),  # of tags and changes; for others the scope launch is asked: test_editing.py
-    ("POST", "/runs/{run_id}/restore"): (LAUNCH,),
-    ("POST", "/runs/{run_id}/cancel"): (LAUNCH,),
-    ("POST", "/runs/{run_id}/resume"): (LAUNCH,),
-    ("POST", "/runs/{run_id}/stop"): (LAUNCH,),
-    ("POST", "/runs/{run_id}/extend"): (LAUNCH,),
-    ("POST", "/runs/{run_id}/priority"): (LAUNCH,),
-    ("GET", "/runs/{run_id}/meaning"): (READ,),
-    ("POST", "/runs/{run_id}/meaning"): (WRITE,),
-    ("POST", "/runs/{run_id}/meaning/preview"): (WRITE,),
-    ("POST", "/runs/{run_id}/launch"): (LAUNCH,),
-    ("DELETE", "/runs/{run_id}"): (LAUNCH,),
-    ("GET", "/runs/{run_id}/transitions"): (READ, RUN),
-    ("POST", "/runs/{run_id}/start"): (WRITE, RUN),
-    ("POST", "/runs/{run_id}/describe"): (WRITE, RUN),
-    ("POST", "/runs/{run_id}/finish"): (WRITE, RUN),
-    ("POST", "/runs/{run_id}/records"): (WRITE, RUN),
-    ("POST", "/runs/{run_id}/refused"): (WRITE, RUN),
-    ("GET", "/runs/{run_id}/records"): (READ, RUN),
-    ("GET", "/runs/{run_id}/logs"): (READ,),
-    ("GET", "/runs/{run_id}/artifacts"): (READ, RUN),
-    ("GET", "/runs/{run_id}/artifacts/{path}"): (READ, RUN),
-    ("PUT", "/runs/{run_id}/artifacts/{path}"): (WRITE, RUN),
-    ("DELETE", "/runs/{run_id}/artifacts/{path}"): (WRITE,),
-    ("GET", "/runs/{run_id}/curve"): (READ,),
-    ("GET", "/runs/{run_id}/series"): (READ,),
-    ("GET", "/runs/{run_id}/metrics"): (READ,),
-    ("GET", "/runs/{run_id}/export"): (READ,),
-    ("GET", "/export"): (READ,),
-    ("GET", "/runs/{run_id}/figure"): (READ,),
-    ("GET", "/runs/{run_id}/fits"): (READ,),
-    ("GET", "/status"): (READ,),
-    ("GET", "/curves"): (READ,),
-    ("GET", "/series"): (READ,),
-    ("GET", "/fits"): (READ,),
-    ("GET", "/fits/{fit_id}"): (READ,),
-    ("GET", "/compare"): (READ,),
-    ("GET", "/leaderboard"): (READ,),
-    ("GET", "/studies"): (READ,),
-    ("POST", "/studies"): (LAUNCH,),
-    ("GET", "/studies/{study_id}"): (READ,),
-    ("GET", "/predictions"): (READ,),
-    ("POST", "/predictions"): (WRITE,),
-    ("GET", "/predictions/calibration"): (READ,),
-    ("GET", "/predictions/forecasters"): (READ,),
-    ("GET", "/predictions/{prediction_id}"): (READ,),
-    ("POST", "/predictions/{prediction_id}/withdraw"): (WRITE,),
-    ("GET", "/predictions/{prediction_id}/reviews"): (READ,),
-    ("POST", "/predictions/{prediction_id}/reviews"): (WRITE,),
-    ("POST", "/predictions/{prediction_id}/reviewers"): (WRITE,),
-    ("GET", "/predictions/{prediction_id}/comments"): (READ,),
-    ("POST", "/predictions/{prediction_id}/comments"): (WRITE,),
-    ("GET", "/predictions/{prediction_id}/outcomes"): (READ,),
-    ("GET", "/imports"): (READ,),
-    ("POST", "/imports"): (WRITE,),
-    ("POST", "/imports/preview"): (WRITE,),
-    ("GET", "/imports/{import_id}"): (READ,),
-    ("POST", "/imports/{import_id}/resume"): (WRITE,),
-    ("GET", "/decisions"): (READ,),
-    ("POST", "/decisions"): (WRITE,),
-    ("GET", "/decisions/{decision_id}"): (READ,),
-    ("GET", "/alerts"): (READ,),
-    ("GET", "/alerts/rules"): (READ,),
-    ("POST", "/alerts/rules"): (
-        WRITE,
-    ),  # a rule of the project needs the role admin: tests/webapp/interfaces/api
-    ("GET", "/alerts/rules/{rule_id}"): (READ,),
-    ("PUT", "/alerts/rules/{rule_id}"): (WRITE,),
-    ("DELETE", "/alerts/rules/{rule_id}"): (WRITE,),
-    ("POST", "/alerts/rules/{rule_id}/test"): (WRITE,),
-    ("GET", "/alerts/channels"): (READ,),
-    ("GET", "/policies"): (READ,),
-    ("PUT", "/policies"): (WRITE,),
-    ("GET", "/retention"): (READ,),
-    ("PUT", "/retention"): (WRITE,),
+# (method, path) -> the token that opens an endpoint.
+API_NEEDS: dict[tuple[str, str], BearerToken] = {
+    (method.upper(), path): OPENED_BY[operation["operationId"].removeprefix("webapp_api_")]
+    for path, operations in api.get_openapi_schema(path_prefix="")["paths"].items()
+    for method, operation in operations.items()
+}
+# What an endpoint must need, whatever it says of itself, as patterns of "METHOD /path": who spends compute, and what a
+# run's own token opens. All others: read to GET, write to change.
+API_SPENDS = (
+    r"POST /recipes.*|POST /studies|DELETE /runs/{run_id}"
+    r"|POST /runs/{run_id}/(restore|cancel|resume|stop|extend|priority|launch)"
+)
+API_REPORTS = (
+    r"GET /runs/{run_id}(/(transitions|records|artifacts.*))?|PUT /runs/{run_id}/artifacts/{path}"
+    r"|POST /runs/{run_id}/(start|describe|finish|records|refused)"
+)
+API_PERMISSIONS = {
+    ("POST", "/predictions/{prediction_id}/reviews"): Permission.REVIEW,
+    ("PUT", "/policies"): Permission.ADMIN,
+    ("PUT", "/retention"): Permission.ADMIN,
 }
 # Endpoints that ask for more than their scope: the least role that is let in to a thing of somebody else.
 API_ROLES: dict[tuple[str, str], str] = {
     ("POST", "/predictions/{prediction_id}/withdraw"): "admin",  # or its author
     ("POST", "/predictions/{prediction_id}/reviewers"): "admin",  # or its author
-    ("POST", "/predictions/{prediction_id}/reviews"): "reviewer",
-    ("PUT", "/policies"): "admin",
-    ("PUT", "/retention"): "admin",
 }
 API_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/runs"): {"tracked": True, "name": "elsewhere"},

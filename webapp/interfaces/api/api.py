@@ -27,7 +27,7 @@ from webapp.interfaces.api import (
 from webapp.interfaces.api import decisions as decision_log
 from webapp.interfaces.api.auth import NOBODY
 from webapp.interfaces.api.health import healthz, healthz_of
-from webapp.interfaces.api.openapi import completed
+from webapp.interfaces.api.openapi import completed, tokens_of
 from webapp.interfaces.api.parsing import StrictJson, only_known_parameters
 from webapp.interfaces.api.rendering import Json
 from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, declare, route
@@ -54,6 +54,7 @@ ROUTERS = (
     ("", exports.router),
     ("", status.router),
 )
+OPENED_BY = tokens_of(ROUTERS)
 
 
 class HeadroomApi(NinjaAPI):
@@ -78,7 +79,7 @@ class HeadroomApi(NinjaAPI):
         key = f"{path_prefix} {options}"
         if key not in self._documents:
             made = super().get_openapi_schema(path_prefix=path_prefix, **options)
-            self._documents[key] = completed(made, ROUTERS)
+            self._documents[key] = completed(made, OPENED_BY)
         return self._documents[key]
 
 

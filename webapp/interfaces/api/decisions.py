@@ -1,15 +1,16 @@
 """/api/v1/decisions"""
 
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.base.errors import Forbidden, InvalidInput
-from webapp.identity.accounts.models import Project, User
-from webapp.interfaces.api.auth import READ, WRITE, ApiRequest, project_of
+from webapp.base.errors import InvalidInput
+from webapp.identity.accounts.models import Project
+from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, person_of, project_of
+from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
@@ -76,7 +77,7 @@ class DecisionQuery(PageQuery):
     kind: str = ""
 
 
-@router.get("", auth=READ, response=DecisionPage, summary="The decision log, newest first")
+@router.get("", auth=READ_HEAVY, response=DecisionPage, summary="The decision log, newest first")
 def list_decisions(request: HttpRequest, query: Query[DecisionQuery]) -> Payload:
     """A decision must match all parameters that are given."""
     rows = selectors.decisions_of(project_of(request), person=query.person, run=query.run, kind=query.kind)
@@ -98,15 +99,16 @@ def get_decision(request: HttpRequest, decision_id: str) -> Payload:
     response={201: DecisionOut},
     summary="Add a decision",
     description="Rows never change: send another with `revises`. With an Idempotency-Key the same request adds one.",
+    openapi_extra=answers(404, 409),
 )
 def add_decision(
     request: HttpRequest,
     body: Body[DecisionBody],
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status:
-    token, project = cast(ApiRequest, request).auth, project_of(request)
+    project = project_of(request)
     made = services.decide(
-        user=_person(token.user),
+        user=person_of(request),
         project=project,
         kind=body.kind,
         runs=[_run(project, one, "runs") for one in body.runs],
@@ -118,12 +120,6 @@ def add_decision(
         key=idempotency_key,
     )
     return Status(201, _one(project, made.pk))
-
-
-def _person(user: User | None) -> User:
-    if user is None:
-        raise Forbidden("A decision is somebody's: use a person's token.")
-    return user
 
 
 def _run(project: Project, key: str, field: str) -> Run:

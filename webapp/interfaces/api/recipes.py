@@ -7,6 +7,7 @@ from ninja import Query, Router, Status
 
 from webapp.interfaces.api import schemas
 from webapp.interfaces.api.auth import LAUNCH, READ, ApiRequest, project_of
+from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.payloads import recipe_payload, revision_payload
 from webapp.interfaces.api.schemas import PageQuery, RecipeBody, RevisionBody
@@ -23,7 +24,9 @@ def list_recipes(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any
     return page(recipes, order=["slug"], cursor=query.cursor, limit=query.limit, payload=recipe_payload)
 
 
-@router.post("", auth=LAUNCH, response={201: schemas.RecipeOut}, summary="Create a recipe")
+@router.post(
+    "", auth=LAUNCH, response={201: schemas.RecipeOut}, summary="Create a recipe", openapi_extra=answers(409)
+)
 def create_recipe(request: HttpRequest, body: RecipeBody) -> Status:
     """With its first revision, whose configuration must be complete. 409 where the slug is taken."""
     project = project_of(request)

@@ -7,7 +7,8 @@ from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.interfaces.api.auth import LAUNCH, READ, ApiRequest, project_of
+from webapp.interfaces.api.auth import LAUNCH, READ_HEAVY, ApiRequest, project_of
+from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
@@ -78,7 +79,7 @@ class StudyPage(Schema):
     next: str | None
 
 
-@router.get("", auth=READ, response=StudyPage, summary="List studies, newest first")
+@router.get("", auth=READ_HEAVY, response=StudyPage, summary="List studies, newest first")
 def list_studies(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     """Each with its base recipe, and how many of its runs have succeeded."""
     studies = selectors.studies_of(project_of(request))
@@ -95,6 +96,7 @@ def list_studies(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     description="All of it or nothing: a variant that cannot run is refused (422), naming axis and reason. With an "
     "Idempotency-Key the same request makes one study: 201 the first time, 200 with the same study afterwards, 409 "
     "for another body.",
+    openapi_extra=answers(409, 507),
 )
 def create_study(
     request: HttpRequest,
@@ -114,7 +116,7 @@ def create_study(
     return Status(201 if made.created else 200, study_detail(study))
 
 
-@router.get("/{study_id}", auth=READ, response=StudyDetail, summary="One study with its results")
+@router.get("/{study_id}", auth=READ_HEAVY, response=StudyDetail, summary="One study with its results")
 def get_study(request: HttpRequest, study_id: str) -> Payload:
     """With its variants, how far it is, and the results that its page shows."""
     return study_detail(selectors.study_by_id(project_of(request), study_id))
