@@ -176,7 +176,7 @@ def test_a_token_that_is_none_is_refused(live_server, project):
 
 
 def test_where_the_server_says_so_a_call_comes_again_later(live_server, api, runs, monkeypatch):
-    monkeypatch.setattr(auth, "MOST_HEAVY", Limit(1, 86_400))
+    monkeypatch.setattr(auth.READ_HEAVY, "limit", Limit(1, 86_400))
     slept = []
 
     def a_day_passes(seconds):
