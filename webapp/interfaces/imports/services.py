@@ -14,7 +14,6 @@ from django.utils import timezone
 from webapp.base import nudge, outbound
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.interfaces.imports import uploads
 from webapp.interfaces.imports.asked import MAX_NAME, Asked
@@ -47,11 +46,8 @@ def begin_import(
     without, they are as `asked` or their names say.
 
     `address`, `token` and `account` (the user of a password) are of a server, in place of files; what opens it is
-    stored sealed and forgotten when the import has ended. A person needs CONTRIBUTE: raises Forbidden or NotFound
-    without it, and InvalidInput (kind, files, address, token, options.*).
+    stored sealed and forgotten when the import has ended. Raises InvalidInput (kind, files, address, token, options.*).
     """
-    if user is not None:
-        require(user, project, Permission.CONTRIBUTE)
     if Import.objects.filter(project=project, state__in=(State.DRAFT, *OPEN)).count() >= MOST_WAITING:
         raise Conflict(f"{MOST_WAITING} imports of this project have not ended; wait until some have.")
     made = Import(project=project, user=user, task=asked.task, model=asked.model)
@@ -146,11 +142,9 @@ def _start(verb: str, one: Import, user: User | None) -> None:
 def start_import(one: Import, *, user: User | None, asked: Asked) -> Import:
     """A draft with its columns named: have it read. Safe to repeat.
 
-    Raises Forbidden or NotFound, Conflict where it is no draft any more, and InvalidInput (options.*) for a mapping
+    Raises Conflict where it is no draft any more, and InvalidInput (options.*) for a mapping
     that cannot be read.
     """
-    if user is not None:
-        require(user, one.project, Permission.CONTRIBUTE)
     path = uploads.uploaded(one.pk)
     if path is None:
         raise Conflict("The uploaded file is gone; upload it again.")
@@ -174,11 +168,9 @@ def resume_import(
     """Read a partial or failed import again, with mended `files` where they are given. What is stored stays; rows that
     come again are compared with it.
 
-    Raises Forbidden or NotFound without CONTRIBUTE, Conflict where it is neither partial nor failed or its file is
+    Raises Conflict where it is neither partial nor failed or its file is
     gone, and InvalidInput (files, token, user).
     """
-    if user is not None:
-        require(user, one.project, Permission.CONTRIBUTE)
     held = Import.objects.select_for_update().get(pk=one.pk)
     if held.state not in RESUMABLE:
         raise Conflict(_why_not(held))

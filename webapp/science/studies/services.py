@@ -12,7 +12,6 @@ from django.db.models import F, Max
 
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.recipes.services import add_revision_once, create_recipe
@@ -62,12 +61,10 @@ def create_study_once(
 ) -> Created:
     """Store a study with its revisions and launch its runs, all of them or nothing.
 
-    The same key and request give the same study. A person needs LAUNCH: raises Forbidden or NotFound without it,
-    InvalidInput (name, kind, and the fields of `webapp.science.studies.planning.plan`) and Conflict where the key was
+    The same key and request give the same study. Raises InvalidInput (name, kind, and the fields of
+    `webapp.science.studies.planning.plan`) and Conflict where the key was
     used for another request.
     """
-    if user is not None:
-        require(user, project, Permission.LAUNCH)
     digest = _digest(name, kind, asked)
     if (known := _known(project, _checked_key(idempotency_key), digest)) is not None:
         return Created(known, created=False)
@@ -218,11 +215,9 @@ def _slug(text: str) -> str:
 def launch_seeds(study: Study, seeds: Sequence[int], *, user: User | None) -> int:
     """Launch every variant with each of these seeds; what was launched before is left alone. Returns how many are new.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput (field seeds, and those of a launch),
+    Raises InvalidInput (field seeds, and those of a launch),
     and Conflict where the study is archived.
     """
-    if user is not None:
-        require(user, study.project, Permission.LAUNCH)
     check_seeds(seeds)
     study = Study.objects.select_for_update().select_related("project").get(pk=study.pk)
     if study.archived_at is not None:
@@ -314,12 +309,7 @@ def remove_run(study: Study, run: Run, *, user: User | None = None) -> None:
 
 @transaction.atomic
 def stop_all(study: Study, *, user: User | None) -> int:
-    """Stop every run that has not ended; returns how many were asked to. What ended meanwhile is left alone.
-
-    A person needs LAUNCH. Raises Forbidden or NotFound without it.
-    """
-    if user is not None:
-        require(user, study.project, Permission.LAUNCH)
+    """Stop every run that has not ended; returns how many were asked to. What ended meanwhile is left alone."""
     stopped = 0
     for run in Run.objects.filter(studies__study=study).filter(state__in=ACTIVE).select_related("project"):
         try:

@@ -428,7 +428,6 @@ SILENT = {
     "webapp.identity.accounts.members": {"lock": "a lock", "checked_role": "reads"},
     "webapp.identity.accounts.organisations": {
         "found_organisation": "told in the new organisation's own log: tests/webapp/identity/accounts",
-        "require_owner": "reads",
         "person_of": "reads",
         "checked_name": "reads",
         "checked_slug": "reads",

@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -11,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
-from webapp.base.errors import Forbidden, NotFound, ServiceError
+from webapp.base.errors import NotFound, ServiceError
 from webapp.identity.accounts import invitations, members, organisations, selectors
 from webapp.identity.accounts.invitation_mail import send_invitation
 from webapp.identity.accounts.models import Invitation, Organisation, Project, Role, User
@@ -33,13 +32,6 @@ from webapp.record.runs import places
 from webapp.record.runs.models import ProjectQueue
 
 UNPROCESSABLE = 422
-
-
-def tell(request: HttpRequest, error: ServiceError) -> None:
-    """What a service refused, on the next page. Raises PermissionDenied and Http404 for what is not for this reader."""
-    if isinstance(error, Forbidden):
-        raise PermissionDenied(error.message) from None
-    messages.warning(request, error.message)
 
 
 def _status(*forms: Form) -> int:
@@ -93,7 +85,7 @@ def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
     except NotFound as error:
         raise Http404(error.message) from None
     except ServiceError as error:
-        tell(request, error)
+        messages.warning(request, error.message)
     else:
         messages.info(request, f"{user} is {role} now.")
     return redirect("members")
@@ -107,7 +99,7 @@ def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
     except NotFound as error:
         raise Http404(error.message) from None
     except ServiceError as error:
-        tell(request, error)
+        messages.warning(request, error.message)
     else:
         messages.info(request, f"{user} is no member any more.")
     return redirect("members")
@@ -119,7 +111,7 @@ def leave_project(request: HttpRequest) -> HttpResponse:
     try:
         members.remove_member(project, user, actor=user)
     except ServiceError as error:
-        tell(request, error)
+        messages.warning(request, error.message)
         return redirect("members")
     messages.info(request, f"You have left {project}.")
     return redirect("overview")
@@ -131,7 +123,7 @@ def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
     try:
         invitations.revoke_invitation(found, actor=signed_in(request))
     except ServiceError as error:
-        tell(request, error)
+        messages.warning(request, error.message)
     else:
         messages.info(request, "The invitation is taken back: its link opens nothing from now on.")
     return redirect("members")
@@ -232,10 +224,6 @@ def organisation(request: HttpRequest) -> HttpResponse:
 def new_project(request: HttpRequest) -> HttpResponse:
     """Make a project and go there."""
     found, form = current_project(request).organisation, NewProjectForm(request.POST)
-    try:
-        organisations.require_owner(signed_in(request), found)
-    except (Forbidden, NotFound) as error:
-        raise PermissionDenied(error.message) from None
     if form.is_valid():
         try:
             project = organisations.found_project(found, actor=signed_in(request), **form.cleaned_data)
@@ -269,7 +257,7 @@ def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
     found, actor = current_project(request).organisation, signed_in(request)
 
     def end() -> None:
-        user = organisations.person_of(found, user_id, actor=actor)
+        user = organisations.person_of(found, user_id)
         organisations.remove_owner(found, user=user, actor=actor)
 
     return _change(request, end)
@@ -279,7 +267,7 @@ def _change(request: HttpRequest, change: Any) -> HttpResponse:
     try:
         change()
     except ServiceError as error:
-        tell(request, error)
+        messages.warning(request, error.message)
     else:
         messages.info(request, "It is changed.")
     return redirect("organisation")
