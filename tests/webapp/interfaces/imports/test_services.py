@@ -15,7 +15,7 @@ from tests.web_server import send, serving
 from tests.webapp.interfaces.imports.conftest import upload
 from tests.webapp.interfaces.imports.readers.reading import SAMPLES
 from tests.webapp.interfaces.imports.readers.test_trackers import event_file, scalar
-from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
+from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.interfaces.imports import services, uploads
 from webapp.interfaces.imports.asked import asked_of
 from webapp.interfaces.imports.models import Import, State
@@ -77,18 +77,10 @@ def test_what_a_source_leaves_unknown_is_said(begin):
     ]
 
 
-def test_only_contributors_import_and_for_others_the_project_is_not_there(draft, project, colleague):
+def test_in_another_project_an_import_is_not_there(draft):
     from tests.members import member
 
     stranger = member("eve")
-    for somebody, error in ((colleague, Forbidden), (stranger, NotFound)):
-        asked = asked_of("csv", {})
-        with pytest.raises(error):
-            services.begin_import(user=somebody, project=project, asked=asked, files=[upload(CSV, "a.csv")])
-        with pytest.raises(error):
-            services.start_import(draft, user=somebody, asked=asked)
-        with pytest.raises(error):
-            services.resume_import(draft, user=somebody)
     with pytest.raises(NotFound):
         import_by_id(stranger.projects.get(), draft.pk)
 

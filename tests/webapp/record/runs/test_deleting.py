@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from tests.members import member
-from webapp.base.errors import Conflict, Forbidden, NotFound
+from webapp.base.errors import Conflict, NotFound
 from webapp.record.runs import bulk, ingest, launch, lifecycle, selectors
 from webapp.record.runs.deleting import UNDO, delete_run, purge, restore_run
 from webapp.record.runs.filtering import compile_filter
@@ -79,15 +78,6 @@ def test_an_archived_run_is_listed_among_the_deleted(ended, project):
 
     assert left_by(project, "deleted:yes") == [ended.pk]
     assert left_by(project, "archived:yes") == []
-
-
-def test_it_needs_a_launcher(ended, project):
-    with pytest.raises(Forbidden):
-        delete_run(ended, user=member("writer", project=project, role="contributor"))
-    high = member("high", project=project, role="launcher")
-    delete_run(ended, user=high)
-    with pytest.raises(Forbidden):
-        restore_run(ended, user=member("other", project=project, role="contributor"))
 
 
 def test_many_are_deleted_and_restored(ended, tracked, project, user, launch_one):

@@ -7,10 +7,9 @@ import pytest
 from scaling import ranking
 from scaling.course import course_of
 from scaling.seeds import CORPUS
-from tests.members import member
 from tests.webapp.science.predictions.conftest import add_points, rate
-from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
-from webapp.identity.accounts.models import Project, Role
+from webapp.base.errors import Conflict, InvalidInput
+from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.models import Event
 from webapp.record.runs.models import Attempt, Point, Record, Run, State
@@ -303,14 +302,6 @@ def test_a_repeated_request_is_the_same_prediction(freeze):
 
 def test_a_key_belongs_to_its_person(freeze, admin):
     assert freeze(key="k").pk != freeze(key="k", user=admin).pk
-
-
-def test_who_may(freeze, project):
-    with pytest.raises(Forbidden):
-        freeze(user=member("viewer", project=project, role=Role.VIEWER))
-    elsewhere = Project.objects.create(slug="code", name="Code", organisation=default_organisation())
-    with pytest.raises(NotFound):
-        freeze(user=member("mallory", project=elsewhere))
 
 
 def test_a_run_without_a_curve(freeze, make_run):
