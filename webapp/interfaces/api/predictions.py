@@ -1,6 +1,6 @@
 """/api/v1/predictions: claims made before the data, their reviews, comments and outcomes, and the calibration."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 from django.db.models import Q
@@ -41,7 +41,9 @@ from webapp.interfaces.api.prediction_schemas import (
     WithdrawBody,
 )
 from webapp.interfaces.api.rendering import unchecked
+from webapp.science.curves.fitting import Question
 from webapp.science.predictions import calibration, selectors, services
+from webapp.science.predictions.claims import Claim
 from webapp.science.predictions.models import Comment, Prediction
 
 router = Router(tags=["predictions"])
@@ -85,17 +87,16 @@ def freeze_prediction(
     body: Body[PredictionBody],
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status:
-    claim = body.model_dump(exclude={"run", "rival", "replaces", "question"})
+    question = Question(**body.question.model_dump()) if body.question else Question()
+    claim = Claim(
+        body.statement, body.target, replace(question, level=body.level), body.value, body.lo, body.hi,
+        body.probability, _rival(request, body.rival),
+    )  # fmt: skip
     try:
-        made = services.freeze_once(
-            user=person_of(request),
-            run=run_of(request, body.run),
-            question=body.question.model_dump() if body.question else {},
-            rival=_rival(request, body.rival),
-            replaces=_replaced(request, body.replaces),
-            key=idempotency_key,
-            **claim,
-        )
+        made = services.freeze(
+            claim, run=run_of(request, body.run), user=person_of(request), reasons=body.reasons,
+            replaces=_replaced(request, body.replaces), key=idempotency_key,
+        )  # fmt: skip
     except (Conflict, InvalidInput) as error:
         error.field = "Idempotency-Key" if error.field == "key" else error.field
         raise

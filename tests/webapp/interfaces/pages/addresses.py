@@ -142,22 +142,9 @@ def make_import(user, project):
 
 def make_prediction(user, run, **claim):
     """A claim that the fit itself makes, at twice the compute of the run's newest evaluation."""
-    from webapp.science.predictions.services import freeze
+    from tests.predicting import predicted
 
-    question = {
-        "x": "device_hours",
-        "metric": "eval/pass_rate",
-        "form": "sigmoid",
-        "window_lo": None,
-        "cutoff": None,
-    }
-    said = {
-        "statement": "pass_rate",
-        "target": 16.0,
-        "level": 0.9,
-        "reasons": "The bend is behind us.",
-    } | claim
-    return freeze(user=user, run=run, question=question | said.pop("question", {}), **said)
+    return predicted(user=user, run=run, **{"reasons": "The bend is behind us."} | claim)
 
 
 def _written(user, run, other) -> dict[str, str]:

@@ -23,9 +23,9 @@ from webapp.interfaces.pages.run import meaning as meanings
 from webapp.interfaces.pages.run import policies
 from webapp.interfaces.pages.run.changing import changes_in
 from webapp.interfaces.pages.run.logs import last_words, since
-from webapp.interfaces.pages.run.questions import BadQuestion, question_of
+from webapp.interfaces.pages.run.questions import BadQuestion, FigureRequest, question_of
 from webapp.interfaces.pages.run.resuming import before_resuming
-from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
+from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, TabRequest, tab_context
 from webapp.record.logs.selectors import Kept
 from webapp.record.runs import drafts, extending, launch, lifecycle, places
 from webapp.record.runs.bounds import SPENT_SHARE
@@ -42,20 +42,20 @@ from webapp.science.curves.run.figure import run_figure
 from webapp.science.predictions.selectors import status_of
 
 
-def page_figure(
-    run: Run, question: dict[str, Any], alarms: list[Alarm], *, may_launch: bool
-) -> dict[str, Any]:
+def page_figure(run: Run, asked: FigureRequest, alarms: list[Alarm], *, may_launch: bool) -> dict[str, Any]:
     """The payload of `run_figure` with what only the page needs: the drawn whisker and what the reader may do now."""
-    payload = run_figure(run, **question, may_wait=True)
+    payload = run_figure(
+        run, asked.question, view=asked.view, goal=asked.goal, superseded=asked.superseded, may_wait=True
+    )
     payload |= forecast_page.words_of(payload)
     payload["ceiling_svg"] = marks.labelled_whisker(payload["forecast_ceiling"])
     payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
     payload["last_words_html"], payload["policies_html"] = last_words(run), policies.acted(run)
     payload["refused"] = refused_of(run).words
-    payload["asked"] = asked_of(question)
+    payload["asked"] = asked_of(asked)
     nothing = not payload["points"]["x"] and (payload["unknown"] or not payload["start"])
-    payload["empty"] = meanings.nothing_to_draw(run, question) if nothing else None
+    payload["empty"] = meanings.nothing_to_draw(run, asked.question) if nothing else None
     if nothing and not payload["state_reason"]:
         payload["state_reason"] = places.waits_for(run)
     payload["actions"] = {name: may_launch and may(run) for name, may in ACTIONS.items()}
@@ -63,11 +63,12 @@ def page_figure(
     return payload
 
 
-def asked_of(question: dict[str, Any]) -> dict[str, Any]:
+def asked_of(request: FigureRequest) -> dict[str, Any]:
     """The question as the page's script keeps it and asks it again; null is what the address need not say."""
-    goal = question["goal"]
-    asked = {name: question[name] for name in ("x", "metric", "view", "robust", "cutoff", "superseded")}
-    asked |= {"lo": question["window_lo"], "target": None, "of": None}
+    goal, question = request.goal, request.question
+    asked = {name: getattr(question, name) for name in ("x", "metric", "robust", "cutoff")}
+    asked |= {"lo": question.window_lo, "view": request.view, "superseded": request.superseded}
+    asked |= {"target": None, "of": None}
     if goal != DEFAULT_GOAL:
         asked |= {"target": goal.value if goal.of == "rate" else round(100 * goal.value, 6), "of": goal.of}
     return asked
@@ -141,14 +142,14 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
             return redirect(f"{request.path}?{urlencode({'x': known})}&{request.GET.urlencode()}".rstrip("&"))
     tab = request.GET.get("tab", "diagnostics")
     tab = tab if tab in TABS else "diagnostics"
-    asked = Asked.of(run, request.GET)
+    asked = TabRequest.of(run, request.GET)
     context: dict[str, Any] = {"run": run, "tab": tab, "tabs": TABS, "priorities": Run.Priority.choices}
     if wants_fragment(request) or tab not in HEAVY:
         context |= tab_context(tab, asked)
     else:
         context["lazy"] = True  # the page is there first; its script asks for the panel
     if not wants_fragment(request):
-        shown = page_figure(run, asked.question, asked.alarms, may_launch=may_launch(request))
+        shown = page_figure(run, asked.asked, asked.alarms, may_launch=may_launch(request))
         context |= {
             "figure": shown,
             "nothing": shown["empty"] is not None,
@@ -176,8 +177,8 @@ def figure(request: HttpRequest, run_id: str) -> HttpResponse:
     if request.GET.get("since") == str(run.version):
         return HttpResponse(status=204)
     try:
-        question = question_of(request.GET)
-        return JsonResponse(page_figure(run, question, current_alarms(run), may_launch=may_launch(request)))
+        asked = question_of(request.GET)
+        return JsonResponse(page_figure(run, asked, current_alarms(run), may_launch=may_launch(request)))
     except BadQuestion as error:
         body = {"error": {"code": "invalid_input", "message": str(error), "field": error.field}}
         return JsonResponse(body, status=400)
