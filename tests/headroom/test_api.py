@@ -11,6 +11,7 @@ from django.core.cache import caches
 import headroom
 from headroom import api_types
 from headroom.api import Api, ApiError
+from tests.launching import tracked_run
 from tests.members import member
 from tests.webapp.interfaces.pages.addresses import make_prediction
 from tests.webapp.interfaces.pages.data import curve_records
@@ -18,7 +19,7 @@ from webapp.base.limits import Limit
 from webapp.identity.accounts.services import create_project, create_token
 from webapp.interfaces.api import auth
 from webapp.interfaces.api.api import api as http_api
-from webapp.record.runs import ingest, launch
+from webapp.record.runs import ingest
 from webapp.science.curves.services import refit
 
 POINTS = 60
@@ -39,7 +40,7 @@ def runs(project, author):
     """Three tracked runs that evaluated; the newest is `c`."""
     made = []
     for seed, name in enumerate("abc"):
-        run = launch.track_run(
+        run = tracked_run(
             user=author, project=project, name=name, task="math", model="8b", seed=seed, config={"lr": 1e-6}
         )
         ingest.store_records(run, curve_records(POINTS, seed=seed))

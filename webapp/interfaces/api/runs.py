@@ -143,8 +143,8 @@ def _track(request: ApiRequest, body: TrackBody, key: str | None) -> Launched:
     token = request.auth
     if body.project not in (None, token.project.slug):
         raise InvalidInput("project", f"This token belongs to the project {token.project.slug}.")
-    fields = body.model_dump(exclude={"tracked", "project"})
-    return launch.track_run_once(user=token.user, project=token.project, idempotency_key=key, **fields)
+    asked = launch.TrackRequest(**body.model_dump(exclude={"tracked", "project"}))
+    return launch.track_run(asked, user=token.user, project=token.project, idempotency_key=key)
 
 
 @router.post(

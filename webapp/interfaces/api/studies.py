@@ -14,7 +14,7 @@ from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
 from webapp.science.studies import selectors, services
 from webapp.science.studies.models import Kind, Study
-from webapp.science.studies.planning import with_defaults
+from webapp.science.studies.planning import StudyRequest
 from webapp.science.studies.results import progress_sentence, results
 
 router = Router(tags=["studies"])
@@ -104,14 +104,8 @@ def create_study(
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status:
     token, project = cast(ApiRequest, request).auth, project_of(request)
-    made = services.create_study_once(
-        user=token.user,
-        project=project,
-        name=body.name,
-        kind=body.kind,
-        asked=with_defaults(project, **body.model_dump(exclude={"name", "kind"})),
-        idempotency_key=idempotency_key,
-    )
+    asked = StudyRequest(**body.model_dump() | {"changes": tuple(body.changes), "seeds": tuple(body.seeds)})
+    made = services.create_study(asked, user=token.user, project=project, idempotency_key=idempotency_key)
     study = selectors.study_by_id(project, made.study.pk)
     return Status(201 if made.created else 200, study_detail(study))
 

@@ -59,15 +59,14 @@ def create(asked: Asked) -> dict[str, Any]:
     group = writable_group(
         asked.project, checks.text(asked.body, "experiment_id", default=payloads.DEFAULT_ID)
     )
-    made = client_runs.make_client_run(
-        group,
+    begun = ClientRun(
         client=MLFLOW,
-        user=asked.user,
         name=name,
         start_ms=checks.whole(asked.body, "start_time", default=_now_ms(), most=checks.MAX_TIME),
         user_name=checks.text(asked.body, "user_id", default="") or tags.get(USER, ""),
         tags=tags,
     )
+    made = client_runs.make_client_run(group, begun, user=asked.user)
     if RUN_NAME not in tags:
         client_runs.describe(made, tags={RUN_NAME: made.name})
     return {"run": payloads.run(_again(made), [])}

@@ -165,41 +165,38 @@ def _send_first_attempt(run: Run, user: User | None) -> None:
     )
 
 
-def track_run(**request: Any) -> Run:
-    """The run of `track_run_once` alone."""
-    return track_run_once(**request).run
+@dataclass(frozen=True, kw_only=True)
+class TrackRequest:
+    """A run whose trainer works elsewhere and only reports here. `recipe`: the slug of what it trains, where known."""
+
+    name: str = ""
+    task: str = ""
+    model: str = ""
+    config: Mapping[str, Any] | None = None
+    recipe: str | None = None
+    seed: int = 0
 
 
-def track_run_once(
-    *,
-    user: User | None,
-    project: Project,
-    name: str = "",
-    task: str = "",
-    model: str = "",
-    config: Mapping[str, Any] | None = None,
-    recipe: str | None = None,
-    seed: int = 0,
-    idempotency_key: str | None = None,
+def track_run(
+    request: TrackRequest, *, user: User | None, project: Project, idempotency_key: str | None = None
 ) -> Launched:
-    """A run whose trainer works elsewhere and only reports here; it is running from the start.
+    """A tracked run; it is running from the start.
 
     Raises InvalidInput (fields name, task, model, recipe, seed) and Conflict for a used Idempotency-Key.
     """
-    body = {"tracked": True, "name": name, "task": task, "model": model, "recipe": recipe, "seed": seed}
-    body["config"] = config
 
     def make() -> Run:
-        check_seed(seed)
+        check_seed(request.seed)
+        recipe = request.recipe
         run = Run.objects.create(
             project=project,
             revision=revision_of(project, recipe, None) if recipe is not None else None,
             origin=Run.Origin.TRACKED,
-            name=clean_name(name) or "tracked run",
-            task=clean_text("task", task, MAX_TASK) or UNSTATED,
-            model=clean_text("model", model, MAX_MODEL) or UNSTATED,
-            seed=seed,
-            config=dict(config or {}),
+            name=clean_name(request.name) or "tracked run",
+            task=clean_text("task", request.task, MAX_TASK) or UNSTATED,
+            model=clean_text("model", request.model, MAX_MODEL) or UNSTATED,
+            seed=request.seed,
+            config=dict(request.config or {}),
             state=State.RUNNING,
             started_at=timezone.now(),
             created_by=user,
@@ -209,7 +206,7 @@ def track_run_once(
         _record("run.tracked", run, user)
         return run
 
-    return once(project, idempotency_key, body, make)
+    return once(project, idempotency_key, {"tracked": True} | vars(request), make)
 
 
 @transaction.atomic

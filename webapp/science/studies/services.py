@@ -25,11 +25,13 @@ from webapp.science.studies.axes import base_number, base_value
 from webapp.science.studies.models import Arm, Kind, Study, StudyRun
 from webapp.science.studies.planning import (
     SAYS_NOTHING,
-    Asked,
+    Base,
     Plan,
+    StudyRequest,
     Variant,
+    base_of,
     check_seeds,
-    plan,
+    plan_of,
     what_it_trains,
 )
 
@@ -45,71 +47,37 @@ class Created:
     created: bool
 
 
-def create_study(**request) -> Study:
-    """The study of `create_study_once` alone."""
-    return create_study_once(**request).study
-
-
-def create_study_once(
-    *,
-    user: User | None,
-    project: Project,
-    name: str,
-    asked: Asked,
-    kind: str = Kind.LEAVE_ONE_OUT,
-    idempotency_key: str | None = None,
+def create_study(
+    request: StudyRequest, *, user: User | None, project: Project, idempotency_key: str | None = None
 ) -> Created:
     """Store a study with its revisions and launch its runs, all of them or nothing.
 
     The same key and request give the same study. Raises InvalidInput (name, kind, and the fields of
-    `webapp.science.studies.planning.plan`) and Conflict where the key was
-    used for another request.
+    `webapp.science.studies.planning.plan`) and Conflict where the key was used for another request.
     """
-    digest = _digest(name, kind, asked)
-    if (known := _known(project, _checked_key(idempotency_key), digest)) is not None:
+    key, base = _checked_key(idempotency_key), base_of(project, request)
+    digest = _digest(request, base)
+    if (known := _known(project, key, digest)) is not None:
         return Created(known, created=False)
-    title = checked_name(name)
-    if kind not in Kind.values:
+    title = checked_name(request.name)
+    if request.kind not in Kind.values:
         raise InvalidInput("kind", f"kind must be one of {', '.join(Kind.values)}.")
-    planned = plan(project, asked)
+    planned = plan_of(base, request)
     try:
         with transaction.atomic():
-            study = _store(user, project, title, kind, asked, planned, idempotency_key, digest)
+            study = Study.objects.create(
+                project=project, name=title, kind=request.kind, base=base.revision, task=base.task, model=base.model,
+                budget_hours=base.budget_hours, seeds=[], idempotency_key=key, body_digest=digest, created_by=user,
+            )  # fmt: skip
+            for position, variant in enumerate(planned.variants):
+                _store_arm(study, position, variant, planned, user)
+            record_change("study.created", study, user)
+            launch_seeds(study, request.seeds, user=user)
     except IntegrityError:
-        if (known := _known(project, idempotency_key, digest)) is not None:
+        if (known := _known(project, key, digest)) is not None:
             return Created(known, created=False)
         raise
     return Created(study, created=True)
-
-
-def _store(
-    user: User | None,
-    project: Project,
-    name: str,
-    kind: str,
-    asked: Asked,
-    planned: Plan,
-    key: str | None,
-    digest: str,
-) -> Study:
-    study = Study.objects.create(
-        project=project,
-        name=name,
-        kind=kind,
-        base=planned.base,
-        task=asked.task,
-        model=asked.model,
-        budget_hours=asked.budget_hours,
-        seeds=[],
-        idempotency_key=key,
-        body_digest=digest,
-        created_by=user,
-    )
-    for position, variant in enumerate(planned.variants):
-        _store_arm(study, position, variant, planned, user)
-    record_change("study.created", study, user)
-    launch_seeds(study, asked.seeds, user=user)
-    return study
 
 
 def record_change(verb: str, study: Study, user: User | None, **detail: Any) -> None:
@@ -326,9 +294,9 @@ def _bump(study: Study) -> None:
     Study.objects.filter(pk=study.pk).update(version=F("version") + 1)
 
 
-def _digest(name: str, kind: str, asked: Asked) -> str:
-    body = json.dumps({"name": name, "kind": kind} | asdict(asked), sort_keys=True, default=str)
-    return hashlib.sha256(body.encode()).hexdigest()
+def _digest(request: StudyRequest, base: Base) -> str:
+    said = asdict(request) | {"task": base.task, "model": base.model, "budget_hours": base.budget_hours}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _checked_key(key: str | None) -> str | None:

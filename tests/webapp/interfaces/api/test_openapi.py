@@ -14,7 +14,7 @@ from django.db import transaction
 from django.test import Client
 from jsonschema import Draft202012Validator
 
-from tests.launching import launched
+from tests.launching import launched, tracked_run
 from tests.webapp.permissions import tables
 from tests.webapp.permissions.world import make_world
 from training.records import Record
@@ -22,7 +22,7 @@ from webapp.identity.accounts.services import create_token
 from webapp.interfaces.api.api import api
 from webapp.interfaces.api.openapi import EXAMPLES_FILE, examples
 from webapp.interfaces.imports.reading import take_turn
-from webapp.record.runs import deleting, ingest, launch, lifecycle
+from webapp.record.runs import deleting, ingest, lifecycle
 from webapp.record.runs.models import Run
 
 PREFIX = "/api/v1"
@@ -111,7 +111,7 @@ def _deleted(world):
 
 
 def _tracked(world):
-    run = launch.track_run(user=world.author, project=world.project, name="elsewhere")
+    run = tracked_run(user=world.author, project=world.project, name="elsewhere")
     metrics = {"metrics": {"val/accuracy": 0.57}}
     ingest.store_records(run, [Record.model_validate(RECORD | metrics)])
     return run.pk

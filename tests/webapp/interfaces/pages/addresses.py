@@ -100,7 +100,7 @@ FRAMEABLE = {"embed"}
 def make_things(user, make_run) -> Things:
     """Two runs with curves and a link to one of them; through the services."""
     from webapp.reporting.shares.services import create_share
-    from webapp.science.studies.planning import Asked
+    from webapp.science.studies.planning import StudyRequest
     from webapp.science.studies.services import create_study
 
     run, other = make_run(30, name="ScaleRL, wide batch"), make_run(24, a=0.5, seed=1, name="GRPO")
@@ -109,13 +109,11 @@ def make_things(user, make_run) -> Things:
         user=user, project=run.project, kind="run", title="A curve", question=question | {"scale": "log"},
         days=None,
     )  # fmt: skip
-    study = create_study(
-        user=user, project=run.project, name="What matters", kind="leave_one_out",
-        asked=Asked(
-            recipe="tiny-scalerl", revision=None, changes=("loss=dapo",), seeds=(0,), task="arithmetic",
-            model="tiny-arithmetic", budget_hours=16.0,
-        ),
+    asked = StudyRequest(
+        name="What matters", recipe="tiny-scalerl", changes=("loss=dapo",), seeds=(0,), task="arithmetic",
+        model="tiny-arithmetic", budget_hours=16.0,
     )  # fmt: skip
+    study = create_study(asked, user=user, project=run.project).study
     prediction = make_prediction(user, run)
     return Things(
         run=run.pk,

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.launching import tracked_run
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.services import create_project
 from webapp.record.runs import bulk, lifecycle
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.models import BulkAction, Run, State
 
 
@@ -108,7 +108,7 @@ def test_bad_requests_name_the_field_and_do_nothing(user, project, tracked, chan
 
 def test_only_runs_of_this_project(act, user, project, tracked):
     other = create_project(slug="code", name="Code")
-    foreign = track_run(user=user, project=other, name="foreign")
+    foreign = tracked_run(user=user, project=other, name="foreign")
     assert act("stop", [foreign]) == "1 not found."
     assert Run.objects.get(pk=foreign.pk).state == State.RUNNING
 

@@ -11,7 +11,7 @@ from webapp.base.errors import InvalidInput
 from webapp.interfaces.pages.forms import new_key
 from webapp.science.studies.axes import NAMED_AXES
 from webapp.science.studies.models import Kind
-from webapp.science.studies.planning import Asked
+from webapp.science.studies.planning import StudyRequest
 
 MAX_SEEDS = 50
 RELOAD = {"hx-trigger": "change consume", "hx-target": "#study-form", "hx-include": "closest form"}
@@ -103,16 +103,18 @@ class StudyForm(forms.Form):
         values = re.split(r",(?![^\[]*\])", str(self.cleaned_data.get("values") or ""))
         return [("values", f"{key}={value.strip()}") for value in values if value.strip()]
 
-    def asked(self) -> Asked:
+    def request(self) -> StudyRequest:
         """The request. Raises InvalidInput where the axis has no path."""
         data = self.cleaned_data
         if self.is_axis and data.get("axis") == ANY_SETTING and not str(data.get("path") or "").strip():
             raise InvalidInput("path", "Say which setting: its path, such as optimizer.lr.")
-        return Asked(
+        return StudyRequest(
+            name=data.get("name") or "",
+            kind=data["kind"],
             recipe=data["recipe"],
             revision=data["revision"],
             changes=tuple(token for _, token in self.changes()),
-            seeds=data["seeds"],
+            seeds=tuple(data["seeds"]),
             task=data["task"],
             model=data["model"],
             budget_hours=data["budget_hours"],

@@ -62,7 +62,7 @@ def preview(request: HttpRequest) -> HttpResponse:
         context["awaits"] = "the values of the axis" if form.is_axis else "at least one choice to take back"
     else:
         try:
-            planned = plan(project, form.asked())
+            planned = plan(project, form.request())
             context |= {"rows": preview_rows(planned), "estimate": estimate(project, planned)}
         except ServiceError as error:
             context["problem"] = error.message
@@ -144,13 +144,11 @@ def _try_create(request: HttpRequest, form: StudyForm) -> Study | None:
     """The study, or None with the service's objection put into the form."""
     try:
         return services.create_study(
+            form.request(),
             user=signed_in(request),
             project=current_project(request),
-            name=form.cleaned_data["name"],
-            kind=form.cleaned_data["kind"],
-            asked=form.asked(),
             idempotency_key=form.cleaned_data["idempotency_key"],
-        )
+        ).study
     except InvalidInput as error:
         add_service_error(form, form.blame(error), error.message)
     except Conflict:
