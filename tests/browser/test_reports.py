@@ -7,9 +7,9 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW
 from tests.browser.look import look
+from tests.deciding import decided
 from webapp.reporting.reports.models import Draft, Report
 from webapp.reporting.reports.services import create_report, publish
-from webapp.science.decisions.services import decide
 
 
 def test_a_report_is_written_published_shared_and_exported(page, new_page, make_run):
@@ -152,7 +152,7 @@ def test_decisions_from_the_run_to_the_log(page, user, project, make_run):
     page.get_by_role("button", name="Store the decision").click()
     expect(page.get_by_text(re.compile("At 6.00 device-hours Wide, seed 1 has"))).to_be_visible()
     look(page, "decision")
-    decide(user=user, project=project, kind="continue", runs=[other], reason="Still climbing.")
-    decide(user=user, project=project, kind="stop", runs=[run], reason="Nothing more to gain.")
+    decided(user=user, project=project, kind="continue", runs=[other], reason="Still climbing.")
+    decided(user=user, project=project, kind="stop", runs=[run], reason="Nothing more to gain.")
     page.goto("/decisions")
     look(page, "decisions")

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
+from tests.deciding import decided
 from tests.launching import launched
 from tests.members import member
 from tests.webapp.interfaces.pages.addresses import make_import, make_prediction
@@ -27,7 +28,6 @@ from webapp.reporting.shares.models import Share
 from webapp.reporting.shares.services import create_share
 from webapp.science.curves.models import Fit
 from webapp.science.curves.services import refit
-from webapp.science.decisions.services import decide
 from webapp.science.predictions.comments import comment
 from webapp.science.predictions.models import Prediction
 from webapp.science.studies.models import Study
@@ -134,7 +134,7 @@ class World:
 
     @cached_property
     def decision(self) -> Any:
-        return decide(
+        return decided(
             user=self.author, project=self.project, kind="continue", runs=[self.run], reason="It climbs."
         )
 

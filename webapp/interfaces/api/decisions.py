@@ -107,17 +107,17 @@ def add_decision(
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status:
     project = project_of(request)
-    made = services.decide(
-        user=person_of(request),
-        project=project,
+    decision = Decision(
         kind=body.kind,
-        runs=[_run(project, one, "runs") for one in body.runs],
         reason=body.reason,
-        to_run=_run(project, body.to_run, "to_run") if body.to_run else None,
         to_revision=_revision(project, body.to_recipe) if body.to_recipe else None,
         prediction=_prediction(project, body.prediction) if body.prediction else None,
         revises=selectors.decision_by_id(project, body.revises) if body.revises else None,
-        key=idempotency_key,
+    )
+    runs = [_run(project, one, "runs") for one in body.runs]
+    to_run = _run(project, body.to_run, "to_run") if body.to_run else None
+    made = services.decide(
+        decision, runs, to_run, user=person_of(request), project=project, key=idempotency_key
     )
     return Status(201, _one(project, made.pk))
 

@@ -15,7 +15,7 @@ from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import PageQuery
 from webapp.interfaces.imports import selectors, services, uploads
-from webapp.interfaces.imports.asked import OptionsBody, asked_of_text
+from webapp.interfaces.imports.asked import OptionsBody, Server, asked_of_text
 from webapp.interfaces.imports.models import Import, ImportedRun
 from webapp.interfaces.imports.tables import kind_of, preview_of
 
@@ -121,9 +121,7 @@ def create_import(
         project=project_of(request),
         asked=asked_of_text(kind, options),
         files=uploads.files_of(request),
-        address=address,
-        token=token,
-        account=user,
+        server=Server(address, token, user),
     )
     return Status(201, _detail(request, made.pk))
 

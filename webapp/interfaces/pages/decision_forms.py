@@ -71,21 +71,16 @@ class DecisionForm(forms.Form):
         ]
         return [("", "none")] + [(one.pk, f"{in_a_line(one)}, by {one.author.username}") for one in rows]
 
-    def asked(self) -> dict[str, Any]:
-        """The fields as `services.decide` takes them."""
+    def decision(self, revises: Decision | None) -> tuple[Decision, Run | None]:
+        """What is decided, as `services.decide` takes it, and the run that it switches to."""
         values = self.cleaned_data
-        what, _, key = values["to"].partition(" ")
-        switch = values["kind"] == Kind.SWITCH
-        return {
-            "kind": values["kind"],
-            "reason": values["reason"],
-            "key": values["key"],
-            "to_run": Run.objects.filter(pk=key).first() if switch and what == "run" else None,
-            "to_revision": Revision.objects.select_related("recipe").filter(pk=int(key)).first()
-            if switch and what == "recipe" else None,
-            "prediction": Prediction.objects.filter(pk=values["prediction"]).first()
-            if values["prediction"] else None,
-        }  # fmt: skip
+        what, _, key = values["to"].partition(" ") if values["kind"] == Kind.SWITCH else ("", "", "")
+        made = Decision(kind=values["kind"], reason=values["reason"], revises=revises)
+        if values["prediction"]:
+            made.prediction = Prediction.objects.filter(pk=values["prediction"]).first()
+        if what == "recipe":
+            made.to_revision = Revision.objects.select_related("recipe").filter(pk=int(key)).first()
+        return made, Run.objects.filter(pk=key).first() if what == "run" else None
 
 
 def initial_of(decision: Decision | None) -> dict[str, Any]:

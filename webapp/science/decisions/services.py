@@ -7,12 +7,10 @@ from django.db import IntegrityError, transaction
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
-from webapp.record.recipes.models import Revision
 from webapp.record.runs.models import Run
 from webapp.record.runs.names import label_of
 from webapp.science.decisions.models import Decision, Kind, Note, Subject
 from webapp.science.decisions.moment import standing
-from webapp.science.predictions.models import Prediction
 from webapp.science.predictions.scoring import open_predictions
 
 MOST_RUNS = 20
@@ -20,110 +18,93 @@ LONGEST = 4000  # characters of a reason or a note
 
 
 def decide(
+    decision: Decision,
+    runs: Sequence[Run],
+    to_run: Run | None = None,
     *,
     user: User,
     project: Project,
-    kind: str,
-    runs: Sequence[Run],
-    reason: str,
-    to_run: Run | None = None,
-    to_revision: Revision | None = None,
-    prediction: Prediction | None = None,
-    revises: Decision | None = None,
     key: str | None = None,
 ) -> Decision:
-    """Store a decision with the state of its runs at this moment; the same `key` is the same decision.
+    """Store a decision with the state of its runs at this moment; the same `key` is the same decision. `decision` says
+    kind, reason and, where there are, to_revision, prediction and revises.
 
     It changes no run: stopping one is done on its page. Raises InvalidInput (kind, runs, to, reason, prediction,
     revises, key) and Conflict where the decision named in `revises` was revised before, or the key is that of another.
     """
-    runs, reason = list(dict.fromkeys(runs)), _text("reason", "A reason", reason)
-    _check(project, kind, runs, to_run, to_revision, prediction, revises)
+    runs = list(dict.fromkeys(runs))
+    decision.project, decision.decided_by, decision.key = project, user, key
+    decision.reason = _text("reason", "A reason", decision.reason)
+    _check(decision, runs, to_run)
     if key is not None and not 1 <= len(key) <= 64:
         raise InvalidInput("key", "The key must have 1 to 64 characters.")
-    if key is not None and (before := _same(project, key, user, kind, runs, reason)):
+    if key is not None and (before := _same(decision, runs)):
         return before
-    _check_still_stands(prediction, revises)  # after the key: what is sent again was checked when it was made
+    _check_still_stands(decision)  # after the key: what is sent again was checked when it was made
     try:
         with transaction.atomic():
-            made = Decision.objects.create(
-                project=project, kind=kind, decided_by=user, reason=reason, prediction=prediction,
-                to_revision=to_revision, revises=revises, key=key,
-            )  # fmt: skip
-            _store_subjects(made, runs, to_run)
+            decision.save(force_insert=True)
+            _store_subjects(decision, runs, to_run)
             record(
-                "decision.made", actor=user, project=project, kind="decision", key=made.pk, name=kind,
-                runs=[run.pk for run in runs], revises=revises.pk if revises else None,
+                "decision.made", actor=user, project=project, kind="decision", key=decision.pk, name=decision.kind,
+                runs=[run.pk for run in runs], revises=decision.revises_id,
             )  # fmt: skip
     except IntegrityError:
-        if key is not None and (before := _same(project, key, user, kind, runs, reason)):
+        if key is not None and (before := _same(decision, runs)):
             return before
         raise Conflict("This decision was revised by somebody else meanwhile.", field="revises") from None
-    return made
+    return decision
 
 
-def _check(
-    project: Project,
-    kind: str,
-    runs: Sequence[Run],
-    to_run: Run | None,
-    to_revision: Revision | None,
-    prediction: Prediction | None,
-    revises: Decision | None,
-) -> None:
-    if kind not in Kind.values:
+def _check(decision: Decision, runs: Sequence[Run], to_run: Run | None) -> None:
+    if decision.kind not in Kind.values:
         raise InvalidInput("kind", f"kind must be one of {', '.join(Kind.values)}.")
     if not 1 <= len(runs) <= MOST_RUNS:
         raise InvalidInput("runs", f"A decision is of 1 to {MOST_RUNS} runs.")
-    if any(run.project_id != project.pk for run in runs):
+    if any(run.project_id != decision.project_id for run in runs):
         raise InvalidInput("runs", "A decision is of runs of one project.")
-    _check_switch(project, kind, runs, to_run, to_revision)
-    if prediction is not None and prediction.project_id != project.pk:
+    _check_switch(decision, runs, to_run)
+    if decision.prediction is not None and decision.prediction.project_id != decision.project_id:
         raise InvalidInput("prediction", "There is no such prediction in this project.")
-    if revises is not None and revises.project_id != project.pk:
+    if decision.revises is not None and decision.revises.project_id != decision.project_id:
         raise InvalidInput("revises", "There is no such decision in this project.")
 
 
-def _check_still_stands(prediction: Prediction | None, revises: Decision | None) -> None:
+def _check_still_stands(decision: Decision) -> None:
     """Raises InvalidInput for a prediction that was withdrawn or replaced, Conflict for a decision that was revised."""
-    if prediction is not None and not open_predictions().filter(pk=prediction.pk).exists():
+    prediction, revises = decision.prediction_id, decision.revises_id
+    if prediction is not None and not open_predictions().filter(pk=prediction).exists():
         raise InvalidInput(
             "prediction",
             "This prediction was withdrawn or replaced by a newer claim: a decision rests on one that stands.",
         )
-    if revises is None:
-        return
-    if later := Decision.objects.filter(revises=revises).first():
+    if revises is not None and (later := Decision.objects.filter(revises=revises).first()):
         raise Conflict(f"This decision was revised before, by {later.pk}: revise that one.", field="revises")
 
 
-def _check_switch(
-    project: Project, kind: str, runs: Sequence[Run], to_run: Run | None, to_revision: Revision | None
-) -> None:
+def _check_switch(decision: Decision, runs: Sequence[Run], to_run: Run | None) -> None:
+    to_revision = decision.to_revision
     named = sum(to is not None for to in (to_run, to_revision))
-    if kind != Kind.SWITCH:
+    if decision.kind != Kind.SWITCH:
         if named:
             raise InvalidInput("to", "Only a switch goes to another run or recipe.")
         return
     if named != 1:
         raise InvalidInput("to", "A switch goes to one other run or one recipe: say which.")
-    if to_run is not None and (to_run.project_id != project.pk or to_run in runs):
+    if to_run is not None and (to_run.project_id != decision.project_id or to_run in runs):
         raise InvalidInput("to", "A switch goes to another run of this project.")
-    if to_revision is not None and to_revision.recipe.project_id != project.pk:
+    if to_revision is not None and to_revision.recipe.project_id != decision.project_id:
         raise InvalidInput("to", "There is no such recipe in this project.")
 
 
-def _same(
-    project: Project, key: str, user: User, kind: str, runs: Sequence[Run], reason: str
-) -> Decision | None:
-    """What this key decided before. Raises Conflict where that was something else."""
-    found = Decision.objects.filter(project=project, key=key).first()
+def _same(decision: Decision, runs: Sequence[Run]) -> Decision | None:
+    """What its key decided before. Raises Conflict where that was something else."""
+    found = Decision.objects.filter(project=decision.project_id, key=decision.key).first()
     if found is None:
         return None
     of = set(found.subjects.filter(part=Subject.Part.OF).values_list("run_key", flat=True))
-    if (found.decided_by_id, found.kind, found.reason) == (user.pk, kind, reason) and of == {
-        r.pk for r in runs
-    }:
+    said = lambda one: (one.decided_by_id, one.kind, one.reason)
+    if said(found) == said(decision) and of == {run.pk for run in runs}:
         return found
     raise Conflict("This key was used for another decision.", field="key")
 

@@ -275,7 +275,9 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.record.runs.launch_set.launch_set": [
         (
             lambda w: launch_set.launch_set(
-                user=w.user, project=w.project, recipes=["tiny-scalerl"], seeds=[0], label="set", **BUDGET
+                launch_set.RunSet(recipes=["tiny-scalerl"], seeds=[0], label="set", **BUDGET),
+                user=w.user,
+                project=w.project,
             ),
             "run.launched",
         )

@@ -17,7 +17,7 @@ from tests.webapp.interfaces.imports.readers.reading import SAMPLES
 from tests.webapp.interfaces.imports.readers.test_trackers import event_file, scalar
 from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.interfaces.imports import services, uploads
-from webapp.interfaces.imports.asked import asked_of
+from webapp.interfaces.imports.asked import Server, asked_of
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.reading import take_turn
 from webapp.interfaces.imports.selectors import import_by_id
@@ -172,8 +172,7 @@ def test_a_server_is_asked_with_a_token_that_is_then_forgotten(user, project, se
             user=user,
             project=project,
             asked=asked_of("mlflow-server", {}),
-            address=server.url,
-            token="open sesame",
+            server=Server(server.url, "open sesame"),
         )
         assert one.sealed_credentials and "sesame" not in one.sealed_credentials
         done = take_turn()
@@ -188,7 +187,10 @@ def test_a_server_that_refuses_is_asked_again_with_another_token(user, project, 
     with serving(mlflow) as server:
         settings.ALLOW_PRIVATE_HOSTS = [f"127.0.0.1:{server.port}"]
         one = services.begin_import(
-            user=user, project=project, asked=asked_of("mlflow-server", {}), address=server.url, token="knock"
+            user=user,
+            project=project,
+            asked=asked_of("mlflow-server", {}),
+            server=Server(server.url, "knock"),
         )
         assert (take_turn().state, take_turn()) == (State.FAILED, None)
         services.resume_import(one, user=user, token="open sesame")
@@ -202,7 +204,7 @@ def test_a_server_that_refuses_is_asked_again_with_another_token(user, project, 
 def test_an_address_that_may_not_be_called_is_refused_at_once(user, project, address):
     with pytest.raises(InvalidInput) as refused:
         services.begin_import(
-            user=user, project=project, asked=asked_of("mlflow-server", {}), address=address
+            user=user, project=project, asked=asked_of("mlflow-server", {}), server=Server(address)
         )
 
     assert refused.value.field == "address"

@@ -147,10 +147,10 @@ def make_prediction(user, run, **claim):
 
 def _written(user, run, other) -> dict[str, str]:
     """A decision, and a published report with a link to it."""
+    from tests.deciding import decided
     from webapp.reporting.reports.services import create_link, create_report, publish
-    from webapp.science.decisions.services import decide
 
-    decision = decide(
+    decision = decided(
         user=user, project=run.project, kind="switch", runs=[run], to_run=other, reason="It has bent."
     )
     text = f"## Where it bends\n\n```headroom\nchart: run\nrun: {run.pk}\n```\n"

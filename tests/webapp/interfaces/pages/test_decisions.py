@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from tests.deciding import decided
 from tests.members import member
 from tests.webapp.interfaces.pages.addresses import make_prediction
 from webapp.identity.accounts.models import Role
 from webapp.science.decisions.models import Decision
-from webapp.science.decisions.services import decide
 from webapp.science.predictions.services import withdraw
 
 
@@ -66,8 +66,8 @@ def test_the_form_offers_the_claims_that_stand(ada, make_run, user):
 
 def test_the_log_is_filtered_by_person_run_and_kind(ada, user, project, make_run):
     bob, runs = member("bob", project=project), [make_run(0), make_run(0, seed=1)]
-    decide(user=user, project=project, kind="stop", runs=[runs[0]], reason="first reason")
-    decide(user=bob, project=project, kind="continue", runs=[runs[1]], reason="second reason")
+    decided(user=user, project=project, kind="stop", runs=[runs[0]], reason="first reason")
+    decided(user=bob, project=project, kind="continue", runs=[runs[1]], reason="second reason")
 
     for query, first, second in (
         ("person=bob", False, True), (f"run={runs[0].pk}", True, False), ("kind=continue", False, True),
@@ -79,7 +79,7 @@ def test_the_log_is_filtered_by_person_run_and_kind(ada, user, project, make_run
 
 def test_the_csv_has_a_row_for_each_run_and_no_formula(ada, user, project, make_run):
     runs = [make_run(10), make_run(0, seed=1)]
-    decide(user=user, project=project, kind="stop", runs=runs, reason="=1+1")
+    decided(user=user, project=project, kind="stop", runs=runs, reason="=1+1")
 
     rows = list(csv.DictReader(ada.get("/decisions.csv").content.decode().splitlines()))
 
@@ -90,7 +90,7 @@ def test_the_csv_has_a_row_for_each_run_and_no_formula(ada, user, project, make_
 
 def test_a_note_is_added_and_a_viewer_is_offered_nothing(ada, client, user, project, make_run):
     run = make_run(0)
-    decision = decide(user=user, project=project, kind="stop", runs=[run], reason="why")
+    decision = decided(user=user, project=project, kind="stop", runs=[run], reason="why")
     ada.post(f"/decisions/{decision.pk}/notes", {"text": "It came as expected."})
     assert "A note is required" in words(ada.post(f"/decisions/{decision.pk}/notes", {"text": " "}))
 
@@ -105,7 +105,7 @@ def test_a_note_is_added_and_a_viewer_is_offered_nothing(ada, client, user, proj
 
 def test_one_of_another_project_is_not_there(ada, foreign_run, db):
     mallory = member("mallory", project=foreign_run.project)
-    decision = decide(
+    decision = decided(
         user=mallory, project=foreign_run.project, kind="stop", runs=[foreign_run], reason="secret"
     )
 

@@ -5,6 +5,7 @@ import re
 import pytest
 from django.http import QueryDict
 
+from tests.deciding import decided
 from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.data import rate_at
 from tests.webapp.interfaces.pages.test_run import figure_in
@@ -24,7 +25,6 @@ from webapp.reporting.shares.services import create_share
 from webapp.science.curves.services import refit
 from webapp.science.decisions.moment import standing
 from webapp.science.decisions.outcomes import after_stop
-from webapp.science.decisions.services import decide
 from webapp.science.studies.results import results
 from webapp.science.studies.selectors import groups_of
 from webapp.science.studies.services import add_run
@@ -102,7 +102,7 @@ def test_decisions_and_reports_do_not_call_it_nothing(elsewhere, user, project):
     state = standing([run])[run.pk][0]
 
     assert NUMBERS["compute"](state) == ("Compute used", "–", "its device-hours are not known")
-    decision = decide(user=user, project=project, kind="stop", runs=[run], reason="enough")
+    decision = decided(user=user, project=project, kind="stop", runs=[run], reason="enough")
     lifecycle.report_finished(run, attempt=1, state="cancelled", message="")
     subject = decision.subjects.get()
     assert after_stop(subject, Run.objects.get(pk=run.pk), None).sentence == (

@@ -12,6 +12,7 @@ from django.core.management import call_command  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from benchmarks.made.command import Command as MakeData  # noqa: E402
+from tests.deciding import decided  # noqa: E402
 from tests.members import member  # noqa: E402
 from tests.predicting import predicted  # noqa: E402
 from tests.webapp.science.predictions.conftest import add_points, rate  # noqa: E402
@@ -23,7 +24,7 @@ from webapp.record.savedviews.services import create_view, set_default  # noqa: 
 from webapp.reporting.policies.services import set_project_policy  # noqa: E402
 from webapp.reporting.reports.services import create_report, publish  # noqa: E402
 from webapp.science.curves.services import refit  # noqa: E402
-from webapp.science.decisions.services import add_note, decide  # noqa: E402
+from webapp.science.decisions.services import add_note  # noqa: E402
 from webapp.science.predictions import comments, reviewing, scoring, services  # noqa: E402
 from webapp.science.studies.models import Arm, Study, StudyRun  # noqa: E402
 
@@ -100,8 +101,8 @@ def predict(lab, run, ada, grace) -> None:
     said = comments.comment(first, user=grace, text="Why not @ada later?")
     comments.comment(first, user=ada, text="Because.", parent=said)
     services.withdraw(second, user=ada, reason="Too soon.")
-    decided = decide(user=ada, project=lab, kind="continue", runs=[run], reason="It grows.", prediction=first)
-    add_note(decided, user=grace, text="Seen.")
+    entry = decided(user=ada, project=lab, kind="continue", runs=[run], reason="It grows.", prediction=first)
+    add_note(entry, user=grace, text="Seen.")
     hours = np.linspace(8.4, 12.6, 12)
     add_points(run, hours, rate(hours))
     refit(run.pk)

@@ -4,6 +4,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from tests.deciding import decided
 from tests.webapp.interfaces.pages.addresses import make_prediction
 from tests.webapp.interfaces.pages.data import curve_records
 from webapp.base.errors import Conflict, InvalidInput
@@ -15,7 +16,7 @@ from webapp.science.curves.selectors import latest_fits
 from webapp.science.curves.services import refit
 from webapp.science.decisions import selectors
 from webapp.science.decisions.models import Decision, Note, Subject
-from webapp.science.decisions.services import add_note, decide
+from webapp.science.decisions.services import add_note
 from webapp.science.predictions.models import Outcome, Pending
 from webapp.science.predictions.services import withdraw
 
@@ -30,7 +31,7 @@ def choose(user, project):
     """choose("stop", run, ...): a stored decision."""
 
     def make(kind, *runs, reason="It has bent.", **more):
-        return decide(user=user, project=project, kind=kind, runs=runs, reason=reason, **more)
+        return decided(user=user, project=project, kind=kind, runs=runs, reason=reason, **more)
 
     return make
 
@@ -253,7 +254,7 @@ def test_bad_input_is_refused_by_name(make_run, user, project, more, field):
     asked = {"kind": "stop", "runs": [make_run(0)], "reason": "why"} | more
 
     with pytest.raises(InvalidInput) as refused:
-        decide(user=user, project=project, **asked)
+        decided(user=user, project=project, **asked)
 
     assert refused.value.field == field
     assert not Decision.objects.exists()

@@ -93,9 +93,9 @@ def _try_decide(
 ) -> HttpResponseRedirect | None:
     """Where the stored decision is, or None with the reason in the form."""
     try:
-        made = services.decide(
-            user=signed_in(request), project=project, runs=form.runs, revises=old, **form.asked()
-        )
+        decision, to_run = form.decision(old)
+        key = form.cleaned_data["key"]
+        made = services.decide(decision, form.runs, to_run, user=signed_in(request), project=project, key=key)
     except ServiceError as error:
         add_service_error(form, error.field, error.message)
         return None

@@ -12,6 +12,7 @@ from django.views.decorators.cache import never_cache
 from webapp.base.disk import bytes_in_words
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.interfaces.imports import selectors, services, uploads
+from webapp.interfaces.imports.asked import Server
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.readers.rows import Options
 from webapp.interfaces.imports.tables import preview_of
@@ -47,9 +48,7 @@ def new_import(request: HttpRequest) -> HttpResponse:
                 project=project,
                 asked=form.asked(),
                 files=uploads.files_of(request),
-                address=data.get("address", ""),
-                token=data.get("token", ""),
-                account=data.get("user", ""),
+                server=Server(data.get("address", ""), data.get("token", ""), data.get("user", "")),
                 may_ask=True,
             )
         except ServiceError as error:
