@@ -295,7 +295,7 @@ def test_data_inside_the_folder_are_taken(model_folder):
     options = {"path": "mine/questions.jsonl", "held_out_path": "mine/../held-out.jsonl"}
     config = recipe.revisions.latest("number").config | {"task": {"name": "math", "options": options}}
 
-    assert add_revision(recipe=recipe, config=config, message="", user=world.user).number == 2
+    assert add_revision(recipe=recipe, config=config, message="", user=world.user)[0].number == 2
 
 
 @pytest.mark.django_db

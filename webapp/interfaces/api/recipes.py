@@ -70,7 +70,7 @@ def list_revisions(request: HttpRequest, slug: str, query: Query[PageQuery]) -> 
 )
 def add_revision(request: HttpRequest, slug: str, body: RevisionBody) -> Status:
     recipe = selectors.recipe_by_slug(project_of(request), slug)
-    revision, created = services.add_revision_once(
+    revision, created = services.add_revision(
         recipe=recipe, config=body.config, message=body.message, user=cast(ApiRequest, request).auth.user
     )
     hints = [vars(hint) for hint in hints_for(revision.config)]

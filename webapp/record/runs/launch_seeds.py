@@ -8,7 +8,7 @@ from django.db import transaction
 
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project, User
-from webapp.record.recipes.services import add_revision_once
+from webapp.record.recipes.services import add_revision
 from webapp.record.runs.launch import LaunchRequest, launch_run, revision_of
 from webapp.record.runs.once import Launched
 
@@ -37,7 +37,7 @@ def launch_seeds(
         raise InvalidInput("seeds", f"seeds must be 1 to {MAX_SEEDS} different whole numbers.")
     if config is not None:
         recipe = revision_of(project, request.recipe, request.revision).recipe
-        revision, _ = add_revision_once(recipe=recipe, config=config, message=message, user=user)
+        revision, _ = add_revision(recipe=recipe, config=config, message=message, user=user)
         request = replace(request, revision=revision.number)
     return [
         launch_run(

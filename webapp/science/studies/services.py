@@ -14,7 +14,7 @@ from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.record.recipes.models import Recipe, Revision
-from webapp.record.recipes.services import add_revision_once, create_recipe
+from webapp.record.recipes.services import add_revision, create_recipe
 from webapp.record.runs.launch import LaunchRequest, launch_run
 from webapp.record.runs.launch_set import MAX_RUNS
 from webapp.record.runs.lifecycle import cancel_run
@@ -167,7 +167,7 @@ def _new_revision(study: Study, variant: Variant, base: Revision, slug: str, use
             user=user,
         )
         return recipe.revisions.select_related("recipe").get()
-    revision, _ = add_revision_once(recipe=recipe, config=config, message=message, user=user)
+    revision, _ = add_revision(recipe=recipe, config=config, message=message, user=user)
     return revision
 
 

@@ -243,12 +243,6 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             "recipe.revised",
         )
     ],
-    "webapp.record.recipes.services.add_revision_once": [
-        (
-            lambda w: recipes.add_revision_once(recipe=w.recipe, config=w.changed(), user=w.user),
-            "recipe.revised",
-        )
-    ],
     "webapp.record.runs.launch.launch_run": [(lambda w: w.launch(), "run.launched")],
     "webapp.record.runs.launch.track_run": [
         (lambda w: tracked_run(user=w.user, project=w.project, name="elsewhere"), "run.tracked")

@@ -103,17 +103,14 @@ def _try_add(request: HttpRequest, form: RevisionForm, found: Any) -> Revision |
     """The stored revision, or None with the reason in the form."""
     try:
         config = parse_yaml(form.cleaned_data["config"])
-        before = found.revisions.count()
-        revision = add_revision(
+        revision, is_new = add_revision(
             recipe=found, config=config, message=form.cleaned_data["message"], user=signed_in(request)
         )
     except InvalidInput as error:
         form.add_error("config", error.message)
         return None
-    if found.revisions.count() == before:
-        messages.info(request, f"Nothing new: this is what rev {revision.number} says already.")
-    else:
-        messages.info(request, f"Stored as rev {revision.number}.")
+    said = "Stored as rev {0}." if is_new else "Nothing new: this is what rev {0} says already."
+    messages.info(request, said.format(revision.number))
     return revision
 
 

@@ -21,7 +21,7 @@ from webapp.reporting.shares import services
 from webapp.reporting.shares.drawing import Drawing
 from webapp.reporting.shares.models import Share
 from webapp.reporting.shares.picture import HEIGHT, WIDTH, png_of
-from webapp.reporting.shares.questions import question_of
+from webapp.reporting.shares.questions import Question, question_of
 from webapp.reporting.shares.selectors import drawing_of, share_by_token, shares_of
 from webapp.reporting.shares.titles import title_of
 
@@ -47,18 +47,22 @@ def new_share(request: HttpRequest) -> HttpResponse:
     except InvalidInput as error:
         return render(request, "shares/new.html", {"problem": error.message}, status=error.status)
     form = ShareForm(request.POST or None, initial={"title": title_of(kind, question)})
-    token = _try_create(request, form, kind=kind, question=question)
+    token = _try_create(request, form, kind, question)
     context = {"form": form, "kind": kind, "addresses": _addresses(request, token) if token else None}
     return render(request, "shares/new.html", context, status=422 if form.errors else 200)
 
 
-def _try_create(request: HttpRequest, form: ShareForm, **asked: Any) -> str | None:
+def _try_create(request: HttpRequest, form: ShareForm, kind: str, question: Question) -> str | None:
     """The token of a new share, or None with the reason in the form."""
     if request.method != "POST" or not form.is_valid():
         return None
     try:
         return services.create_share(
-            user=signed_in(request), project=current_project(request), **asked, **form.cleaned_data
+            user=signed_in(request),
+            project=current_project(request),
+            kind=kind,
+            question=question,
+            **form.cleaned_data,
         )
     except InvalidInput as error:
         form.add_error(error.field, error.message)
