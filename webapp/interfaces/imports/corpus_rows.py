@@ -20,7 +20,7 @@ from training.study.file import Study as Asked
 from training.study.file import StudyFile
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Recipe, Revision
-from webapp.record.runs.models import Attempt, Record, Run, Series, State
+from webapp.record.runs.models import Attempt, Record, Run, Series, State, submission_id_of
 from webapp.science.studies.models import Arm, Kind, Study, StudyRun
 
 ATTEMPT = 1
@@ -126,7 +126,7 @@ def _attempt(run: CorpusRun, row: Run) -> Attempt:
     return Attempt(
         run=row,
         number=ATTEMPT,
-        submission_id=f"run-{row.pk}-a{ATTEMPT}",
+        submission_id=submission_id_of(row.pk, ATTEMPT),
         state=row.state,
         device=device,
         message=run.reason,

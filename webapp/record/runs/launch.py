@@ -33,7 +33,7 @@ from webapp.record.runs.bounds import (
     clean_name,
     clean_text,
 )
-from webapp.record.runs.models import Dispatch, Run, State
+from webapp.record.runs.models import Dispatch, Run, State, submission_id_of
 from webapp.record.runs.once import Launched, once
 from webapp.record.runs.selectors import begins_anew, used_hours
 from webapp.record.runs.states import ENDED, INSTALLATION, move, new_attempt, note_made, queue_next_attempt
@@ -279,7 +279,7 @@ def job_spec(dispatch: Dispatch) -> JobSpec:
         JobSpec(
             run_dir=run_dir,
             recipe=run.config,
-            submission_id=f"run-{run.pk}-a{dispatch.attempt}",
+            submission_id=submission_id_of(run.pk, dispatch.attempt),
             env={
                 "HEADROOM_HOME": str(settings.HEADROOM_HOME),
                 "HEADROOM_URL": url,
