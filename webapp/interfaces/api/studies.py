@@ -13,7 +13,7 @@ from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
 from webapp.science.studies import selectors, services
-from webapp.science.studies.models import Kind, Study
+from webapp.science.studies.models import Study, StudyKind
 from webapp.science.studies.planning import StudyRequest
 from webapp.science.studies.results import progress_sentence, results
 
@@ -26,7 +26,7 @@ class StudyBody(StrictBody):
 
     name: str
     kind: str = Field(
-        Kind.LEAVE_ONE_OUT.value, description="leave_one_out or axis: how the page presents it."
+        StudyKind.LEAVE_ONE_OUT.value, description="leave_one_out or axis: how the page presents it."
     )
     recipe: str = Field(description="Slug of the base.")
     revision: int | None = Field(None, ge=1, le=2**31 - 1, description="Its revision; null: the newest.")

@@ -11,13 +11,17 @@ from webapp.interfaces.pages.forms import new_key
 from webapp.record.recipes.models import Revision
 from webapp.record.runs.models import Run
 from webapp.record.runs.names import label_of
-from webapp.science.decisions.models import Decision, Kind
+from webapp.science.decisions.models import Decision, DecisionKind
 from webapp.science.predictions.claims import in_a_line
 from webapp.science.predictions.models import Prediction
 from webapp.science.predictions.scoring import open_predictions
 
 OFFERED_RUNS, OFFERED_RECIPES, OFFERED_PREDICTIONS = 100, 100, 50
-KIND_LABELS = [(Kind.CONTINUE, "Continue"), (Kind.STOP, "Stop"), (Kind.SWITCH, "Switch to another")]
+KIND_LABELS = [
+    (DecisionKind.CONTINUE, "Continue"),
+    (DecisionKind.STOP, "Stop"),
+    (DecisionKind.SWITCH, "Switch to another"),
+]
 
 
 class DecisionForm(forms.Form):
@@ -42,7 +46,9 @@ class DecisionForm(forms.Form):
     key = forms.CharField(widget=forms.HiddenInput, max_length=64)
 
     def __init__(self, data: Any = None, *, project: Project, runs: Sequence[Run], **initial: Any) -> None:
-        super().__init__(data, initial={"key": new_key(), "kind": Kind.CONTINUE} | initial, label_suffix="")
+        super().__init__(
+            data, initial={"key": new_key(), "kind": DecisionKind.CONTINUE} | initial, label_suffix=""
+        )
         self.project, self.runs = project, list(runs)
         self.fields["to"].choices = self._targets()  # type: ignore[attr-defined]
         self.fields["prediction"].choices = self._predictions()  # type: ignore[attr-defined]
@@ -74,7 +80,7 @@ class DecisionForm(forms.Form):
     def decision(self, revises: Decision | None) -> tuple[Decision, Run | None]:
         """What is decided, as `services.decide` takes it, and the run that it switches to."""
         values = self.cleaned_data
-        what, _, key = values["to"].partition(" ") if values["kind"] == Kind.SWITCH else ("", "", "")
+        what, _, key = values["to"].partition(" ") if values["kind"] == DecisionKind.SWITCH else ("", "", "")
         made = Decision(kind=values["kind"], reason=values["reason"], revises=revises)
         if values["prediction"]:
             made.prediction = Prediction.objects.filter(pk=values["prediction"]).first()

@@ -16,7 +16,7 @@ from webapp.science.predictions.models import Prediction
 USER = settings.AUTH_USER_MODEL
 
 
-class Kind(models.TextChoices):
+class DecisionKind(models.TextChoices):
     """What can be decided of runs."""
 
     CONTINUE = "continue", "Continue"
@@ -29,7 +29,7 @@ class Decision(models.Model):
 
     id = models.CharField(primary_key=True, max_length=16, default=new_run_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="decisions")
-    kind = models.CharField(max_length=10, choices=Kind.choices)
+    kind = models.CharField(max_length=10, choices=DecisionKind.choices)
     decided_by = models.ForeignKey(USER, on_delete=models.RESTRICT, related_name="decisions")
     decided_at = models.DateTimeField(auto_now_add=True)
     reason = models.TextField()

@@ -14,7 +14,7 @@ from webapp.record.runs.models import Point, Run
 from webapp.record.runs.states import ACTIVE
 from webapp.record.runs.summaries import spent_hours
 from webapp.science.curves import estimates, words
-from webapp.science.decisions.models import Decision, Kind, Subject
+from webapp.science.decisions.models import Decision, DecisionKind, Subject
 from webapp.science.predictions import claims
 
 HOURS = "device-hours"
@@ -67,9 +67,9 @@ def came_of(decision: Decision, now: Now) -> list[Came]:
 def _of_run(decision: Decision, subject: Subject, subjects: Sequence[Subject], now: Now) -> Came:
     if subject.run is None:
         return Came("The run was deleted: nothing more can be said.")
-    if decision.kind == Kind.STOP:
+    if decision.kind == DecisionKind.STOP:
         return after_stop(subject, subject.run, now.used.get(subject.run_key))
-    if decision.kind == Kind.CONTINUE:
+    if decision.kind == DecisionKind.CONTINUE:
         return after_continue(subject, subject.run, now.newest.get(subject.run_key))
     return after_switch(decision, subject, subjects, now)
 

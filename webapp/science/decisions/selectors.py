@@ -11,7 +11,7 @@ from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, User
 from webapp.record.runs.models import Point, Run, Summary
 from webapp.record.runs.selectors import PASS_RATE, latest_of_runs
-from webapp.science.decisions.models import Decision, Kind, Subject
+from webapp.science.decisions.models import Decision, DecisionKind, Subject
 from webapp.science.decisions.outcomes import Came, Now, Reached, came_of
 
 FOLLOWERS = 5  # newest runs of a recipe that stand for it after a switch
@@ -33,8 +33,8 @@ def decisions_of(project: Project, *, person: str = "", run: str = "", kind: str
     Raises InvalidInput for a kind that there is not.
     """
     rows = Decision.objects.filter(project=project)
-    if kind and kind not in Kind.values:
-        raise InvalidInput("kind", f"kind must be one of {', '.join(Kind.values)}.")
+    if kind and kind not in DecisionKind.values:
+        raise InvalidInput("kind", f"kind must be one of {', '.join(DecisionKind.values)}.")
     if kind:
         rows = rows.filter(kind=kind)
     if person:
@@ -123,7 +123,7 @@ def _pairs(
     """(run, hours) at which pass rates are compared after switches: the most compute that both have."""
     found: set[tuple[str, float]] = set()
     for decision in decisions:
-        subjects = list(decision.subjects.all()) if decision.kind == Kind.SWITCH else []
+        subjects = list(decision.subjects.all()) if decision.kind == DecisionKind.SWITCH else []
         to = [one.run_key for one in subjects if one.part == Subject.Part.TO and one.run is not None]
         for one in subjects:
             if one.part == Subject.Part.TO:

@@ -9,7 +9,7 @@ from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.record.runs.names import label_of
-from webapp.science.decisions.models import Decision, Kind, Note, Subject
+from webapp.science.decisions.models import Decision, DecisionKind, Note, Subject
 from webapp.science.decisions.moment import standing
 from webapp.science.predictions.scoring import open_predictions
 
@@ -57,8 +57,8 @@ def decide(
 
 
 def _check(decision: Decision, runs: Sequence[Run], to_run: Run | None) -> None:
-    if decision.kind not in Kind.values:
-        raise InvalidInput("kind", f"kind must be one of {', '.join(Kind.values)}.")
+    if decision.kind not in DecisionKind.values:
+        raise InvalidInput("kind", f"kind must be one of {', '.join(DecisionKind.values)}.")
     if not 1 <= len(runs) <= MOST_RUNS:
         raise InvalidInput("runs", f"A decision is of 1 to {MOST_RUNS} runs.")
     if any(run.project_id != decision.project_id for run in runs):
@@ -85,7 +85,7 @@ def _check_still_stands(decision: Decision) -> None:
 def _check_switch(decision: Decision, runs: Sequence[Run], to_run: Run | None) -> None:
     to_revision = decision.to_revision
     named = sum(to is not None for to in (to_run, to_revision))
-    if decision.kind != Kind.SWITCH:
+    if decision.kind != DecisionKind.SWITCH:
         if named:
             raise InvalidInput("to", "Only a switch goes to another run or recipe.")
         return

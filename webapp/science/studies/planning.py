@@ -16,7 +16,7 @@ from webapp.record.recipes.services import parse_config
 from webapp.record.runs.bounds import check_budget
 from webapp.record.runs.launch_set import MAX_RUNS
 from webapp.science.studies.axes import Change, change_of
-from webapp.science.studies.models import Kind
+from webapp.science.studies.models import StudyKind
 
 MAX_MODEL = 200  # characters
 SAYS_NOTHING = ("name", "title", "description")  # fields of a recipe that train nothing
@@ -28,7 +28,7 @@ class StudyRequest:
     budget None: the base's own."""
 
     name: str = ""
-    kind: str = Kind.LEAVE_ONE_OUT
+    kind: str = StudyKind.LEAVE_ONE_OUT
     recipe: str
     revision: int | None = None
     changes: tuple[str, ...]

@@ -22,7 +22,7 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.once import MAX_KEY
 from webapp.record.runs.states import ACTIVE
 from webapp.science.studies.axes import base_number, base_value
-from webapp.science.studies.models import Arm, Kind, Study, StudyRun
+from webapp.science.studies.models import Arm, Study, StudyKind, StudyRun
 from webapp.science.studies.planning import (
     SAYS_NOTHING,
     Base,
@@ -60,8 +60,8 @@ def create_study(
     if (known := _known(project, key, digest)) is not None:
         return Created(known, created=False)
     title = checked_name(request.name)
-    if request.kind not in Kind.values:
-        raise InvalidInput("kind", f"kind must be one of {', '.join(Kind.values)}.")
+    if request.kind not in StudyKind.values:
+        raise InvalidInput("kind", f"kind must be one of {', '.join(StudyKind.values)}.")
     planned = plan_of(base, request)
     try:
         with transaction.atomic():

@@ -22,7 +22,7 @@ from webapp.record.runs.models import Point, Run, State
 from webapp.science.curves.fitting import curve_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.leaderboard import leaderboard
-from webapp.science.studies.models import Arm, Kind, Study
+from webapp.science.studies.models import Arm, Study, StudyKind
 from webapp.science.studies.results import results
 from webapp.science.studies.selectors import groups_of
 
@@ -101,7 +101,7 @@ def test_studies_have_their_arms_and_a_verdict(project):
     arms = list(Arm.objects.filter(study=study))
 
     assert study.name == "study-0: Does the learning rate matter, made for the 0th time?"
-    assert (study.kind, study.seeds) == (Kind.AXIS, [0, 1])
+    assert (study.kind, study.seeds) == (StudyKind.AXIS, [0, 1])
     assert [(arm.label, arm.axis, arm.number) for arm in arms] == [
         ("base", "optimizer.lr", 8e-5),
         ("lr-1", "optimizer.lr", 1.5e-5),

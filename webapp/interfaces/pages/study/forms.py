@@ -10,7 +10,7 @@ from django.urls import reverse
 from webapp.base.errors import InvalidInput
 from webapp.interfaces.pages.forms import new_key
 from webapp.science.studies.axes import NAMED_AXES
-from webapp.science.studies.models import Kind
+from webapp.science.studies.models import StudyKind
 from webapp.science.studies.planning import StudyRequest
 
 MAX_SEEDS = 50
@@ -21,7 +21,7 @@ ANY_SETTING = "setting"
 class StudyForm(forms.Form):
     """A new study; choices and defaults come from the chosen base."""
 
-    kind = forms.ChoiceField(choices=Kind.choices, widget=forms.HiddenInput)
+    kind = forms.ChoiceField(choices=StudyKind.choices, widget=forms.HiddenInput)
     name = forms.CharField(max_length=120, help_text="What the study asks, in a few words.")
     recipe = forms.ChoiceField(label="Base recipe", help_text="Every variant differs from it in one thing.")
     revision = forms.TypedChoiceField(coerce=int, label="Base revision")
@@ -77,7 +77,7 @@ class StudyForm(forms.Form):
     @property
     def is_axis(self) -> bool:
         """Whether values of one axis are asked for, rather than choices to take back."""
-        return str(self["kind"].value()) == Kind.AXIS
+        return str(self["kind"].value()) == StudyKind.AXIS
 
     def renew_key(self) -> None:
         """Sending this form again makes a new study."""

@@ -16,7 +16,7 @@ from webapp.identity.accounts.selectors import members_of
 from webapp.identity.audit import exports
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.selectors import (
-    Asked,
+    EventFilter,
     asked_by,
     events_of_organisation,
     events_of_project,
@@ -50,7 +50,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         "rows": [_row(event) for event in events],
         "next_before": next_before,
         "is_newest": _before(request) is None,
-        "is_narrowed": asked != Asked(),
+        "is_narrowed": asked != EventFilter(),
         "of_organisation": _of_organisation(request),
         "is_owner": _is_owner(request),
         "people": [row.user.username for row in members_of(current_project(request))],
@@ -79,11 +79,11 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     return response
 
 
-def _asked(request: HttpRequest) -> tuple[Asked, InvalidInput | None]:
+def _asked(request: HttpRequest) -> tuple[EventFilter, InvalidInput | None]:
     try:
         return asked_by(request.GET), None
     except InvalidInput as error:
-        return Asked(), error
+        return EventFilter(), error
 
 
 def _before(request: HttpRequest) -> int | None:

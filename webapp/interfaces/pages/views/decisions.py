@@ -14,7 +14,7 @@ from webapp.interfaces.pages.decision_forms import DecisionForm, initial_of
 from webapp.interfaces.pages.forms import add_service_error
 from webapp.record.runs.models import Run
 from webapp.science.decisions import selectors, services
-from webapp.science.decisions.models import Decision, Kind
+from webapp.science.decisions.models import Decision, DecisionKind
 from webapp.science.decisions.table import COLUMNS, rows_of
 
 PAGE_SIZE = 30
@@ -34,7 +34,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
         "problem": problem,
         "filtered": any(asked.values()),
         "people": selectors.people_of(project),
-        "kinds": Kind.choices,
+        "kinds": DecisionKind.choices,
     }
     return render(request, "decisions/list.html", context)
 
@@ -42,7 +42,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
 def _asked(request: HttpRequest) -> tuple[dict[str, str], str]:
     """The filters of the query; a kind that there is not is left out, and said."""
     asked = {name: request.GET.get(name, "") for name in FILTERS}
-    if asked["kind"] and asked["kind"] not in Kind.values:
+    if asked["kind"] and asked["kind"] not in DecisionKind.values:
         return asked | {"kind": ""}, f"There is no kind “{asked['kind'][:40]}”: all kinds are shown."
     return asked, ""
 
@@ -78,7 +78,7 @@ def new_decision(request: HttpRequest) -> HttpResponse:
         return render(
             request, "decisions/new.html", {"runs": []}, status=200 if request.method == "GET" else 422
         )
-    first = {"kind": sent["kind"]} if sent.get("kind") in Kind.values else {}
+    first = {"kind": sent["kind"]} if sent.get("kind") in DecisionKind.values else {}
     form = DecisionForm(request.POST or None, project=project, runs=runs, **(initial_of(old) | first))
     if request.method == "POST" and form.is_valid():
         answer = _try_decide(request, project, form, old)

@@ -20,7 +20,7 @@ from webapp.record.recipes.services import parse_config
 from webapp.science.studies import services
 from webapp.science.studies.axes import NAMED_AXES, setting_paths
 from webapp.science.studies.estimate import estimate
-from webapp.science.studies.models import Kind, Study
+from webapp.science.studies.models import Study, StudyKind
 from webapp.science.studies.planning import plan
 
 
@@ -102,7 +102,7 @@ def _form(request: HttpRequest, revisions: list[Revision], base: Revision, bound
     config, query = base.config, request.GET
     kind = query.get("kind", "")
     defaults = {
-        "kind": kind if kind in Kind.values else Kind.LEAVE_ONE_OUT,
+        "kind": kind if kind in StudyKind.values else StudyKind.LEAVE_ONE_OUT,
         "name": query.get("name", ""),
         "recipe": base.recipe.slug,
         "revision": base.number,
@@ -136,7 +136,7 @@ def _form_context(request: HttpRequest, form: StudyForm, base: Revision) -> dict
         "choices": [] if form.is_axis else choices_for(recipe, ticked),
         "paths": setting_paths(recipe),
         "models": list(available_models(default_home())),
-        "kinds": Kind,
+        "kinds": StudyKind,
     }
 
 
