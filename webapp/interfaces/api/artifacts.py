@@ -1,14 +1,14 @@
 """/api/v1/runs/{id}/artifacts: the files of a run."""
 
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from django.http import FileResponse, HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
 from webapp.interfaces import files
-from webapp.interfaces.api.auth import READ_RUN, WRITE, WRITE_RUN, ApiRequest, check_goes_on, run_of
+from webapp.interfaces.api.auth import READ_RUN, WRITE, WRITE_RUN, check_goes_on, run_of, user_of
 from webapp.interfaces.api.openapi import BYTES, answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import PageQuery
@@ -80,7 +80,7 @@ def put_artifact(request: HttpRequest, run_id: str, path: str) -> Status:
 )
 def delete_artifact(request: HttpRequest, run_id: str, path: str) -> Status:
     """For good."""
-    store.delete(run_of(request, run_id), path, user=cast(ApiRequest, request).auth.user)
+    store.delete(run_of(request, run_id), path, user=user_of(request))
     return Status(204, None)
 
 

@@ -105,9 +105,14 @@ def project_of(request: HttpRequest) -> Project:
     return cast(ApiRequest, request).auth.project
 
 
+def user_of(request: HttpRequest) -> User | None:
+    """Who stands behind the token; None where it is nobody's."""
+    return cast(ApiRequest, request).auth.user
+
+
 def person_of(request: HttpRequest) -> User:
-    """Who stands behind the token. Raises Forbidden for a token that is nobody's."""
-    user = cast(ApiRequest, request).auth.user
+    """As `user_of`. Raises Forbidden for a token that is nobody's."""
+    user = user_of(request)
     if user is None:
         raise Forbidden("This needs the token of a person.")
     return user

@@ -1,12 +1,12 @@
 """/api/v1/runs/{id}/export and /api/v1/export: everything, unsampled, as files that are sent while they are made."""
 
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from webapp.interfaces.api.auth import READ_WHOLE, ApiRequest, project_of, run_of
+from webapp.interfaces.api.auth import READ_WHOLE, project_of, run_of, user_of
 from webapp.interfaces.api.etags import unless_known
 from webapp.interfaces.api.openapi import CSV, JSONL, PARQUET, answers
 from webapp.interfaces.exports.forms import download
@@ -76,7 +76,7 @@ def export_project(request: HttpRequest, query: Query[ProjectExportQuery]) -> St
     project = project_of(request)
     content = project_pieces(
         project,
-        cast(ApiRequest, request).auth.user,
+        user_of(request),
         query.format,
         content=query.content,
         text=query.filter,

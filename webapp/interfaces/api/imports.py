@@ -3,14 +3,14 @@
 import tempfile
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, File, Form, Query, Router, Schema, Status
 from ninja.files import UploadedFile
 
 from webapp.base.errors import InvalidInput
-from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_HEAVY, ApiRequest, project_of
+from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_HEAVY, project_of, user_of
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import PageQuery
@@ -117,7 +117,7 @@ def create_import(
     files: list[UploadedFile] | None = Files,
 ) -> Status:
     made = services.begin_import(
-        user=cast(ApiRequest, request).auth.user,
+        user=user_of(request),
         project=project_of(request),
         asked=asked_of_text(kind, options),
         files=uploads.files_of(request),
@@ -183,7 +183,7 @@ def resume_import(
     files: list[UploadedFile] | None = Files,
 ) -> Payload:
     found = selectors.import_by_id(project_of(request), import_id)
-    asking = cast(ApiRequest, request).auth.user
+    asking = user_of(request)
     services.resume_import(found, user=asking, files=uploads.files_of(request), token=token, account=user)
     return _detail(request, import_id)
 

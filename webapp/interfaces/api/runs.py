@@ -29,6 +29,7 @@ from webapp.interfaces.api.auth import (
     check_scope,
     project_of,
     run_of,
+    user_of,
 )
 from webapp.interfaces.api.etags import unless_known
 from webapp.interfaces.api.openapi import answers
@@ -96,7 +97,7 @@ def list_runs(request: HttpRequest, query: Query[RunQuery]) -> dict[str, Any]:
     filters = selectors.RunFilters(query.state, query.recipe, query.task, query.model, query.q, query.alarm)
     project, among = project_of(request), None
     if query.filter.strip():
-        among = compile_filter(query.filter, user=cast(ApiRequest, request).auth.user).runs(project)
+        among = compile_filter(query.filter, user=user_of(request)).runs(project)
     runs = selectors.runs_of(project, filters, among)
     order = ["-created_at", "id"]
     return page(runs, order=order, cursor=query.cursor, limit=query.limit, payload=run_payload)
@@ -208,7 +209,7 @@ def get_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
 def change_run(request: HttpRequest, run_id: str, body: RunChanges) -> dict[str, Any]:
     run = run_of(request, run_id)
     changes = body.model_dump(exclude_unset=True)
-    return run_payload(editing.change_run(run, changes, user=cast(ApiRequest, request).auth.user))
+    return run_payload(editing.change_run(run, changes, user=user_of(request)))
 
 
 @router.post("/{run_id}/cancel", auth=LAUNCH, response=RUN, summary="Stop a run", openapi_extra=answers(409))
@@ -216,7 +217,7 @@ def cancel_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """A queued or tracked run is cancelled at once; the job of another is asked to stop, and writes a checkpoint. Safe
     to repeat. 409 where the run has ended otherwise."""
     run = run_of(request, run_id)
-    lifecycle.cancel_run(run, user=cast(ApiRequest, request).auth.user)
+    lifecycle.cancel_run(run, user=user_of(request))
     return run_payload(run)
 
 
@@ -231,7 +232,7 @@ def resume_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """It goes on from the newest checkpoint, or begins anew where there is none. 409 where the run has not ended,
     trains elsewhere, or has spent its budget."""
     run = run_of(request, run_id)
-    launch.resume_run(run, user=cast(ApiRequest, request).auth.user)
+    launch.resume_run(run, user=user_of(request))
     return run_payload(run)
 
 
@@ -259,7 +260,7 @@ def extend_run(request: HttpRequest, run_id: str, body: ExtendBody) -> dict[str,
     """`budget_hours` is what it may use in all. A running trainer learns of it between two updates; an ended run can be
     resumed to it. 409 for a draft, and for a run that trains elsewhere."""
     run = run_of(request, run_id)
-    extending.extend_run(run, body.budget_hours, user=cast(ApiRequest, request).auth.user)
+    extending.extend_run(run, body.budget_hours, user=user_of(request))
     return run_payload(run)
 
 
@@ -273,7 +274,7 @@ def extend_run(request: HttpRequest, run_id: str, body: ExtendBody) -> dict[str,
 def set_priority(request: HttpRequest, run_id: str, body: PriorityBody) -> dict[str, Any]:
     """It decides only while a run waits: 409 where it does not wait any more."""
     run = run_of(request, run_id)
-    places.set_priority(run, PRIORITIES[body.priority], user=cast(ApiRequest, request).auth.user)
+    places.set_priority(run, PRIORITIES[body.priority], user=user_of(request))
     return run_payload(run)
 
 
@@ -283,7 +284,7 @@ def set_priority(request: HttpRequest, run_id: str, body: PriorityBody) -> dict[
 def launch_draft(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """Its configuration is checked anew, then its first attempt is queued. 409 where it is no draft any more."""
     run = run_of(request, run_id)
-    drafts.launch_draft(run, user=cast(ApiRequest, request).auth.user)
+    drafts.launch_draft(run, user=user_of(request))
     return run_payload(run)
 
 
@@ -297,7 +298,7 @@ def launch_draft(request: HttpRequest, run_id: str) -> dict[str, Any]:
     openapi_extra=answers(409),
 )
 def delete_run(request: HttpRequest, run_id: str) -> Status:
-    run, user = run_of(request, run_id), cast(ApiRequest, request).auth.user
+    run, user = run_of(request, run_id), user_of(request)
     if run.origin == Run.Origin.LAUNCHED and run.state == State.DRAFT:
         drafts.delete_draft(run, user=user)
     else:
@@ -315,7 +316,7 @@ def delete_run(request: HttpRequest, run_id: str) -> Status:
 def restore_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """As it was, with all that it reported. 409 for one that is not deleted."""
     run = selectors.run_by_id(project_of(request), run_id, deleted=True)
-    return run_payload(deleting.restore_run(run, user=cast(ApiRequest, request).auth.user))
+    return run_payload(deleting.restore_run(run, user=user_of(request)))
 
 
 @router.get(
@@ -405,7 +406,7 @@ def note_refused(request: HttpRequest, run_id: str, body: RefusedBody) -> dict[s
 def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[str, Any]:
     run = run_of(request, run_id)
     said = Meaning(**body.model_dump())
-    return run_payload(meaning.state_meaning(run, said, user=cast(ApiRequest, request).auth.user))
+    return run_payload(meaning.state_meaning(run, said, user=user_of(request)))
 
 
 @router.post(

@@ -1,13 +1,13 @@
 """/api/v1/studies"""
 
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.interfaces.api.auth import LAUNCH, READ_HEAVY, ApiRequest, project_of
+from webapp.interfaces.api.auth import LAUNCH, READ_HEAVY, project_of, user_of
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
@@ -103,9 +103,11 @@ def create_study(
     body: Body[StudyBody],
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status:
-    token, project = cast(ApiRequest, request).auth, project_of(request)
+    project = project_of(request)
     asked = StudyRequest(**body.model_dump() | {"changes": tuple(body.changes), "seeds": tuple(body.seeds)})
-    made = services.create_study(asked, user=token.user, project=project, idempotency_key=idempotency_key)
+    made = services.create_study(
+        asked, user=user_of(request), project=project, idempotency_key=idempotency_key
+    )
     study = selectors.study_by_id(project, made.study.pk)
     return Status(201 if made.created else 200, study_detail(study))
 
