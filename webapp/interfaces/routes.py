@@ -31,7 +31,7 @@ class Reader(StrEnum):
 
     EVERYBODY = "everybody"
     SIGNED_IN = "signed in"
-    TOKEN = "token"  # the API and the protocols of other trackers ask for it themselves  # nosec B105
+    TOKEN = "token"  # the API and the protocols of other trackers ask for it themselves
 
 
 EVERYBODY, SIGNED_IN, TOKEN = Reader.EVERYBODY, Reader.SIGNED_IN, Reader.TOKEN

@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from ninja import Body, Header, Query, Router, Status
 
-from webapp.base.errors import Conflict, InvalidInput, NotFound
+from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import User
 from webapp.interfaces.api import tables
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_AS_REVIEW, person_of, project_of, run_of
@@ -92,14 +92,10 @@ def freeze_prediction(
         body.statement, body.target, replace(question, level=body.level), body.value, body.lo, body.hi,
         body.probability, _rival(request, body.rival),
     )  # fmt: skip
-    try:
-        made = services.freeze(
-            claim, run=run_of(request, body.run), user=person_of(request), reasons=body.reasons,
-            replaces=_replaced(request, body.replaces), key=idempotency_key,
-        )  # fmt: skip
-    except (Conflict, InvalidInput) as error:
-        error.field = "Idempotency-Key" if error.field == "key" else error.field
-        raise
+    made = services.freeze(
+        claim, run=run_of(request, body.run), user=person_of(request), reasons=body.reasons,
+        replaces=_replaced(request, body.replaces), key=idempotency_key,
+    )  # fmt: skip
     return Status(201 if made.created else 200, prediction_detail(_prediction(request, made.prediction.pk)))
 
 

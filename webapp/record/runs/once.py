@@ -31,10 +31,7 @@ def once(project: Project, key: str | None, body: Mapping[str, Any], make: Calla
     if key is None:
         with transaction.atomic():
             return Launched(make(), created=True)
-    if not 1 <= len(key) <= MAX_KEY or not key.isprintable():
-        raise InvalidInput(
-            "Idempotency-Key", f"Idempotency-Key must have 1 to {MAX_KEY} printable characters."
-        )
+    check_key(key)
     digest = hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
     if (known := _known(project, key, digest)) is not None:
         return known
@@ -47,6 +44,14 @@ def once(project: Project, key: str | None, body: Mapping[str, Any], make: Calla
         if (known := _known(project, key, digest)) is not None:
             return known
         raise
+
+
+def check_key(key: str | None) -> None:
+    """Raises InvalidInput (Idempotency-Key)."""
+    if key is not None and (not 1 <= len(key) <= MAX_KEY or not key.isprintable()):
+        raise InvalidInput(
+            "Idempotency-Key", f"Idempotency-Key must have 1 to {MAX_KEY} printable characters."
+        )
 
 
 def _known(project: Project, key: str, digest: str) -> Launched | None:

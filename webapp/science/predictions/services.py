@@ -14,6 +14,7 @@ from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
+from webapp.record.runs.once import check_key
 from webapp.science.curves import forecasts
 from webapp.science.curves.fitting import Curve, Question, curve_of, fit_curve, try_fit
 from webapp.science.curves.ranking.variation import seeds_of_tasks
@@ -43,7 +44,6 @@ __all__ = [
     "resolve_comment", "review", "withdraw",
 ]  # fmt: skip
 
-MAX_KEY = 200
 REPLACEABLE = ("unreviewed", "asked", Review.Verdict.CHANGES)
 
 
@@ -84,12 +84,13 @@ def freeze(
     What the person leaves out (value, lo and hi; or the probability) is what the forecast says. `is_proposed`: the
     numbers are what a page showed as the forecast's own; it is refused where that says something else of this target
     by now. With `key` a repeated request is the same prediction. Raises InvalidInput (statement, target, level, value,
-    lo, hi, probability, rival, reasons, replaces, key, x, metric, form, window_lo, cutoff), and Conflict (target: the
-    run has been there; value, probability: not what the forecast says; replaces: it cannot be replaced; key: used for
+    lo, hi, probability, rival, reasons, replaces, Idempotency-Key, x, metric, form, window_lo, cutoff), and Conflict (target: the
+    run has been there; value, probability: not what the forecast says; replaces: it cannot be replaced; Idempotency-Key: used for
     another claim). On an error nothing is stored.
     """
     check(claim, run)
-    reasons, key = text_from("reasons", reasons), _clean_key(key)
+    reasons, key = text_from("reasons", reasons), key or None
+    check_key(key)
     digest = _digest(run, claim, reasons, replaces)
     try:
         with transaction.atomic():
@@ -102,7 +103,7 @@ def freeze(
             )
             if stored is not None:
                 if stored.body_digest != digest:
-                    raise Conflict("This key was used for another claim.", field="key")
+                    raise Conflict("This key was used for another claim.", field="Idempotency-Key")
                 return Frozen(stored, created=False)
             columns = _frozen_columns(run, claim, is_proposed)
             replaces = _replaceable(replaces, user, run) if replaces is not None else None
@@ -227,14 +228,6 @@ def withdraw(prediction: Prediction, *, user: User, reason: str) -> Prediction:
     return prediction
 
 
-def _clean_key(key: str | None) -> str | None:
-    if not key:
-        return None
-    if len(key) > MAX_KEY or not key.isprintable():
-        raise InvalidInput("key", f"key must have at most {MAX_KEY} characters, all of them printable.")
-    return key
-
-
 def _digest(run: Run, claim: Claim, reasons: str, replaces: Prediction | None) -> str:
     rival, before = claim.rival, replaces.pk if replaces else None
     body = [run.pk, asdict(claim.question), claim.columns, rival.pk if rival else None, reasons, before]
@@ -244,7 +237,7 @@ def _digest(run: Run, claim: Claim, reasons: str, replaces: Prediction | None) -
 def _taken(error: IntegrityError) -> Exception:
     """What two requests at the same time ran into; any other fault of the store is passed on."""
     if "prediction_key_once" in str(error):
-        return Conflict("This key was used for another claim.", field="key")
+        return Conflict("This key was used for another claim.", field="Idempotency-Key")
     if "replaces" in str(error):
         return Conflict("replaces: that prediction was replaced meanwhile.", field="replaces")
     return error

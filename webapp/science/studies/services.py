@@ -19,7 +19,7 @@ from webapp.record.runs.launch import LaunchRequest, launch_run
 from webapp.record.runs.launch_set import MAX_RUNS
 from webapp.record.runs.lifecycle import cancel_run
 from webapp.record.runs.models import Run
-from webapp.record.runs.once import MAX_KEY
+from webapp.record.runs.once import check_key
 from webapp.record.runs.states import ACTIVE
 from webapp.science.studies.axes import base_number, base_value
 from webapp.science.studies.models import Arm, Study, StudyKind, StudyRun
@@ -55,7 +55,8 @@ def create_study(
     The same key and request give the same study. Raises InvalidInput (name, kind, and the fields of
     `webapp.science.studies.planning.plan`) and Conflict where the key was used for another request.
     """
-    key, base = _checked_key(idempotency_key), base_of(project, request)
+    key, base = idempotency_key, base_of(project, request)
+    check_key(key)
     digest = _digest(request, base)
     if (known := _known(project, key, digest)) is not None:
         return Created(known, created=False)
@@ -297,14 +298,6 @@ def _bump(study: Study) -> None:
 def _digest(request: StudyRequest, base: Base) -> str:
     said = asdict(request) | {"task": base.task, "model": base.model, "budget_hours": base.budget_hours}
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _checked_key(key: str | None) -> str | None:
-    if key is not None and (not 1 <= len(key) <= MAX_KEY or not key.isprintable()):
-        raise InvalidInput(
-            "Idempotency-Key", f"Idempotency-Key must have 1 to {MAX_KEY} printable characters."
-        )
-    return key
 
 
 def _known(project: Project, key: str | None, digest: str) -> Study | None:

@@ -185,7 +185,7 @@ def test_a_shown_ceiling_that_is_not_known_any_more_is_refused(freeze, make_run)
         ({"question": {"window_lo": 7.9}}, "cutoff"),
         ({"question": {"cutoff": 0.11}}, "cutoff"),
         ({"question": {"metric": "eval/none/pass_rate"}}, "cutoff"),
-        ({"key": "x" * 201}, "key"),
+        ({"key": "x" * 201}, "Idempotency-Key"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_claimed_is_refused_and_nothing_is_stored(freeze, changes, field):
@@ -289,7 +289,7 @@ def test_a_repeated_request_is_the_same_prediction(freeze):
         freeze(key="k", reasons="Other reasons.")
 
     assert first.pk == again.pk
-    assert refused.value.field == "key"
+    assert refused.value.field == "Idempotency-Key"
     assert Prediction.objects.count() == 1
 
 
