@@ -84,9 +84,9 @@ def freeze(
     What the person leaves out (value, lo and hi; or the probability) is what the forecast says. `is_proposed`: the
     numbers are what a page showed as the forecast's own; it is refused where that says something else of this target
     by now. With `key` a repeated request is the same prediction. Raises InvalidInput (statement, target, level, value,
-    lo, hi, probability, rival, reasons, replaces, Idempotency-Key, x, metric, form, window_lo, cutoff), and Conflict (target: the
-    run has been there; value, probability: not what the forecast says; replaces: it cannot be replaced; Idempotency-Key: used for
-    another claim). On an error nothing is stored.
+    lo, hi, probability, rival, reasons, replaces, Idempotency-Key, x, metric, form, window_lo, cutoff), and Conflict
+    (target: the run has been there; value, probability: not what the forecast says; replaces: it cannot be replaced;
+    Idempotency-Key: used for another claim). On an error nothing is stored.
     """
     check(claim, run)
     reasons, key = text_from("reasons", reasons), key or None
