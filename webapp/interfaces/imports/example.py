@@ -11,7 +11,6 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import DataError, IntegrityError, transaction
-from django.urls import reverse
 from django.utils import timezone
 
 from training.study import corpus
@@ -135,11 +134,6 @@ def remove_example(*, actor: User) -> None:
             name=project.name,
         )  # fmt: skip
         _delete(project)
-
-
-def example_address() -> str | None:
-    """Path of the page that opens it; None while it is not there."""
-    return reverse("example") if Example.objects.filter(removed_at=None, problem="").exists() else None
 
 
 def _digest_of(folder: Path) -> str:

@@ -157,7 +157,6 @@ def test_pages_of_other_projects_have_no_banner(project):
 
 def test_its_address_opens_it(project):
     client = signed_in(member("ada"))
-    assert example.example_address() == "/example"
 
     answer = client.get("/example", follow=True)
 
@@ -195,7 +194,6 @@ def test_an_owner_removes_it_for_good(project):
     assert not Project.objects.filter(is_example=True).exists()
     assert not Point.objects.filter(series__run__in=Run.objects.filter(project_id=project.pk)).exists()
     assert not example.is_wanted() and not example.bring_example()
-    assert example.example_address() is None
     assert client.get("/example").status_code == 404
     assert Event.objects.get(verb="example.removed").actor_name == "ada"
 

@@ -105,7 +105,6 @@ def test_a_broken_corpus_is_one_line_in_the_log_and_nothing_more(settings, tmp_p
     assert line.startswith("no example project: ") and "\n" not in line
     assert not Project.objects.filter(is_example=True).exists()
     assert not example.is_wanted()
-    assert example.example_address() is None
     make_corpus(tmp_path, 3, arms=ARMS, steps=STEPS + 40)  # mended by an update
     assert example.is_wanted() and example.bring_example()
 
