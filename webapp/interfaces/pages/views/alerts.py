@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 
-from webapp.base.errors import Forbidden, InvalidInput, NotFound, ServiceError
+from webapp.base.errors import REFUSED, Conflict, InvalidInput, ServiceError
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted, signed_in
 from webapp.interfaces.pages.alert_forms import FORMS, ChannelForm, QuietForm, RuleForm, quiet_initial
@@ -80,7 +80,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """A rule in its form; what a member may not change is shown, and cannot be sent."""
     project, user = current_project(request), signed_in(request)
-    found = _or_404(lambda: selectors.rule_by_id(user, project, rule_id))
+    found = selectors.rule_by_id(user, project, rule_id)
     shared = found.owner_id is None
     form = _rule_form(request, found.on, shared, found)
     if request.method == "POST" and form.is_valid():
@@ -92,10 +92,7 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
                 version=form.cleaned_data["version"],
                 wanted=form.wanted(),
             )
-        except Forbidden as error:
-            allow(request, project, Permission.ADMIN)
-            raise error
-        except ServiceError as error:
+        except REFUSED as error:
             form.refuse(error)
         else:
             messages.info(request, "The rule is changed.")
@@ -140,14 +137,7 @@ def check(request: HttpRequest) -> HttpResponse:
 
 def test_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """A test each way that the rule tells by, and what came of each."""
-    project = current_project(request)
-    try:
-        tried = trial.try_rule(rule_id, user=signed_in(request), project=project)
-    except NotFound as error:
-        raise Http404(error.message) from None
-    except Forbidden:
-        allow(request, project, Permission.ADMIN)
-        raise
+    tried = trial.try_rule(rule_id, user=signed_in(request), project=current_project(request))
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "alerts/_tried.html", {"tried": tried})
     for one in tried:
@@ -204,7 +194,7 @@ def new_channel(request: HttpRequest) -> HttpResponse:
 def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Name and quiet hours of a channel."""
     project, user = current_project(request), signed_in(request)
-    found = _or_404(lambda: selectors.channel_by_id(user, project, channel_id))
+    found = selectors.channel_by_id(user, project, channel_id)
     shared = found.owner_id is None
     if shared:
         allow(request, project, Permission.ADMIN)
@@ -235,11 +225,7 @@ def test_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     outcome, problem = None, ""
     try:
         outcome = channels.send_test(channel_id, user=signed_in(request), project=current_project(request))
-    except NotFound as error:
-        raise Http404(error.message) from None
-    except Forbidden:
-        allow(request, current_project(request), Permission.ADMIN)
-    except ServiceError as error:
+    except Conflict as error:
         problem = error.message
     return render(request, "alerts/_tested.html", {"outcome": outcome, "problem": problem})
 
@@ -302,23 +288,11 @@ def _first_name(kind: str) -> str:
     return {"mail": "My mail", "webhook": "Webhook", "slack": "Slack"}[kind]
 
 
-def _or_404(find: Any) -> Any:
-    try:
-        return find()
-    except NotFound as error:
-        raise Http404(error.message) from None
-
-
 def _service(request: HttpRequest, do: Any) -> Any:
-    """A change whose refusal is told on the page that follows; 404 and 403 as everywhere."""
+    """A change whose refusal is told on the page that follows."""
     user, project = signed_in(request), current_project(request)
     try:
         return do(user, project)
-    except NotFound as error:
-        raise Http404(error.message) from None
-    except Forbidden:
-        allow(request, project, Permission.ADMIN)
-        raise
-    except ServiceError as error:
+    except REFUSED as error:
         messages.error(request, error.message)
         return None

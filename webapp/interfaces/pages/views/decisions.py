@@ -7,7 +7,7 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 
-from webapp.base.errors import InvalidInput, NotFound, ServiceError
+from webapp.base.errors import InvalidInput, ServiceError
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.decision_forms import DecisionForm, initial_of
@@ -58,7 +58,7 @@ def decisions_csv(request: HttpRequest) -> HttpResponse:
 
 def decision(request: HttpRequest, decision_id: str) -> HttpResponse:
     """One decision: how things stood, why, what came of it, and its notes."""
-    found = _get(current_project(request), decision_id)
+    found = selectors.decision_by_id(current_project(request), decision_id)
     entry = selectors.entries([found])[0]
     return render(request, "decisions/decision.html", _detail(entry) | {"text": "", "error": ""})
 
@@ -72,7 +72,7 @@ def new_decision(request: HttpRequest) -> HttpResponse:
     """The form for the runs in the query, and storing what it says."""
     project = current_project(request)
     sent = request.POST if request.method == "POST" else request.GET
-    old = _get(project, sent["revises"]) if sent.get("revises") else None
+    old = selectors.decision_by_id(project, sent["revises"]) if sent.get("revises") else None
     runs = _runs(project, sent.getlist("run"), old)
     if not runs:
         return render(
@@ -105,7 +105,7 @@ def _try_decide(
 
 def add_note(request: HttpRequest, decision_id: str) -> HttpResponse:
     """A note below a decision."""
-    found = _get(current_project(request), decision_id)
+    found = selectors.decision_by_id(current_project(request), decision_id)
     try:
         services.add_note(found, user=signed_in(request), text=request.POST.get("text", ""))
     except InvalidInput as error:
@@ -113,13 +113,6 @@ def add_note(request: HttpRequest, decision_id: str) -> HttpResponse:
         context |= {"text": request.POST.get("text", ""), "error": error.message}
         return render(request, "decisions/decision.html", context, status=422)
     return redirect("decision", found.pk)
-
-
-def _get(project: Project, key: str) -> Decision:
-    try:
-        return selectors.decision_by_id(project, key)
-    except NotFound as error:
-        raise Http404(error.message) from None
 
 
 def _runs(project: Project, ids: list[str], old: Decision | None) -> list[Run]:

@@ -5,12 +5,12 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 
 from webapp.base.disk import bytes_in_words
-from webapp.base.errors import InvalidInput, NotFound, ServiceError
+from webapp.base.errors import InvalidInput, ServiceError
 from webapp.interfaces.imports import selectors, services, uploads
 from webapp.interfaces.imports.asked import Server
 from webapp.interfaces.imports.models import Import, State
@@ -72,10 +72,7 @@ def one_import(request: HttpRequest, import_id: str) -> HttpResponse:
 
 
 def _get(request: HttpRequest, import_id: str) -> Import:
-    try:
-        return selectors.import_by_id(current_project(request), import_id)
-    except NotFound:
-        raise Http404("no such import") from None
+    return selectors.import_by_id(current_project(request), import_id)
 
 
 def _detail(found: Import) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 
-from webapp.base.errors import NotFound, ServiceError
+from webapp.base.errors import ServiceError
 from webapp.identity.accounts.models import User
 from webapp.interfaces.pages.access import get_run, signed_in
 from webapp.interfaces.pages.prediction import form as forms
@@ -47,14 +47,10 @@ class Subject:
 
 
 def subject_of(request: HttpRequest, query: QueryDict) -> Subject:
-    """From a query or a posted form. Raises Http404 and BadQuestion."""
+    """From a query or a posted form. Raises NotFound and BadQuestion."""
     run = get_run(request, query.get("run", ""))
-    replaces = None
-    if query.get("replaces"):
-        try:
-            replaces = selectors.prediction_by_id(run.project, query.get("replaces", ""))
-        except NotFound as error:
-            raise Http404(error.message) from None
+    old = query.get("replaces", "")
+    replaces = selectors.prediction_by_id(run.project, old) if old else None
     asked = asked_of(query)
     return Subject(
         run, asked, curve_of(run, asked.x, asked.metric), list(preview.rivals_of(run)),

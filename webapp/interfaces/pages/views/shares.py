@@ -5,7 +5,7 @@ from typing import Any
 from csp.decorators import csp_replace
 from django.conf import settings
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -42,8 +42,6 @@ def new_share(request: HttpRequest) -> HttpResponse:
     project, kind = current_project(request), request.GET.get("kind", "")
     try:
         question = question_of(project, kind, request.GET)
-    except NotFound as error:
-        raise Http404(error.message) from None
     except InvalidInput as error:
         return render(request, "shares/new.html", {"problem": error.message}, status=error.status)
     form = ShareForm(request.POST or None, initial={"title": title_of(kind, question)})

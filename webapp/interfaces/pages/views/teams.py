@@ -4,13 +4,13 @@ from typing import Any
 
 from django.contrib import messages
 from django.forms import Form
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
-from webapp.base.errors import NotFound, ServiceError
+from webapp.base.errors import REFUSED, NotFound, ServiceError
 from webapp.identity.accounts import invitations, members, organisations, selectors
 from webapp.identity.accounts.invitation_mail import send_invitation
 from webapp.identity.accounts.models import Invitation, Organisation, Project, Role, User
@@ -82,9 +82,7 @@ def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
     role = request.POST.get("role", "")
     try:
         members.change_role(project, user, role, actor=signed_in(request))
-    except NotFound as error:
-        raise Http404(error.message) from None
-    except ServiceError as error:
+    except REFUSED as error:
         messages.warning(request, error.message)
     else:
         messages.info(request, f"{user} is {role} now.")
@@ -96,9 +94,7 @@ def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
     project, user = current_project(request), get_object_or_404(User, pk=user_id)
     try:
         members.remove_member(project, user, actor=signed_in(request))
-    except NotFound as error:
-        raise Http404(error.message) from None
-    except ServiceError as error:
+    except REFUSED as error:
         messages.warning(request, error.message)
     else:
         messages.info(request, f"{user} is no member any more.")
