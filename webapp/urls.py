@@ -5,10 +5,10 @@ from django.urls import include, path, re_path
 from webapp.interfaces.api.api import urls as api_urls
 from webapp.interfaces.mlflow.door import nothing_here
 from webapp.interfaces.mlflow.urls import artifact_patterns
-from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, check_declared, declare, route
+from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, Pattern, check_declared, declare, route
 from webapp.operation.observing.exposition import metrics
 
-MLFLOW = [
+MLFLOW: list[Pattern] = [
     path("api/2.0/mlflow-artifacts/", include(artifact_patterns)),
     path("api/2.0/mlflow/", include("webapp.interfaces.mlflow.urls")),
     re_path(r"^api/\d\.\d/mlflow/", nothing_here),  # what its newer clients ask for: traces, data sets

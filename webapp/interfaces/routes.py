@@ -103,7 +103,7 @@ def routes_of(patterns: Iterable[Pattern]) -> Iterator[URLPattern]:
 
 def needs_of(patterns: Iterable[Pattern]) -> dict[str, Need]:
     """What each named route needs."""
-    return {one.name: one.callback.need for one in routes_of(patterns) if one.name}
+    return {one.name: getattr(one.callback, "need", NOTHING) for one in routes_of(patterns) if one.name}
 
 
 def check_declared(patterns: list[Pattern]) -> list[Pattern]:

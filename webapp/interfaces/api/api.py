@@ -103,7 +103,7 @@ for prefix, router in ROUTERS:
 def urls() -> list[URLPattern | URLResolver]:
     """What `webapp.urls` includes: the API, its 404, and /healthz."""
     patterns, *_ = api.urls
-    api_patterns = [
+    api_patterns: list[URLPattern | URLResolver] = [
         path("api/v1/", (problems.in_our_form(patterns), "api", "api")),
         re_path(r"^api/(?P<rest>.*)$", problems.nothing_here),
     ]

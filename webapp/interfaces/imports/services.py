@@ -174,7 +174,7 @@ def resume_import(
     if held.state not in RESUMABLE:
         raise Conflict(_why_not(held))
     if _is_server(held.kind):
-        _point_at(held, files, held.address, token, account)
+        _point_at(held, files, Server(held.address, token, account))
     elif files:
         uploads.check(files)
         _keep(held, uploads.store(files, uploads.folder_of(held.pk)))
