@@ -53,7 +53,7 @@ def test_of_other_projects_nothing_is_known(ada, project):
     elsewhere = member("eve", project=create_project(slug="other", name="Other"))
 
     with pytest.raises(NotFound):
-        members.change_role(project, ada, "viewer", actor=elsewhere)
+        members.change_role(project, elsewhere, "viewer", actor=ada)
     with pytest.raises(NotFound):
         members.remove_member(project, elsewhere, actor=ada)
 

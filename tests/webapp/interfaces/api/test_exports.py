@@ -220,7 +220,7 @@ def test_a_wrong_filter_or_form_is_named(reader, reported, problem):
 
 
 def test_exports_are_limited_and_say_how_long_to_wait(reader, reported, problem, monkeypatch):
-    monkeypatch.setattr(auth, "MOST_WHOLE", Limit(1, 86_400))
+    monkeypatch.setattr(auth.READ_WHOLE, "limit", Limit(1, 86_400))
     assert reader.get(f"runs/{reported.pk}/export").status_code == 200
 
     refused = reader.get(f"runs/{reported.pk}/export")
