@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class SecretsConfig(AppConfig):
-    name = "webapp.identity.secrets"

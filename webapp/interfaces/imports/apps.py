@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class ImportsConfig(AppConfig):
-    name = "webapp.interfaces.imports"

@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class TrackingConfig(AppConfig):
-    name = "webapp.interfaces.tracking"

@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class OperationConfig(AppConfig):
-    name = "webapp.operation"

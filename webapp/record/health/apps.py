@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class HealthConfig(AppConfig):
-    name = "webapp.record.health"

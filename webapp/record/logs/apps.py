@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class LogsConfig(AppConfig):
-    name = "webapp.record.logs"

@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class RetentionConfig(AppConfig):
-    name = "webapp.record.retention"

@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class SavedViewsConfig(AppConfig):
-    name = "webapp.record.savedviews"

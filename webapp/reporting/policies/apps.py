@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class PoliciesConfig(AppConfig):
-    name = "webapp.reporting.policies"

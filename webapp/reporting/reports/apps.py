@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class ReportsConfig(AppConfig):
-    name = "webapp.reporting.reports"

@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class SharesConfig(AppConfig):
-    name = "webapp.reporting.shares"

@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class CurvesConfig(AppConfig):
-    name = "webapp.science.curves"

@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class DecisionsConfig(AppConfig):
-    name = "webapp.science.decisions"

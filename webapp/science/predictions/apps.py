@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class PredictionsConfig(AppConfig):
-    name = "webapp.science.predictions"

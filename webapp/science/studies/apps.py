@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class StudiesConfig(AppConfig):
-    name = "webapp.science.studies"
