@@ -67,7 +67,7 @@ def launch(request: HttpRequest) -> HttpResponse:
         data = draft.with_essentials_of_text(request.POST)
         form, asked = _filled(choice, data, live=False)
         own = RunPolicyForm(data, policy=project_policy(choice.project))
-        is_right = own.is_valid() and _is_right(form, asked)
+        is_right = own.is_valid() and form.is_valid() and asked.is_valid
         launched = _try_launch(request, choice, form, asked, own.actions) if is_right else None
         if launched:
             return _after(request, launched)
@@ -111,7 +111,8 @@ def _choice(request: HttpRequest) -> Choice | None:
     choice = Choice(project, newest, _chosen(request, sent, newest), cloned)
     if cloned is None:
         return choice
-    choice.focus, choice.change = "change" in sent, _known_path(sent.get("change", ""))
+    path = sent.get("change", "")
+    choice.focus, choice.change = "change" in sent, path if path in by_path() else ""
     if cloned.revision is None:
         choice.cloned, choice.focus, choice.change = None, False, ""
         choice.refusal = (
@@ -120,10 +121,6 @@ def _choice(request: HttpRequest) -> Choice | None:
     elif not sent.get("recipe"):
         choice.revision = cloned.revision
     return choice
-
-
-def _known_path(path: str) -> str:
-    return path if path in by_path() else ""
 
 
 def _newest_revisions(project: Project) -> list[Revision]:
@@ -223,10 +220,6 @@ def _form_arguments(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _is_right(form: LaunchForm, asked: Draft) -> bool:
-    return form.is_valid() and asked.is_valid
-
-
 def _try_launch(
     request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draft, policies: dict[str, str]
 ) -> list[Launched]:
@@ -294,7 +287,7 @@ def _after(request: HttpRequest, launched: Sequence[Launched]) -> HttpResponse:
 def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draft) -> dict[str, Any]:
     groups = presets.grouped(choice.newest)
     in_text = asked.from_yaml or (not form.is_bound and request.GET.get("view") == "yaml")
-    changed = draft.changes(asked)
+    changed, base = draft.changes(asked), choice.revision
     return {
         "form": form,
         "draft": asked,
@@ -306,8 +299,8 @@ def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draf
         "presets": [] if form.is_bound else presets.prominent(groups, newest_shipped(choice.project)),
         "changes": changed,
         "generated": draft.message_of(changed),
-        "next_number": max([choice.revision.number, *(r.number for r in choice.newest if _same(r, choice))])
-        + 1,
+        "next_number": 1
+        + max([base.number, *(r.number for r in choice.newest if r.recipe_id == base.recipe_id)]),
         "in_text": in_text,
         "task_options": fields.options_of(str(form["task"].value() or "")),
         "facts": facts.key_settings(choice.revision.config),
@@ -323,10 +316,6 @@ def _policy_form(request: HttpRequest, choice: Choice) -> RunPolicyForm:
     own = own_actions(choice.cloned) if choice.cloned else {}
     data = request.POST if request.method == "POST" else None
     return RunPolicyForm(data, policy=project_policy(choice.project), own=own)
-
-
-def _same(revision: Revision, choice: Choice) -> bool:
-    return revision.recipe_id == choice.revision.recipe_id
 
 
 def _essential(form: LaunchForm, asked: Draft, name: str) -> dict[str, Any]:
