@@ -79,7 +79,7 @@ urlpatterns = [
           "new-import", Need(CONTRIBUTE, CONTRIBUTE, limit_of_writes=HEAVY, takes_files=True)),
     route("imports/<slug:import_id>", imports.one_import, "import", Need(VIEW, CONTRIBUTE)),
     route("imports/<slug:import_id>/resume", imports.resume,
-          "import-resume", Need(write=CONTRIBUTE, limit_of_writes=HEAVY, takes_files=True)),
+          "import-resume", Need(write=CONTRIBUTE, limit=HEAVY, takes_files=True)),
     route("runs/<slug:run_id>", run.page, "run", Need(VIEW)),
     route("runs/<slug:run_id>/figure", run.figure, "run-figure", Need(VIEW)),
     route("runs/<slug:run_id>/records.csv", run_files.records,
