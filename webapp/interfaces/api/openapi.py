@@ -128,8 +128,8 @@ def _put_errors(method: str, operation: Json, opened_by: BearerToken) -> None:
     happens |= ({404} if has_path else set()) | ({400, 413} if has_body else set())
     happens |= {429} if opened_by.limit else set()
     content = {"application/json": {"schema": {"$ref": REF.format(model="ErrorBody")}}}
-    for status in sorted(happens):
-        operation["responses"][status] = {"description": SAID[status], "content": content}
+    refusals = {status: {"description": SAID[status], "content": content} for status in happens}
+    operation["responses"] = dict(sorted((operation["responses"] | refusals).items()))
     if opened_by.limit:
         waits = {"description": "Seconds to wait.", "schema": {"type": "integer"}}
         operation["responses"][429]["headers"] = {"Retry-After": waits}
