@@ -87,9 +87,9 @@ def make_batch(first: int, size: int) -> list[dict[str, Any]]:
 
 def make_run(name: str):
     from webapp.identity.accounts.services import default_project
-    from webapp.record.runs.launch import track_run
+    from webapp.record.runs.launch import TrackRequest, track_run
 
-    return track_run(user=None, project=default_project(), name=name)
+    return track_run(TrackRequest(name=name), user=None, project=default_project()).run
 
 
 def service_writer() -> Callable[[list[dict[str, Any]]], object]:

@@ -129,7 +129,7 @@ def steps(batch: int, records: int = IN_REQUEST // METRICS) -> range:
 def ours(writers: int, batches: int) -> list[list[Request]]:
     from webapp.identity.accounts.models import User
     from webapp.identity.accounts.services import create_token, default_project
-    from webapp.record.runs.launch import track_run
+    from webapp.record.runs.launch import TrackRequest, track_run
 
     user = User.objects.get(username=USER)
     project = default_project()
@@ -142,7 +142,7 @@ def ours(writers: int, batches: int) -> list[list[Request]]:
         return place | {"compute": compute, "metrics": metrics}
 
     def requests(writer: int) -> list[Request]:
-        run = track_run(user=user, project=project, name=f"writer {writer}")
+        run = track_run(TrackRequest(name=f"writer {writer}"), user=user, project=project).run
         path = f"/api/v1/runs/{run.pk}/records"
         return [
             post(

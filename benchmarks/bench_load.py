@@ -76,10 +76,13 @@ def writers_runs(count: int) -> list[tuple[str, str]]:
     """(run, token) of runs that the writers report."""
     from webapp.identity.accounts.models import Project, User
     from webapp.identity.accounts.services import create_token
-    from webapp.record.runs.launch import track_run
+    from webapp.record.runs.launch import TrackRequest, track_run
 
     project, user = Project.objects.get(slug=PROJECT), User.objects.get(username="bench")
-    runs = [track_run(user=user, project=project, name=f"load {i}", task="load") for i in range(count)]
+    runs = [
+        track_run(TrackRequest(name=f"load {i}", task="load"), user=user, project=project).run
+        for i in range(count)
+    ]
     token = create_token(user=user, project=project, scope="write")
     return [(run.pk, token) for run in runs]
 

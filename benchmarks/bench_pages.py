@@ -128,10 +128,12 @@ class Live:
 
     def __init__(self) -> None:
         from webapp.identity.accounts.models import Project
-        from webapp.record.runs.launch import track_run
+        from webapp.record.runs.launch import TrackRequest, track_run
 
         project = Project.objects.get(slug=PROJECT)
-        self.run = track_run(user=None, project=project, name="live", task="math", model="dense-8b")
+        self.run = track_run(
+            TrackRequest(name="live", task="math", model="dense-8b"), user=None, project=project
+        ).run
         self.step = 0
         for _ in range(40):
             self.report()

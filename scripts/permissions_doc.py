@@ -13,9 +13,12 @@ from doc_tables import main, table  # noqa: E402
 
 django.setup()
 
+from webapp.base.limits import Limit  # noqa: E402
 from webapp.identity.accounts.models import Role  # noqa: E402
 from webapp.identity.accounts.permissions import GRANTS, Permission  # noqa: E402
-from webapp.interfaces.pages.permissions import NEEDS  # noqa: E402
+from webapp.interfaces.api.api import OPENED_BY, api  # noqa: E402
+from webapp.interfaces.pages.urls import urlpatterns  # noqa: E402
+from webapp.interfaces.routes import Need, needs_of  # noqa: E402
 
 WHAT = {
     Permission.VIEW: "read everything of the project, keep filters as views of one's own",
@@ -36,10 +39,35 @@ def role_table() -> str:
 
 
 def address_table() -> str:
-    """Each URL of a project's pages with the permissions for reading and writing."""
-    rows = ([f"`{name}`", need.read or "–", need.write or "–"] for name, need in NEEDS.items())
-    return table(["URL name", "to read", "to write"], rows)
+    """Each URL of the pages with who may read and write, and how often."""
+    rows = (
+        [f"`{name}`", need.read or "–", _writers(need), _often(need.limit or need.limit_of_writes)]
+        for name, need in needs_of(urlpatterns).items()
+    )
+    return table(["URL name", "to read", "to write", "at most"], rows)
 
 
+def _writers(need: Need) -> str:
+    return f"{need.write or '–'}{', owners' if need.owners else ''}"
+
+
+def _often(limit: Limit | None) -> str:
+    return f"{limit.count} in {limit.seconds} s" if limit else ""
+
+
+def endpoint_table() -> str:
+    """Each endpoint of the API with the token that opens it."""
+    rows = []
+    for path, operations in api.get_openapi_schema(path_prefix="")["paths"].items():
+        for method, operation in operations.items():
+            token = OPENED_BY[operation["operationId"].removeprefix("webapp_api_")]
+            own = "yes" if token.run_token else ""
+            rows.append(
+                [f"`{method.upper()} {path}`", token.scope, token.permission, own, _often(token.limit)]
+            )
+    return table(["endpoint", "scope", "permission", "a run's own token", "at most"], rows)
+
+
+TABLES = {"roles": role_table, "addresses": address_table, "endpoints": endpoint_table}
 if __name__ == "__main__":
-    sys.exit(main(ROOT / "docs" / "permissions.md", {"roles": role_table, "addresses": address_table}))
+    sys.exit(main(ROOT / "docs" / "permissions.md", TABLES))

@@ -3,10 +3,11 @@
 import pytest
 from django.core.cache import caches
 
+from tests.launching import tracked_run
 from tests.members import member
 from tests.webapp.interfaces.pages.data import curve_records
 from webapp.identity.accounts.services import create_project, create_token
-from webapp.record.runs import ingest, launch
+from webapp.record.runs import ingest
 from webapp.science.curves.services import refit
 
 
@@ -16,7 +17,7 @@ def read_server(live_server, transactional_db, monkeypatch):
     project = create_project(slug="math", name="Math")
     author = member("ada", project=project)
     for name, ceiling in (("GRPO", 0.55), ("CISPO", 0.62)):
-        run = launch.track_run(user=author, project=project, name=name, task="math", model="8b")
+        run = tracked_run(user=author, project=project, name=name, task="math", model="8b")
         ingest.store_records(run, curve_records(40, a=ceiling, seed=1))
         refit(run.pk)
     for cache in ("limits", "limits-of-this-process"):

@@ -78,8 +78,7 @@ MIDDLEWARE = [
     "webapp.interfaces.pages.middleware.WithoutNul",
     "webapp.interfaces.pages.middleware.SignedOut",
     "webapp.identity.signin.middleware.SignedInRules",
-    "webapp.interfaces.pages.doors.Doors",
-    "webapp.interfaces.pages.limits.Limits",
+    "webapp.interfaces.pages.route_rules.RouteRules",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "webapp.urls"

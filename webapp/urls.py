@@ -5,16 +5,22 @@ from django.urls import include, path, re_path
 from webapp.interfaces.api.api import urls as api_urls
 from webapp.interfaces.mlflow.door import nothing_here
 from webapp.interfaces.mlflow.urls import artifact_patterns
+from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, Pattern, check_declared, declare, route
 from webapp.operation.observing.exposition import metrics
 
-urlpatterns = [
-    path(
-        "", include("webapp.interfaces.pages.urls")
-    ),  # first: the API answers everything under api/ that is no page
-    path("metrics", metrics, name="metrics"),
+MLFLOW: list[Pattern] = [
     path("api/2.0/mlflow-artifacts/", include(artifact_patterns)),
     path("api/2.0/mlflow/", include("webapp.interfaces.mlflow.urls")),
     re_path(r"^api/\d\.\d/mlflow/", nothing_here),  # what its newer clients ask for: traces, data sets
-    path("", include("webapp.interfaces.trackio.urls")),
-    *api_urls(),
 ]
+urlpatterns = check_declared(
+    [
+        # First: the API answers everything under api/ that is no page.
+        path("", include("webapp.interfaces.pages.urls")),
+        # Asks by itself: for a token, or for networks (webapp.operation.observing.exposition).
+        route("metrics", metrics, "metrics", Need(EVERYBODY)),
+        *declare(MLFLOW, Need(TOKEN, TOKEN)),
+        path("", include("webapp.interfaces.trackio.urls")),
+        *api_urls(),
+    ]
+)

@@ -12,11 +12,10 @@ from django.conf import settings
 
 from observability import tracing
 from observability.context import bound
-from stack import environment
 from webapp.base import metrics, origin
 from webapp.record.runs import launch, lifecycle
 from webapp.record.runs.launch import JobSpec
-from webapp.record.runs.models import Dispatch
+from webapp.record.runs.models import Dispatch, submission_id_of
 from worker.cluster import know_cluster
 from worker.ray_jobs import RayJobs, RayRefused, RayUnreachable, connect
 
@@ -89,7 +88,7 @@ def _counted(dispatch: Dispatch, outcome: str) -> bool:
 
 
 def _send(jobs: RayJobs, dispatch: Dispatch) -> None:
-    submission_id = f"run-{dispatch.run_id}-a{dispatch.attempt}"
+    submission_id = submission_id_of(dispatch.run_id, dispatch.attempt)
     if dispatch.kind == Dispatch.Kind.STOP:
         jobs.stop(submission_id)
     elif dispatch.kind == Dispatch.Kind.BUDGET:
@@ -154,6 +153,5 @@ def entrypoint(spec: JobSpec) -> str:
 
 def job_variables(spec: JobSpec) -> dict[str, str]:
     """The driver's variables: who it reports to, and time enough to write a checkpoint when it is stopped."""
-    defaults = {"PYTHONPATH": str(environment.ROOT), "OMP_NUM_THREADS": "1"}
-    defaults |= {name: value for name in HANDED_ON if (value := os.environ.get(name))}
-    return defaults | spec.env | {"RAY_JOB_STOP_WAIT_TIME_S": JOB_STOP_SECONDS}
+    handed_on = {name: value for name in HANDED_ON if (value := os.environ.get(name))}
+    return handed_on | spec.env | {"RAY_JOB_STOP_WAIT_TIME_S": JOB_STOP_SECONDS}

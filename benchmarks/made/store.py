@@ -21,7 +21,7 @@ from benchmarks.made.plan import (
 )
 from webapp.identity.accounts.models import Project, User
 from webapp.record.recipes.models import Revision
-from webapp.record.runs.models import Attempt, Run, Series, State
+from webapp.record.runs.models import Attempt, Run, Series, State, submission_id_of
 from webapp.record.runs.states import ENDED
 
 SIDE_BY_SIDE = 8
@@ -129,7 +129,8 @@ def _run(project: Project, author: User | None, revision: Revision, made: MadeRu
 
 def _attempts(run: Run, made: MadeRun, now: datetime) -> list[Attempt]:
     def attempt(number: int, state: str, **fields: object) -> Attempt:
-        return Attempt(run=run, number=number, state=state, submission_id=f"run-{run.pk}-a{number}", **fields)
+        job = submission_id_of(run.pk, number)
+        return Attempt(run=run, number=number, state=state, submission_id=job, **fields)
 
     last = {"started_at": run.started_at, "ended_at": run.ended_at, "message": run.state_reason}
     if made.resumed_from is None or made.crashed_at is None:

@@ -3,13 +3,14 @@
 from playwright.sync_api import expect
 
 from tests.browser.look import look
+from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.run.test_meaning import reported
-from webapp.record.runs import ingest, launch, lifecycle
+from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Run
 
 
 def test_metrics_are_shown_before_they_are_saved_and_a_deleted_run_comes_back(page, user, project):
-    run = launch.track_run(user=user, project=project, name="elsewhere", task="math")
+    run = tracked_run(user=user, project=project, name="elsewhere", task="math")
     ingest.store_records(run, [reported(i, "val/accuracy") for i in range(8)])
     lifecycle.report_finished(run, attempt=1, state="succeeded")
 

@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 from tests.browser.look import look
 from webapp.interfaces.tracking.client_runs import make_client_run
 from webapp.interfaces.tracking.groups import ensure_group
+from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.runs.models import Run
 
 
@@ -38,7 +39,7 @@ def test_keys_do_what_the_list_of_keys_says(page, make_run):
 
 def test_the_address_that_mlflow_prints_leads_to_the_run(page, user, project):
     made = make_client_run(
-        ensure_group(project, "grpo"), client="mlflow", user=user, name="logged", start_ms=0
+        ensure_group(project, "grpo"), ClientRun(client="mlflow", name="logged", start_ms=0), user=user
     )
 
     page.goto(f"/#/experiments/0/runs/{made.key}")

@@ -14,7 +14,7 @@ from webapp.record.runs.models import Run
 from webapp.science.curves.services import refit
 from webapp.science.studies import services
 from webapp.science.studies.models import Study
-from webapp.science.studies.planning import Asked
+from webapp.science.studies.planning import StudyRequest
 
 
 def report(run, n=24, *, ended=None, **curve):
@@ -28,8 +28,11 @@ def report(run, n=24, *, ended=None, **curve):
 def make_study(
     user, project, *, seeds=(0,), kind="leave_one_out", changes=("loss=dapo",), name="What matters"
 ):
-    asked = Asked("tiny-scalerl", None, tuple(changes), tuple(seeds), "arithmetic", "tiny-arithmetic", 16.0)
-    return services.create_study(user=user, project=project, name=name, kind=kind, asked=asked)
+    asked = StudyRequest(
+        name=name, kind=kind, recipe="tiny-scalerl", changes=tuple(changes), seeds=tuple(seeds), task="arithmetic",
+        model="tiny-arithmetic", budget_hours=16.0,
+    )  # fmt: skip
+    return services.create_study(asked, user=user, project=project).study
 
 
 def test_a_leave_one_out_study_from_the_form_to_its_verdicts(page, user, project, model_folder):

@@ -9,13 +9,14 @@ from django.core.cache import caches
 
 import headroom
 from headroom.api import Api, ApiError
+from tests.launching import tracked_run
 from tests.members import member
 from tests.webapp.interfaces.pages.addresses import make_prediction
 from tests.webapp.interfaces.pages.data import curve_records
 from webapp.base.limits import Limit
 from webapp.identity.accounts.services import create_project, create_token
 from webapp.interfaces.api import auth
-from webapp.record.runs import ingest, launch
+from webapp.record.runs import ingest
 from webapp.science.curves.services import refit
 
 POINTS = 60
@@ -36,7 +37,7 @@ def runs(project, author):
     """Three tracked runs that evaluated; the newest is `c`."""
     made = []
     for seed, name in enumerate("abc"):
-        run = launch.track_run(
+        run = tracked_run(
             user=author, project=project, name=name, task="math", model="8b", seed=seed, config={"lr": 1e-6}
         )
         ingest.store_records(run, curve_records(POINTS, seed=seed))
@@ -173,7 +174,7 @@ def test_a_token_that_is_none_is_refused(live_server, project):
 
 
 def test_where_the_server_says_so_a_call_comes_again_later(live_server, api, runs, monkeypatch):
-    monkeypatch.setattr(auth, "MOST_HEAVY", Limit(1, 86_400))
+    monkeypatch.setattr(auth.READ_HEAVY, "limit", Limit(1, 86_400))
     slept = []
 
     def a_day_passes(seconds):

@@ -8,12 +8,12 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
+from tests.launching import tracked_run
 from tests.waiting import wait_until
 from webapp.identity.accounts.services import create_project
 from webapp.record.retention import services
 from webapp.record.retention.models import DiskWatch
 from webapp.record.runs.deleting import UNDO
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.models import Run
 from worker import cleaning
 
@@ -43,7 +43,7 @@ def test_the_disk_is_looked_at_once_in_a_while(with_broker: str, settings: Setti
 
 def test_runs_that_were_deleted_a_day_ago_go_for_good() -> None:
     project = create_project(slug="math", name="Math")
-    old, new = (track_run(user=None, project=project, name=name) for name in ("old", "new"))
+    old, new = (tracked_run(user=None, project=project, name=name) for name in ("old", "new"))
     now = timezone.now()
     Run.objects.filter(pk=old.pk).update(deleted_at=now - UNDO - timedelta(seconds=1))
     Run.objects.filter(pk=new.pk).update(deleted_at=now - UNDO + timedelta(hours=1))

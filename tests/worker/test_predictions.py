@@ -8,8 +8,8 @@ import redis
 from django.utils import timezone
 
 from tests.members import member
+from tests.predicting import predicted
 from webapp.record.runs.models import Point, Run, Series
-from webapp.science.predictions import services
 from webapp.science.predictions.models import Outcome, Prediction
 from worker import predictions
 from worker.reconcile import reconcile_all
@@ -33,9 +33,7 @@ def evaluate(run: Run, hours: list[float]) -> None:
 @pytest.fixture
 def claim(run: Run) -> Prediction:
     evaluate(run, [float(c) for c in np.geomspace(0.1, 8.0, 30)])
-    return services.freeze(
-        user=member("ada", project=run.project), run=run, question={}, statement="pass_rate", target=16.0, reasons="So."
-    )  # fmt: skip
+    return predicted(user=member("ada", project=run.project), run=run)
 
 
 def test_a_refit_scores_what_the_run_decides(run: Run, claim: Prediction) -> None:

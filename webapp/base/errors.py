@@ -106,6 +106,10 @@ class Conflict(ServiceError):
     status, code = 409, "conflict"
 
 
+# What a page says beside its form; a NotFound or a Forbidden is a 404 or a 403 everywhere.
+REFUSED = (Conflict, InvalidInput)
+
+
 def found_in(error: ValidationError) -> tuple[list[dict[str, Any]], int]:
     """The problems that a pydantic error lists, without what was given, and how many there are; beyond MOST_LISTED the
     list stays empty."""

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.launching import tracked_run
 from training.records import Record
 from webapp.identity.accounts.services import default_project
 from webapp.record.runs.ingest import store_records
-from webapp.record.runs.launch import track_run
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def make_tracked(db):
     """make_tracked(): a tracked run of the default project with one evaluation."""
 
     def make():
-        run = track_run(user=None, project=default_project(), name="elsewhere")
+        run = tracked_run(user=None, project=default_project(), name="elsewhere")
         record = Record.model_validate(
             {
                 "attempt": 1, "seq": 1, "step": 1, "time": "2026-01-01T00:00:00+00:00",

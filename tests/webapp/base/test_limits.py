@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+from dataclasses import replace
 
 import pytest
 from django.core.cache import caches
@@ -12,7 +13,7 @@ from tests.waiting import wait_until
 from webapp.base.limits import Limit, TooMany, spend
 from webapp.identity.accounts.services import create_token, default_project
 from webapp.interfaces.api import auth
-from webapp.interfaces.pages import limits
+from webapp.interfaces.pages.urls import urlpatterns
 
 DAY = 86_400
 
@@ -75,9 +76,15 @@ def test_without_an_answer_of_redis_each_process_counts_for_itself(settings, cap
     assert "by each process alone" in caplog.text
 
 
+def limit_to(count, monkeypatch, name, which="limit"):
+    """At most so many requests a day at the route of this name."""
+    (view,) = (one.callback for one in urlpatterns if one.name == name)
+    monkeypatch.setattr(view, "need", replace(view.need, **{which: Limit(count, DAY)}))
+
+
 @pytest.mark.django_db
 def test_a_search_is_limited_by_person(client, monkeypatch):
-    monkeypatch.setitem(limits.LIMITS, "palette", Limit(2, DAY))
+    limit_to(2, monkeypatch, "palette")
     client.force_login(member("ada"))
     for _ in range(2):
         assert client.get("/palette?q=a").status_code == 200
@@ -99,7 +106,7 @@ def test_a_search_is_limited_by_person(client, monkeypatch):
 )
 def test_what_is_open_to_everybody_is_limited_by_address(client, monkeypatch, path):
     for name in ("shared", "embed", "shared-picture", "shared-report", "invitation"):
-        monkeypatch.setitem(limits.LIMITS, name, Limit(1, DAY))
+        limit_to(1, monkeypatch, name)
     first = client.get(path).status_code
 
     assert first in (200, 404, 410)
@@ -109,7 +116,7 @@ def test_what_is_open_to_everybody_is_limited_by_address(client, monkeypatch, pa
 
 @pytest.mark.django_db
 def test_links_for_a_new_password_are_asked_for_a_few_times_only(client, monkeypatch):
-    monkeypatch.setitem(limits.POSTS, "forgot-password", Limit(1, DAY))
+    limit_to(1, monkeypatch, "forgot-password", "limit_of_writes")
 
     codes = [client.post("/password/forgotten", {"email": "a@lab.example"}).status_code for _ in range(2)]
 
@@ -119,7 +126,7 @@ def test_links_for_a_new_password_are_asked_for_a_few_times_only(client, monkeyp
 
 @pytest.mark.django_db
 def test_a_program_that_asks_for_much_without_a_pause_is_told_to_wait(client, monkeypatch):
-    monkeypatch.setattr(auth, "MOST_HEAVY", Limit(1, DAY))
+    monkeypatch.setattr(auth.READ_HEAVY, "limit", Limit(1, DAY))
     token = create_token(user=member("ada"), project=default_project(), scope="read")
     headers = {"authorization": f"Bearer {token}"}
     codes = [client.get("/api/v1/leaderboard", headers=headers).status_code for _ in range(2)]
@@ -129,10 +136,3 @@ def test_a_program_that_asks_for_much_without_a_pause_is_told_to_wait(client, mo
     assert codes == [200, 429]
     assert refused.json()["error"]["code"] == "too_many_requests" and int(refused["Retry-After"]) > 0
     assert client.get("/api/v1/recipes", headers=headers).status_code == 200
-
-
-def test_every_limited_address_exists():
-    from webapp.interfaces.pages.urls import urlpatterns
-
-    names = {pattern.name for pattern in urlpatterns}
-    assert (set(limits.LIMITS) | set(limits.POSTS)) <= names

@@ -1,4 +1,4 @@
-"""Addresses whose views have mistakes, beside the real ones: what the doors make of them."""
+"""Addresses whose views have mistakes, beside the real ones: what the rules of routes make of them."""
 
 from django.http import HttpResponse
 from django.urls import include, path
@@ -6,6 +6,7 @@ from django.urls import include, path
 from webapp.base.errors import Forbidden, NotFound
 from webapp.identity.accounts.models import Role
 from webapp.identity.accounts.permissions import Permission, refusal
+from webapp.interfaces.routes import VIEW, Need, route
 
 
 def tells_all(request):
@@ -22,8 +23,8 @@ def hiding(request):
 
 urlpatterns = [
     path("unlisted", tells_all, name="unlisted"),
-    path("forgetful", tells_all, name="overview"),
-    path("refusing", refusing, name="recipes"),
-    path("hiding", hiding, name="runs"),
+    route("forgetful", tells_all, "forgetful", Need(VIEW)),
+    route("refusing", refusing, "refusing", Need(VIEW)),
+    route("hiding", hiding, "hiding", Need(VIEW)),
     path("", include("webapp.interfaces.pages.urls")),
 ]

@@ -1,24 +1,46 @@
-"""What the walks over all addresses know besides `webapp.interfaces.pages.permissions`: how to build an address, what
-to send.
+"""What the walks over all addresses know besides what each route says it needs: how to build an address, what to send.
 
-To add a page: name its URL in NEEDS, PUBLIC or ACCOUNT of `webapp.interfaces.pages.permissions`. The walk then opens
-it as every role by itself. Only if
+To add a page: register it with `webapp.interfaces.routes.route`. The walk then opens it as every role by itself. Only
+if
+- what it needs is another than its kind has (ADMINS, SPENDS, FOR_VIEWERS), say so there;
 - its path has an argument of a new name, add to OBJECTS what stands there (a thing of `world.project`);
 - it answers nothing without a query, add one to QUERIES;
 - a POST without a form would be a 404, add a form to FORMS;
 - it is about a thing that only its query or its form names, add it to FOREIGN: for others it does not exist either;
 - it asks for more than its need (a thing belongs to one person), add to OTHERWISE what is expected of whom.
 
-To add an endpoint of the API: add a line to API_NEEDS; a body to API_BODIES where an empty one is not understood.
+To add an endpoint of the API: add a body to API_BODIES where an empty one is not understood.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from tests.webapp.permissions.world import BOTH, ELSEWHERE, OWNER, ROLES, World
-from webapp.interfaces.pages.permissions import OWNERS
+from webapp.identity.accounts.permissions import Permission
+from webapp.interfaces.api.api import OPENED_BY, api
+from webapp.interfaces.api.auth import BearerToken
+from webapp.interfaces.pages.urls import urlpatterns
+from webapp.interfaces.routes import EVERYBODY, needs_of
 
 Maker = Callable[[World], Any]
+
+ROUTES = needs_of(urlpatterns)
+IN_PROJECT = {name: need for name, need in ROUTES.items() if need.in_project}
+PUBLIC = {name for name, need in ROUTES.items() if EVERYBODY in (need.read, need.write)}
+ACCOUNT = set(ROUTES) - set(IN_PROJECT) - PUBLIC
+# What a kind of page must need, whatever its route says: names of writes, as patterns. All others: `contribute`.
+ADMINS = (
+    r"members?|member-role|remove-member|revoke-invitation|project-settings|project-queue|set-\w+|delete-secret"
+    r"|forecast-recalibration|new-project|rename-organisation|(add|remove)-owner"
+)
+SPENDS = (
+    r"launch(-check)?|run-(stop|resume|extend|priority|launch|delete)|new-study|study-(seeds|stop|archive)"
+)
+# One's own things, and what asks for more itself where it is the project's.
+FOR_VIEWERS = (
+    r"choose-project|leave-project|remove-example|tokens|revoke-token|runs-(save|change)-view"
+    r"|(new-)?alert-(?!check).+"
+)
 
 # Name of a path's argument -> a thing of the project in it. ("url name:argument" is looked for first.)
 OBJECTS: dict[str, Maker] = {
@@ -86,111 +108,38 @@ OTHERWISE: dict[tuple[str, str], dict[str, str]] = {
     # Only owners of the organisation; whoever is no owner is refused, whichever project they stand in.
     **{
         (name, "POST"): {"admin": "403", BOTH: "403", ELSEWHERE: "403"}
-        for name in OWNERS - {"remove-example"}
+        for name in {name for name, need in ROUTES.items() if need.owners} - {"remove-example"}
     },
     ("remove-example", "POST"): dict.fromkeys([*ROLES, OWNER, BOTH, ELSEWHERE], "404"),
     # Secrets have the same names in all projects: the address means that of the reader's own project.
     ("delete-secret", "POST"): {BOTH: "let in", ELSEWHERE: "let in"},
 }
 
-# (method, path) -> the scope that an endpoint needs. RUN: a run's own token opens it too.
-READ, WRITE, LAUNCH, RUN = "read", "write", "launch", "run"
-API_NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("GET", "/recipes"): (READ,),
-    ("POST", "/recipes"): (LAUNCH,),
-    ("GET", "/recipes/{slug}"): (READ,),
-    ("GET", "/recipes/{slug}/revisions"): (READ,),
-    ("POST", "/recipes/{slug}/revisions"): (LAUNCH,),
-    ("GET", "/forecasts/record"): (READ,),
-    ("GET", "/runs"): (READ,),
-    ("POST", "/runs"): (WRITE,),  # of a tracked run; launching needs the scope launch, which test_api.py asks
-    ("GET", "/runs/{run_id}"): (READ, RUN),
-    ("PATCH", "/runs/{run_id}"): (WRITE,),
-    ("POST", "/runs/bulk"): (
-        WRITE,
-    ),  # of tags and changes; for others the scope launch is asked: test_editing.py
-    ("POST", "/runs/{run_id}/restore"): (LAUNCH,),
-    ("POST", "/runs/{run_id}/cancel"): (LAUNCH,),
-    ("POST", "/runs/{run_id}/resume"): (LAUNCH,),
-    ("POST", "/runs/{run_id}/stop"): (LAUNCH,),
-    ("POST", "/runs/{run_id}/extend"): (LAUNCH,),
-    ("POST", "/runs/{run_id}/priority"): (LAUNCH,),
-    ("GET", "/runs/{run_id}/meaning"): (READ,),
-    ("POST", "/runs/{run_id}/meaning"): (WRITE,),
-    ("POST", "/runs/{run_id}/meaning/preview"): (WRITE,),
-    ("POST", "/runs/{run_id}/launch"): (LAUNCH,),
-    ("DELETE", "/runs/{run_id}"): (LAUNCH,),
-    ("GET", "/runs/{run_id}/transitions"): (READ, RUN),
-    ("POST", "/runs/{run_id}/start"): (WRITE, RUN),
-    ("POST", "/runs/{run_id}/describe"): (WRITE, RUN),
-    ("POST", "/runs/{run_id}/finish"): (WRITE, RUN),
-    ("POST", "/runs/{run_id}/records"): (WRITE, RUN),
-    ("POST", "/runs/{run_id}/refused"): (WRITE, RUN),
-    ("GET", "/runs/{run_id}/records"): (READ, RUN),
-    ("GET", "/runs/{run_id}/logs"): (READ,),
-    ("GET", "/runs/{run_id}/artifacts"): (READ, RUN),
-    ("GET", "/runs/{run_id}/artifacts/{path}"): (READ, RUN),
-    ("PUT", "/runs/{run_id}/artifacts/{path}"): (WRITE, RUN),
-    ("DELETE", "/runs/{run_id}/artifacts/{path}"): (WRITE,),
-    ("GET", "/runs/{run_id}/curve"): (READ,),
-    ("GET", "/runs/{run_id}/series"): (READ,),
-    ("GET", "/runs/{run_id}/metrics"): (READ,),
-    ("GET", "/runs/{run_id}/export"): (READ,),
-    ("GET", "/export"): (READ,),
-    ("GET", "/runs/{run_id}/figure"): (READ,),
-    ("GET", "/runs/{run_id}/fits"): (READ,),
-    ("GET", "/status"): (READ,),
-    ("GET", "/curves"): (READ,),
-    ("GET", "/series"): (READ,),
-    ("GET", "/fits"): (READ,),
-    ("GET", "/fits/{fit_id}"): (READ,),
-    ("GET", "/compare"): (READ,),
-    ("GET", "/leaderboard"): (READ,),
-    ("GET", "/studies"): (READ,),
-    ("POST", "/studies"): (LAUNCH,),
-    ("GET", "/studies/{study_id}"): (READ,),
-    ("GET", "/predictions"): (READ,),
-    ("POST", "/predictions"): (WRITE,),
-    ("GET", "/predictions/calibration"): (READ,),
-    ("GET", "/predictions/forecasters"): (READ,),
-    ("GET", "/predictions/{prediction_id}"): (READ,),
-    ("POST", "/predictions/{prediction_id}/withdraw"): (WRITE,),
-    ("GET", "/predictions/{prediction_id}/reviews"): (READ,),
-    ("POST", "/predictions/{prediction_id}/reviews"): (WRITE,),
-    ("POST", "/predictions/{prediction_id}/reviewers"): (WRITE,),
-    ("GET", "/predictions/{prediction_id}/comments"): (READ,),
-    ("POST", "/predictions/{prediction_id}/comments"): (WRITE,),
-    ("GET", "/predictions/{prediction_id}/outcomes"): (READ,),
-    ("GET", "/imports"): (READ,),
-    ("POST", "/imports"): (WRITE,),
-    ("POST", "/imports/preview"): (WRITE,),
-    ("GET", "/imports/{import_id}"): (READ,),
-    ("POST", "/imports/{import_id}/resume"): (WRITE,),
-    ("GET", "/decisions"): (READ,),
-    ("POST", "/decisions"): (WRITE,),
-    ("GET", "/decisions/{decision_id}"): (READ,),
-    ("GET", "/alerts"): (READ,),
-    ("GET", "/alerts/rules"): (READ,),
-    ("POST", "/alerts/rules"): (
-        WRITE,
-    ),  # a rule of the project needs the role admin: tests/webapp/interfaces/api
-    ("GET", "/alerts/rules/{rule_id}"): (READ,),
-    ("PUT", "/alerts/rules/{rule_id}"): (WRITE,),
-    ("DELETE", "/alerts/rules/{rule_id}"): (WRITE,),
-    ("POST", "/alerts/rules/{rule_id}/test"): (WRITE,),
-    ("GET", "/alerts/channels"): (READ,),
-    ("GET", "/policies"): (READ,),
-    ("PUT", "/policies"): (WRITE,),
-    ("GET", "/retention"): (READ,),
-    ("PUT", "/retention"): (WRITE,),
+# (method, path) -> the token that opens an endpoint.
+API_NEEDS: dict[tuple[str, str], BearerToken] = {
+    (method.upper(), path): OPENED_BY[operation["operationId"].removeprefix("webapp_api_")]
+    for path, operations in api.get_openapi_schema(path_prefix="")["paths"].items()
+    for method, operation in operations.items()
+}
+# What an endpoint must need, whatever it says of itself, as patterns of "METHOD /path": who spends compute, and what a
+# run's own token opens. All others: read to GET, write to change.
+API_SPENDS = (
+    r"POST /recipes.*|POST /studies|DELETE /runs/{run_id}"
+    r"|POST /runs/{run_id}/(restore|cancel|resume|stop|extend|priority|launch)"
+)
+API_REPORTS = (
+    r"GET /runs/{run_id}(/(transitions|records|artifacts.*))?|PUT /runs/{run_id}/artifacts/{path}"
+    r"|POST /runs/{run_id}/(start|describe|finish|records|refused)"
+)
+API_PERMISSIONS = {
+    ("POST", "/predictions/{prediction_id}/reviews"): Permission.REVIEW,
+    ("PUT", "/policies"): Permission.ADMIN,
+    ("PUT", "/retention"): Permission.ADMIN,
 }
 # Endpoints that ask for more than their scope: the least role that is let in to a thing of somebody else.
 API_ROLES: dict[tuple[str, str], str] = {
     ("POST", "/predictions/{prediction_id}/withdraw"): "admin",  # or its author
     ("POST", "/predictions/{prediction_id}/reviewers"): "admin",  # or its author
-    ("POST", "/predictions/{prediction_id}/reviews"): "reviewer",
-    ("PUT", "/policies"): "admin",
-    ("PUT", "/retention"): "admin",
 }
 API_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/runs"): {"tracked": True, "name": "elsewhere"},

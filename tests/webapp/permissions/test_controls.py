@@ -12,11 +12,11 @@ from django.test import Client
 from django.urls import Resolver404, resolve
 
 from tests.webapp.interfaces.pages.addresses import PAGES, WITHOUT_ACCOUNT, Things
+from tests.webapp.permissions.tables import IN_PROJECT
 from tests.webapp.permissions.world import ROLES, make_world
 from webapp.identity.accounts.models import Role
 from webapp.identity.accounts.permissions import Permission, grants
 from webapp.identity.accounts.services import set_role
-from webapp.interfaces.pages.permissions import NEEDS, needed
 from webapp.record.runs import lifecycle
 from webapp.record.runs.models import Run, State
 
@@ -73,7 +73,7 @@ def refused_controls(page, role):
         if parts.netloc or not parts.path.startswith("/"):
             continue
         name = name_of(parts.path)
-        if name in NEEDS and not grants(role, needed(name, method)):
+        if name in IN_PROJECT and not grants(role, IN_PROJECT[name].of(method)):
             refused.append(f"{method} {address}")
     return refused
 
@@ -98,7 +98,7 @@ def pages_of(world, client, things):
     """Name -> HTML of every page that the role may open."""
     shown = {}
     for name in set(PAGES) - WITHOUT_ACCOUNT:
-        need = NEEDS.get(name)
+        need = IN_PROJECT.get(name)
         if need is None or grants(Role(world.role), need.read):
             answer = client.get(PAGES[name](things))
             assert answer.status_code == 200, name

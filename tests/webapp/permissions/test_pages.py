@@ -7,17 +7,20 @@ import re
 from unittest.mock import Mock
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
+from django.http import HttpResponse
 from django.test import Client
-from django.urls import reverse
+from django.urls import get_resolver, include, path, reverse
 
-from tests.webapp.permissions import tables
+from tests.webapp.permissions import open_urls, tables
+from tests.webapp.permissions.tables import ACCOUNT, IN_PROJECT, PUBLIC, ROUTES
 from tests.webapp.permissions.world import BOTH, ELSEWHERE, NOBODY, SIGNED_OUT, WHO
 from webapp.identity.accounts.models import Role
-from webapp.identity.accounts.permissions import grants
+from webapp.identity.accounts.permissions import Permission, grants
 from webapp.interfaces.pages.access import SESSION_KEY
-from webapp.interfaces.pages.permissions import ACCOUNT, NEEDS, PUBLIC, needed
 from webapp.interfaces.pages.urls import urlpatterns
+from webapp.interfaces.routes import EVERYBODY, SIGNED_IN, Need, check_declared, declare, needs_of
 
 LET_IN, REFUSED, NOT_THERE, TO_SIGN_IN, NO_METHOD = "let in", "403", "404", "to the sign-in", "405"
 WHOLE = "admin"  # for whom the walk makes its pages, too; for the others these say nothing:
@@ -26,26 +29,61 @@ SHOWN = {
     "webapp.interfaces.pages.views.prediction.tab_context": {},
 }
 PATTERNS = {pattern.name: pattern for pattern in urlpatterns}
-NO_PAGES = {
-    "healthz",
-    "healthz-of",
-    "metrics",
-    "tracker-blob",
-    "tracker-health",
-    "tracker-version",
-}  # public, and for programs: tests of their own
 
 
-def test_every_address_is_in_exactly_one_table():
-    names = {pattern.name for pattern in urlpatterns}
+def test_every_address_has_a_name_of_its_own():
+    assert len(PATTERNS) == len(urlpatterns)
 
-    assert len(names) == len(urlpatterns), "every address has a name of its own"
-    assert names - set(NEEDS) - PUBLIC - ACCOUNT == set(), (
-        "add it to NEEDS in webapp/interfaces/pages/permissions.py"
-    )
-    assert (set(NEEDS) | PUBLIC | ACCOUNT) - names - NO_PAGES == set(), "no longer an address: take it out"
-    assert not set(NEEDS) & (PUBLIC | ACCOUNT)
-    assert not PUBLIC & ACCOUNT
+
+def test_every_route_needs_what_its_kind_must():
+    """Said independently of the routes: a route that gives too much away shows here."""
+
+    def least(name):
+        for pattern, permission in (
+            (tables.FOR_VIEWERS, Permission.VIEW),
+            (tables.SPENDS, Permission.LAUNCH),
+            (tables.ADMINS, Permission.ADMIN),
+            ("prediction-review", Permission.REVIEW),
+        ):
+            if re.fullmatch(pattern, name):
+                return permission
+        return Permission.CONTRIBUTE
+
+    writes = {name: need.write for name, need in IN_PROJECT.items() if need.write}
+    assert writes == {name: least(name) for name in writes}
+    more = {name: need.read for name, need in IN_PROJECT.items() if need.read not in (None, Permission.VIEW)}
+    assert {name for name, read in more.items() if read == Permission.ADMIN} == {
+        "project-settings", "audit", "audit-csv", "audit-jsonl",
+    }  # fmt: skip
+    assert {name for name, read in more.items() if read == Permission.LAUNCH} == {
+        "launch", "new-study", "study-preview",
+    }  # fmt: skip
+    assert {
+        "sign-in", "sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password",
+        "invitation", "shared", "shared-picture", "embed", "shared-report", "api-docs",
+    } == PUBLIC  # fmt: skip
+    assert {name for name, need in ROUTES.items() if need.takes_files} == {"new-import", "import-resume"}
+
+
+def test_a_route_that_does_not_say_what_it_needs_stops_the_start():
+    with pytest.raises(ImproperlyConfigured, match=r"do not say what they need .*'unlisted'"):
+        check_declared(open_urls.urlpatterns)
+
+
+def test_every_route_of_the_installation_says_what_it_needs():
+    check_declared(get_resolver().url_patterns)
+
+
+def test_included_routes_have_the_need_they_are_declared_with():
+    def signs_in(request):
+        return HttpResponse()
+
+    signs_in.login_required = False
+    theirs = [path("theirs", lambda request: HttpResponse(), name="theirs"), path("in", signs_in, name="in")]
+
+    found = needs_of(declare([path("", include(theirs))], Need(SIGNED_IN, SIGNED_IN)))
+
+    assert found == {"theirs": Need(SIGNED_IN, SIGNED_IN), "in": Need(EVERYBODY, EVERYBODY)}
 
 
 def test_every_argument_of_a_path_has_a_maker():
@@ -76,7 +114,7 @@ def expected(name, method, world):
         return {special}
     if world.who == SIGNED_OUT:
         return {TO_SIGN_IN}
-    permission = needed(name, method)
+    permission = ROUTES[name].of(method)
     if permission is None:
         return {NO_METHOD}
     about_a_thing = bool(PATTERNS[name].pattern.converters) or name in tables.FOREIGN
@@ -134,7 +172,7 @@ def test_every_address_opens_to_whom_the_table_says(monkeypatch, towards, who):
     world = towards(who)
     client, wrong = browser(world), []
 
-    for name in NEEDS:
+    for name in IN_PROJECT:
         for method in ("GET", "POST"):
             found, wanted = outcome(client, name, method, world), expected(name, method, world)
             if found not in wanted:
@@ -151,10 +189,10 @@ def test_what_is_of_no_project_needs_an_account(towards, name):
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_signed_out_no_method_gets_past_the_doors(towards, method):
+def test_signed_out_no_method_gets_past_the_rules(towards, method):
     """No view asks for the sign-in itself."""
     world, client = towards(SIGNED_OUT), Client()
-    answers = {name: client.generic(method, address(name, world)) for name in {*NEEDS, *ACCOUNT}}
+    answers = {name: client.generic(method, address(name, world)) for name in {*IN_PROJECT, *ACCOUNT}}
 
     away = {
         name
@@ -164,14 +202,14 @@ def test_signed_out_no_method_gets_past_the_doors(towards, method):
     assert set(answers) - away == set()
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC - NO_PAGES))
+@pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_what_is_public_asks_for_no_account(towards, name):
     world = towards(SIGNED_OUT)
 
     assert outcome(Client(), name, "GET", world) == (NOT_THERE if name in tables.ABSENT else LET_IN)
 
 
-def test_the_walk_sees_an_address_that_is_in_no_table(settings, towards):
+def test_a_route_that_says_nothing_is_refused_to_everybody(settings, towards):
     settings.ROOT_URLCONF = "tests.webapp.permissions.open_urls"
     world = towards("admin")
     client = browser(world)
@@ -181,19 +219,19 @@ def test_the_walk_sees_an_address_that_is_in_no_table(settings, towards):
 
 
 def test_a_page_that_forgets_to_ask_is_an_error(settings, towards):
-    from webapp.interfaces.pages.doors import NeverAsked
+    from webapp.interfaces.pages.route_rules import NeverAsked
 
     settings.ROOT_URLCONF = "tests.webapp.permissions.open_urls"
     client = browser(towards("admin"))
 
-    with pytest.raises(NeverAsked, match="overview answered 200"):
+    with pytest.raises(NeverAsked, match="forgetful answered 200"):
         client.get("/forgetful")
     client.raise_request_exception = False
     assert client.get("/forgetful").status_code == 500
     assert b"secret" not in client.get("/forgetful").content
 
 
-def test_what_a_service_refuses_is_answered_as_the_doors_would(settings, towards):
+def test_what_a_service_refuses_is_answered_as_the_rules_would(settings, towards):
     settings.ROOT_URLCONF = "tests.webapp.permissions.open_urls"
     client = browser(towards("viewer"))
 

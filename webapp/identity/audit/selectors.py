@@ -20,7 +20,7 @@ COLUMNS = ("id", "at", "actor", "verb", "kind", "key", "name", "project", "addre
 
 
 @dataclass(frozen=True)
-class Asked:
+class EventFilter:
     """What is looked for; an empty text or None asks for nothing. Days are UTC's, both included."""
 
     person: str = ""
@@ -30,10 +30,10 @@ class Asked:
     until: date | None = None
 
 
-def asked_by(query: Mapping[str, str]) -> Asked:
+def asked_by(query: Mapping[str, str]) -> EventFilter:
     """Out of an address. Raises InvalidInput (since, until) for what is no day."""
     texts = {name: query.get(name, "").strip()[:200] for name in ("person", "verb", "object")}
-    return Asked(**texts, since=_day(query, "since"), until=_day(query, "until"))
+    return EventFilter(**texts, since=_day(query, "since"), until=_day(query, "until"))
 
 
 def _day(query: Mapping[str, str], name: str) -> date | None:
@@ -56,7 +56,7 @@ def events_of_organisation(organisation: "Organisation") -> QuerySet[Event]:
     return Event.objects.filter(organisation=organisation)
 
 
-def narrowed(events: QuerySet[Event], asked: Asked) -> QuerySet[Event]:
+def narrowed(events: QuerySet[Event], asked: EventFilter) -> QuerySet[Event]:
     """Those that are asked for, newest first."""
     if asked.person:
         events = events.filter(actor_name=asked.person)

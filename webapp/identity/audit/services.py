@@ -26,7 +26,10 @@ def record(
     **detail: Any,
 ) -> None:
     """Note one change. `kind`, `key`, `name` say of what; `detail` (JSON-ready, no secrets) says what changed."""
-    _event(verb, actor, project, organisation, kind, key, name, detail).save(force_insert=True)
+    event = _event(verb, actor, project, (kind, key, name), detail)
+    if organisation is not None:
+        event.organisation = organisation
+    event.save(force_insert=True)
 
 
 def record_each(
@@ -39,7 +42,7 @@ def record_each(
     **detail: Any,
 ) -> None:
     """Note the same change of many things, each (key, name) as an event of its own; in a few statements."""
-    events = [_event(verb, actor, project, None, kind, key, name, detail) for key, name in things]
+    events = [_event(verb, actor, project, (kind, key, name), detail) for key, name in things]
     Event.objects.bulk_create(events, batch_size=BATCH)
 
 
@@ -47,15 +50,12 @@ def _event(
     verb: str,
     actor: "User | None",
     project: "Project | None",
-    organisation: "Organisation | None",
-    kind: str,
-    key: object,
-    name: str,
+    thing: tuple[str, object, str],
     detail: dict[str, Any],
 ) -> Event:
-    owner = organisation.pk if organisation is not None else (project.organisation_id if project else None)
+    kind, key, name = thing
     return Event(
-        organisation_id=owner,
+        organisation_id=project.organisation_id if project else None,
         project=project,
         actor=actor,
         actor_name=actor.get_username() if actor is not None else SYSTEM,

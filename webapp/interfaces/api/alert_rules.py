@@ -8,7 +8,8 @@ from ninja import Body, Query, Router, Schema, Status
 from pydantic import Field
 
 from webapp.base.errors import NotFound
-from webapp.interfaces.api.auth import READ, WRITE, person_of, project_of
+from webapp.interfaces.api.auth import READ, WRITE, WRITE_HEAVY, person_of, project_of
+from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
@@ -103,7 +104,7 @@ def list_rules(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     return page(found, order=["id"], cursor=query.cursor, limit=query.limit, payload=rule_payload)
 
 
-@router.post("/rules", auth=WRITE, response={201: RuleOut}, summary="Make a rule")
+@router.post("/rules", auth=WRITE, response={201: RuleOut}, summary="Make a rule", openapi_extra=answers(409))
 def create_rule(request: HttpRequest, body: Body[NewRuleBody]) -> Status:
     """It watches from now on. A rule of the project needs the role admin (else 403)."""
     user, project = person_of(request), project_of(request)
@@ -119,7 +120,13 @@ def get_rule(request: HttpRequest, rule_id: int) -> Payload:
     return rule_payload(_rule(request, rule_id))
 
 
-@router.put("/rules/{rule_id}", auth=WRITE, response=RuleOut, summary="Change a rule, turn it on or off")
+@router.put(
+    "/rules/{rule_id}",
+    auth=WRITE,
+    response=RuleOut,
+    summary="Change a rule, turn it on or off",
+    openapi_extra=answers(409),
+)
 def change_rule(request: HttpRequest, rule_id: int, body: Body[ChangedRuleBody]) -> Payload:
     """Where the condition or the runs change, it watches anew from now on. Its kind (`on`) cannot change."""
     _rule(request, rule_id)
@@ -130,7 +137,9 @@ def change_rule(request: HttpRequest, rule_id: int, body: Body[ChangedRuleBody])
     return rule_payload(changed)
 
 
-@router.delete("/rules/{rule_id}", auth=WRITE, response={204: None}, summary="Delete a rule")
+@router.delete(
+    "/rules/{rule_id}", auth=WRITE, response={204: None}, summary="Delete a rule", openapi_extra=answers(409)
+)
 def delete_rule(request: HttpRequest, rule_id: int) -> Status:
     """What it found stays. 409 for a rule that everybody has."""
     _rule(request, rule_id)
@@ -138,7 +147,7 @@ def delete_rule(request: HttpRequest, rule_id: int) -> Status:
     return Status(204, None)
 
 
-@router.post("/rules/{rule_id}/test", auth=WRITE, response=TestOut, summary="Send a test each way")
+@router.post("/rules/{rule_id}/test", auth=WRITE_HEAVY, response=TestOut, summary="Send a test each way")
 def test_rule(request: HttpRequest, rule_id: int) -> Payload:
     """For real, quiet hours or not; a channel at most once in five seconds. It says what came of each way."""
     _rule(request, rule_id)

@@ -1,12 +1,12 @@
 """What fired: alerts for programs."""
 
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import Query, Router, Schema
 
-from webapp.interfaces.api.auth import READ, ApiRequest, project_of
+from webapp.interfaces.api.auth import READ_HEAVY, project_of, user_of
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import PageQuery
 from webapp.reporting.alerts.models import Firing
@@ -44,10 +44,10 @@ class FiringPage(Schema):
     next: str | None
 
 
-@router.get("", auth=READ, response=FiringPage, summary="What alerts found, newest first")
+@router.get("", auth=READ_HEAVY, response=FiringPage, summary="What alerts found, newest first")
 def list_firings(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any]:
     """By the project's rules, and by those of the token's owner."""
-    firings = firings_of(project_of(request), cast(ApiRequest, request).auth.user)
+    firings = firings_of(project_of(request), user_of(request))
     return page(firings, order=["-id"], cursor=query.cursor, limit=query.limit, payload=firing_payload)
 
 

@@ -27,9 +27,10 @@ from webapp.interfaces.api import (
 from webapp.interfaces.api import decisions as decision_log
 from webapp.interfaces.api.auth import NOBODY
 from webapp.interfaces.api.health import healthz, healthz_of
-from webapp.interfaces.api.openapi import completed
+from webapp.interfaces.api.openapi import completed, tokens_of
 from webapp.interfaces.api.parsing import StrictJson, only_known_parameters
 from webapp.interfaces.api.rendering import Json
+from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, declare, route
 
 DESCRIPTION = """RL runs, their compute-performance curves and the fitted ceilings.
 
@@ -53,6 +54,7 @@ ROUTERS = (
     ("", exports.router),
     ("", status.router),
 )
+OPENED_BY = tokens_of(ROUTERS)
 
 
 class HeadroomApi(NinjaAPI):
@@ -77,7 +79,7 @@ class HeadroomApi(NinjaAPI):
         key = f"{path_prefix} {options}"
         if key not in self._documents:
             made = super().get_openapi_schema(path_prefix=path_prefix, **options)
-            self._documents[key] = completed(made, ROUTERS)
+            self._documents[key] = completed(made, OPENED_BY)
         return self._documents[key]
 
 
@@ -101,9 +103,12 @@ for prefix, router in ROUTERS:
 def urls() -> list[URLPattern | URLResolver]:
     """What `webapp.urls` includes: the API, its 404, and /healthz."""
     patterns, *_ = api.urls
-    return [
-        path("healthz", healthz, name="healthz"),
-        path("healthz/<slug:question>", healthz_of, name="healthz-of"),
+    api_patterns: list[URLPattern | URLResolver] = [
         path("api/v1/", (problems.in_our_form(patterns), "api", "api")),
         re_path(r"^api/(?P<rest>.*)$", problems.nothing_here),
+    ]
+    return [
+        route("healthz", healthz, "healthz", Need(EVERYBODY)),
+        route("healthz/<slug:question>", healthz_of, "healthz-of", Need(EVERYBODY)),
+        *declare(api_patterns, Need(TOKEN, TOKEN)),
     ]

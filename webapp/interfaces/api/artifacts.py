@@ -1,14 +1,15 @@
 """/api/v1/runs/{id}/artifacts: the files of a run."""
 
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from django.http import FileResponse, HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
 from webapp.interfaces import files
-from webapp.interfaces.api.auth import READ_RUN, WRITE, WRITE_RUN, ApiRequest, check_goes_on, run_of
+from webapp.interfaces.api.auth import READ_RUN, WRITE, WRITE_RUN, check_goes_on, run_of, user_of
+from webapp.interfaces.api.openapi import BYTES, answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import PageQuery
 from webapp.record.artifacts import store
@@ -46,7 +47,10 @@ def list_artifacts(request: HttpRequest, run_id: str, query: Query[PageQuery]) -
 
 
 @router.get(
-    "/{run_id}/artifacts/{path:path}", auth=READ_RUN, response=Any, summary="The content of a file of a run"
+    "/{run_id}/artifacts/{path:path}",
+    auth=READ_RUN,
+    summary="The content of a file of a run",
+    openapi_extra=answers(files=(BYTES,)),
 )
 def get_artifact(request: HttpRequest, run_id: str, path: str) -> FileResponse:
     """To be saved, whatever it holds: `application/octet-stream`, with its SHA-256 as ETag."""
@@ -60,7 +64,7 @@ def get_artifact(request: HttpRequest, run_id: str, path: str) -> FileResponse:
     summary="Keep a file with a run",
     description="The body is the content. It is kept whole or not at all; a file of the same path is replaced. A file "
     "and the files of a project have limits (413 names the one that was met).",
-    openapi_extra=BODY,
+    openapi_extra=BODY | answers(409, 507),
 )
 def put_artifact(request: HttpRequest, run_id: str, path: str) -> Status:
     run = run_of(request, run_id)
@@ -76,7 +80,7 @@ def put_artifact(request: HttpRequest, run_id: str, path: str) -> Status:
 )
 def delete_artifact(request: HttpRequest, run_id: str, path: str) -> Status:
     """For good."""
-    store.delete(run_of(request, run_id), path, user=cast(ApiRequest, request).auth.user)
+    store.delete(run_of(request, run_id), path, user=user_of(request))
     return Status(204, None)
 
 

@@ -9,7 +9,7 @@ from ninja.security import HttpBearer
 from webapp.base.errors import Forbidden, InvalidInput, NotFound, Unauthorized
 from webapp.base.limits import Limit, spend
 from webapp.identity.accounts.models import ApiToken, Project, Scope, User
-from webapp.identity.accounts.permissions import grants, refusal
+from webapp.identity.accounts.permissions import Permission, grants, refusal
 from webapp.identity.accounts.services import PERMISSION_OF_SCOPE
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import has_said_its_end, run_by_id
@@ -17,15 +17,8 @@ from webapp.record.runs.states import ENDED
 from webapp.record.runs.tokens import find_token, note_use, why_dead
 
 # Of one token at one endpoint. What trainers report is never limited but by its size.
-MOST_HEAVY = Limit(600, 60)
-MOST_WHOLE = Limit(30, 60)
-HEAVY = {
-    "list_runs", "get_comparison", "get_leaderboard", "get_figure", "get_calibration", "get_forecasters", "list_fits",
-    "get_study", "test_rule", "get_logs", "list_records", "get_curve", "get_curves", "get_series", "get_many_series",
-    "list_run_fits", "list_predictions", "list_studies", "list_decisions", "list_firings", "get_status",
-    "create_import", "preview_import", "list_imports", "get_forecast_record",
-}  # fmt: skip
-WHOLE = {"export_run", "export_project"}  # every point of a run, or of many
+HEAVY = Limit(600, 60)
+WHOLE = Limit(30, 60)  # every point of a run, or of many
 LEVELS = {Scope.READ: 0, Scope.WRITE: 1, Scope.LAUNCH: 2}
 
 
@@ -36,12 +29,22 @@ class ApiRequest(HttpRequest):
 
 
 class BearerToken(HttpBearer):
-    """`Authorization: Bearer TOKEN` with at least `scope`. A run's own token passes only where `run_token` says so."""
+    """`Authorization: Bearer TOKEN` with at least `scope`, of somebody whose role grants `permission`, within `limit`.
 
-    def __init__(self, scope: Scope, *, run_token: bool = False) -> None:
+    A run's own token passes only where `run_token` says so.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        *,
+        permission: Permission | None = None,
+        limit: Limit | None = None,
+        run_token: bool = False,
+    ) -> None:
         super().__init__()
-        self.scope = scope
-        self.run_token = run_token
+        self.scope, self.permission = scope, permission or PERMISSION_OF_SCOPE[scope]
+        self.limit, self.run_token = limit, run_token
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiToken:
         found = find_token(token.strip())
@@ -51,27 +54,20 @@ class BearerToken(HttpBearer):
         note_use(found)
         if found.run_id is not None and not self.run_token:
             raise Forbidden(f"This token can only report run {found.run_id}.")
-        check_scope(found, self.scope)
-        _check_limit(request, found)
+        check_scope(found, self.scope, self.permission)
+        if self.limit is not None and request.resolver_match is not None:
+            spend(f"api-{request.resolver_match.url_name}", f"token-{found.pk}", self.limit)
         refuse_nul(request)
         return found
 
 
-def check_scope(token: ApiToken, scope: Scope) -> None:
+def check_scope(token: ApiToken, scope: Scope, permission: Permission | None = None) -> None:
     """Raises Forbidden unless both the token's scope and the role of its owner, as it is today, reach this far."""
     if LEVELS[Scope(token.scope)] < LEVELS[scope]:
         raise Forbidden(f"This needs a token with the scope {scope}; this one has {token.scope}.")
-    wanted = PERMISSION_OF_SCOPE[scope]
+    wanted = permission or PERMISSION_OF_SCOPE[scope]
     if token.role is not None and not grants(token.role, wanted):
         raise Forbidden(refusal(token.role, wanted))
-
-
-def _check_limit(request: HttpRequest, token: ApiToken) -> None:
-    """Raises TooMany (429) for a program that asks for what costs much without a pause."""
-    match = request.resolver_match
-    name = match.url_name if match else None
-    if name in HEAVY or name in WHOLE:
-        spend(f"api-{name}", f"token-{token.pk}", MOST_WHOLE if name in WHOLE else MOST_HEAVY)
 
 
 class Unstated(HttpBearer):
@@ -83,9 +79,15 @@ class Unstated(HttpBearer):
 
 NOBODY = Unstated()
 READ = BearerToken(Scope.READ)
+READ_HEAVY = BearerToken(Scope.READ, limit=HEAVY)
+READ_WHOLE = BearerToken(Scope.READ, limit=WHOLE)
 READ_RUN = BearerToken(Scope.READ, run_token=True)
+READ_RUN_HEAVY = BearerToken(Scope.READ, limit=HEAVY, run_token=True)
 WRITE = BearerToken(Scope.WRITE)
+WRITE_HEAVY = BearerToken(Scope.WRITE, limit=HEAVY)
 WRITE_RUN = BearerToken(Scope.WRITE, run_token=True)
+WRITE_AS_REVIEW = BearerToken(Scope.WRITE, permission=Permission.REVIEW)
+WRITE_AS_ADMIN = BearerToken(Scope.WRITE, permission=Permission.ADMIN)
 LAUNCH = BearerToken(Scope.LAUNCH)
 
 
@@ -103,9 +105,14 @@ def project_of(request: HttpRequest) -> Project:
     return cast(ApiRequest, request).auth.project
 
 
+def user_of(request: HttpRequest) -> User | None:
+    """Who stands behind the token; None where it is nobody's."""
+    return cast(ApiRequest, request).auth.user
+
+
 def person_of(request: HttpRequest) -> User:
-    """Who stands behind the token. Raises Forbidden for a token that is nobody's."""
-    user = cast(ApiRequest, request).auth.user
+    """As `user_of`. Raises Forbidden for a token that is nobody's."""
+    user = user_of(request)
     if user is None:
         raise Forbidden("This needs the token of a person.")
     return user

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Body, Router, Schema
 from pydantic import Field
 
-from webapp.interfaces.api.auth import READ, WRITE, person_of, project_of
+from webapp.interfaces.api.auth import READ, WRITE_AS_ADMIN, person_of, project_of
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.record.retention.selectors import policy_of
 from webapp.record.retention.services import set_policy
@@ -63,7 +63,10 @@ def get_policies(request: HttpRequest) -> Payload:
 
 
 @router.put(
-    "/policies", auth=WRITE, response=PolicyOut, summary="Set what the project's runs are stopped for"
+    "/policies",
+    auth=WRITE_AS_ADMIN,
+    response=PolicyOut,
+    summary="Set what the project's runs are stopped for",
 )
 def put_policies(request: HttpRequest, body: Body[PolicyBody]) -> Payload:
     """All of it; it holds for what is found from now on. Needs the role admin (else 403)."""
@@ -80,7 +83,9 @@ def get_retention(request: HttpRequest) -> Payload:
     return {name: getattr(policy, name) for name in RetentionOut.model_fields}
 
 
-@router.put("/retention", auth=WRITE, response=RetentionOut, summary="Set what is cleaned up of ended runs")
+@router.put(
+    "/retention", auth=WRITE_AS_ADMIN, response=RetentionOut, summary="Set what is cleaned up of ended runs"
+)
 def put_retention(request: HttpRequest, body: Body[RetentionBody]) -> Payload:
     """All of it; it holds from the next step on, within a minute. Needs the role admin (else 403)."""
     set_policy(project_of(request), user=person_of(request), **body.model_dump())

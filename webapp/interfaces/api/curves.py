@@ -10,10 +10,25 @@ from ninja import Query, Router
 from webapp.base.errors import MOST_OF_PATH, InvalidInput, NotFound
 from webapp.base.spreadsheets import csv_file
 from webapp.interfaces.api import tables
-from webapp.interfaces.api.auth import READ, project_of, run_of
+from webapp.interfaces.api.auth import READ, READ_HEAVY, project_of, run_of
+from webapp.interfaces.api.curve_schemas import (
+    ComparisonOut,
+    CurveOut,
+    FigureOut,
+    FitOut,
+    FitPage,
+    ForecastRecordOut,
+    LeaderboardOut,
+    ManyCurvesOut,
+    ManySeriesOut,
+    MetricList,
+    SeriesOut,
+)
 from webapp.interfaces.api.etags import newest_fit, unless_known, version_of_runs
+from webapp.interfaces.api.openapi import CSV, answers
 from webapp.interfaces.api.paging import page, rows_after
 from webapp.interfaces.api.payloads import columns_payload, point_payload, sampled_payloads, sampling_payload
+from webapp.interfaces.api.rendering import unchecked
 from webapp.interfaces.api.schemas import (
     CompareQuery,
     CurveQuery,
@@ -47,8 +62,14 @@ router = Router(tags=["curves"])
 Payload = dict[str, Any]
 
 
-@router.get("/runs/{run_id}/curve", auth=READ, response=dict[str, Any], summary="Every point of a curve")
-def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Payload | HttpResponse:
+@router.get(
+    "/runs/{run_id}/curve",
+    auth=READ_HEAVY,
+    response=CurveOut,
+    summary="Every point of a curve",
+    openapi_extra=answers(files=(CSV,), etag=True),
+)
+def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> HttpResponse:
     """Unsampled, without superseded points. 404 for a metric that the run does not have; without evaluations the curve
     of eval/pass_rate is empty. `python -m scaling fit` reads the CSV."""
     run = run_of(request, run_id)
@@ -60,13 +81,15 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Pa
     if query.format == "csv":
         rows = (tables.curve_row(point, query.x) for point in points)
         return csv_file(f"{run.pk}-curve", tables.CURVE_COLUMNS, rows)
-    return {
-        "run": run.pk,
-        "metric": query.metric,
-        "x": query.x,
-        "total": len(points),
-        "points": [point_payload(point, query.x) for point in points],
-    }
+    return unchecked(
+        {
+            "run": run.pk,
+            "metric": query.metric,
+            "x": query.x,
+            "total": len(points),
+            "points": [point_payload(point, query.x) for point in points],
+        }
+    )
 
 
 def _check_metric(run: Run, metric: str) -> None:
@@ -77,7 +100,13 @@ def _check_metric(run: Run, metric: str) -> None:
     raise NotFound(f"Run {run.pk} has no metric {metric[:MOST_OF_PATH]}; {hint}", field="metric")
 
 
-@router.get("/curves", auth=READ, response=dict[str, Any], summary="Every point of a curve of many runs")
+@router.get(
+    "/curves",
+    auth=READ_HEAVY,
+    response=ManyCurvesOut,
+    summary="Every point of a curve of many runs",
+    openapi_extra=answers(404, etag=True),
+)
 def get_curves(request: HttpRequest, query: Query[ManyCurvesQuery]) -> HttpResponse:
     """Unsampled, without superseded points, in columns. Points without this x are left out; so are unknown series."""
     wanted = known_runs(request, query.run)
@@ -101,24 +130,31 @@ def known_runs(request: HttpRequest, run_ids: list[str]) -> list[str]:
     return wanted
 
 
-@router.get("/runs/{run_id}/series", auth=READ, response=dict[str, Any], summary="A sampled series")
-def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> Payload:
+@router.get(
+    "/runs/{run_id}/series",
+    auth=READ_HEAVY,
+    response=SeriesOut,
+    summary="A sampled series",
+    openapi_extra=answers(etag=True),
+)
+def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> HttpResponse:
     """For charts. Says how the points were chosen and of how many; more data never moves a shown point. 404 for a
     metric that the run does not have."""
     run = run_of(request, run_id)
     _check_metric(run, query.metric)
     unless_known(request, run.version)
     sample = sampled_points(run, query.metric, query.x, query.points, lo=query.lo, hi=query.hi)
-    return {
-        "run": run.pk,
-        "metric": query.metric,
-        "x": query.x,
-        **sampling_payload(sample),
-        "points": sampled_payloads(sample, query.x),
-    }
+    head = {"run": run.pk, "metric": query.metric, "x": query.x}
+    return unchecked(head | sampling_payload(sample) | {"points": sampled_payloads(sample, query.x)})
 
 
-@router.get("/series", auth=READ, response=dict[str, Any], summary="Sampled series of many runs")
+@router.get(
+    "/series",
+    auth=READ_HEAVY,
+    response=ManySeriesOut,
+    summary="Sampled series of many runs",
+    openapi_extra=answers(404, etag=True),
+)
 def get_many_series(request: HttpRequest, query: Query[ManySeriesQuery]) -> HttpResponse:
     """For charts, in columns: of each run's series at most `points`. Runs without such a series are left out; last, min
     and max are places in the columns, empty where every point is shown."""
@@ -128,40 +164,40 @@ def get_many_series(request: HttpRequest, query: Query[ManySeriesQuery]) -> Http
     return JsonResponse({"metric": query.metric, "x": query.x, "items": items})
 
 
-@router.get("/runs/{run_id}/metrics", auth=READ, response=dict[str, Any], summary="Names of a run's series")
-def get_metrics(request: HttpRequest, run_id: str, query: Query[MetricsQuery]) -> dict[str, Any]:
+@router.get(
+    "/runs/{run_id}/metrics",
+    auth=READ,
+    response=MetricList,
+    summary="Names of a run's series",
+    openapi_extra=answers(etag=True),
+)
+def get_metrics(request: HttpRequest, run_id: str, query: Query[MetricsQuery]) -> HttpResponse:
     """By name. Each can be asked for as a curve or as a series."""
     run = run_of(request, run_id)
     unless_known(request, run.version)
-    return page(
-        selectors.series_of(run),
-        order=["metric"],
-        cursor=query.cursor,
-        limit=query.limit,
-        payload=str,
-    )
+    names = selectors.series_of(run)
+    return unchecked(page(names, order=["metric"], cursor=query.cursor, limit=query.limit, payload=str))
 
 
 @router.get(
-    "/runs/{run_id}/figure", auth=READ, response={200: dict[str, Any], 204: None}, summary="A run's figure"
+    "/runs/{run_id}/figure", auth=READ_HEAVY, response={200: FigureOut, 204: None}, summary="A run's figure"
 )
-def get_figure(request: HttpRequest, run_id: str, query: Query[FigureQuery]) -> Payload | HttpResponse:
+def get_figure(request: HttpRequest, run_id: str, query: Query[FigureQuery]) -> HttpResponse:
     """Points, fit, extrapolation and what they say in words: what the run's page shows."""
     run = run_of(request, run_id)
     if query.since is not None and query.since >= run.version:
         return HttpResponse(status=204)
-    return run_figure(
-        run,
-        x=query.x,
-        metric=query.metric,
-        level=query.level,
-        cutoff=query.cutoff,
-        window_lo=query.lo,
-    )
+    return unchecked(run_figure(run, query.question))
 
 
-@router.get("/runs/{run_id}/fits", auth=READ, response=dict[str, Any], summary="A run's stored fits")
-def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> Payload | HttpResponse:
+@router.get(
+    "/runs/{run_id}/fits",
+    auth=READ_HEAVY,
+    response=FitPage,
+    summary="A run's stored fits",
+    openapi_extra=answers(files=(CSV,), etag=True),
+)
+def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> HttpResponse:
     """Newest first. With format=csv as a table."""
     run = run_of(request, run_id)
     record = record_of(project_of(request))
@@ -169,8 +205,14 @@ def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> 
     return _fits(stored_fits(run), record, query, f"{run.pk}-fits")
 
 
-@router.get("/fits", auth=READ, response=dict[str, Any], summary="Stored fits of all runs")
-def list_fits(request: HttpRequest, query: Query[FitQuery]) -> Payload | HttpResponse:
+@router.get(
+    "/fits",
+    auth=READ_HEAVY,
+    response=FitPage,
+    summary="Stored fits of all runs",
+    openapi_extra=answers(404, files=(CSV,), etag=True),
+)
+def list_fits(request: HttpRequest, query: Query[FitQuery]) -> HttpResponse:
     """Newest first. With format=csv as a table."""
     project = project_of(request)
     record = record_of(project)
@@ -182,7 +224,7 @@ def list_fits(request: HttpRequest, query: Query[FitQuery]) -> Payload | HttpRes
     return _fits(fits, record, query, "fits")
 
 
-def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> Payload | HttpResponse:
+def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> HttpResponse:
     if query.metric:
         fits = fits.filter(metric=query.metric)
     if query.format == "csv":
@@ -190,11 +232,17 @@ def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> Payload | Ht
         rows = (curve_payloads.fit_row(fit, record) for fit in found.iterator())
         return csv_file(name, curve_payloads.CSV_COLUMNS, rows)
     payload = lambda fit: curve_payloads.fit_payload(fit, record)
-    return page(fits, order=["-id"], cursor=query.cursor, limit=query.limit, payload=payload)
+    return unchecked(page(fits, order=["-id"], cursor=query.cursor, limit=query.limit, payload=payload))
 
 
-@router.get("/fits/{int:fit_id}", auth=READ, response=dict[str, Any], summary="One stored fit")
-def get_fit(request: HttpRequest, fit_id: int) -> Payload:
+@router.get(
+    "/fits/{int:fit_id}",
+    auth=READ,
+    response=FitOut,
+    summary="One stored fit",
+    openapi_extra=answers(etag=True),
+)
+def get_fit(request: HttpRequest, fit_id: int) -> HttpResponse:
     """Its parameters never change; `superseded`, and the intervals of its forecast, may."""
     in_range = fit_id < 2**63
     project = project_of(request)
@@ -207,31 +255,41 @@ def get_fit(request: HttpRequest, fit_id: int) -> Payload:
         raise NotFound(f"There is no fit {fit_id}.")
     record = record_of(project)
     unless_known(request, fit.pk, fit.superseded, fit.forecast is None, record.stamp, record.is_on)
-    return curve_payloads.fit_payload(fit, record)
+    return unchecked(curve_payloads.fit_payload(fit, record))
 
 
-@router.get("/forecasts/record", auth=READ, response=dict[str, Any], summary="How good forecasts were")
-def get_forecast_record(request: HttpRequest, query: Query[ForecastRecordQuery]) -> Payload:
+@router.get(
+    "/forecasts/record", auth=READ_HEAVY, response=ForecastRecordOut, summary="How good forecasts were"
+)
+def get_forecast_record(request: HttpRequest, query: Query[ForecastRecordQuery]) -> HttpResponse:
     """Every run forecast from parts of its compute and judged by its last eighth, beside simpler methods; of the newest
     500 runs. `by` has the same for each share of the compute, task and recipe."""
     found = record_found(project_of(request), task=query.task, recipe=query.recipe)
     rows = {kind: [asdict(row) for row in of_kind] for kind, of_kind in found.by.items()}
-    return {
-        "runs": found.runs,
-        "forecasts": found.forecasts,
-        "as_it_went": found.as_it_went,
-        "waiting": found.waiting,
-        "unjudged": [{"why": why, "runs": n} for why, n in found.unjudged],
-        "recalibrates": found.is_on,
-        "factors": found.factors,
-        "methods": [asdict(row) for row in found.methods],
-        "levels": [asdict(level) for level in found.levels],
-        "by": rows,
-    }
+    return unchecked(
+        {
+            "runs": found.runs,
+            "forecasts": found.forecasts,
+            "as_it_went": found.as_it_went,
+            "waiting": found.waiting,
+            "unjudged": [{"why": why, "runs": n} for why, n in found.unjudged],
+            "recalibrates": found.is_on,
+            "factors": found.factors,
+            "methods": [asdict(row) for row in found.methods],
+            "levels": [asdict(level) for level in found.levels],
+            "by": rows,
+        }
+    )
 
 
-@router.get("/compare", auth=READ, response=dict[str, Any], summary="Runs and published curves side by side")
-def get_comparison(request: HttpRequest, query: Query[CompareQuery]) -> Payload:
+@router.get(
+    "/compare",
+    auth=READ_HEAVY,
+    response=ComparisonOut,
+    summary="Runs and published curves side by side",
+    openapi_extra=answers(404),
+)
+def get_comparison(request: HttpRequest, query: Query[CompareQuery]) -> HttpResponse:
     """Each run alone, or `by` recipe: runs of one revision, task and model together. With a budget, `odds` says what is
     forecast there, and how likely each is the best."""
     if not (query.run or query.recipe):
@@ -245,13 +303,19 @@ def get_comparison(request: HttpRequest, query: Query[CompareQuery]) -> Payload:
         )
     entries = entries_of(choice.runs, choice.references, x=query.x, by=query.by)
     payload = payload_of(entries, x=query.x, view=query.view, by=query.by)
-    if query.budget is None:
-        return payload
-    return payload | {"odds": at_budget(entries, query.budget, query.x)}
+    if query.budget is not None:
+        payload |= {"odds": at_budget(entries, query.budget, query.x)}
+    return unchecked(payload)
 
 
-@router.get("/leaderboard", auth=READ, response=dict[str, Any], summary="Recipes ranked")
-def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Payload | HttpResponse:
+@router.get(
+    "/leaderboard",
+    auth=READ_HEAVY,
+    response=LeaderboardOut,
+    summary="Recipes ranked",
+    openapi_extra=answers(files=(CSV,), etag=True),
+)
+def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> HttpResponse:
     """Per task and model, each ceiling with its interval; recipes that cannot be told apart share a rank."""
     project = project_of(request)
     unless_known(request, newest_fit(run__project=project), version_of_runs(project))
@@ -265,4 +329,4 @@ def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Pay
     )
     if query.format == "csv":
         return csv_file("leaderboard", tables.LEADERBOARD_COLUMNS, tables.leaderboard_rows(groups))
-    return {"groups": groups}
+    return unchecked({"groups": groups})

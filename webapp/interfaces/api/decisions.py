@@ -7,7 +7,8 @@ from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.interfaces.api.auth import READ, WRITE, person_of, project_of
+from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, person_of, project_of
+from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
@@ -57,7 +58,7 @@ class DecisionQuery(PageQuery):
     object_id: str = Field("", description="Id of a run, prediction or study.")
 
 
-@router.get("", auth=READ, response=DecisionPage, summary="The decision log, newest first")
+@router.get("", auth=READ_HEAVY, response=DecisionPage, summary="The decision log, newest first")
 def list_decisions(request: HttpRequest, query: Query[DecisionQuery]) -> Payload:
     """A decision must match all parameters that are given."""
     filters = query.dict(exclude={"cursor", "limit"})
@@ -77,6 +78,7 @@ def get_decision(request: HttpRequest, decision_id: str) -> Payload:
     response={201: DecisionOut},
     summary="Add a decision",
     description="It never changes. With an Idempotency-Key the same request adds one.",
+    openapi_extra=answers(409),
 )
 def add_decision(
     request: HttpRequest,

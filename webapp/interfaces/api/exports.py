@@ -1,13 +1,14 @@
 """/api/v1/runs/{id}/export and /api/v1/export: everything, unsampled, as files that are sent while they are made."""
 
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from webapp.interfaces.api.auth import READ, ApiRequest, project_of, run_of
+from webapp.interfaces.api.auth import READ_WHOLE, project_of, run_of, user_of
 from webapp.interfaces.api.etags import unless_known
+from webapp.interfaces.api.openapi import CSV, JSONL, PARQUET, answers
 from webapp.interfaces.exports.forms import download
 from webapp.interfaces.exports.of_project import project_pieces
 from webapp.interfaces.exports.of_run import run_pieces
@@ -46,7 +47,12 @@ class ProjectExportQuery(Schema):
     superseded: bool = SUPERSEDED
 
 
-@router.get("/runs/{run_id}/export", auth=READ, response=Any, summary="Every record of a run as a file")
+@router.get(
+    "/runs/{run_id}/export",
+    auth=READ_WHOLE,
+    summary="Every record of a run as a file",
+    openapi_extra=answers(files=(JSONL, CSV, PARQUET), etag=True),
+)
 def export_run(request: HttpRequest, run_id: str, query: Query[RunExportQuery]) -> StreamingHttpResponse:
     """In the order of training. A line of JSONL is a record as POST /runs/{run_id}/records takes it: with
     superseded=true nothing is lost on the way out and in again. A value that was not finite, and an amount of
@@ -59,13 +65,18 @@ def export_run(request: HttpRequest, run_id: str, query: Query[RunExportQuery]) 
     return download(query.format, f"{run.pk}-records", pieces)
 
 
-@router.get("/export", auth=READ, response=Any, summary="All runs that a filter finds as one file")
+@router.get(
+    "/export",
+    auth=READ_WHOLE,
+    summary="All runs that a filter finds as one file",
+    openapi_extra=answers(files=(JSONL, CSV, PARQUET)),
+)
 def export_project(request: HttpRequest, query: Query[ProjectExportQuery]) -> StreamingHttpResponse:
     """Newest run first; every line or row says of which run it is. At most 20,000 runs (else 422, field filter)."""
     project = project_of(request)
     content = project_pieces(
         project,
-        cast(ApiRequest, request).auth.user,
+        user_of(request),
         query.format,
         content=query.content,
         text=query.filter,

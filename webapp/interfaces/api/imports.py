@@ -3,18 +3,19 @@
 import tempfile
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, File, Form, Query, Router, Schema, Status
 from ninja.files import UploadedFile
 
 from webapp.base.errors import InvalidInput
-from webapp.interfaces.api.auth import READ, WRITE, ApiRequest, project_of
+from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_HEAVY, project_of, user_of
+from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import PageQuery
 from webapp.interfaces.imports import selectors, services, uploads
-from webapp.interfaces.imports.asked import OptionsBody, asked_of_text
+from webapp.interfaces.imports.asked import OptionsBody, Server, asked_of_text
 from webapp.interfaces.imports.models import Import, ImportedRun
 from webapp.interfaces.imports.tables import kind_of, preview_of
 
@@ -88,7 +89,7 @@ Files = File(None, description="One file, several, or one archive (.zip, .tar.gz
 IN_FORM = {"x-options-schema": OPTIONS_SCHEMA}
 
 
-@router.get("", auth=READ, response=ImportPage, summary="List imports, newest first")
+@router.get("", auth=READ_HEAVY, response=ImportPage, summary="List imports, newest first")
 def list_imports(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     """Each with how much was read and stored, and why it broke off where it did."""
     rows = selectors.imports_of(project_of(request))
@@ -99,12 +100,12 @@ def list_imports(request: HttpRequest, query: Query[PageQuery]) -> Payload:
 
 @router.post(
     "",
-    auth=WRITE,
+    auth=WRITE_HEAVY,
     response={201: ImportDetail},
     summary="Import files or a server of another tracker",
     description="A form (multipart/form-data). A worker reads it; ask for the import until it has ended. The same "
     "source again, also one that has grown, stores only what is new; a row that has changed is refused.",
-    openapi_extra=IN_FORM,
+    openapi_extra=IN_FORM | answers(409, 507),
 )
 def create_import(
     request: HttpRequest,
@@ -116,24 +117,22 @@ def create_import(
     files: list[UploadedFile] | None = Files,
 ) -> Status:
     made = services.begin_import(
-        user=cast(ApiRequest, request).auth.user,
+        user=user_of(request),
         project=project_of(request),
         asked=asked_of_text(kind, options),
         files=uploads.files_of(request),
-        address=address,
-        token=token,
-        account=user,
+        server=Server(address, token, user),
     )
     return Status(201, _detail(request, made.pk))
 
 
 @router.post(
     "/preview",
-    auth=WRITE,
+    auth=WRITE_HEAVY,
     response=PreviewOut,
     summary="How a table begins, and what its columns may be",
     description="A form (multipart/form-data) with one file of a table. Nothing of it is kept.",
-    openapi_extra=IN_FORM,
+    openapi_extra=IN_FORM | answers(507),
 )
 def preview_import(
     request: HttpRequest, kind: str = Kind, options: str = Options, files: list[UploadedFile] | None = Files
@@ -174,6 +173,7 @@ def get_import(request: HttpRequest, import_id: str) -> Payload:
     summary="Read a partial or failed import again",
     description="A form (multipart/form-data), with the mended file where there is one. What is stored stays, and "
     "nothing is stored twice.",
+    openapi_extra=answers(409, 507),
 )
 def resume_import(
     request: HttpRequest,
@@ -183,7 +183,7 @@ def resume_import(
     files: list[UploadedFile] | None = Files,
 ) -> Payload:
     found = selectors.import_by_id(project_of(request), import_id)
-    asking = cast(ApiRequest, request).auth.user
+    asking = user_of(request)
     services.resume_import(found, user=asking, files=uploads.files_of(request), token=token, account=user)
     return _detail(request, import_id)
 

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 
 from webapp.base.errors import InvalidInput, NotFound
-from webapp.interfaces.api.auth import READ, run_of
+from webapp.interfaces.api.auth import READ_HEAVY, run_of
 from webapp.record.logs.selectors import MOST_WANTED, Kept
 
 router = Router(tags=["runs"])
@@ -41,7 +41,7 @@ class LogPage(Schema):
     left_out: LeftOut | None = Field(description="Of a long output the first and the last 8 MiB are kept.")
 
 
-@router.get("/{run_id}/logs", auth=READ, response=LogPage, summary="The output of a run's job")
+@router.get("/{run_id}/logs", auth=READ_HEAVY, response=LogPage, summary="The output of a run's job")
 def get_logs(request: HttpRequest, run_id: str, query: Query[LogQuery]) -> dict[str, Any]:
     """From the first line on; an empty page whose `next` is not null says that nothing new was printed yet."""
     run = run_of(request, run_id)

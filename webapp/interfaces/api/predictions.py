@@ -1,17 +1,18 @@
 """/api/v1/predictions: claims made before the data, their reviews, comments and outcomes, and the calibration."""
 
-from dataclasses import asdict
-from typing import Annotated, Any, cast
+from dataclasses import asdict, replace
+from typing import Annotated, Any
 
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from ninja import Body, Header, Query, Router, Status
 
-from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
+from webapp.base.errors import InvalidInput, NotFound
 from webapp.base.spreadsheets import csv_file
 from webapp.identity.accounts.models import User
-from webapp.interfaces.api.auth import READ, WRITE, ApiRequest, project_of, run_of
+from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_AS_REVIEW, person_of, project_of, run_of
 from webapp.interfaces.api.etags import unless_known, version_of_predictions
+from webapp.interfaces.api.openapi import CSV, answers
 from webapp.interfaces.api.paging import page, rows_after
 from webapp.interfaces.api.prediction_payloads import (
     COLUMNS,
@@ -23,10 +24,12 @@ from webapp.interfaces.api.prediction_payloads import (
     reviews_payload,
 )
 from webapp.interfaces.api.prediction_schemas import (
+    CalibrationOut,
     CalibrationQuery,
     CommentBody,
     CommentList,
     CommentOut,
+    ForecastersOut,
     OutcomeList,
     PredictionBody,
     PredictionDetail,
@@ -37,14 +40,23 @@ from webapp.interfaces.api.prediction_schemas import (
     ReviewList,
     WithdrawBody,
 )
+from webapp.interfaces.api.rendering import unchecked
+from webapp.science.curves.fitting import Question
 from webapp.science.predictions import calibration, selectors, services
+from webapp.science.predictions.claims import Claim
 from webapp.science.predictions.models import Comment, Prediction
 
 router = Router(tags=["predictions"])
 Payload = dict[str, Any]
 
 
-@router.get("", auth=READ, response=PredictionPage, summary="List predictions, newest first")
+@router.get(
+    "",
+    auth=READ_HEAVY,
+    response=PredictionPage,
+    summary="List predictions, newest first",
+    openapi_extra=answers(files=(CSV,), etag=True),
+)
 def list_predictions(request: HttpRequest, query: Query[PredictionQuery]) -> Payload | HttpResponse:
     """With format=csv as a table."""
     project = project_of(request)
@@ -68,31 +80,29 @@ def list_predictions(request: HttpRequest, query: Query[PredictionQuery]) -> Pay
     description="It never changes afterwards. Refused (409, field target) where the run has been at the target, "
     "superseded attempts included. With an Idempotency-Key the same request makes one prediction: 201 the first time, "
     "200 with the same one afterwards, 409 for another body.",
+    openapi_extra=answers(404, 409),
 )
 def freeze_prediction(
     request: HttpRequest,
     body: Body[PredictionBody],
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status:
-    claim = body.model_dump(exclude={"run", "rival", "replaces", "question"})
-    try:
-        made = services.freeze_once(
-            user=_person(request),
-            run=run_of(request, body.run),
-            question=body.question.model_dump() if body.question else {},
-            rival=_rival(request, body.rival),
-            replaces=_replaced(request, body.replaces),
-            key=idempotency_key,
-            **claim,
-        )
-    except (Conflict, InvalidInput) as error:
-        error.field = "Idempotency-Key" if error.field == "key" else error.field
-        raise
+    question = Question(**body.question.model_dump()) if body.question else Question()
+    claim = Claim(
+        body.statement, body.target, replace(question, level=body.level), body.value, body.lo, body.hi,
+        body.probability, _rival(request, body.rival),
+    )  # fmt: skip
+    made = services.freeze(
+        claim, run=run_of(request, body.run), user=person_of(request), reasons=body.reasons,
+        replaces=_replaced(request, body.replaces), key=idempotency_key,
+    )  # fmt: skip
     return Status(201 if made.created else 200, prediction_detail(_prediction(request, made.prediction.pk)))
 
 
-@router.get("/calibration", auth=READ, response=dict[str, Any], summary="Claimed against observed coverage")
-def get_calibration(request: HttpRequest, query: Query[CalibrationQuery]) -> Payload:
+@router.get(
+    "/calibration", auth=READ_HEAVY, response=CalibrationOut, summary="Claimed against observed coverage"
+)
+def get_calibration(request: HttpRequest, query: Query[CalibrationQuery]) -> HttpResponse:
     """Each prediction once, by its primary outcome; every observed coverage with its exact interval. What was
     withdrawn, replaced, or cannot be checked is counted beside."""
     found = calibration.calibration(
@@ -100,36 +110,50 @@ def get_calibration(request: HttpRequest, query: Query[CalibrationQuery]) -> Pay
         task=query.task,
     )  # fmt: skip
     rows = [asdict(row) | {"words": row.words} for row in found.rows]
-    return {
-        "confidence": found.confidence,
-        "overall": asdict(found.overall) | {"words": found.overall.words},
-        "rows": rows,
-        "probabilities": asdict(found.probabilities),
-        "counts": asdict(found.counts),
-    }
+    return unchecked(
+        {
+            "confidence": found.confidence,
+            "overall": asdict(found.overall) | {"words": found.overall.words},
+            "rows": rows,
+            "probabilities": asdict(found.probabilities),
+            "counts": asdict(found.counts),
+        }
+    )
 
 
-@router.get("/forecasters", auth=READ, response=dict[str, Any], summary="People by their score, where wanted")
-def get_forecasters(request: HttpRequest) -> Payload:
+@router.get(
+    "/forecasters", auth=READ_HEAVY, response=ForecastersOut, summary="People by their score, where wanted"
+)
+def get_forecasters(request: HttpRequest) -> HttpResponse:
     """Mean interval score over that of the frozen forecasts on the same outcomes; empty unless people are ranked."""
     project = project_of(request)
-    return {
-        "ranks": project.ranks_forecasters,
-        "items": [asdict(one) for one in calibration.forecasters(project)],
-    }
+    items = [asdict(one) for one in calibration.forecasters(project)]
+    return unchecked({"ranks": project.ranks_forecasters, "items": items})
 
 
-@router.get("/{prediction_id}", auth=READ, response=PredictionDetail, summary="One prediction")
+@router.get(
+    "/{prediction_id}",
+    auth=READ,
+    response=PredictionDetail,
+    summary="One prediction",
+    openapi_extra=answers(etag=True),
+)
 def get_prediction(request: HttpRequest, prediction_id: str) -> Payload:
     """With all that was frozen when it was made, and what came of it."""
     unless_known(request, version_of_predictions(project_of(request)))
     return prediction_detail(_prediction(request, prediction_id))
 
 
-@router.post("/{prediction_id}/withdraw", auth=WRITE, response=PredictionDetail, summary="Withdraw a claim")
+@router.post(
+    "/{prediction_id}/withdraw",
+    auth=WRITE,
+    response=PredictionDetail,
+    summary="Withdraw a claim",
+    openapi_extra=answers(409),
+)
 def withdraw_prediction(request: HttpRequest, prediction_id: str, body: Body[WithdrawBody]) -> Payload:
     """Once, visibly, by its author or an admin, before its target is passed (else 409)."""
-    services.withdraw(_prediction(request, prediction_id), user=_person(request), reason=body.reason)
+    services.withdraw(_prediction(request, prediction_id), user=person_of(request), reason=body.reason)
     return prediction_detail(_prediction(request, prediction_id))
 
 
@@ -139,16 +163,26 @@ def list_reviews(request: HttpRequest, prediction_id: str) -> Payload:
     return reviews_payload(_prediction(request, prediction_id))
 
 
-@router.post("/{prediction_id}/reviews", auth=WRITE, response={201: ReviewList}, summary="Review a claim")
+@router.post(
+    "/{prediction_id}/reviews",
+    auth=WRITE_AS_REVIEW,
+    response={201: ReviewList},
+    summary="Review a claim",
+    openapi_extra=answers(409),
+)
 def add_review(request: HttpRequest, prediction_id: str, body: Body[ReviewBody]) -> Status:
     """Needs the role reviewer, and somebody else's prediction (else 403). The reviewer's latest verdict counts."""
     prediction = _prediction(request, prediction_id)
-    services.review(prediction, user=_person(request), verdict=body.verdict, reason=body.reason)
+    services.review(prediction, user=person_of(request), verdict=body.verdict, reason=body.reason)
     return Status(201, reviews_payload(_prediction(request, prediction_id)))
 
 
 @router.post(
-    "/{prediction_id}/reviewers", auth=WRITE, response={201: ReviewList}, summary="Ask people to review"
+    "/{prediction_id}/reviewers",
+    auth=WRITE,
+    response={201: ReviewList},
+    summary="Ask people to review",
+    openapi_extra=answers(409),
 )
 def ask_reviewers(request: HttpRequest, prediction_id: str, body: Body[ReviewersBody]) -> Status:
     """By username: members who may review (else 422). Its author asks, or an admin (else 403)."""
@@ -157,7 +191,7 @@ def ask_reviewers(request: HttpRequest, prediction_id: str, body: Body[Reviewers
     unknown = next((name for name in body.reviewers if name not in people), None)
     if unknown is not None:
         raise InvalidInput("reviewers", f"reviewers: {unknown} is not a member of this project.")
-    services.ask_review(prediction, user=_person(request), reviewers=[people[n] for n in body.reviewers])
+    services.ask_review(prediction, user=person_of(request), reviewers=[people[n] for n in body.reviewers])
     return Status(201, reviews_payload(_prediction(request, prediction_id)))
 
 
@@ -169,7 +203,13 @@ def list_comments(request: HttpRequest, prediction_id: str) -> Payload:
     return {"items": [comment_payload(row) for row in rows]}
 
 
-@router.post("/{prediction_id}/comments", auth=WRITE, response={201: CommentOut}, summary="Comment")
+@router.post(
+    "/{prediction_id}/comments",
+    auth=WRITE,
+    response={201: CommentOut},
+    summary="Comment",
+    openapi_extra=answers(409),
+)
 def add_comment(request: HttpRequest, prediction_id: str, body: Body[CommentBody]) -> Status:
     """Plain text; @username mentions a member. `parent` makes it an answer to the first comment of a thread."""
     prediction = _prediction(request, prediction_id)
@@ -180,7 +220,7 @@ def add_comment(request: HttpRequest, prediction_id: str, body: Body[CommentBody
         if parent is None:
             raise InvalidInput("parent", f"parent: there is no comment {body.parent} on this prediction.")
     made = services.comment(
-        prediction, user=_person(request), text=body.text, parent=parent, anchor=body.anchor
+        prediction, user=person_of(request), text=body.text, parent=parent, anchor=body.anchor
     )
     return Status(201, comment_payload(made))
 
@@ -193,14 +233,6 @@ def list_outcomes(request: HttpRequest, prediction_id: str) -> Payload:
 
 def _prediction(request: HttpRequest, prediction_id: str) -> Prediction:
     return selectors.prediction_by_id(project_of(request), prediction_id)
-
-
-def _person(request: HttpRequest) -> User:
-    """Who stands behind the token. Raises Forbidden for a token that is nobody's."""
-    user = cast(ApiRequest, request).auth.user
-    if user is None:
-        raise Forbidden("This needs the token of a person.")
-    return user
 
 
 def _members(request: HttpRequest, names: list[str]) -> list[User]:

@@ -1,12 +1,13 @@
 """/api/v1/recipes"""
 
-from typing import Any, cast
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from webapp.interfaces.api import schemas
-from webapp.interfaces.api.auth import LAUNCH, READ, ApiRequest, project_of
+from webapp.interfaces.api.auth import LAUNCH, READ, project_of, user_of
+from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.payloads import recipe_payload, revision_payload
 from webapp.interfaces.api.schemas import PageQuery, RecipeBody, RevisionBody
@@ -23,7 +24,9 @@ def list_recipes(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any
     return page(recipes, order=["slug"], cursor=query.cursor, limit=query.limit, payload=recipe_payload)
 
 
-@router.post("", auth=LAUNCH, response={201: schemas.RecipeOut}, summary="Create a recipe")
+@router.post(
+    "", auth=LAUNCH, response={201: schemas.RecipeOut}, summary="Create a recipe", openapi_extra=answers(409)
+)
 def create_recipe(request: HttpRequest, body: RecipeBody) -> Status:
     """With its first revision, whose configuration must be complete. 409 where the slug is taken."""
     project = project_of(request)
@@ -34,7 +37,7 @@ def create_recipe(request: HttpRequest, body: RecipeBody) -> Status:
         config=body.config,
         description=body.description,
         message=body.message,
-        user=cast(ApiRequest, request).auth.user,
+        user=user_of(request),
     )
     return Status(201, recipe_payload(selectors.recipe_by_slug(project, recipe.slug)))
 
@@ -67,8 +70,8 @@ def list_revisions(request: HttpRequest, slug: str, query: Query[PageQuery]) -> 
 )
 def add_revision(request: HttpRequest, slug: str, body: RevisionBody) -> Status:
     recipe = selectors.recipe_by_slug(project_of(request), slug)
-    revision, created = services.add_revision_once(
-        recipe=recipe, config=body.config, message=body.message, user=cast(ApiRequest, request).auth.user
+    revision, created = services.add_revision(
+        recipe=recipe, config=body.config, message=body.message, user=user_of(request)
     )
     hints = [vars(hint) for hint in hints_for(revision.config)]
     return Status(201 if created else 200, revision_payload(revision, slug) | {"hints": hints})

@@ -18,7 +18,9 @@ from webapp.interfaces.api import schemas
 from webapp.interfaces.api.auth import (
     LAUNCH,
     READ,
+    READ_HEAVY,
     READ_RUN,
+    READ_RUN_HEAVY,
     WRITE,
     WRITE_RUN,
     ApiRequest,
@@ -27,8 +29,10 @@ from webapp.interfaces.api.auth import (
     check_scope,
     project_of,
     run_of,
+    user_of,
 )
 from webapp.interfaces.api.etags import unless_known
+from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page, page_since
 from webapp.interfaces.api.payloads import (
     point_payload,
@@ -87,13 +91,13 @@ TOO_MANY_NAMES = (
 PRIORITIES = {label: value for value, label in Run.Priority.choices}
 
 
-@router.get("", auth=READ, response=schemas.RunPage, summary="List runs, newest first")
+@router.get("", auth=READ_HEAVY, response=schemas.RunPage, summary="List runs, newest first")
 def list_runs(request: HttpRequest, query: Query[RunQuery]) -> dict[str, Any]:
     """A run must match all parameters that are given. `filter` can ask for more than the others."""
     filters = selectors.RunFilters(query.state, query.recipe, query.task, query.model, query.q, query.alarm)
     project, among = project_of(request), None
     if query.filter.strip():
-        among = compile_filter(query.filter, user=cast(ApiRequest, request).auth.user).runs(project)
+        among = compile_filter(query.filter, user=user_of(request)).runs(project)
     runs = selectors.runs_of(project, filters, among)
     order = ["-created_at", "id"]
     return page(runs, order=order, cursor=query.cursor, limit=query.limit, payload=run_payload)
@@ -106,6 +110,7 @@ def list_runs(request: HttpRequest, query: Query[RunQuery]) -> dict[str, Any]:
     summary="Launch or track a run",
     description="Launching needs the scope launch, tracking the scope write. With an Idempotency-Key the same "
     "request makes one run: 201 the first time, 200 with the same run afterwards, 409 for another body.",
+    openapi_extra=answers(409, 507),
 )
 def create_run(
     request: HttpRequest,
@@ -139,8 +144,8 @@ def _track(request: ApiRequest, body: TrackBody, key: str | None) -> Launched:
     token = request.auth
     if body.project not in (None, token.project.slug):
         raise InvalidInput("project", f"This token belongs to the project {token.project.slug}.")
-    fields = body.model_dump(exclude={"tracked", "project"})
-    return launch.track_run_once(user=token.user, project=token.project, idempotency_key=key, **fields)
+    asked = launch.TrackRequest(**body.model_dump(exclude={"tracked", "project"}))
+    return launch.track_run(asked, user=token.user, project=token.project, idempotency_key=key)
 
 
 @router.post(
@@ -150,6 +155,7 @@ def _track(request: ApiRequest, body: TrackBody, key: str | None) -> Launched:
     summary="One action on many runs",
     description="tag, untag and change need the scope write, all others launch. What became of each run is answered; "
     "one that is not in the project is not found. With an Idempotency-Key the same request is one action.",
+    openapi_extra=answers(409),
 )
 def act_on_runs(
     request: HttpRequest,
@@ -171,7 +177,13 @@ def act_on_runs(
     return {"sentence": bulk.sentence(row), "outcomes": row.outcomes}
 
 
-@router.get("/{run_id}", auth=READ_RUN, response=schemas.RunDetail, summary="One run")
+@router.get(
+    "/{run_id}",
+    auth=READ_RUN,
+    response=schemas.RunDetail,
+    summary="One run",
+    openapi_extra=answers(etag=True),
+)
 def get_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """With its configuration, attempts, newest values and alarms. `state_reason` says why it stands where it does, and
     what a queued run waits for."""
@@ -191,28 +203,35 @@ def get_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     description="Only what is sent changes, all of it or nothing: name, tags and notes of any run; task, model, seed "
     "and meaning of one that trains elsewhere. Of a meaning, too, what is not sent stays. Predictions keep what they "
     "were made for.",
+    openapi_extra=answers(409),
 )
 def change_run(request: HttpRequest, run_id: str, body: RunChanges) -> dict[str, Any]:
     run = run_of(request, run_id)
     changes = body.model_dump(exclude_unset=True)
-    return run_payload(editing.change_run(run, changes, user=cast(ApiRequest, request).auth.user))
+    return run_payload(editing.change_run(run, changes, user=user_of(request)))
 
 
-@router.post("/{run_id}/cancel", auth=LAUNCH, response=RUN, summary="Stop a run")
+@router.post("/{run_id}/cancel", auth=LAUNCH, response=RUN, summary="Stop a run", openapi_extra=answers(409))
 def cancel_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """A queued or tracked run is cancelled at once; the job of another is asked to stop, and writes a checkpoint. Safe
     to repeat. 409 where the run has ended otherwise."""
     run = run_of(request, run_id)
-    lifecycle.cancel_run(run, user=cast(ApiRequest, request).auth.user)
+    lifecycle.cancel_run(run, user=user_of(request))
     return run_payload(run)
 
 
-@router.post("/{run_id}/resume", auth=LAUNCH, response=RUN, summary="Launch the next attempt of an ended run")
+@router.post(
+    "/{run_id}/resume",
+    auth=LAUNCH,
+    response=RUN,
+    summary="Launch the next attempt of an ended run",
+    openapi_extra=answers(409, 507),
+)
 def resume_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """It goes on from the newest checkpoint, or begins anew where there is none. 409 where the run has not ended,
     trains elsewhere, or has spent its budget."""
     run = run_of(request, run_id)
-    launch.resume_run(run, user=cast(ApiRequest, request).auth.user)
+    launch.resume_run(run, user=user_of(request))
     return run_payload(run)
 
 
@@ -223,35 +242,48 @@ def resume_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     summary="Stop a run with a checkpoint",
     description="The same as cancel: the driver of a running run finishes its step and writes a checkpoint, from "
     "which the run can be resumed. A queued run is cancelled at once.",
+    openapi_extra=answers(409),
 )
 def stop_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     return cancel_run(request, run_id)
 
 
-@router.post("/{run_id}/extend", auth=LAUNCH, response=RUN, summary="Give a run a larger budget")
+@router.post(
+    "/{run_id}/extend",
+    auth=LAUNCH,
+    response=RUN,
+    summary="Give a run a larger budget",
+    openapi_extra=answers(409, 507),
+)
 def extend_run(request: HttpRequest, run_id: str, body: ExtendBody) -> dict[str, Any]:
     """`budget_hours` is what it may use in all. A running trainer learns of it between two updates; an ended run can be
     resumed to it. 409 for a draft, and for a run that trains elsewhere."""
     run = run_of(request, run_id)
-    extending.extend_run(run, body.budget_hours, user=cast(ApiRequest, request).auth.user)
+    extending.extend_run(run, body.budget_hours, user=user_of(request))
     return run_payload(run)
 
 
 @router.post(
-    "/{run_id}/priority", auth=LAUNCH, response=RUN, summary="Put a queued run before or after others"
+    "/{run_id}/priority",
+    auth=LAUNCH,
+    response=RUN,
+    summary="Put a queued run before or after others",
+    openapi_extra=answers(409),
 )
 def set_priority(request: HttpRequest, run_id: str, body: PriorityBody) -> dict[str, Any]:
     """It decides only while a run waits: 409 where it does not wait any more."""
     run = run_of(request, run_id)
-    places.set_priority(run, PRIORITIES[body.priority], user=cast(ApiRequest, request).auth.user)
+    places.set_priority(run, PRIORITIES[body.priority], user=user_of(request))
     return run_payload(run)
 
 
-@router.post("/{run_id}/launch", auth=LAUNCH, response=RUN, summary="Launch a draft")
+@router.post(
+    "/{run_id}/launch", auth=LAUNCH, response=RUN, summary="Launch a draft", openapi_extra=answers(409, 507)
+)
 def launch_draft(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """Its configuration is checked anew, then its first attempt is queued. 409 where it is no draft any more."""
     run = run_of(request, run_id)
-    drafts.launch_draft(run, user=cast(ApiRequest, request).auth.user)
+    drafts.launch_draft(run, user=user_of(request))
     return run_payload(run)
 
 
@@ -262,9 +294,10 @@ def launch_draft(request: HttpRequest, run_id: str) -> dict[str, Any]:
     summary="Delete a run that trains elsewhere, or a draft",
     description="A draft goes for good. A run that trains elsewhere has to have ended; for a day it can be restored, "
     "and GET /runs lists it with the filter deleted:yes. One that was launched here can be archived, not deleted.",
+    openapi_extra=answers(409),
 )
 def delete_run(request: HttpRequest, run_id: str) -> Status:
-    run, user = run_of(request, run_id), cast(ApiRequest, request).auth.user
+    run, user = run_of(request, run_id), user_of(request)
     if run.origin == Run.Origin.LAUNCHED and run.state == State.DRAFT:
         drafts.delete_draft(run, user=user)
     else:
@@ -272,11 +305,17 @@ def delete_run(request: HttpRequest, run_id: str) -> Status:
     return Status(204, None)
 
 
-@router.post("/{run_id}/restore", auth=LAUNCH, response=RUN, summary="Bring back a run deleted within a day")
+@router.post(
+    "/{run_id}/restore",
+    auth=LAUNCH,
+    response=RUN,
+    summary="Bring back a run deleted within a day",
+    openapi_extra=answers(409),
+)
 def restore_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """As it was, with all that it reported. 409 for one that is not deleted."""
     run = selectors.run_by_id(project_of(request), run_id, deleted=True)
-    return run_payload(deleting.restore_run(run, user=cast(ApiRequest, request).auth.user))
+    return run_payload(deleting.restore_run(run, user=user_of(request)))
 
 
 @router.get(
@@ -305,6 +344,7 @@ def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
     summary="What the trainer says of its run later",
     description="A new name, further tags, and entries of the configuration of a run that trains elsewhere: for "
     "trainers that know them only once they run. The same again changes nothing.",
+    openapi_extra=answers(409),
 )
 def describe(request: HttpRequest, run_id: str, body: DescribeBody) -> dict[str, Any]:
     run = run_of(request, run_id)
@@ -312,7 +352,13 @@ def describe(request: HttpRequest, run_id: str, body: DescribeBody) -> dict[str,
     return run_payload(run)
 
 
-@router.post("/{run_id}/finish", auth=WRITE_RUN, response=RUN, summary="How the trainer ended")
+@router.post(
+    "/{run_id}/finish",
+    auth=WRITE_RUN,
+    response=RUN,
+    summary="How the trainer ended",
+    openapi_extra=answers(409),
+)
 def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any]:
     """Safe to repeat. 409 where the attempt has ended in another way. With `infrastructure` a launched run may go on by
     itself from its newest checkpoint."""
@@ -354,11 +400,12 @@ def note_refused(request: HttpRequest, run_id: str, body: RefusedBody) -> dict[s
     summary="Say what a tracked run's metrics mean",
     description="Which metric is the held-out pass rate, and on how many devices it trains: for a trainer that knows "
     "nothing of Headroom. It holds for what was reported and for what comes; said anew, it replaces what was said.",
+    openapi_extra=answers(409),
 )
 def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[str, Any]:
     run = run_of(request, run_id)
     said = Meaning(**body.model_dump())
-    return run_payload(meaning.state_meaning(run, said, user=cast(ApiRequest, request).auth.user))
+    return run_payload(meaning.state_meaning(run, said, user=user_of(request)))
 
 
 @router.post(
@@ -367,6 +414,7 @@ def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[
     response=schemas.MeaningPreview,
     summary="The curve as it would be if this were said",
     description="Every point of eval/pass_rate whose compute would be known on this axis; nothing is stored.",
+    openapi_extra=answers(409),
 )
 def preview_meaning(
     request: HttpRequest, run_id: str, body: MeaningBody, query: Query[AxisQuery]
@@ -386,7 +434,7 @@ def preview_meaning(
     description="All or nothing. A record whose (attempt, seq) is stored already counts as a duplicate; with "
     "other content the batch is refused (409). `gather_seconds`: for how long the server asks this client to gather "
     "records before the next batch, by how many runs report at the moment.",
-    openapi_extra=BATCH_BODY,
+    openapi_extra=BATCH_BODY | answers(409),
 )
 def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     run: Run = run_of(request, run_id)
@@ -403,7 +451,13 @@ def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     return answer | {"gather_seconds": gathering.asked_of_a_client()}
 
 
-@router.get("/{run_id}/records", auth=READ_RUN, response=schemas.RecordPage, summary="Records as reported")
+@router.get(
+    "/{run_id}/records",
+    auth=READ_RUN_HEAVY,
+    response=schemas.RecordPage,
+    summary="Records as reported",
+    openapi_extra=answers(etag=True),
+)
 def list_records(request: HttpRequest, run_id: str, query: Query[RecordQuery]) -> dict[str, Any]:
     """In the order of arrival. `since` of an answer, sent as `since`, asks for what came after it: also where `next` is
     null, and also where nothing had come yet."""

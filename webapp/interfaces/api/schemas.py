@@ -13,6 +13,7 @@ from webapp.record.runs.bulk import MAX_RUNS
 from webapp.record.runs.ingest import MAX_RECORDS
 from webapp.record.runs.models import State
 from webapp.record.runs.refusals import MAX_REASON
+from webapp.science.curves.fitting import Question
 
 Axis = Literal["device_hours", "flops", "tokens", "step"]
 Format = Literal["json", "csv"]
@@ -539,6 +540,10 @@ class FigureQuery(Schema):
     lo: float | None = Field(None, ge=0, allow_inf_nan=False)
     level: float = Field(0.9, ge=0.5, le=0.999)
     since: int | None = Field(None, ge=0, description="Version that is known: 204 where nothing is newer.")
+
+    @property
+    def question(self) -> Question:
+        return Question(self.x, self.cutoff, self.lo, self.level, self.metric)
 
 
 class CompareQuery(Schema):

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
 from webapp.identity.accounts.models import Role
-from webapp.interfaces.api.auth import READ, ApiRequest
+from webapp.interfaces.api.auth import READ_HEAVY, ApiRequest
 from webapp.reporting.status.payloads import status_payload
 from webapp.reporting.status.status import status_now
 
@@ -87,7 +87,7 @@ class StatusOut(Schema):
     disk: DiskOut | None
 
 
-@router.get("/status", auth=READ, response=StatusOut, summary="How the installation is")
+@router.get("/status", auth=READ_HEAVY, response=StatusOut, summary="How the installation is")
 def get_status(request: HttpRequest) -> dict[str, Any]:
     """Counts are of all projects; addresses are for tokens of admins."""
     is_admin = cast(ApiRequest, request).auth.role == Role.ADMIN

@@ -1,20 +1,21 @@
 """/api/v1/studies"""
 
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.interfaces.api.auth import LAUNCH, READ, ApiRequest, project_of
+from webapp.interfaces.api.auth import LAUNCH, READ_HEAVY, project_of, user_of
+from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
 from webapp.science.studies import selectors, services
 from webapp.science.studies.law import at_value
-from webapp.science.studies.models import Kind, Study
-from webapp.science.studies.planning import with_defaults
+from webapp.science.studies.models import Study, StudyKind
+from webapp.science.studies.planning import StudyRequest
 from webapp.science.studies.results import progress_sentence, results
 
 router = Router(tags=["studies"])
@@ -26,7 +27,7 @@ class StudyBody(StrictBody):
 
     name: str
     kind: str = Field(
-        Kind.LEAVE_ONE_OUT.value, description="leave_one_out or axis: how the page presents it."
+        StudyKind.LEAVE_ONE_OUT.value, description="leave_one_out or axis: how the page presents it."
     )
     recipe: str = Field(description="Slug of the base.")
     revision: int | None = Field(None, ge=1, le=2**31 - 1, description="Its revision; null: the newest.")
@@ -135,7 +136,7 @@ class StudyPage(Schema):
     next: str | None
 
 
-@router.get("", auth=READ, response=StudyPage, summary="List studies, newest first")
+@router.get("", auth=READ_HEAVY, response=StudyPage, summary="List studies, newest first")
 def list_studies(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     """Each with its base recipe, and how many of its runs have succeeded."""
     studies = selectors.studies_of(project_of(request))
@@ -152,20 +153,17 @@ def list_studies(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     description="All of it or nothing: a variant that cannot run is refused (422), naming axis and reason. With an "
     "Idempotency-Key the same request makes one study: 201 the first time, 200 with the same study afterwards, 409 "
     "for another body.",
+    openapi_extra=answers(409, 507),
 )
 def create_study(
     request: HttpRequest,
     body: Body[StudyBody],
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status:
-    token, project = cast(ApiRequest, request).auth, project_of(request)
-    made = services.create_study_once(
-        user=token.user,
-        project=project,
-        name=body.name,
-        kind=body.kind,
-        asked=with_defaults(project, **body.model_dump(exclude={"name", "kind"})),
-        idempotency_key=idempotency_key,
+    project = project_of(request)
+    asked = StudyRequest(**body.model_dump() | {"changes": tuple(body.changes), "seeds": tuple(body.seeds)})
+    made = services.create_study(
+        asked, user=user_of(request), project=project, idempotency_key=idempotency_key
     )
     study = selectors.study_by_id(project, made.study.pk)
     return Status(201 if made.created else 200, study_detail(study))
@@ -177,7 +175,7 @@ class StudyQuery(Schema):
     )
 
 
-@router.get("/{study_id}", auth=READ, response=StudyDetail, summary="One study with its results")
+@router.get("/{study_id}", auth=READ_HEAVY, response=StudyDetail, summary="One study with its results")
 def get_study(request: HttpRequest, study_id: str, query: Query[StudyQuery]) -> Payload:
     """With its variants, how far it is, the results that its page shows, and the law over its axis."""
     return study_detail(selectors.study_by_id(project_of(request), study_id), query.axis_value)

@@ -1,7 +1,7 @@
 """What somebody asks of an import, checked: each refusal names its field."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -61,7 +61,7 @@ class OptionsBody(BaseModel):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ImportRequest:
     """`kind` empty: to be found out from the file."""
 
     kind: str
@@ -71,7 +71,19 @@ class Asked:
     model: str = ""
 
 
-def asked_of(kind: str, options: Mapping[str, Any]) -> Asked:
+@dataclass(frozen=True)
+class Server:
+    """Where an import is read from in place of files, and what opens it. `account`: the user of a password."""
+
+    address: str = ""
+    token: str = field(default="", repr=False)
+    account: str = ""
+
+
+NO_SERVER = Server()
+
+
+def asked_of(kind: str, options: Mapping[str, Any]) -> ImportRequest:
     """Check what was sent. Raises InvalidInput (kind, options.*)."""
     if kind and kind not in KINDS:
         raise InvalidInput("kind", f"kind must be one of {', '.join(sorted(KINDS))}.")
@@ -86,7 +98,7 @@ def asked_of(kind: str, options: Mapping[str, Any]) -> Asked:
         name: clean_text(f"options.{name}", getattr(body, name), MAX_NAME)
         for name in ("name", "source", "task", "model")
     }
-    return Asked(
+    return ImportRequest(
         kind,
         Options(
             columns=body.columns,
@@ -104,7 +116,7 @@ def asked_of(kind: str, options: Mapping[str, Any]) -> Asked:
     )
 
 
-def asked_of_text(kind: str, text: str) -> Asked:
+def asked_of_text(kind: str, text: str) -> ImportRequest:
     """As `asked_of`, of options that are JSON. Raises InvalidInput."""
     try:
         options = from_json(text or "{}", allow_inf_nan=False)

@@ -20,9 +20,9 @@ from training.study.file import Study as Asked
 from training.study.file import StudyFile
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Recipe, Revision
-from webapp.record.runs.models import Attempt, Record, Run, Series, State
+from webapp.record.runs.models import Attempt, Record, Run, Series, State, submission_id_of
 from webapp.science.studies.axes import NAMED_AXES, stated_size
-from webapp.science.studies.models import Arm, Kind, Study, StudyRun
+from webapp.science.studies.models import Arm, Study, StudyKind, StudyRun
 
 ATTEMPT = 1
 MOST_DIAGNOSTICS = 18  # points of a metric that is no evaluation
@@ -127,7 +127,7 @@ def _attempt(run: CorpusRun, row: Run) -> Attempt:
     return Attempt(
         run=row,
         number=ATTEMPT,
-        submission_id=f"run-{row.pk}-a{ATTEMPT}",
+        submission_id=submission_id_of(row.pk, ATTEMPT),
         state=row.state,
         device=device,
         message=run.reason,
@@ -246,7 +246,7 @@ def _store_study(
     study = Study.objects.create(
         project=project,
         name=f"{asked.name}: {asked.question}"[:120],
-        kind=Kind.AXIS if axis else Kind.LEAVE_ONE_OUT,
+        kind=StudyKind.AXIS if axis else StudyKind.LEAVE_ONE_OUT,
         base=revision,
         task=base[0].task,
         model=base[0].model,

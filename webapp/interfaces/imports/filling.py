@@ -21,7 +21,7 @@ from webapp.interfaces.imports.readers.guessing import PASS_RATE_LIKE
 from webapp.interfaces.imports.readers.rows import FoundRun, Row
 from webapp.record.runs.bounds import MAX_NAME, MAX_SEED
 from webapp.record.runs.ingest import store_records
-from webapp.record.runs.launch import track_run_once
+from webapp.record.runs.launch import TrackRequest, track_run
 from webapp.record.runs.lifecycle import report_finished
 from webapp.record.runs.meaning import Meaning, state_meaning
 from webapp.record.runs.models import IdempotencyKey, Point, Run, Series, State
@@ -76,16 +76,14 @@ def kept_of(one: Import, found: FoundRun) -> ImportedRun:
 def _make(one: Import, found: FoundRun, key: str) -> Run:
     """Raises InvalidInput."""
     has_seed = found.seed is not None and 0 <= found.seed <= MAX_SEED
-    return track_run_once(
-        user=one.user,
-        project=one.project,
+    request = TrackRequest(
         name=_printable(found.name, MAX_NAME),
         task=one.task or _printable(found.task, 80),
         model=one.model or _printable(found.model, 200),
         config=_config(found.config),
         seed=found.seed if has_seed and found.seed is not None else 0,
-        idempotency_key=key,
-    ).run
+    )
+    return track_run(request, user=one.user, project=one.project, idempotency_key=key).run
 
 
 def _printable(text: str, most: int) -> str:

@@ -15,10 +15,9 @@ from webapp.base import nudge, outbound
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.base.sealing import seal
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.interfaces.imports import uploads
-from webapp.interfaces.imports.asked import MAX_NAME, Asked
+from webapp.interfaces.imports.asked import MAX_NAME, NO_SERVER, ImportRequest, Server
 from webapp.interfaces.imports.models import OPEN, RESUMABLE, Import, State
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.tables import kind_of, mapping_of
@@ -36,29 +35,24 @@ def begin_import(
     *,
     user: User | None,
     project: Project,
-    asked: Asked,
+    asked: ImportRequest,
     files: Sequence[UploadedFile] = (),
-    address: str = "",
-    token: str = "",
-    account: str = "",
+    server: Server = NO_SERVER,
     may_ask: bool = False,
 ) -> Import:
     """Store what was uploaded and have a worker read it. With `may_ask` a table waits for its columns to be named;
     without, they are as `asked` or their names say.
 
-    `address`, `token` and `account` (the user of a password) are of a server, in place of files; what opens it is
-    stored sealed and forgotten when the import has ended. A person needs CONTRIBUTE: raises Forbidden or NotFound
-    without it, and InvalidInput (kind, files, address, token, options.*).
+    What opens a server is stored sealed and forgotten when the import has ended. Raises InvalidInput (kind, files,
+    address, token, options.*).
     """
-    if user is not None:
-        require(user, project, Permission.CONTRIBUTE)
     if Import.objects.filter(project=project, state__in=(State.DRAFT, *OPEN)).count() >= MOST_WAITING:
         raise Conflict(f"{MOST_WAITING} imports of this project have not ended; wait until some have.")
     made = Import(project=project, user=user, task=asked.task, model=asked.model)
     made.kind, made.options, made.source = asked.kind, asked.options.as_json(), asked.source
     if _is_server(asked.kind):
-        _point_at(made, files, address, token, account)
-    elif address:
+        _point_at(made, files, server)
+    elif server.address:
         raise InvalidInput("address", "address is for kinds that are read from a server.")
     else:
         uploads.check(files)
@@ -76,7 +70,8 @@ def _is_server(kind: str) -> bool:
     return bool(kind) and KINDS[kind].takes == "address"
 
 
-def _point_at(made: Import, files: Sequence[UploadedFile], address: str, token: str, account: str) -> None:
+def _point_at(made: Import, files: Sequence[UploadedFile], server: Server) -> None:
+    address, token, account = server.address, server.token, server.account
     if files:
         raise InvalidInput("files", "files are not for this kind: it is read from a server.")
     if not address or len(address) > MAX_ADDRESS or not address.isprintable():
@@ -102,7 +97,7 @@ def _keep(made: Import, stored: uploads.Stored) -> None:
     made.source = made.source or stored.name[:MAX_NAME]
 
 
-def _begin(made: Import, asked: Asked, may_ask: bool) -> None:
+def _begin(made: Import, asked: ImportRequest, may_ask: bool) -> None:
     path = uploads.uploaded(made.pk)
     if path is not None and not uploads.is_archive(path.name):
         is_plain = KINDS[made.kind].preview is not None if made.kind else False
@@ -143,14 +138,12 @@ def _start(verb: str, one: Import, user: User | None) -> None:
 
 
 @transaction.atomic
-def start_import(one: Import, *, user: User | None, asked: Asked) -> Import:
+def start_import(one: Import, *, user: User | None, asked: ImportRequest) -> Import:
     """A draft with its columns named: have it read. Safe to repeat.
 
-    Raises Forbidden or NotFound, Conflict where it is no draft any more, and InvalidInput (options.*) for a mapping
+    Raises Conflict where it is no draft any more, and InvalidInput (options.*) for a mapping
     that cannot be read.
     """
-    if user is not None:
-        require(user, one.project, Permission.CONTRIBUTE)
     path = uploads.uploaded(one.pk)
     if path is None:
         raise Conflict("The uploaded file is gone; upload it again.")
@@ -174,16 +167,14 @@ def resume_import(
     """Read a partial or failed import again, with mended `files` where they are given. What is stored stays; rows that
     come again are compared with it.
 
-    Raises Forbidden or NotFound without CONTRIBUTE, Conflict where it is neither partial nor failed or its file is
+    Raises Conflict where it is neither partial nor failed or its file is
     gone, and InvalidInput (files, token, user).
     """
-    if user is not None:
-        require(user, one.project, Permission.CONTRIBUTE)
     held = Import.objects.select_for_update().get(pk=one.pk)
     if held.state not in RESUMABLE:
         raise Conflict(_why_not(held))
     if _is_server(held.kind):
-        _point_at(held, files, held.address, token, account)
+        _point_at(held, files, Server(held.address, token, account))
     elif files:
         uploads.check(files)
         _keep(held, uploads.store(files, uploads.folder_of(held.pk)))

@@ -12,7 +12,7 @@ from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project, Scope
 from webapp.interfaces import files
 from webapp.interfaces.mlflow import checks
-from webapp.interfaces.mlflow.door import DOORS, Asked, authenticate, endpoint, in_mlflows_form, problem
+from webapp.interfaces.mlflow.door import DOORS, Call, authenticate, endpoint, in_mlflows_form, problem
 from webapp.interfaces.mlflow.payloads import MODEL_ID, run_info
 from webapp.interfaces.mlflow.runs import MLFLOW, check_active, find
 from webapp.interfaces.tracking.models import ClientRun
@@ -52,9 +52,9 @@ def _place(project: Project, path: str) -> tuple[ClientRun, str]:
 
 
 @endpoint("GET", Scope.READ)
-def list_artifacts(asked: Asked) -> dict[str, Any]:
+def list_artifacts(call: Call) -> dict[str, Any]:
     """The same by the run's id, with whole paths."""
-    found, folder = find(asked), checks.text(asked.body, "path", default="").strip("/")
+    found, folder = find(call), checks.text(call.body, "path", default="").strip("/")
     before = f"{folder}/" if folder else ""
     inside = [item | {"path": before + item["path"]} for item in listed(found.run, folder)]
     return {"root_uri": run_info(found)["artifact_uri"], "files": inside}

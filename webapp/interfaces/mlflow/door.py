@@ -37,7 +37,7 @@ class NotKept(ServiceError):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Call:
     """A request whose token was checked: what it says, for which project."""
 
     token: ApiToken
@@ -53,7 +53,7 @@ class Asked:
         return self.token.user
 
 
-Handler = Callable[[Asked], Mapping[str, Any]]
+Handler = Callable[[Call], Mapping[str, Any]]
 
 
 def in_mlflows_form(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
@@ -86,7 +86,7 @@ def endpoint(
                 return problem(405, "BAD_REQUEST", f"{request.method} is not possible here, only {method}.")
             token = authenticate(request, DOORS[scope])
             body = _query(request) if method == "GET" else _body(request, most)
-            return JsonResponse(dict(handler(Asked(token, body, path))))
+            return JsonResponse(dict(handler(Call(token, body, path))))
 
         return view
 

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, Scope
 from webapp.interfaces.mlflow import checks, payloads
-from webapp.interfaces.mlflow.door import Asked, endpoint
+from webapp.interfaces.mlflow.door import Call, endpoint
 from webapp.interfaces.mlflow.paging import page
 from webapp.interfaces.tracking import groups
 from webapp.interfaces.tracking.models import Group
@@ -41,17 +41,17 @@ def writable_group(project: Project, experiment_id: str) -> Group:
 
 
 @endpoint("POST", Scope.WRITE)
-def create(asked: Asked) -> dict[str, Any]:
-    tags = checks.pairs(asked.body, "tags", checks.MAX_ENTITIES, checks.MAX_GROUP_TAG)
-    group = groups.create_group(asked.project, checks.text(asked.body, "name"), tags=tags)
+def create(call: Call) -> dict[str, Any]:
+    tags = checks.pairs(call.body, "tags", checks.MAX_ENTITIES, checks.MAX_GROUP_TAG)
+    group = groups.create_group(call.project, checks.text(call.body, "name"), tags=tags)
     return {"experiment_id": payloads.group_id(group)}
 
 
 @endpoint("GET", Scope.READ)
-def get(asked: Asked) -> dict[str, Any]:
-    experiment_id = checks.text(asked.body, "experiment_id")
+def get(call: Call) -> dict[str, Any]:
+    experiment_id = checks.text(call.body, "experiment_id")
     try:
-        return {"experiment": payloads.experiment(find_group(asked.project, experiment_id))}
+        return {"experiment": payloads.experiment(find_group(call.project, experiment_id))}
     except NotFound:
         if experiment_id != payloads.DEFAULT_ID:
             raise
@@ -59,9 +59,9 @@ def get(asked: Asked) -> dict[str, Any]:
 
 
 @endpoint("GET", Scope.READ)
-def get_by_name(asked: Asked) -> dict[str, Any]:
-    name = checks.text(asked.body, "experiment_name")
-    group = groups_of(asked.project).filter(name=name).first()
+def get_by_name(call: Call) -> dict[str, Any]:
+    name = checks.text(call.body, "experiment_name")
+    group = groups_of(call.project).filter(name=name).first()
     if group is not None:
         return {"experiment": payloads.experiment(group)}
     if name == groups.DEFAULT:
@@ -70,13 +70,13 @@ def get_by_name(asked: Asked) -> dict[str, Any]:
 
 
 @endpoint("POST", Scope.READ)
-def search(asked: Asked) -> dict[str, Any]:
-    found = _of_view(groups_of(asked.project), checks.text(asked.body, "view_type", default="ACTIVE_ONLY"))
-    name = name_wanted(checks.text(asked.body, "filter", default=""), "experiments")
+def search(call: Call) -> dict[str, Any]:
+    found = _of_view(groups_of(call.project), checks.text(call.body, "view_type", default="ACTIVE_ONLY"))
+    name = name_wanted(checks.text(call.body, "filter", default=""), "experiments")
     if name is not None:
         found = found.filter(name=name)
-    most = checks.whole(asked.body, "max_results", default=1000, least=1, most=MOST_LISTED)
-    rows, following = page(found.order_by("-pk"), checks.text(asked.body, "page_token", default=""), most)
+    most = checks.whole(call.body, "max_results", default=1000, least=1, most=MOST_LISTED)
+    rows, following = page(found.order_by("-pk"), checks.text(call.body, "page_token", default=""), most)
     return {"experiments": [payloads.experiment(row) for row in rows], **following}
 
 
@@ -104,38 +104,38 @@ def name_wanted(text: str, what: str) -> str | None:
 
 
 @endpoint("POST", Scope.WRITE)
-def update(asked: Asked) -> dict[str, Any]:
-    group = find_group(asked.project, checks.text(asked.body, "experiment_id"))
+def update(call: Call) -> dict[str, Any]:
+    group = find_group(call.project, checks.text(call.body, "experiment_id"))
     if group.name == groups.DEFAULT:
         raise InvalidInput("new_name", "The default experiment keeps its name.")
-    groups.rename_group(group, checks.text(asked.body, "new_name"))
+    groups.rename_group(group, checks.text(call.body, "new_name"))
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
-def delete(asked: Asked) -> dict[str, Any]:
-    groups.set_deleted(find_group(asked.project, checks.text(asked.body, "experiment_id")), True)
+def delete(call: Call) -> dict[str, Any]:
+    groups.set_deleted(find_group(call.project, checks.text(call.body, "experiment_id")), True)
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
-def restore(asked: Asked) -> dict[str, Any]:
-    groups.set_deleted(find_group(asked.project, checks.text(asked.body, "experiment_id")), False)
+def restore(call: Call) -> dict[str, Any]:
+    groups.set_deleted(find_group(call.project, checks.text(call.body, "experiment_id")), False)
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
-def set_tag(asked: Asked) -> dict[str, Any]:
-    group = writable_group(asked.project, checks.text(asked.body, "experiment_id"))
-    name, value = checks.pair(asked.body, checks.MAX_GROUP_TAG)
+def set_tag(call: Call) -> dict[str, Any]:
+    group = writable_group(call.project, checks.text(call.body, "experiment_id"))
+    name, value = checks.pair(call.body, checks.MAX_GROUP_TAG)
     groups.set_group_tags(group, {name: value})
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
-def delete_tag(asked: Asked) -> dict[str, Any]:
-    group = writable_group(asked.project, checks.text(asked.body, "experiment_id"))
-    name = checks.key(asked.body)
+def delete_tag(call: Call) -> dict[str, Any]:
+    group = writable_group(call.project, checks.text(call.body, "experiment_id"))
+    name = checks.key(call.body)
     if name not in group.tags:
         raise NotFound(f"No tag with name: {name} in experiment with id {payloads.group_id(group)}.")
     groups.set_group_tags(group, {name: None})

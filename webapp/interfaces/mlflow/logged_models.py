@@ -14,7 +14,7 @@ from django.views.decorators.csrf import csrf_exempt
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Scope
 from webapp.interfaces.mlflow import checks, payloads
-from webapp.interfaces.mlflow.door import Asked, NotKept, endpoint, problem
+from webapp.interfaces.mlflow.door import Call, NotKept, endpoint, problem
 from webapp.interfaces.mlflow.experiments import name_wanted
 from webapp.interfaces.mlflow.runs import MLFLOW, find_active, runs_of_groups
 from webapp.interfaces.tracking import client_runs
@@ -39,11 +39,11 @@ def by_method(**views: Callable[..., HttpResponseBase]) -> Callable[..., HttpRes
     return view
 
 
-def _find(asked: Asked) -> tuple[ClientRun, str, dict[str, Any]]:
+def _find(call: Call) -> tuple[ClientRun, str, dict[str, Any]]:
     """The run, the id and what is known of a model. Raises NotFound, also for one of another project."""
-    model_id = asked.path["model_id"]
+    model_id = call.path["model_id"]
     found = payloads.MODEL_ID.fullmatch(model_id)
-    run = client_run_by_key(asked.project, MLFLOW, found[1]) if found else None
+    run = client_run_by_key(call.project, MLFLOW, found[1]) if found else None
     if run is None or model_id not in run.logged_models:
         raise NotFound(f"Logged model with ID '{model_id}' not found.")
     return run, model_id, run.logged_models[model_id]
@@ -67,16 +67,16 @@ def _payload(run: ClientRun, model_id: str, about: dict[str, Any]) -> dict[str, 
 
 
 @endpoint("POST", Scope.WRITE)
-def create(asked: Asked) -> dict[str, Any]:
-    if not asked.body.get("source_run_id"):
+def create(call: Call) -> dict[str, Any]:
+    if not call.body.get("source_run_id"):
         raise NotKept("Headroom keeps a model with the run that logged it: send source_run_id.")
-    run = find_active(Asked(asked.token, asked.body | {"run_id": asked.body["source_run_id"]}))
+    run = find_active(Call(call.token, call.body | {"run_id": call.body["source_run_id"]}))
     now = int(time.time() * 1000)
     about = {
-        "name": checks.text(asked.body, "name", default="model")[:MAX_NAME],
-        "model_type": checks.text(asked.body, "model_type", default="")[:MAX_NAME],
-        "params": checks.pairs(asked.body, "params", checks.MAX_ENTITIES, checks.MAX_PARAM),
-        "tags": checks.pairs(asked.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG),
+        "name": checks.text(call.body, "name", default="model")[:MAX_NAME],
+        "model_type": checks.text(call.body, "model_type", default="")[:MAX_NAME],
+        "params": checks.pairs(call.body, "params", checks.MAX_ENTITIES, checks.MAX_PARAM),
+        "tags": checks.pairs(call.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG),
         "status": STATUSES[0],
         "made_ms": now,
         "changed_ms": now,
@@ -86,51 +86,51 @@ def create(asked: Asked) -> dict[str, Any]:
 
 
 @endpoint("GET", Scope.READ)
-def get(asked: Asked) -> dict[str, Any]:
-    return _payload(*_find(asked))
+def get(call: Call) -> dict[str, Any]:
+    return _payload(*_find(call))
 
 
 @endpoint("PATCH", Scope.WRITE)
-def finalize(asked: Asked) -> dict[str, Any]:
-    status = checks.text(asked.body, "status")
+def finalize(call: Call) -> dict[str, Any]:
+    status = checks.text(call.body, "status")
     if status not in STATUSES:
         raise InvalidInput("status", f"status must be one of {', '.join(STATUSES)}.")
-    return _changed(asked, status=status)
+    return _changed(call, status=status)
 
 
 @endpoint("PATCH", Scope.WRITE)
-def set_tags(asked: Asked) -> dict[str, Any]:
-    tags = checks.pairs(asked.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG)
-    return _changed(asked, tags=_find(asked)[2]["tags"] | tags)
+def set_tags(call: Call) -> dict[str, Any]:
+    tags = checks.pairs(call.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG)
+    return _changed(call, tags=_find(call)[2]["tags"] | tags)
 
 
 @endpoint("DELETE", Scope.WRITE)
-def delete_tag(asked: Asked) -> dict[str, Any]:
-    tags = _find(asked)[2]["tags"]
-    if asked.path["key"] not in tags:
-        raise NotFound(f"No tag with name: {asked.path['key']} in this model.")
-    return _changed(asked, tags={key: value for key, value in tags.items() if key != asked.path["key"]})
+def delete_tag(call: Call) -> dict[str, Any]:
+    tags = _find(call)[2]["tags"]
+    if call.path["key"] not in tags:
+        raise NotFound(f"No tag with name: {call.path['key']} in this model.")
+    return _changed(call, tags={key: value for key, value in tags.items() if key != call.path["key"]})
 
 
 @endpoint("POST", Scope.WRITE)
-def log_params(asked: Asked) -> dict[str, Any]:
-    params = checks.pairs(asked.body, "params", checks.MAX_ENTITIES, checks.MAX_PARAM)
-    _changed(asked, params=_find(asked)[2]["params"] | params)
+def log_params(call: Call) -> dict[str, Any]:
+    params = checks.pairs(call.body, "params", checks.MAX_ENTITIES, checks.MAX_PARAM)
+    _changed(call, params=_find(call)[2]["params"] | params)
     return {}
 
 
-def _changed(asked: Asked, **changes: Any) -> dict[str, Any]:
-    run, model_id, about = _find(asked)
+def _changed(call: Call, **changes: Any) -> dict[str, Any]:
+    run, model_id, about = _find(call)
     changed = about | changes | {"changed_ms": int(time.time() * 1000)}
     return _payload(client_runs.change_model(run, model_id, changed), model_id, changed)
 
 
 @endpoint("POST", Scope.READ)
-def search(asked: Asked) -> dict[str, Any]:
+def search(call: Call) -> dict[str, Any]:
     """The newest models of the experiments, by name where that is asked for; clients look among them for a run."""
-    runs = runs_of_groups(asked).filter(deleted_at=None).exclude(logged_models={}).order_by("-start_ms", "pk")
-    name = name_wanted(checks.text(asked.body, "filter", default=""), "models")
-    most = checks.whole(asked.body, "max_results", default=MOST_FOUND, least=1, most=MOST_FOUND)
+    runs = runs_of_groups(call).filter(deleted_at=None).exclude(logged_models={}).order_by("-start_ms", "pk")
+    name = name_wanted(checks.text(call.body, "filter", default=""), "models")
+    most = checks.whole(call.body, "max_results", default=MOST_FOUND, least=1, most=MOST_FOUND)
     found = [
         (run, model_id, about)
         for run in runs[:MOST_FOUND]

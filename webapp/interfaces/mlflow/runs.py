@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Scope
 from webapp.interfaces.mlflow import checks, payloads
-from webapp.interfaces.mlflow.door import Asked, endpoint
+from webapp.interfaces.mlflow.door import Call, endpoint
 from webapp.interfaces.mlflow.experiments import writable_group
 from webapp.interfaces.mlflow.paging import page
 from webapp.interfaces.mlflow.search import narrow, ordered
@@ -26,14 +26,14 @@ MOST_FOUND = 50_000
 DEFAULT_FOUND = 1000
 
 
-def find(asked: Asked) -> ClientRun:
+def find(call: Call) -> ClientRun:
     """Raises NotFound, InvalidInput (run_id)."""
-    return client_run_by_key(asked.project, MLFLOW, checks.text(asked.body, "run_id", "run_uuid"))
+    return client_run_by_key(call.project, MLFLOW, checks.text(call.body, "run_id", "run_uuid"))
 
 
-def find_active(asked: Asked) -> ClientRun:
+def find_active(call: Call) -> ClientRun:
     """The same to write to. Raises InvalidInput where the client has deleted it."""
-    found = find(asked)
+    found = find(call)
     check_active(found)
     return found
 
@@ -53,40 +53,37 @@ def _now_ms() -> int:
 
 
 @endpoint("POST", Scope.WRITE)
-def create(asked: Asked) -> dict[str, Any]:
-    tags = checks.pairs(asked.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG)
-    name = checks.text(asked.body, "run_name", default="") or tags.get(RUN_NAME, "")
-    group = writable_group(
-        asked.project, checks.text(asked.body, "experiment_id", default=payloads.DEFAULT_ID)
-    )
-    made = client_runs.make_client_run(
-        group,
+def create(call: Call) -> dict[str, Any]:
+    tags = checks.pairs(call.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG)
+    name = checks.text(call.body, "run_name", default="") or tags.get(RUN_NAME, "")
+    group = writable_group(call.project, checks.text(call.body, "experiment_id", default=payloads.DEFAULT_ID))
+    begun = ClientRun(
         client=MLFLOW,
-        user=asked.user,
         name=name,
-        start_ms=checks.whole(asked.body, "start_time", default=_now_ms(), most=checks.MAX_TIME),
-        user_name=checks.text(asked.body, "user_id", default="") or tags.get(USER, ""),
+        start_ms=checks.whole(call.body, "start_time", default=_now_ms(), most=checks.MAX_TIME),
+        user_name=checks.text(call.body, "user_id", default="") or tags.get(USER, ""),
         tags=tags,
     )
+    made = client_runs.make_client_run(group, begun, user=call.user)
     if RUN_NAME not in tags:
         client_runs.describe(made, tags={RUN_NAME: made.name})
     return {"run": payloads.run(_again(made), [])}
 
 
 @endpoint("GET", Scope.READ)
-def get(asked: Asked) -> dict[str, Any]:
-    found = find(asked)
+def get(call: Call) -> dict[str, Any]:
+    found = find(call)
     return {"run": payloads.run(found, newest_of([found]).get(found.pk, []))}
 
 
 @endpoint("POST", Scope.WRITE)
-def update(asked: Asked) -> dict[str, Any]:
-    found = find_active(asked)
-    status = checks.text(asked.body, "status", default="")
-    name = checks.text(asked.body, "run_name", default="")
+def update(call: Call) -> dict[str, Any]:
+    found = find_active(call)
+    status = checks.text(call.body, "status", default="")
+    name = checks.text(call.body, "run_name", default="")
     if status not in ("", "RUNNING", "SCHEDULED", *ENDS):
         raise InvalidInput("status", f"status must be one of RUNNING, SCHEDULED, {', '.join(ENDS)}.")
-    end_ms = checks.whole(asked.body, "end_time", default=-1, least=-1, most=checks.MAX_TIME)
+    end_ms = checks.whole(call.body, "end_time", default=-1, least=-1, most=checks.MAX_TIME)
     if name:
         client_runs.describe(found, name=name, tags={RUN_NAME: name})
     if status in ENDS:
@@ -97,21 +94,21 @@ def update(asked: Asked) -> dict[str, Any]:
 
 
 @endpoint("POST", Scope.WRITE)
-def delete(asked: Asked) -> dict[str, Any]:
-    client_runs.set_deleted(find(asked), True)
+def delete(call: Call) -> dict[str, Any]:
+    client_runs.set_deleted(find(call), True)
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
-def restore(asked: Asked) -> dict[str, Any]:
-    client_runs.set_deleted(find(asked), False)
+def restore(call: Call) -> dict[str, Any]:
+    client_runs.set_deleted(find(call), False)
     return {}
 
 
 @endpoint("POST", Scope.READ)
-def search(asked: Asked) -> dict[str, Any]:
-    body = asked.body
-    found = _in_view(asked, checks.text(body, "run_view_type", default="ACTIVE_ONLY"))
+def search(call: Call) -> dict[str, Any]:
+    body = call.body
+    found = _in_view(call, checks.text(body, "run_view_type", default="ACTIVE_ONLY"))
     found = narrow(found, checks.text(body, "filter", default=""))
     orders = body.get("order_by") or []
     if not isinstance(orders, list) or len(orders) > 20:
@@ -122,21 +119,21 @@ def search(asked: Asked) -> dict[str, Any]:
     return {"runs": [payloads.run(row, newest.get(row.pk, [])) for row in rows], **following}
 
 
-def _in_view(asked: Asked, view: str) -> QuerySet[ClientRun]:
-    here = runs_of_groups(asked)
+def _in_view(call: Call, view: str) -> QuerySet[ClientRun]:
+    here = runs_of_groups(call)
     if view == "ALL":
         return here
     return here.filter(deleted_at__isnull=view != "DELETED_ONLY")
 
 
-def runs_of_groups(asked: Asked) -> QuerySet[ClientRun]:
+def runs_of_groups(call: Call) -> QuerySet[ClientRun]:
     """The runs of the experiments that are asked for; one that is not there has none. Raises InvalidInput."""
-    ids = asked.body.get("experiment_ids") or []
+    ids = call.body.get("experiment_ids") or []
     if not isinstance(ids, list) or not all(isinstance(each, str | int) for each in ids):
         raise InvalidInput("experiment_ids", "experiment_ids must be a list of ids.")
     texts = {str(each) for each in ids}
     numbers = [int(each) for each in texts if each.isascii() and each.isdigit() and len(each) < 19]
-    found = runs_of_client(asked.project, MLFLOW)
+    found = runs_of_client(call.project, MLFLOW)
     here = found.filter(group__in=numbers)
     if payloads.DEFAULT_ID in texts:
         here = here | found.filter(group__name=groups.DEFAULT)
@@ -144,30 +141,30 @@ def runs_of_groups(asked: Asked) -> QuerySet[ClientRun]:
 
 
 @endpoint("POST", Scope.WRITE)
-def log_metric(asked: Asked) -> dict[str, Any]:
-    found = find_active(asked)
-    store_values(found, [checks.metric(asked.body)])
+def log_metric(call: Call) -> dict[str, Any]:
+    found = find_active(call)
+    store_values(found, [checks.metric(call.body)])
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
-def log_parameter(asked: Asked) -> dict[str, Any]:
-    name, value = checks.pair(asked.body, checks.MAX_PARAM)
-    client_runs.describe(find_active(asked), params={name: value})
+def log_parameter(call: Call) -> dict[str, Any]:
+    name, value = checks.pair(call.body, checks.MAX_PARAM)
+    client_runs.describe(find_active(call), params={name: value})
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
-def set_tag(asked: Asked) -> dict[str, Any]:
-    name, value = checks.pair(asked.body, checks.MAX_TAG)
+def set_tag(call: Call) -> dict[str, Any]:
+    name, value = checks.pair(call.body, checks.MAX_TAG)
     renamed = value if name == RUN_NAME else None
-    client_runs.describe(find_active(asked), tags={name: value}, name=renamed)
+    client_runs.describe(find_active(call), tags={name: value}, name=renamed)
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
-def delete_tag(asked: Asked) -> dict[str, Any]:
-    found, name = find_active(asked), checks.key(asked.body)
+def delete_tag(call: Call) -> dict[str, Any]:
+    found, name = find_active(call), checks.key(call.body)
     if name not in found.tags:
         raise NotFound(f"No tag with name: {name} in run with id {found.key}.")
     client_runs.describe(found, tags={name: None})
@@ -175,11 +172,11 @@ def delete_tag(asked: Asked) -> dict[str, Any]:
 
 
 @endpoint("POST", Scope.WRITE)
-def log_model(asked: Asked) -> dict[str, Any]:
+def log_model(call: Call) -> dict[str, Any]:
     """What a model is, without its files, is kept as MLflow keeps it: in a tag."""
-    found = find_active(asked)
+    found = find_active(call)
     try:
-        model = json.loads(checks.text(asked.body, "model_json"))
+        model = json.loads(checks.text(call.body, "model_json"))
     except ValueError:
         model = None
     if not isinstance(model, dict):

@@ -126,47 +126,47 @@ def _name(text: str) -> tuple[str, str]:
     return kind, name
 
 
-def _apply(runs: QuerySet[ClientRun], asked: Condition, alias: str) -> QuerySet[ClientRun]:
-    if asked.kind == "metrics":
-        return runs.filter(Exists(_metric(asked)))
-    if asked.kind == "attributes":
-        if asked.name in NUMBERS:
-            return runs.filter(_of_number(NUMBERS[asked.name], asked))
-        return runs.filter(_of_text(TEXTS[asked.name], asked))
-    return runs.alias(**{alias: text_in(asked.kind, asked.name)}).filter(_of_text(alias, asked))
+def _apply(runs: QuerySet[ClientRun], call: Condition, alias: str) -> QuerySet[ClientRun]:
+    if call.kind == "metrics":
+        return runs.filter(Exists(_metric(call)))
+    if call.kind == "attributes":
+        if call.name in NUMBERS:
+            return runs.filter(_of_number(NUMBERS[call.name], call))
+        return runs.filter(_of_text(TEXTS[call.name], call))
+    return runs.alias(**{alias: text_in(call.kind, call.name)}).filter(_of_text(alias, call))
 
 
-def _metric(asked: Condition) -> QuerySet[ClientMetric]:
-    found = ClientMetric.objects.filter(run=OuterRef("pk"), key=asked.name).exclude(value=float("nan"))
-    return found.filter(_of_number("value", asked))
+def _metric(call: Condition) -> QuerySet[ClientMetric]:
+    found = ClientMetric.objects.filter(run=OuterRef("pk"), key=call.name).exclude(value=float("nan"))
+    return found.filter(_of_number("value", call))
 
 
-def _of_number(column: str, asked: Condition) -> Q:
-    if not isinstance(asked.value, float):
-        raise _bad(f"{asked.name} is compared with a number")
-    if asked.comparator == "!=":
-        return ~Q(**{column: asked.value}) & Q(**{f"{column}__isnull": False})
-    if asked.comparator not in LOOKUPS:
-        raise _bad(f"{asked.name} is a number, for which there is no {asked.comparator}")
-    return Q(**{f"{column}__{LOOKUPS[asked.comparator]}": asked.value})
+def _of_number(column: str, call: Condition) -> Q:
+    if not isinstance(call.value, float):
+        raise _bad(f"{call.name} is compared with a number")
+    if call.comparator == "!=":
+        return ~Q(**{column: call.value}) & Q(**{f"{column}__isnull": False})
+    if call.comparator not in LOOKUPS:
+        raise _bad(f"{call.name} is a number, for which there is no {call.comparator}")
+    return Q(**{f"{column}__{LOOKUPS[call.comparator]}": call.value})
 
 
-def _of_text(column: str, asked: Condition) -> Q:
+def _of_text(column: str, call: Condition) -> Q:
     there = Q(**{f"{column}__isnull": False})
-    if asked.comparator in ("IS NULL", "IS NOT NULL"):
-        return there if asked.comparator == "IS NOT NULL" else ~there
-    values = asked.value if isinstance(asked.value, tuple) else (asked.value,)
+    if call.comparator in ("IS NULL", "IS NOT NULL"):
+        return there if call.comparator == "IS NOT NULL" else ~there
+    values = call.value if isinstance(call.value, tuple) else (call.value,)
     if not all(isinstance(value, str) for value in values):
-        raise _bad(f"{asked.name} is compared with a text in quotes")
-    if asked.comparator in ("LIKE", "ILIKE"):
-        sort = "regex" if asked.comparator == "LIKE" else "iregex"
+        raise _bad(f"{call.name} is compared with a text in quotes")
+    if call.comparator in ("LIKE", "ILIKE"):
+        sort = "regex" if call.comparator == "LIKE" else "iregex"
         return Q(**{f"{column}__{sort}": _pattern(values[0])})
-    if asked.comparator not in ("=", "!=", "IN", "NOT IN"):
-        raise _bad(f"{asked.name} is a text, for which there is no {asked.comparator}")
+    if call.comparator not in ("=", "!=", "IN", "NOT IN"):
+        raise _bad(f"{call.name} is a text, for which there is no {call.comparator}")
     if column == "run__state":
         values = tuple(state for value in values for state in STATES.get(value, ()))
     found = Q(**{f"{column}__in": values})
-    return found if asked.comparator in ("=", "IN") else ~found & there
+    return found if call.comparator in ("=", "IN") else ~found & there
 
 
 def _pattern(like: str) -> str:

@@ -1,10 +1,10 @@
 """Who sees what: every view reaches its project, run or recipe through here, and here only is it decided.
 
 People see the projects that they are members of; anything else does not exist for them (404). Inside a project their
-role must grant what `webapp.interfaces.pages.permissions` asks for the address (else 403).
+role must grant what the route needs (`webapp.interfaces.routes`; else 403).
 """
 
-from typing import cast
+from typing import Any, cast
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, Subquery
@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404
 
 from webapp.identity.accounts.models import Membership, Organisation, Project, Role, User
 from webapp.identity.accounts.permissions import GRANTS, Permission, grants, refusal
-from webapp.interfaces.pages.permissions import needed
+from webapp.interfaces.routes import need_of
 from webapp.interfaces.tracking.selectors import CLIENT_KEY
 from webapp.record.recipes.models import Recipe
 from webapp.record.runs.models import Run
@@ -22,7 +22,7 @@ SESSION_KEY = "project"
 
 
 def signed_in(request: HttpRequest) -> User:
-    """The user of a page that needs one: `webapp.interfaces.pages.doors` lets nobody else through to it."""
+    """The user of a page that needs one: `webapp.interfaces.pages.route_rules` lets nobody else through to it."""
     return cast(User, request.user)
 
 
@@ -41,28 +41,34 @@ def projects_of(request: HttpRequest) -> list[Project]:
 
 def role_of(request: HttpRequest, project: Project) -> Role | None:
     """The reader's role in a project, out of `projects_of`."""
-    known = next((one for one in projects_of(request) if one.pk == project.pk), None)
+    known = _known(request, project)
     if known is None:
         return None
     if known.is_example:
         return Role.VIEWER
-    return Role.ADMIN if known.owned else Role(known.member_role)  # type: ignore[attr-defined]
+    return Role.ADMIN if known.owned else Role(known.member_role)
+
+
+def _known(request: HttpRequest, project: Project) -> Any:
+    return next((one for one in projects_of(request) if one.pk == project.pk), None)
 
 
 def allow(request: HttpRequest, project: Project, permission: Permission | None = None) -> None:
-    """Pass if the reader may do what this address needs, or `permission` where an action needs more.
+    """Pass if the reader may do what this route needs, or `permission` where an action needs more.
 
     Raises Http404 for no member, PermissionDenied (403) for too low a role.
     """
     role = role_of(request, project)
     if role is None:
         raise Http404("no such project")
-    match = request.resolver_match
-    wanted = permission or needed((match.url_name if match else None) or "", request.method or "GET")
-    if wanted is None:
+    need = need_of(request)
+    wanted = permission or need.of(request.method)
+    if not isinstance(wanted, Permission):
         raise PermissionDenied("This address takes no such request.")
     if not grants(role, wanted):
         raise PermissionDenied(refusal(role, wanted))
+    if need.owners and not _known(request, project).owned:
+        raise PermissionDenied("Only an owner of the organisation can do this.")
     request._granted = GRANTS[role]  # type: ignore[attr-defined]
     request._asked = True  # type: ignore[attr-defined]
     request._shown = project  # type: ignore[attr-defined]

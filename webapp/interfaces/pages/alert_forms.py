@@ -285,7 +285,8 @@ class ChannelForm(QuietForm):
     def channel_fields(self) -> dict[str, Any]:
         """The (valid) form, for the services."""
         data = self.cleaned_data
-        found = {"name": data["name"], "critical_through": data["critical_through"], "quiet": self.quiet()}
+        quiet = {**self.quiet(), "critical_through": data["critical_through"]}
+        found = {"name": data["name"], "quiet": quiet}
         if "address" in self.fields:
             found["address"] = data["address"]
         return found

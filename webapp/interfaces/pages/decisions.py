@@ -6,7 +6,7 @@ from django import forms
 from django.urls import reverse
 
 from webapp.interfaces.pages.forms import new_key
-from webapp.science.decisions.models import Entry, Kind
+from webapp.science.decisions.models import DecisionKind, Entry
 from webapp.science.decisions.selectors import Object, about_of, decisions_of
 from webapp.science.decisions.services import LONGEST, LONGEST_TARGET
 
@@ -16,7 +16,7 @@ MOST = 20  # newest entries that the page of their object shows
 class DecisionForm(forms.Form):
     """What was decided and why."""
 
-    kind = forms.ChoiceField(label="Decision", choices=Kind.choices, widget=forms.RadioSelect)
+    kind = forms.ChoiceField(label="Decision", choices=DecisionKind.choices, widget=forms.RadioSelect)
     to = forms.CharField(
         required=False,
         label="Switch to",
@@ -33,12 +33,14 @@ class DecisionForm(forms.Form):
     key = forms.CharField(widget=forms.HiddenInput, max_length=64)
 
     def __init__(self, data: Any = None, **initial: Any) -> None:
-        super().__init__(data, initial={"key": new_key(), "kind": Kind.CONTINUE} | initial, label_suffix="")
+        super().__init__(
+            data, initial={"key": new_key(), "kind": DecisionKind.CONTINUE} | initial, label_suffix=""
+        )
 
     def asked(self) -> dict[str, str]:
         """The fields as `services.decide` takes them; what a switch would go to is left out of other kinds."""
         values = {name: self.cleaned_data[name] for name in ("kind", "reason", "key", "to")}
-        return values if values["kind"] == Kind.SWITCH else values | {"to": ""}
+        return values if values["kind"] == DecisionKind.SWITCH else values | {"to": ""}
 
 
 def panel(found: Object) -> dict[str, Any]:

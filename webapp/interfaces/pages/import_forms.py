@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 
 from webapp.base.errors import ServiceError
-from webapp.interfaces.imports.asked import MAX_MODEL, MAX_NAME, MAX_TASK, Asked, asked_of
+from webapp.interfaces.imports.asked import MAX_MODEL, MAX_NAME, MAX_TASK, ImportRequest, asked_of
 from webapp.interfaces.imports.models import Import
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import Options, Preview
@@ -124,7 +124,7 @@ class NewImportForm(SaidForm):
         for name in ("files",) if takes == SERVER else ("address", "user", "token", "experiments"):
             del self.fields[name]
 
-    def asked(self) -> Asked:
+    def asked(self) -> ImportRequest:
         """Raises InvalidInput."""
         data = self.cleaned_data
         columns = {"pass_rate": data["pass_rate"]} if data["pass_rate"] else {}
@@ -181,7 +181,7 @@ class ColumnsForm(SaidForm):
             for i, name in enumerate(self.shown.columns)
         ]
 
-    def asked(self, kind: str) -> Asked:
+    def asked(self, kind: str) -> ImportRequest:
         """Raises InvalidInput."""
         roles = self.roles()
         columns = {_bare(role): name for name, role in roles.items() if role not in ("", IGNORE)}

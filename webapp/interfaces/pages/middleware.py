@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import resolve_url
 
 from webapp.base.requests import asked_by_script, without_nul
-from webapp.interfaces.pages.doors import API
+from webapp.interfaces.pages.route_rules import API
 
 WORDS = "You have been signed out."
 

@@ -18,7 +18,7 @@ from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.interfaces.tracking.translate import Meter, said_by
 from webapp.record.runs import lifecycle
 from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_SEED, MAX_TASK
-from webapp.record.runs.launch import UNSTATED, track_run
+from webapp.record.runs.launch import UNSTATED, TrackRequest, track_run
 from webapp.record.runs.models import State
 from webapp.record.runs.states import bump
 
@@ -33,34 +33,16 @@ ALERTS, LEFT_OUT = "alerts", "left_out"  # what a run's page says besides its co
 
 
 @transaction.atomic
-def make_client_run(
-    group: Group,
-    *,
-    client: str,
-    user: User | None,
-    name: str,
-    start_ms: int,
-    key: str = "",
-    user_name: str = "",
-    params: Mapping[str, Any] | None = None,
-    tags: Mapping[str, str] | None = None,
-) -> ClientRun:
-    """A tracked run in a group, running from now on. `key`: the client's id of it; else a new one of 32 hex digits."""
-    key = key or uuid.uuid4().hex
-    name = name or f"run {key[:8]}"
-    run = track_run(user=user, project=group.project, name=presentable(name, MAX_NAME))
-    here = ClientRun.objects.create(
-        run=run,
-        group=group,
-        client=client,
-        key=key,
-        name=name,
-        user_name=user_name,
-        start_ms=start_ms,
-        params=dict(params or {}),
-        tags=dict(tags or {}),
-        meter=Meter(since_ms=start_ms).as_json(),
-    )
+def make_client_run(group: Group, begun: ClientRun, *, user: User | None) -> ClientRun:
+    """Store what a client has begun, with a tracked run that is running from now on. `begun` says client, name and
+    start_ms, and what else is known; without a key it gets a new one of 32 hex digits."""
+    begun.key = begun.key or uuid.uuid4().hex
+    begun.name = begun.name or f"run {begun.key[:8]}"
+    request = TrackRequest(name=presentable(begun.name, MAX_NAME))
+    begun.run, begun.group = track_run(request, user=user, project=group.project).run, group
+    begun.meter = Meter(since_ms=begun.start_ms).as_json()
+    begun.save(force_insert=True)
+    here, run = begun, begun.run
     bump(run.pk, **_shown(here))
     return here
 

@@ -55,15 +55,14 @@ def ensure_run(project: Project, user: User | None, lines: Sequence[Line]) -> Cl
     if found is not None:
         return found
     config = next((line.config for line in lines if line.config), {})
-    return client_runs.make_client_run(
-        group,
+    begun = ClientRun(
         client=TRACKIO,
-        user=user,
         name=first.run_name,
         key=first.run_key,
         start_ms=_start_ms(config),
         user_name=str(config.get("_Username") or ""),
     )
+    return client_runs.make_client_run(group, begun, user=user)
 
 
 def _now_ms() -> int:

@@ -2,11 +2,10 @@
 
 from django.urls import path
 
+from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, declare, route
 from webapp.interfaces.trackio import views
 
-urlpatterns = [
-    path("version", views.version, name="tracker-version"),
-    path("health", views.health, name="tracker-health"),
+WITH_TOKEN = [
     path("api/get_runs_for_project", views.get_runs_for_project),
     path("api/get_run_summary", views.get_run_summary),
     path("api/bulk_log", views.bulk_log),
@@ -20,4 +19,10 @@ urlpatterns = [
     path("api/get_artifact_manifest", views.get_artifact_manifest),
     path("api/log_artifact_use", views.log_artifact_use),
     path("artifact_blob/<str:project>/<str:digest>", views.artifact_blob, name="tracker-blob"),
+]
+urlpatterns = [
+    # What clients of MLflow and trackio ask before they send a token.
+    route("version", views.version, "tracker-version", Need(EVERYBODY)),
+    route("health", views.health, "tracker-health", Need(EVERYBODY)),
+    *declare(WITH_TOKEN, Need(TOKEN, TOKEN)),
 ]

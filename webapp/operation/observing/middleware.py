@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from observability import context, logs, tracing
 from webapp.base import metrics, origin
-from webapp.interfaces.pages.permissions import PUBLIC
+from webapp.interfaces.routes import EVERYBODY, need_of
 
 log = logging.getLogger("webapp.requests")
 
@@ -74,6 +74,6 @@ def line_of(request: HttpRequest, response: HttpResponse, seconds: float) -> dic
         "status": response.status_code,
         "milliseconds": round(1000 * seconds, 1),
     }
-    if match and match.view_name not in PUBLIC:
+    if match and need_of(request).read is not EVERYBODY:
         fields["path"] = request.path
     return fields

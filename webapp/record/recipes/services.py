@@ -52,13 +52,8 @@ def create_recipe(
     return recipe
 
 
-def add_revision(**request: Any) -> Revision:
-    """The revision of `add_revision_once` alone."""
-    return add_revision_once(**request)[0]
-
-
 @transaction.atomic
-def add_revision_once(
+def add_revision(
     *, recipe: Recipe, config: Mapping[str, Any], message: str = "", user: User | None = None
 ) -> tuple[Revision, bool]:
     """The recipe's revision with this configuration, and whether it is new: the same content is the same revision.

@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from webapp.base.errors import Conflict
 from webapp.identity.accounts.models import User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.record.runs.removal import remove
@@ -25,11 +24,9 @@ UNDO = timedelta(days=1)
 def delete_run(run: Run, *, user: User | None) -> Run:
     """From now on it is in no list, chart or ranking and takes no records. `restore_run` brings it back within UNDO.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict for a run that was launched here, that
+    Raises Conflict for a run that was launched here, that
     has not ended, that a prediction rests on, that is in a study, or that is deleted already.
     """
-    if user is not None:
-        require(user, run.project, Permission.LAUNCH)
     if run.origin == Run.Origin.LAUNCHED:
         raise Conflict("This run was launched here: it can be archived, not deleted.")
     if is_predicted(run):
@@ -49,10 +46,8 @@ def delete_run(run: Run, *, user: User | None) -> Run:
 def restore_run(run: Run, *, user: User | None) -> Run:
     """Undo `delete_run`: everything is as it was.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict for a run that is not deleted.
+    Raises Conflict for a run that is not deleted.
     """
-    if user is not None:
-        require(user, run.project, Permission.LAUNCH)
     deleted = Run.with_deleted.filter(pk=run.pk, deleted_at__isnull=False)
     if not deleted.update(deleted_at=None, version=F("version") + 1):
         raise Conflict("This run is not deleted.")

@@ -4,7 +4,6 @@ from django.db import transaction
 
 from webapp.base.errors import Conflict
 from webapp.identity.accounts.models import User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.record.runs import launch
 from webapp.record.runs.models import Run, State
@@ -14,11 +13,9 @@ from webapp.record.runs.models import Run, State
 def launch_draft(run: Run, *, user: User | None) -> Run:
     """Queue the draft's first attempt. Its configuration is resolved anew: a model may have gone since.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput where it cannot be launched (any more)
+    Raises InvalidInput where it cannot be launched (any more)
     or the project's quota does not reach, NoRoom where the disk is full, and Conflict where it is no draft (any more).
     """
-    if user is not None:
-        require(user, run.project, Permission.LAUNCH)
     if run.state == State.DRAFT and run.revision is not None:
         launch.resolved_config(
             run.revision, task=run.task, model=run.model, seed=run.seed, budget_hours=run.budget_hours or 0.0
@@ -33,10 +30,8 @@ def launch_draft(run: Run, *, user: User | None) -> Run:
 def delete_draft(run: Run, *, user: User | None) -> None:
     """Delete a draft for good. What was launched is never deleted.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, and Conflict where it is no draft (any more).
+    Raises Conflict where it is no draft (any more).
     """
-    if user is not None:
-        require(user, run.project, Permission.LAUNCH)
     held = Run.objects.select_for_update().filter(pk=run.pk, state=State.DRAFT).first()
     if held is None:
         state = Run.objects.filter(pk=run.pk).values_list("state", flat=True).first()

@@ -10,7 +10,6 @@ from django.db import transaction
 
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.record.runs.bounds import (
     MAX_MODEL,
@@ -59,12 +58,10 @@ def change_run(run: Run, changes: Mapping[str, Any], *, user: User | None) -> Ru
     """Change the fields (of FIELDS) that are named, all of them or none; what is not named stays. `meaning` is a
     mapping of fields of `meaning.Meaning`, of which those that are not named stay, too.
 
-    Predictions keep the task and model that they were made for. A person needs CONTRIBUTE. Raises Forbidden or NotFound
-    without it, InvalidInput naming the field, and Conflict for what a launch determined, and what `state_meaning`
+    Predictions keep the task and model that they were made for. Raises InvalidInput naming the field, and Conflict for
+    what a launch determined, and what `state_meaning`
     raises.
     """
-    if user is not None:
-        require(user, run.project, Permission.CONTRIBUTE)
     held = Run.objects.select_for_update().get(pk=run.pk)
     determined = [field for field in DETERMINED if field in changes]
     if determined and held.origin == Run.Origin.LAUNCHED:

@@ -9,7 +9,6 @@ from django.utils import timezone
 from webapp.base import nudge
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.record.runs import places
 from webapp.record.runs.bounds import check_budget
@@ -24,12 +23,10 @@ def extend_run(run: Run, budget_hours: float, *, user: User | None) -> Run:
     """From now on the run may use `budget_hours` device-hours in all. Its driver learns of it between two updates;
     an ended run can be resumed to it.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput (budget_hours) where that is not above
+    Raises InvalidInput (budget_hours) where that is not above
     the budget, or not above what is spent, or the project's quota does not reach; Conflict for a draft, a tracked run,
     or where somebody else changed the budget at the same time.
     """
-    if user is not None:
-        require(user, run.project, Permission.LAUNCH)
     if run.origin == Run.Origin.TRACKED or run.budget_hours is None:
         raise Conflict("This run trains elsewhere; its budget is set there.")
     if run.state == State.DRAFT:

@@ -16,7 +16,6 @@ from stack import environment
 from training.recipe import RecipeError, parse_recipe, resolve
 from webapp.base.errors import Conflict, InvalidInput, NoRoom
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import hand_to_job
 from webapp.record.recipes.models import Revision
@@ -34,7 +33,7 @@ from webapp.record.runs.bounds import (
     clean_name,
     clean_text,
 )
-from webapp.record.runs.models import Dispatch, Run, State
+from webapp.record.runs.models import Dispatch, Run, State, submission_id_of
 from webapp.record.runs.once import Launched, run_once
 from webapp.record.runs.selectors import begins_anew, used_hours
 from webapp.record.runs.states import ENDED, INSTALLATION, move, new_attempt, note_made, queue_next_attempt
@@ -101,13 +100,10 @@ def launch_run(
     """Store a run, its first attempt and its dispatch row in one transaction, and nudge the worker. Of a draft the run
     alone; `drafts.launch_draft` does the rest later.
 
-    `user` None is the installation itself; a person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput
-    (fields recipe, revision, task, model, seed, budget_hours, name, priority, retries), also where the project's quota
-    does not reach, NoRoom where the disk is full, and Conflict where the Idempotency-Key was used for another request.
-    On an error nothing is stored.
+    `user` None is the installation itself. Raises InvalidInput (fields recipe, revision, task, model, seed,
+    budget_hours, name, priority, retries), also where the project's quota does not reach, NoRoom where the disk is
+    full, and Conflict where the Idempotency-Key was used for another request. On an error nothing is stored.
     """
-    if user is not None:
-        require(user, project, Permission.LAUNCH)
     return run_once(project, idempotency_key, request.body, lambda: _make(request, project, user))
 
 
@@ -169,41 +165,38 @@ def _send_first_attempt(run: Run, user: User | None) -> None:
     )
 
 
-def track_run(**request: Any) -> Run:
-    """The run of `track_run_once` alone."""
-    return track_run_once(**request).run
+@dataclass(frozen=True, kw_only=True)
+class TrackRequest:
+    """A run whose trainer works elsewhere and only reports here. `recipe`: the slug of what it trains, where known."""
+
+    name: str = ""
+    task: str = ""
+    model: str = ""
+    config: Mapping[str, Any] | None = None
+    recipe: str | None = None
+    seed: int = 0
 
 
-def track_run_once(
-    *,
-    user: User | None,
-    project: Project,
-    name: str = "",
-    task: str = "",
-    model: str = "",
-    config: Mapping[str, Any] | None = None,
-    recipe: str | None = None,
-    seed: int = 0,
-    idempotency_key: str | None = None,
+def track_run(
+    request: TrackRequest, *, user: User | None, project: Project, idempotency_key: str | None = None
 ) -> Launched:
-    """A run whose trainer works elsewhere and only reports here; it is running from the start.
+    """A tracked run; it is running from the start.
 
     Raises InvalidInput (fields name, task, model, recipe, seed) and Conflict for a used Idempotency-Key.
     """
-    body = {"tracked": True, "name": name, "task": task, "model": model, "recipe": recipe, "seed": seed}
-    body["config"] = config
 
     def make() -> Run:
-        check_seed(seed)
+        check_seed(request.seed)
+        recipe = request.recipe
         run = Run.objects.create(
             project=project,
             revision=revision_of(project, recipe, None) if recipe is not None else None,
             origin=Run.Origin.TRACKED,
-            name=clean_name(name) or "tracked run",
-            task=clean_text("task", task, MAX_TASK) or UNSTATED,
-            model=clean_text("model", model, MAX_MODEL) or UNSTATED,
-            seed=seed,
-            config=dict(config or {}),
+            name=clean_name(request.name) or "tracked run",
+            task=clean_text("task", request.task, MAX_TASK) or UNSTATED,
+            model=clean_text("model", request.model, MAX_MODEL) or UNSTATED,
+            seed=request.seed,
+            config=dict(request.config or {}),
             state=State.RUNNING,
             started_at=timezone.now(),
             created_by=user,
@@ -213,19 +206,17 @@ def track_run_once(
         _record("run.tracked", run, user)
         return run
 
-    return run_once(project, idempotency_key, body, make)
+    return run_once(project, idempotency_key, {"tracked": True} | vars(request), make)
 
 
 @transaction.atomic
 def resume_run(run: Run, *, user: User | None) -> Run:
     """Queue the next attempt of an ended run; its driver goes on from the newest checkpoint.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, Conflict where the run has not ended, is tracked,
+    Raises Conflict where the run has not ended, is tracked,
     or has spent its budget, InvalidInput (budget_hours) where the project's quota does not reach, and NoRoom where the
     disk is full. Where there is no checkpoint the attempt begins anew, and says so.
     """
-    if user is not None:
-        require(user, run.project, Permission.LAUNCH)
     if run.origin == Run.Origin.TRACKED:
         raise Conflict("This run trains elsewhere; resume it there.")
     if run.state not in ENDED:
@@ -288,7 +279,7 @@ def job_spec(dispatch: Dispatch) -> JobSpec:
         JobSpec(
             run_dir=run_dir,
             recipe=run.config,
-            submission_id=f"run-{run.pk}-a{dispatch.attempt}",
+            submission_id=submission_id_of(run.pk, dispatch.attempt),
             env={
                 "HEADROOM_HOME": str(settings.HEADROOM_HOME),
                 "HEADROOM_URL": url,

@@ -1,6 +1,7 @@
 """Launching runs that are meant to be compared: each recipe with each seed, all of them or none."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.db import transaction
 
@@ -25,53 +26,56 @@ def leave_one_out(size: str = "") -> list[str]:
     return [name.replace("/", "-") for name in wanted]
 
 
-@transaction.atomic
-def launch_set(
-    *,
-    user: User | None,
-    project: Project,
-    recipes: Sequence[str],
-    seeds: Sequence[int],
-    label: str,
-    task: str | None = None,
-    model: str | None = None,
-    budget_hours: float | None = None,
-    priority: int = Run.Priority.NORMAL,
-) -> list[Launched]:
-    """One run for each recipe (slug) and seed, of the newest revisions, seeds in the outer order.
+@dataclass(frozen=True, kw_only=True)
+class RunSet:
+    """Runs to compare, by the slugs of their recipes. Task, model and budget None: each recipe's own."""
 
-    Task, model and budget are the recipe's own where they are None. The same label, recipe and seed are the same run:
-    a repeated call launches what is missing. On an error nothing is launched. Raises InvalidInput (fields recipes,
-    seeds, label, and those of `launch_run`) and Conflict where the label was used with other settings.
+    recipes: Sequence[str]
+    seeds: Sequence[int]
+    label: str
+    task: str | None = None
+    model: str | None = None
+    budget_hours: float | None = None
+    priority: int = Run.Priority.NORMAL
+
+    def check(self) -> None:
+        """Raises InvalidInput (recipes, seeds, label)."""
+        for field, values in (("recipes", self.recipes), ("seeds", self.seeds)):
+            if not values or len(set(values)) < len(values):
+                raise InvalidInput(field, f"{field} must name at least one, each once.")
+        count = len(self.recipes) * len(self.seeds)
+        if count > MAX_RUNS:
+            raise InvalidInput("seeds", f"a set has at most {MAX_RUNS} runs, not {count}.")
+        if not self.label.strip() or not self.label.isprintable() or len(self.label) > 60:
+            raise InvalidInput("label", "label must have 1 to 60 printable characters.")
+
+
+@transaction.atomic
+def launch_set(wanted: RunSet, *, user: User | None, project: Project) -> list[Launched]:
+    """One run for each recipe and seed, of the newest revisions, seeds in the outer order.
+
+    The same label, recipe and seed are the same run: a repeated call launches what is missing. On an error nothing is
+    launched. Raises InvalidInput (fields recipes, seeds, label, and those of `launch_run`) and Conflict where the label
+    was used with other settings.
     """
-    _check_set(recipes, seeds, label)
-    revisions = [_newest(project, slug) for slug in recipes]
+    wanted.check()
+    revisions = [_newest(project, slug) for slug in wanted.recipes]
     launched = []
-    for seed in seeds:
+    for seed in wanted.seeds:
         for revision in revisions:
-            key = f"set/{label}/{revision.recipe.slug}/{seed}"
-            config = revision.config
+            key = f"set/{wanted.label}/{revision.recipe.slug}/{seed}"
+            config, hours = revision.config, wanted.budget_hours
             request = LaunchRequest(
                 recipe=revision.recipe.slug,
                 revision=revision.number,
-                task=task or config["task"]["name"],
-                model=model or config["model"],
+                task=wanted.task or config["task"]["name"],
+                model=wanted.model or config["model"],
                 seed=seed,
-                budget_hours=config["budget"]["device_hours"] if budget_hours is None else budget_hours,
-                priority=priority,
+                budget_hours=config["budget"]["device_hours"] if hours is None else hours,
+                priority=wanted.priority,
             )
             launched.append(launch_run(request, user=user, project=project, idempotency_key=key))
     return launched
-
-
-def _check_set(recipes: Sequence[str], seeds: Sequence[int], label: str) -> None:
-    for field, values in (("recipes", recipes), ("seeds", seeds)):
-        if not values or len(set(values)) < len(values):
-            raise InvalidInput(field, f"{field} must name at least one, each once.")
-    if len(recipes) * len(seeds) > MAX_RUNS:
-        raise InvalidInput("seeds", f"a set has at most {MAX_RUNS} runs, not {len(recipes) * len(seeds)}.")
-    if not label.strip() or not label.isprintable() or len(label) > 60:
-        raise InvalidInput("label", "label must have 1 to 60 printable characters.")
 
 
 def _newest(project: Project, slug: str) -> Revision:

@@ -17,7 +17,6 @@ from django.utils import timezone
 from webapp.base import nudge
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Point, Run, Series
 from webapp.record.runs.selectors import PASS_RATE, stored_name
@@ -175,11 +174,9 @@ def state_meaning(run: Run, meaning: Meaning, *, user: User | None) -> Run:
     """Say what the run's metrics mean, or say it anew: the points that follow are made anew, and it is refitted.
     Metrics may be named as the trainer calls them.
 
-    A person needs CONTRIBUTE. Raises Forbidden or NotFound without it, InvalidInput (the field at fault), and Conflict
+    Raises InvalidInput (the field at fault), and Conflict
     for a run that was launched here, or that an open prediction is about.
     """
-    if user is not None:
-        require(user, run.project, Permission.CONTRIBUTE)
     run = Run.objects.select_for_update().get(pk=run.pk)
     said = _take_as_said(run, meaning)
     now = timezone.now()

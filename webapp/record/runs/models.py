@@ -111,6 +111,11 @@ class Run(models.Model):
         return self.name
 
 
+def submission_id_of(run_id: str, attempt: int) -> str:
+    """The Ray job of an attempt: it follows from both, so that submitting twice is one job."""
+    return f"run-{run_id}-a{attempt}"
+
+
 class Attempt(models.Model):
     """One launch of a run. A retry or resume is the next attempt."""
 
@@ -123,7 +128,7 @@ class Attempt(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()
-    submission_id = models.CharField(max_length=80, unique=True)  # of the Ray job: run-<id>-a<number>
+    submission_id = models.CharField(max_length=80, unique=True)  # `submission_id_of`
     state = models.CharField(max_length=12, choices=State.choices, default=State.QUEUED)
     resumed_from_step = models.BigIntegerField(
         null=True

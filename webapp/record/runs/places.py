@@ -6,10 +6,9 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, Q, Sum
 
-from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.errors import Conflict, Forbidden, InvalidInput
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.accounts.organisations import require_owner
-from webapp.identity.accounts.permissions import Permission, may, require
+from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import ProjectQueue, Run, State, Summary
 from webapp.record.runs.states import ACTIVE
@@ -49,11 +48,9 @@ def set_queue(
     """What the project may take from now on; None: as much as there is, or the share that it has. Runs that are at work
     go on. `steps_back`: they may be asked to give way to runs of higher priority.
 
-    A person needs ADMIN, and for another share to be an owner of the organisation. Raises Forbidden or NotFound without
-    it, and InvalidInput (most_at_work, quota_hours, share).
+    For another share a person must be an owner of the organisation: raises Forbidden without it, and InvalidInput
+    (most_at_work, quota_hours, share).
     """
-    if user is not None:
-        require(user, project, Permission.ADMIN)
     if most_at_work is not None and not 1 <= most_at_work <= MOST_AT_WORK:
         raise InvalidInput("most_at_work", f"most_at_work must be from 1 to {MOST_AT_WORK:,}, or empty.")
     if quota_hours is not None and not 0 <= quota_hours <= MOST_QUOTA_HOURS:
@@ -72,8 +69,8 @@ def set_queue(
 
 
 def _checked_share(project: Project, share: float, user: User | None) -> float:
-    if user is not None:
-        require_owner(user, project.organisation)
+    if user is not None and not project.organisation.owners.filter(pk=user.pk).exists():
+        raise Forbidden("Only an owner of the organisation can do this.")
     if not LEAST_SHARE <= share <= MOST_SHARE:
         raise InvalidInput("share", f"share must be from {LEAST_SHARE:g} to {MOST_SHARE:,.0f}.")
     return share
@@ -130,11 +127,8 @@ def check_quota(project: Project, hours: float) -> None:
 def set_priority(run: Run, priority: int, *, user: User | None) -> Run:
     """Put a run that has not been handed over before or after others.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput (priority), and Conflict where the run
-    does not wait any more.
+    Raises InvalidInput (priority), and Conflict where the run does not wait any more.
     """
-    if user is not None:
-        require(user, run.project, Permission.LAUNCH)
     check_priority(priority, user=user, project=run.project)
     waits = Run.objects.filter(pk=run.pk, state__in=(State.DRAFT, State.QUEUED))
     if not waits.update(priority=priority, version=F("version") + 1):

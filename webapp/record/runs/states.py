@@ -18,7 +18,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from webapp.identity.accounts.models import User
-from webapp.record.runs.models import Attempt, Run, State, Transition
+from webapp.record.runs.models import Attempt, Run, State, Transition, submission_id_of
 
 # What every page, list and answer calls a run that has not ended.
 PHASES: dict[str, frozenset[State]] = {
@@ -156,7 +156,8 @@ def move(
 
 NEXT_ATTEMPT = """
 WITH wanted AS (
-    SELECT * FROM unnest(%(runs)s::text[], %(attempts)s::int[], %(reasons)s::text[]) AS w(run_id, attempt, reason)
+    SELECT * FROM unnest(%(runs)s::text[], %(attempts)s::int[], %(reasons)s::text[], %(jobs)s::text[])
+        AS w(run_id, attempt, reason, job)
 ), held AS (
     SELECT id, state FROM runs_run WHERE id IN (SELECT run_id FROM wanted) ORDER BY id FOR NO KEY UPDATE
 ), changed AS (
@@ -165,10 +166,10 @@ WITH wanted AS (
         version = r.version + 1, retries = CASE WHEN %(is_retry)s THEN r.retries + 1 ELSE 0 END
     FROM held AS h JOIN wanted AS w ON w.run_id = h.id
     WHERE r.id = h.id AND r.attempt_number = w.attempt AND r.state = ANY(%(leaving)s)
-    RETURNING r.id AS run_id, r.attempt_number AS attempt, h.state AS was, w.reason
+    RETURNING r.id AS run_id, r.attempt_number AS attempt, h.state AS was, w.reason, w.job
 ), made AS (
     INSERT INTO runs_attempt (run_id, number, submission_id, state, message, created_at, log_tail, failure)
-    SELECT run_id, attempt, 'run-' || run_id || '-a' || attempt, 'queued', '', %(now)s, '', '' FROM changed
+    SELECT run_id, attempt, job, 'queued', '', %(now)s, '', '' FROM changed
 )
 INSERT INTO runs_transition (run_id, attempt, from_state, to_state, at, actor_id, part, reason)
 SELECT run_id, attempt, was, 'queued', %(now)s, %(actor)s::bigint, %(part)s, reason FROM changed ORDER BY run_id
@@ -195,6 +196,7 @@ def queue_next_attempts(
         "runs": [run_id for run_id, _, _ in rows],
         "attempts": [attempt for _, attempt, _ in rows],
         "reasons": [reason for _, _, reason in rows],
+        "jobs": [submission_id_of(run_id, attempt + 1) for run_id, attempt, _ in rows],
         "leaving": [str(state) for state in sorted(leaving)],
         "is_retry": is_retry,
         "now": timezone.now(),
@@ -247,10 +249,9 @@ def note_made(run: Run, *, actor: User | None) -> None:
 
 
 def new_attempt(run: Run, number: int, state: State) -> Attempt:
-    """A launch of the run; its id at Ray follows from run and number, so that submitting twice is one job."""
-    return Attempt.objects.create(
-        run=run, number=number, state=state, submission_id=f"run-{run.pk}-a{number}"
-    )
+    """A launch of the run."""
+    job = submission_id_of(run.pk, number)
+    return Attempt.objects.create(run=run, number=number, state=state, submission_id=job)
 
 
 def bump(run_id: str, **fields: Any) -> None:

@@ -44,7 +44,6 @@ def create_channel(
     name: str,
     address: str = "",
     shared: bool = False,
-    critical_through: bool = False,
     quiet: Mapping[str, Any] | None = None,
 ) -> tuple[Channel, str]:
     """(channel, secret): the secret signs what a webhook gets, and is never shown again; "" for the other kinds.
@@ -63,11 +62,17 @@ def create_channel(
     secret = secrets.token_urlsafe(32) if kind == Channel.Kind.WEBHOOK else ""
     channel = Channel.objects.create(
         kind=kind, name=_clean_name(name), shown=shown, sealed_address=seal(checked),
-        sealed_secret=seal(secret) if secret else "", critical_through=critical_through,
-        **home, **hours.fields_from(**(quiet or {})),
+        sealed_secret=seal(secret) if secret else "", **home, **_quiet_fields(quiet or {}),
     )  # fmt: skip
     _record("created", channel, user, project)
     return channel, secret
+
+
+def _quiet_fields(quiet: Mapping[str, Any]) -> dict[str, Any]:
+    """Quiet hours as they are stored, and whether critical alerts come through them."""
+    said = dict(quiet)
+    through = said.pop("critical_through", False)
+    return {"critical_through": through, **hours.fields_from(**said)}
 
 
 @transaction.atomic
@@ -78,7 +83,6 @@ def change_channel(
     project: Project,
     version: int,
     name: str,
-    critical_through: bool,
     quiet: Mapping[str, Any],
 ) -> Channel:
     """Its name and quiet hours; another address is another channel.
@@ -86,7 +90,7 @@ def change_channel(
     Raises InvalidInput, NotFound, Forbidden, Conflict.
     """
     channel = _writable(channel_id, user, project)
-    fields = {"name": _clean_name(name), "critical_through": critical_through, **hours.fields_from(**quiet)}
+    fields = {"name": _clean_name(name), **_quiet_fields(quiet)}
     if not Channel.objects.filter(pk=channel.pk, version=version).update(version=F("version") + 1, **fields):
         raise Conflict(
             "This channel was changed meanwhile, perhaps in another tab. Nothing was saved; look at it again."

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.accounts.permissions import Permission, grants, require
+from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
 from webapp.reporting.reports import document, resolve
 from webapp.reporting.reports.models import Draft, Publication, Report
@@ -35,7 +35,6 @@ def create_report(
     *, user: User, project: Project, title: str, text: str = "", key: str | None = None
 ) -> Report:
     """A new draft; the same `key` is the same report. Raises InvalidInput (title, text)."""
-    require(user, project, Permission.CONTRIBUTE)
     title, text = _title(title), _text(text)
     try:
         with transaction.atomic():
@@ -60,7 +59,6 @@ def save_draft(report: Report, *, user: User, base: int, title: str, text: str) 
     Raises InvalidInput (title, text), Conflict for an archived report, and DraftConflict where `base` is not the
     newest draft: then the text is kept beside it, once, and the newest is as it was.
     """
-    require(user, report.project, Permission.CONTRIBUTE)
     title, text = _title(title), _text(text)
     late: DraftConflict | None = None
     with transaction.atomic():
@@ -115,7 +113,6 @@ def publish(report: Report, *, user: User, base: int, is_live: bool = True) -> P
     Raises Conflict where `base` is not the newest draft or the report is archived, and InvalidInput (text) with every
     line of a block that cannot be shown.
     """
-    require(user, report.project, Permission.CONTRIBUTE)
     with transaction.atomic():
         here = Report.objects.select_for_update(of=("self",)).select_related("project").get(pk=report.pk)
         if here.archived_at is not None:
@@ -177,9 +174,8 @@ def _authors(report: Report) -> list[str]:
 
 def require_owner(report: Report, user: User) -> None:
     """Raises Forbidden unless the user wrote at the report or is an admin of its project."""
-    role = require(user, report.project, Permission.CONTRIBUTE)
     wrote = report.created_by_id == user.pk or report.drafts.filter(author=user, aside=False).exists()
-    if not wrote and not grants(role, Permission.ADMIN):
+    if not wrote and not may(user, report.project, Permission.ADMIN):
         raise Forbidden("Only its authors, or an admin of the project, may do this.")
 
 
@@ -216,7 +212,6 @@ def create_link(report: Report, *, user: User, days: int | None) -> str:
 
     Raises InvalidInput (days), and Conflict where nothing is published.
     """
-    require(user, report.project, Permission.CONTRIBUTE)
     if report.archived_at is not None or not report.publications.filter(withdrawn_at=None).exists():
         raise Conflict("Publish the report first: a link shows its newest published version.")
     return create_share(

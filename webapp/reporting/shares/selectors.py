@@ -13,7 +13,7 @@ from webapp.reporting.shares.drawing import Drawing, comparison_drawing, run_dra
 from webapp.reporting.shares.models import Share
 from webapp.reporting.shares.prediction import prediction_drawing
 from webapp.science.curves.comparison.compare import comparison
-from webapp.science.curves.fitting import curve_of
+from webapp.science.curves.fitting import Question, curve_of
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.run.figure import run_figure
 from webapp.science.predictions.figure import prediction_figure
@@ -48,9 +48,9 @@ def _run(share: Share) -> Drawing:
     run = runs.select_related("revision__recipe").first()
     if run is None:
         raise NotFound(GONE)
-    window = {"cutoff": asked["cutoff"], "window_lo": asked["lo"]}
     robust = asked.get("robust", False)
-    figure = run_figure(run, x=asked["x"], metric=asked["metric"], robust=robust, **window)
+    question = Question(asked["x"], asked["cutoff"], asked["lo"], metric=asked["metric"], robust=robust)
+    figure = run_figure(run, question)
     return run_drawing(run, figure, asked["scale"])
 
 

@@ -32,6 +32,9 @@ class Question:
     robust: bool = False  # leave out evaluations that crashed (`scaling.outliers`)
 
 
+WHOLE = Question()
+
+
 @dataclass(frozen=True)
 class Curve:
     """A run's evaluations on one axis, ascending: x > 0 [n], y [n], se [n] (NaN unknown), step [n], hours [n].

@@ -10,7 +10,7 @@ from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import new_run_id
 
 
-class Kind(models.TextChoices):
+class DecisionKind(models.TextChoices):
     """What was decided; a note decides nothing."""
 
     CONTINUE = "continue", "Continue"
@@ -35,7 +35,7 @@ class Entry(models.Model):
 
     id = models.CharField(primary_key=True, max_length=16, default=new_run_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="decisions")
-    kind = models.CharField(max_length=10, choices=Kind.choices)
+    kind = models.CharField(max_length=10, choices=DecisionKind.choices)
     about = models.CharField(max_length=10, choices=About.choices)
     object_id = models.CharField(max_length=16)
     name = models.TextField()  # of the object at that moment

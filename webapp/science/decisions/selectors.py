@@ -5,13 +5,13 @@ from django.db.models import Model, QuerySet
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, User
 from webapp.record.runs.models import Run
-from webapp.science.decisions.models import About, Entry, Kind
+from webapp.science.decisions.models import About, DecisionKind, Entry
 from webapp.science.predictions.models import Prediction
 from webapp.science.studies.models import Study
 
 Object = Run | Prediction | Study
 MODELS: dict[str, type[Model]] = {About.RUN: Run, About.PREDICTION: Prediction, About.STUDY: Study}
-CHOICES = {"kind": Kind.values, "about": About.values}
+CHOICES = {"kind": DecisionKind.values, "about": About.values}
 
 
 def decisions_of(project: Project, **filters: str) -> QuerySet[Entry]:

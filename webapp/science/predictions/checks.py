@@ -2,19 +2,19 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import scaling
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import is_pass_rate
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
+from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Question
+from webapp.science.predictions.claims import Claim, Statement
 from webapp.science.predictions.frozen import NOT_KNOWN, Proposal
-from webapp.science.predictions.models import Prediction
+from webapp.science.predictions.known import Known, unplaced_words
 
-Statement = Prediction.Statement
 LEAST_LEVEL, MOST_LEVEL = 0.5, 0.99
 RATES = ("value", "lo", "hi")
 MAX_TEXT = 10_000
@@ -22,114 +22,85 @@ MAX_METRIC = 250
 FARTHEST = 1000.0  # times the newest evaluation: more is a slip of the pen
 
 
-@dataclass(frozen=True)
-class Claim:
-    """The numbers of a statement, checked: value, lo, hi of a pass rate or ceiling, or the probability of PASSES."""
-
-    statement: str
-    target: float
-    level: float
-    value: float | None = None
-    lo: float | None = None
-    hi: float | None = None
-    probability: float | None = None
+def check(claim: Claim, run: Run) -> None:
+    """All that can be said of a claim without its data. Raises InvalidInput (statement, target, level, value, lo, hi,
+    probability, rival, x, metric, form, window_lo, cutoff)."""
+    check_question(claim.question)
+    check_numbers(claim)
+    _check_rival(run, claim)
 
 
-def question_from(asked: Mapping[str, Any], level: float) -> Question:
-    """The question that is frozen: x, metric, form, window_lo, cutoff, robust. Raises InvalidInput (x, metric, form,
-    window_lo, cutoff)."""
-    question = Question(
-        x=asked.get("x") or DEFAULT_AXIS,
-        metric=asked.get("metric") or DEFAULT_METRIC,
-        form=asked.get("form") or "sigmoid",
-        window_lo=_optional("window_lo", asked.get("window_lo")),
-        cutoff=_optional("cutoff", asked.get("cutoff")),
-        level=level,
-        robust=bool(asked.get("robust", False)),
-    )
-    _check_names(question)
-    lo, hi = question.window_lo, question.cutoff
-    if lo is not None and lo < 0:
-        raise InvalidInput("window_lo", "window_lo must be at least 0.")
-    if hi is not None and hi <= 0:
-        raise InvalidInput("cutoff", "cutoff must be above 0.")
-    if lo is not None and hi is not None and lo >= hi:
-        raise InvalidInput("cutoff", "cutoff: the window ends before it starts.")
-    return question
-
-
-def _check_names(question: Question) -> None:
-    if not isinstance(question.x, str) or question.x not in AXES:
+def check_question(question: Question) -> None:
+    """Raises InvalidInput (level, x, metric, form, window_lo, cutoff)."""
+    if not LEAST_LEVEL <= _finite("level", question.level) <= MOST_LEVEL:
+        raise InvalidInput("level", f"level must be between {LEAST_LEVEL:g} and {MOST_LEVEL:g}.")
+    if question.x not in AXES:
         raise InvalidInput("x", f"x must be one of {', '.join(AXES)}.")
     if question.form not in scaling.FORMS:
         raise InvalidInput("form", f"form must be one of {', '.join(scaling.FORMS)}.")
-    metric = question.metric
-    if not isinstance(metric, str) or len(metric) > MAX_METRIC or not is_pass_rate(metric):
+    if len(question.metric) > MAX_METRIC or not is_pass_rate(question.metric):
         raise InvalidInput("metric", "metric must be eval/pass_rate or eval/<part>/pass_rate.")
+    lo, hi = question.window_lo, question.cutoff
+    if lo is not None and _finite("window_lo", lo) < 0:
+        raise InvalidInput("window_lo", "window_lo must be at least 0.")
+    if hi is not None and _finite("cutoff", hi) <= 0:
+        raise InvalidInput("cutoff", "cutoff must be above 0.")
+    if lo is not None and hi is not None and lo >= hi:
+        raise InvalidInput("cutoff", "cutoff: the window ends before it starts.")
 
 
-def claim_from(
-    *,
-    statement: str,
-    target: Any,
-    level: Any,
-    value: Any,
-    lo: Any,
-    hi: Any,
-    probability: Any,
-) -> Claim:
-    """The statement with what the person gave; None means that the forecast shall say. Raises InvalidInput (statement,
-    target, level, value, lo, hi, probability)."""
-    if statement not in Statement.values:
+def check_numbers(claim: Claim) -> None:
+    """Raises InvalidInput (statement, target, value, lo, hi, probability)."""
+    if claim.statement not in Statement.values:
         raise InvalidInput("statement", f"statement must be one of {', '.join(Statement.values)}.")
-    level = level_from(level)
-    target = _number("target", target)
-    if target <= 0:
+    if _finite("target", claim.target) <= 0:
         raise InvalidInput("target", "target must be above 0.")
-    given = {"value": value, "lo": lo, "hi": hi}
-    if statement == Statement.PASSES:
-        for name, number in given.items():
-            if number is not None:
-                raise InvalidInput(name, f"{name}: a claim about passing a rival has a probability alone.")
-        return Claim(statement, target, level, probability=_probability(probability))
-    if probability is not None:
+    given = {name: getattr(claim, name) for name in RATES if getattr(claim, name) is not None}
+    if claim.statement == Statement.PASSES:
+        if given:
+            name = next(iter(given))
+            raise InvalidInput(name, f"{name}: a claim about passing a rival has a probability alone.")
+        if claim.probability is not None and not 0.0 < _finite("probability", claim.probability) < 1.0:
+            raise InvalidInput("probability", "probability must lie between 0 and 1, both excluded.")
+        return
+    if claim.probability is not None:
         raise InvalidInput("probability", "probability: only a claim about passing a rival has one.")
-    return _interval(Claim(statement, target, level), given)
+    if given:
+        _check_interval(given)
 
 
-def level_from(level: Any) -> float:
-    """The level of an interval. Raises InvalidInput (level)."""
-    number = _number("level", level)
-    if not LEAST_LEVEL <= number <= MOST_LEVEL:
-        raise InvalidInput("level", f"level must be between {LEAST_LEVEL:g} and {MOST_LEVEL:g}.")
-    return number
-
-
-def _interval(claim: Claim, given: dict[str, Any]) -> Claim:
-    numbers = {name: _optional(name, number) for name, number in given.items()}
-    if all(number is None for number in numbers.values()):
-        return claim
-    for name, number in numbers.items():
-        if number is None:
+def _check_interval(given: Mapping[str, float]) -> None:
+    for name in RATES:
+        if name not in given:
             raise InvalidInput(name, f"{name} is required: give value, lo and hi, or none of them.")
-        if not 0.0 <= number <= 1.0:
+        if not 0.0 <= _finite(name, given[name]) <= 1.0:
             raise InvalidInput(name, f"{name} must be a pass rate between 0 and 1.")
-    value, lo, hi = (numbers[name] for name in ("value", "lo", "hi"))
-    assert value is not None and lo is not None and hi is not None
+    value, lo, hi = (given[name] for name in RATES)
     if lo > hi:
         raise InvalidInput("hi", "hi: the interval is upside down, its upper end lies below its lower end.")
     if not lo <= value <= hi:
         raise InvalidInput("value", "value must lie inside its interval, between lo and hi.")
     if lo == hi:
         raise InvalidInput("hi", "hi: an interval without width claims to know exactly.")
-    return replace(claim, value=value, lo=lo, hi=hi)
 
 
-def _probability(probability: Any) -> float | None:
-    number = _optional("probability", probability)
-    if number is not None and not 0.0 < number < 1.0:
-        raise InvalidInput("probability", "probability must lie between 0 and 1, both excluded.")
-    return number
+def refused_target(target: float, question: Question, known: Known) -> InvalidInput | Conflict | None:
+    """Why nothing can be claimed of this target, given what is stored of the run; None where it can."""
+    axis = AXES[question.x]
+    if question.cutoff is not None and target <= question.cutoff:
+        return InvalidInput("target", "target: a prediction is about what comes after the cutoff.")
+    if target <= known.trained:
+        there = axis.text(known.trained)
+        words = f"target: this run has been at {there} already; a prediction is made before the data."
+        return Conflict(words, field="target")
+    if not known.evaluated > 0:
+        return InvalidInput("cutoff", "cutoff: this run has no evaluation to rest a prediction on.")
+    if known.unplaced:
+        return Conflict(f"target: {unplaced_words(known, question.x)}", field="target")
+    if target > FARTHEST * known.evaluated:
+        farthest = f"{FARTHEST:g} times the newest evaluation, {axis.text(known.evaluated)}"
+        return InvalidInput("target", f"target: at most {farthest}.")
+    return None
 
 
 def complete(claim: Claim, own: Proposal) -> Claim:
@@ -170,9 +141,9 @@ def _other_than(own: Proposal) -> str:
     return f"{says} of what is claimed. Use that, or freeze what stands here as your own."
 
 
-def check_rival(run: Run, rival: Run | None, statement: str) -> None:
-    """Raises InvalidInput (rival)."""
-    if statement != Statement.PASSES:
+def _check_rival(run: Run, claim: Claim) -> None:
+    rival = claim.rival
+    if claim.statement != Statement.PASSES:
         if rival is not None:
             raise InvalidInput("rival", "rival: only a claim about passing a rival has one.")
         return
@@ -203,17 +174,13 @@ def text_from(field: str, text: Any, *, most: int = MAX_TEXT, required: bool = T
     return clean
 
 
-def _optional(name: str, number: Any) -> float | None:
-    return None if number is None else _number(name, number)
-
-
-def _number(name: str, number: Any) -> float:
+def _finite(name: str, number: Any) -> float:
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise InvalidInput(name, f"{name} must be a number.")
     try:
-        finite = float(number)
+        finite = math.isfinite(number)
     except OverflowError:
-        finite = math.inf
-    if not math.isfinite(finite):
+        finite = False
+    if not finite:
         raise InvalidInput(name, f"{name} must be a finite number.")
-    return finite
+    return number

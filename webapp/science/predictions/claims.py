@@ -4,12 +4,14 @@ and how sure, and what came of it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from webapp.record.runs.models import Run
 from webapp.record.runs.names import label_of
 from webapp.record.runs.selectors import part_of
 from webapp.science.curves import words
 from webapp.science.curves.axes import AXES
+from webapp.science.curves.fitting import Question
 from webapp.science.predictions.models import Outcome, Prediction
 
 Statement = Prediction.Statement
@@ -22,23 +24,31 @@ STATEMENTS = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement with its numbers, stored or still being written. target: in units of the axis `x`."""
+    """A statement with its numbers and the question of the fit that it rests on: asked for, stored, or being written.
+
+    target: in units of the question's axis. value, lo and hi are those of a pass rate or ceiling, the probability that
+    of PASSES; None: the forecast shall say.
+    """
 
     statement: str
     target: float
-    level: float
+    question: Question = Question()
     value: float | None = None
     lo: float | None = None
     hi: float | None = None
-    rival: str = ""  # the rival's name
     probability: float | None = None
-    x: str = "device_hours"
-    metric: str = "eval/pass_rate"
+    rival: Run | None = None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """As they are stored."""
+        numbers = {name: getattr(self, name) for name in ("target", "value", "lo", "hi", "probability")}
+        return {"statement": self.statement, "level": self.question.level} | numbers
 
     @property
     def at(self) -> str:
         """The target with its unit: "3,600 device-hours"."""
-        return AXES[self.x].text(self.target)
+        return AXES[self.question.x].text(self.target)
 
     @property
     def number(self) -> str:
@@ -52,13 +62,21 @@ class Claim:
         """How sure, in words."""
         if self.statement == Statement.PASSES:
             return "probability that it passes"
-        return words.between((self.lo, self.hi), self.level)
+        return words.between((self.lo, self.hi), self.question.level)
+
+    @property
+    def passed(self) -> str:
+        """Name of the recipe that is passed; empty without one."""
+        return name_of(self.rival) if self.rival else ""
 
 
 def claim_of(prediction: Prediction) -> Claim:
     """The claim of a stored prediction; reads its rival, if it has one."""
-    copied = {name: getattr(prediction, name) for name in Claim.__dataclass_fields__ if name != "rival"}
-    return Claim(**copied, rival=name_of(prediction.rival) if prediction.rival else "")
+    made = prediction
+    question = Question(made.x, made.cutoff, made.window_lo, made.level, made.metric)
+    return Claim(
+        made.statement, made.target, question, made.value, made.lo, made.hi, made.probability, made.rival
+    )
 
 
 def name_of(run: Run) -> str:
@@ -74,11 +92,11 @@ def subject(prediction: Prediction) -> str:
 
 def statement_words(claim: Claim) -> str:
     """ "pass rate 0.58 at 3,600 device-hours, 90 % between 0.56 and 0.61"."""
-    part = part_of(claim.metric)
+    part = part_of(claim.question.metric)
     of_part = f" on {part}" if part else ""
     if claim.statement == Statement.PASSES:
         chance = "" if claim.probability is None else f", with probability {claim.probability:.3g}"
-        return f"passes {claim.rival or 'the other recipe'}{of_part} by {claim.at}{chance}"
+        return f"passes {claim.passed or 'the other recipe'}{of_part} by {claim.at}{chance}"
     if claim.statement == Statement.CEILING:
         return f"ceiling{of_part} {claim.number}, {claim.interval}, judged at {claim.at}"
     return f"pass rate{of_part} {claim.number} at {claim.at}, {claim.interval}"

@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from webapp.base.errors import Forbidden, InvalidInput
 from webapp.identity.accounts.models import User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.science.predictions.checks import text_from
 from webapp.science.predictions.locks import locked
@@ -39,9 +38,8 @@ def comment(
     """Add a comment; `anchor` (x, y) ties it to a point of the chart, `parent` makes it an answer.
 
     The same comment by the same person within a minute is the stored one. Members who are mentioned by @username are
-    told. Text is plain: pages escape it. Raises Forbidden, InvalidInput (text, parent, anchor).
+    told. Text is plain: pages escape it. Raises InvalidInput (text, parent, anchor).
     """
-    require(user, prediction.project, Permission.CONTRIBUTE)
     text = text_from("text", text, most=MAX_TEXT)
     _check_parent(prediction, parent)
     x, y = _anchor(anchor)
@@ -66,7 +64,6 @@ def edit_comment(comment: Comment, *, user: User, text: str) -> Comment:
 
     Raises Forbidden for anybody but its author, InvalidInput (text).
     """
-    require(user, comment.prediction.project, Permission.CONTRIBUTE)
     if comment.author_id != user.pk:
         raise Forbidden("Only its author can change a comment.")
     text = text_from("text", text, most=MAX_TEXT)
@@ -86,8 +83,7 @@ def edit_comment(comment: Comment, *, user: User, text: str) -> Comment:
 
 @transaction.atomic
 def resolve_comment(comment: Comment, *, user: User, resolved: bool) -> Comment:
-    """Mark a thread as settled, or open it again. Safe to repeat. Raises Forbidden, InvalidInput for an answer."""
-    require(user, comment.prediction.project, Permission.CONTRIBUTE)
+    """Mark a thread as settled, or open it again. Safe to repeat. Raises InvalidInput for an answer."""
     if comment.parent_id is not None:
         raise InvalidInput("resolved", "resolved: a thread is settled at its first comment.")
     comment = _locked(comment)

@@ -51,7 +51,7 @@ def prediction_figure(
         "start": {"y": float(np.mean(curve.start)), "se": curve.start_se} if curve.start else None,
         "fit": frozen.drawn(last),
         "level": known.question.level,
-        "rival": {"label": claim.rival, **rival.drawn(last)} if rival else None,
+        "rival": {"label": claim.passed, **rival.drawn(last)} if rival else None,
         "known_until": prediction.known_until,
         "claim": claim_payload(claim),
         "outcomes": [outcome_payload(one) for one in outcomes],
@@ -99,7 +99,7 @@ def claim_payload(claim: Claim) -> Payload:
         "hi": claim.hi,
         "text": f"{claim.number}, {claim.interval}"
         if claim.statement != Statement.PASSES
-        else f"passes {claim.rival}: {claim.number}",
+        else f"passes {claim.passed}: {claim.number}",
     }
 
 

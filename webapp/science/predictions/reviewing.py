@@ -6,7 +6,7 @@ from django.db import transaction
 
 from webapp.base.errors import Forbidden, InvalidInput
 from webapp.identity.accounts.models import User
-from webapp.identity.accounts.permissions import Permission, grants, may, require
+from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
 from webapp.science.predictions.checks import text_from
 from webapp.science.predictions.locks import locked, refuse_closed
@@ -28,8 +28,7 @@ def ask_review(prediction: Prediction, *, user: User, reviewers: Sequence[User])
     Raises Forbidden for anybody but its author and admins, InvalidInput (reviewers) for nobody, too many, the author,
     or people who may not review in this project, and Conflict where there is nothing to review any more.
     """
-    role = require(user, prediction.project, Permission.CONTRIBUTE)
-    if prediction.author_id != user.pk and not grants(role, Permission.ADMIN):
+    if prediction.author_id != user.pk and not may(user, prediction.project, Permission.ADMIN):
         raise Forbidden("Only its author and admins of the project can ask for a review.")
     people = list(dict.fromkeys(reviewers))
     if not 1 <= len(people) <= MAX_REVIEWERS:
@@ -66,7 +65,6 @@ def review(prediction: Prediction, *, user: User, verdict: str, reason: str = ""
     prediction of one's own, InvalidInput (verdict; reason, unless approved), and Conflict for a prediction that was
     withdrawn, replaced or scored.
     """
-    require(user, prediction.project, Permission.REVIEW)
     if prediction.author_id == user.pk:
         raise Forbidden("Nobody reviews a prediction of their own.")
     if verdict not in Review.Verdict.values:

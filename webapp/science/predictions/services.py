@@ -1,7 +1,6 @@
 """Predictions: freezing a claim before the data, withdrawing it; and, from their own files, reviews and comments."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -12,7 +11,7 @@ from scaling.course import Course
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
 from webapp.base.once import body_digest, checked_key
 from webapp.identity.accounts.models import User
-from webapp.identity.accounts.permissions import Permission, grants, require
+from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.science.curves import forecasts
@@ -21,19 +20,18 @@ from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.run.forecast import forecast_of_run, noise_of
 from webapp.science.curves.storing import outcome_of, store_fit
 from webapp.science.predictions.checks import (
-    FARTHEST,
-    Claim,
-    check_rival,
-    claim_from,
+    check,
+    check_numbers,
+    check_question,
     complete,
-    level_from,
-    question_from,
+    refused_target,
     text_from,
     unrounded,
 )
+from webapp.science.predictions.claims import Claim
 from webapp.science.predictions.comments import comment, edit_comment, resolve_comment
 from webapp.science.predictions.frozen import Proposal, Rival, frozen_of, says, target_hours
-from webapp.science.predictions.known import Known, known_of, passed_already, same_recipe, unplaced_words
+from webapp.science.predictions.known import known_of, passed_already, same_recipe
 from webapp.science.predictions.locks import locked, refuse_closed
 from webapp.science.predictions.models import Prediction, Review
 from webapp.science.predictions.reviewing import ask_review, review
@@ -41,7 +39,7 @@ from webapp.science.predictions.status import review_of
 from webapp.science.predictions.telling import tell
 
 __all__ = [
-    "Frozen", "Proposal", "ask_review", "comment", "edit_comment", "freeze", "freeze_once", "proposal",
+    "Frozen", "Proposal", "ask_review", "comment", "edit_comment", "freeze", "proposal",
     "resolve_comment", "review", "withdraw",
 ]  # fmt: skip
 
@@ -65,42 +63,18 @@ def basis_of(run: Run, question: Question, curve: Curve | None = None) -> Basis:
     return Basis(curve, fit, problem, forecast_of_run(run, fit, question))
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What a claim rests on, read under the lock of its run."""
-
-    curve: Curve
-    fit: "scaling.Fit"
-    forecast: Course | None
-    known: Known
-    own: Proposal
-    rival: Rival | None
-
-
-def proposal(
-    run: Run,
-    question: Mapping[str, Any],
-    statement: str,
-    target: float,
-    rival: Run | None = None,
-    level: float = 0.9,
-    basis: Basis | None = None,
-) -> Proposal:
-    """What the forecast of this question says at the target, to begin a claim with; `problem` where it says nothing.
-
-    `basis`: of this question, where it is at hand. Raises InvalidInput for a question, statement or target that cannot
-    be used.
-    """
-    asked = question_from(question, level_from(level))
-    claim = claim_from(
-        statement=statement, target=target, level=level, value=None, lo=None, hi=None, probability=None
-    )
-    known = known_of(run, asked.x)
+def proposal(run: Run, claim: Claim, basis: Basis | None = None) -> Proposal:
+    """What the forecast of the claim's question says at its target, to begin a claim with; `problem` where it says
+    nothing. `basis`: of that question, where it is at hand. Raises InvalidInput for a question, statement or target
+    that cannot be used."""
+    check_question(claim.question)
+    check_numbers(claim)
+    known = known_of(run, claim.question.x)
     horizon = claim.target / known.evaluated if known.evaluated > 0 else None
-    basis = basis or basis_of(run, asked)
+    basis = basis or basis_of(run, claim.question)
     if basis.fit is None:
         return Proposal(horizon=horizon, problem=basis.problem)
-    noise, other = noise_of(basis.fit), _rival(rival, asked)
+    noise, other = noise_of(basis.fit), _rival(claim)
     return says(basis.forecast, claim.statement, claim.target, noise, other, horizon)
 
 
@@ -112,24 +86,11 @@ class Frozen:
     created: bool
 
 
-def freeze(**request: Any) -> Prediction:
-    """The prediction of `freeze_once` alone."""
-    return freeze_once(**request).prediction
-
-
-def freeze_once(
+def freeze(
+    claim: Claim,
     *,
-    user: User,
     run: Run,
-    question: Mapping[str, Any],
-    statement: str,
-    target: float,
-    level: float = 0.9,
-    value: float | None = None,
-    lo: float | None = None,
-    hi: float | None = None,
-    rival: Run | None = None,
-    probability: float | None = None,
+    user: User,
     reasons: str,
     replaces: Prediction | None = None,
     key: str | None = None,
@@ -139,87 +100,70 @@ def freeze_once(
 
     What the person leaves out (value, lo and hi; or the probability) is what the forecast says. `is_proposed`: the
     numbers are what a page showed as the forecast's own; it is refused where that says something else of this target
-    by now. With `key` a repeated request is the same prediction. Raises Forbidden, InvalidInput (statement, target,
-    level, value, lo, hi, probability, rival, reasons, replaces, key, x, metric, form, window_lo, cutoff), and Conflict
+    by now. With `key` a repeated request is the same prediction. Raises InvalidInput (statement, target, level, value,
+    lo, hi, probability, rival, reasons, replaces, Idempotency-Key, x, metric, form, window_lo, cutoff), and Conflict
     (target: the run has been there; value, probability: not what the forecast says; replaces: it cannot be replaced;
-    key: used for another claim). On an error nothing is stored.
+    Idempotency-Key: used for another claim). On an error nothing is stored.
     """
-    require(user, run.project, Permission.CONTRIBUTE)
-    asked = question_from(question, level_from(level))
-    claim = claim_from(
-        statement=statement, target=target, level=level, value=value, lo=lo, hi=hi, probability=probability
-    )
-    check_rival(run, rival, statement)
-    reasons = text_from("reasons", reasons)
-    body = _digest(run, asked, claim, rival, reasons, replaces)
-    key = checked_key(key or None, "key")
+    check(claim, run)
+    reasons, key = text_from("reasons", reasons), checked_key(key or None)
+    digest = _digest(run, claim, reasons, replaces)
     try:
         with transaction.atomic():
-            return _freeze(user, run, asked, claim, rival, reasons, replaces, key, body, is_proposed)
+            # The lock that ingest takes: what is read here is all there is until the claim is stored.
+            run = Run.objects.select_for_update(of=("self",)).select_related("project").get(pk=run.pk)
+            stored = (
+                Prediction.objects.filter(project=run.project_id, author=user, key=key).first()
+                if key
+                else None
+            )
+            if stored is not None:
+                if stored.body_digest != digest:
+                    raise Conflict("This key was used for another claim.", field="Idempotency-Key")
+                return Frozen(stored, created=False)
+            columns = _frozen_columns(run, claim, is_proposed)
+            replaces = _replaceable(replaces, user, run) if replaces is not None else None
+            made = Prediction.objects.create(
+                project=run.project, author=user, replaces=replaces, run=run, revision_id=run.revision_id,
+                task=run.task, model=run.model, rival=claim.rival, reasons=reasons, key=key, body_digest=digest,
+                **columns,
+            )  # fmt: skip
+            _tell(made)
     except IntegrityError as error:
         raise _taken(error) from error
+    return Frozen(made, created=True)
 
 
-def _freeze(
-    user: User,
-    run: Run,
-    question: Question,
-    claim: Claim,
-    rival: Run | None,
-    reasons: str,
-    replaces: Prediction | None,
-    key: str | None,
-    body: str,
-    is_proposed: bool,
-) -> Frozen:
-    # The lock that ingest takes: what is read here is all there is until the claim is stored.
-    run = Run.objects.select_for_update(of=("self",)).select_related("project").get(pk=run.pk)
-    stored = Prediction.objects.filter(project=run.project_id, author=user, key=key).first() if key else None
-    if stored is not None:
-        if stored.body_digest != body:
-            raise Conflict("This key was used for another claim.", field="key")
-        return Frozen(stored, created=False)
-    found = _found(run, question, claim, rival)
-    claim = complete(unrounded(claim, found.own) if is_proposed else claim, found.own)
-    if replaces is not None:
-        replaces = _replaceable(replaces, user, run)
-    prediction = Prediction.objects.create(
-        project=run.project, author=user, replaces=replaces, run=run, revision_id=run.revision_id, task=run.task,
-        model=run.model, rival=rival, reasons=reasons, key=key, body_digest=body,
-        **_frozen_columns(run, question, claim, found), **_statement_columns(claim),
-    )  # fmt: skip
-    verb = "prediction.frozen" if replaces is None else "prediction.resubmitted"
-    record(
-        verb, actor=user, project=run.project, kind="prediction", key=prediction.pk, name=run.name,
-        run=run.pk, statement=claim.statement, target=claim.target, replaces=replaces.pk if replaces else None,
-    )  # fmt: skip
-    if replaces is not None:
-        _tell_reviewers(replaces, prediction)
-    return Frozen(prediction, created=True)
-
-
-def _found(run: Run, question: Question, claim: Claim, rival: Run | None) -> _Found:
-    """Raises InvalidInput and Conflict where the claim was not made before the data, or rests on no curve."""
-    if question.cutoff is not None and claim.target <= question.cutoff:
-        raise InvalidInput("target", "target: a prediction is about what comes after the cutoff.")
-    known = known_of(run, question.x)
-    if claim.target <= known.trained:
-        raise Conflict(
-            f"target: this run has been at {known.trained:.6g} already; a prediction is made before the data.",
-            field="target",
-        )
-    if not known.evaluated > 0:
-        raise InvalidInput("cutoff", "cutoff: this run has no evaluation to rest a prediction on.")
-    if known.unplaced:
-        raise Conflict(f"target: {unplaced_words(known, question.x)}", field="target")
-    if claim.target > FARTHEST * known.evaluated:
-        raise InvalidInput("target", f"target must be at most {FARTHEST:g} times the newest evaluation.")
+def _frozen_columns(run: Run, claim: Claim, is_proposed: bool) -> dict[str, Any]:
+    """The claim with what it rests on. Raises InvalidInput and Conflict where it was not made before the data, or rests
+    on no curve."""
+    question, known = claim.question, known_of(run, claim.question.x)
+    refused = refused_target(claim.target, question, known)
+    if refused is not None:
+        raise refused
     curve = curve_of(run, question.x, question.metric)
     fit = _fit_or_refuse(curve, question)
-    forecast, other = forecast_of_run(run, fit, question), _rival(rival, question)
+    forecast, other = forecast_of_run(run, fit, question), _rival(claim)
     horizon = claim.target / known.evaluated
     own = says(forecast, claim.statement, claim.target, noise_of(fit), other, horizon)
-    return _Found(curve, fit, forecast, known, own, other)
+    claim = complete(unrounded(claim, own) if is_proposed else claim, own)
+    then = {
+        "known_until": known.evaluated,
+        "trained_until": known.trained,
+        "seen": [pk for pk in passed_already(run, question.x, claim.target) if pk != run.pk],
+    }
+    return claim.columns | {
+        "fit": store_fit(run, curve, question).fit,
+        "frozen": frozen_of(fit, forecast, question, own, then),
+        "metric": question.metric,
+        "x": question.x,
+        "window_lo": question.window_lo,
+        "cutoff": fit.window[1],
+        "known_until": known.evaluated,
+        "data_digest": fit.digest,
+        "target_hours": target_hours(curve, question.x, claim.target),
+        "rival_frozen": _rival_frozen(other),
+    }
 
 
 def _fit_or_refuse(curve: Curve, question: Question) -> "scaling.Fit":
@@ -232,33 +176,14 @@ def _fit_or_refuse(curve: Curve, question: Question) -> "scaling.Fit":
     return fit
 
 
-def _rival(rival: Run | None, question: Question) -> Rival | None:
+def _rival(claim: Claim) -> Rival | None:
     """The rival's curve with all that is stored of it, in the same form."""
+    rival, question = claim.rival, claim.question
     if rival is None:
         return None
     whole = Question(x=question.x, metric=question.metric, form=question.form, level=question.level)
     basis, seeds = basis_of(rival, whole), seeds_of_tasks(rival.project, question.x)[rival.task]
     return Rival(basis.fit, basis.forecast, seeds)
-
-
-def _frozen_columns(run: Run, question: Question, claim: Claim, found: _Found) -> dict[str, Any]:
-    known = {
-        "known_until": found.known.evaluated,
-        "trained_until": found.known.trained,
-        "seen": [pk for pk in passed_already(run, question.x, claim.target) if pk != run.pk],
-    }
-    return {
-        "fit": store_fit(run, found.curve, question).fit,
-        "frozen": frozen_of(found.fit, found.forecast, question, found.own, known),
-        "metric": question.metric,
-        "x": question.x,
-        "window_lo": question.window_lo,
-        "cutoff": found.fit.window[1],
-        "known_until": found.known.evaluated,
-        "data_digest": found.fit.digest,
-        "target_hours": target_hours(found.curve, question.x, claim.target),
-        "rival_frozen": _rival_frozen(found.rival),
-    }
 
 
 def _rival_frozen(rival: Rival | None) -> dict[str, Any] | None:
@@ -267,18 +192,6 @@ def _rival_frozen(rival: Rival | None) -> dict[str, Any] | None:
     forecast = forecasts.stored(rival.forecast) if rival.forecast else None
     named = {"form": rival.fit.form, "digest": rival.fit.digest, "level": rival.fit.level}
     return outcome_of(rival.fit) | named | {"forecast": forecast}
-
-
-def _statement_columns(claim: Claim) -> dict[str, Any]:
-    return {
-        "statement": claim.statement,
-        "target": claim.target,
-        "level": claim.level,
-        "value": claim.value,
-        "lo": claim.lo,
-        "hi": claim.hi,
-        "probability": claim.probability,
-    }
 
 
 def _replaceable(prediction: Prediction, user: User, run: Run) -> Prediction:
@@ -294,11 +207,18 @@ def _replaceable(prediction: Prediction, user: User, run: Run) -> Prediction:
     return prediction
 
 
-def _tell_reviewers(old: Prediction, new: Prediction) -> None:
-    """Whoever reviewed the claim before learns that there is a new one."""
-    for reviewer in User.objects.filter(reviews__prediction=old, is_active=True).distinct():
-        text = f"{new.author} resubmitted a prediction that you reviewed, about {new.run.name}."
-        tell(reviewer, new, "prediction_resubmitted", text)
+def _tell(made: Prediction) -> None:
+    """Into the audit log; and whoever reviewed the claim before learns that there is a new one."""
+    verb = "prediction.resubmitted" if made.replaces else "prediction.frozen"
+    record(
+        verb, actor=made.author, project=made.project, kind="prediction", key=made.pk, name=made.run.name,
+        run=made.run_id, statement=made.statement, target=made.target, replaces=made.replaces_id,
+    )  # fmt: skip
+    if made.replaces is None:
+        return
+    for reviewer in User.objects.filter(reviews__prediction=made.replaces, is_active=True).distinct():
+        text = f"{made.author} resubmitted a prediction that you reviewed, about {made.run.name}."
+        tell(reviewer, made, "prediction_resubmitted", text)
 
 
 @transaction.atomic
@@ -308,8 +228,7 @@ def withdraw(prediction: Prediction, *, user: User, reason: str) -> Prediction:
     Raises Forbidden for anybody but its author and admins, InvalidInput (reason), and Conflict where it was withdrawn,
     replaced, or its target passed.
     """
-    role = require(user, prediction.project, Permission.CONTRIBUTE)
-    if prediction.author_id != user.pk and not grants(role, Permission.ADMIN):
+    if prediction.author_id != user.pk and not may(user, prediction.project, Permission.ADMIN):
         raise Forbidden("Only its author and admins of the project can withdraw a prediction.")
     reason = text_from("reason", reason)
     prediction = locked(prediction)
@@ -324,20 +243,17 @@ def withdraw(prediction: Prediction, *, user: User, reason: str) -> Prediction:
     return prediction
 
 
-def _digest(
-    run: Run, question: Question, claim: Claim, rival: Run | None, reasons: str, replaces: Prediction | None
-) -> str:
-    body = [
-        run.pk, question.__dict__, claim.__dict__, rival.pk if rival else None, reasons,
-        replaces.pk if replaces else None,
-    ]  # fmt: skip
-    return body_digest(body)
+def _digest(run: Run, claim: Claim, reasons: str, replaces: Prediction | None) -> str:
+    rival, before = claim.rival, replaces.pk if replaces else None
+    return body_digest(
+        [run.pk, asdict(claim.question), claim.columns, rival.pk if rival else None, reasons, before]
+    )
 
 
 def _taken(error: IntegrityError) -> Exception:
     """What two requests at the same time ran into; any other fault of the store is passed on."""
     if "prediction_key_once" in str(error):
-        return Conflict("This key was used for another claim.", field="key")
+        return Conflict("This key was used for another claim.", field="Idempotency-Key")
     if "replaces" in str(error):
         return Conflict("replaces: that prediction was replaced meanwhile.", field="replaces")
     return error

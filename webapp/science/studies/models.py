@@ -8,7 +8,7 @@ from webapp.record.recipes.models import Revision
 from webapp.record.runs.models import Run, new_run_id
 
 
-class Kind(models.TextChoices):
+class StudyKind(models.TextChoices):
     """What a study asks."""
 
     LEAVE_ONE_OUT = "leave_one_out", "Leave-one-out"  # which choice of the base matters?
@@ -21,7 +21,7 @@ class Study(models.Model):
     id = models.CharField(primary_key=True, max_length=16, default=new_run_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="studies")
     name = models.CharField(max_length=120)
-    kind = models.CharField(max_length=20, choices=Kind.choices, default=Kind.LEAVE_ONE_OUT)
+    kind = models.CharField(max_length=20, choices=StudyKind.choices, default=StudyKind.LEAVE_ONE_OUT)
     base = models.ForeignKey(Revision, on_delete=models.PROTECT, related_name="studies")
     task = models.CharField(max_length=80)
     model = models.CharField(max_length=200)

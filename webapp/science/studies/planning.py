@@ -1,7 +1,8 @@
 """From what a form asks to variants that can run: every configuration is checked before anything is stored."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from django.conf import settings
 
@@ -15,46 +16,45 @@ from webapp.record.recipes.services import parse_config
 from webapp.record.runs.bounds import check_budget
 from webapp.record.runs.launch_set import MAX_RUNS
 from webapp.science.studies.axes import Change, change_of
+from webapp.science.studies.models import StudyKind
 
 MAX_MODEL = 200  # characters
 SAYS_NOTHING = ("name", "title", "description")  # fields of a recipe that train nothing
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a study is to hold. `changes` are written as `webapp.science.studies.axes` reads them."""
+@dataclass(frozen=True, kw_only=True)
+class StudyRequest:
+    """What a study is to hold. `changes` are written as `webapp.science.studies.axes` reads them; task, model and
+    budget None: the base's own."""
 
+    name: str = ""
+    kind: str = StudyKind.LEAVE_ONE_OUT
     recipe: str
-    revision: int | None
+    revision: int | None = None
     changes: tuple[str, ...]
     seeds: tuple[int, ...]
+    task: str | None = None
+    model: str | None = None
+    budget_hours: float | None = None
+
+
+@dataclass(frozen=True)
+class Base:
+    """What the variants of a study differ from: a revision with the task, the model and the budget of its runs."""
+
+    revision: Revision
     task: str
     model: str
     budget_hours: float
 
 
-def with_defaults(
-    project: Project,
-    *,
-    recipe: str,
-    revision: int | None,
-    changes: Sequence[str],
-    seeds: Sequence[int],
-    task: str | None,
-    model: str | None,
-    budget_hours: float | None,
-) -> Asked:
-    """The same with the base's own task, model and budget where they are None. Raises InvalidInput for no base."""
-    config = find_base(project, recipe, revision).config
-    return Asked(
-        recipe,
-        revision,
-        tuple(changes),
-        tuple(seeds),
-        task if task is not None else config["task"]["name"],
-        model if model is not None else config["model"],
-        budget_hours if budget_hours is not None else config["budget"]["device_hours"],
-    )
+def base_of(project: Project, request: StudyRequest) -> Base:
+    """Raises InvalidInput (recipe, revision)."""
+    revision = find_base(project, request.recipe, request.revision)
+    config, hours = revision.config, request.budget_hours
+    task = request.task if request.task is not None else config["task"]["name"]
+    model = request.model if request.model is not None else config["model"]
+    return Base(revision, task, model, hours if hours is not None else config["budget"]["device_hours"])
 
 
 @dataclass(frozen=True)
@@ -92,27 +92,32 @@ class Plan:
         return len(self.variants) * len(self.seeds)
 
 
-def plan(project: Project, asked: Asked) -> Plan:
+def plan(project: Project, request: StudyRequest) -> Plan:
     """Every variant, checked as a launch would check it. Nothing is stored.
 
     Raises InvalidInput: fields recipe, revision, task, model, seeds, budget_hours, and changes.<number of the change>
     with the axis and the reason.
     """
-    base = find_base(project, asked.recipe, asked.revision)
-    recipe = parse_config(base.config)
-    check_seeds(asked.seeds)
-    check_budget(asked.budget_hours)
-    if len(asked.model) > MAX_MODEL:
+    return plan_of(base_of(project, request), request)
+
+
+def plan_of(base: Base, request: StudyRequest) -> Plan:
+    """As `plan`, of a base that was looked up."""
+    recipe, changes, seeds = parse_config(base.revision.config), request.changes, request.seeds
+    check_seeds(seeds)
+    check_budget(base.budget_hours)
+    if len(base.model) > MAX_MODEL:
         raise InvalidInput("model", f"model must have at most {MAX_MODEL} characters.")
-    if not asked.changes:
+    if not changes:
         raise InvalidInput("changes", "Choose at least one change: a study compares variants with the base.")
-    first = _checked(Variant(None, recipe, asked.task, asked.model), asked)
-    variants = [first, *(_variant(index, recipe, asked) for index in range(len(asked.changes)))]
+    check = partial(_checked, seed=seeds[0], hours=base.budget_hours)
+    first = check(Variant(None, recipe, base.task, base.model))
+    variants = [first, *(_variant(index, change, first, check) for index, change in enumerate(changes))]
     _check_distinct(variants)
-    count = len(variants) * len(asked.seeds)
+    count = len(variants) * len(seeds)
     if count > MAX_RUNS:
         raise InvalidInput("seeds", f"A study has at most {MAX_RUNS} runs, not {count}.")
-    return Plan(base, tuple(variants), asked.seeds, asked.budget_hours)
+    return Plan(base.revision, tuple(variants), seeds, base.budget_hours)
 
 
 def find_base(project: Project, slug: str, number: int | None) -> Revision:
@@ -135,18 +140,17 @@ def check_seeds(seeds: Sequence[int]) -> None:
         raise InvalidInput("seeds", "seeds must be whole numbers from 0 to 2147483647.")
 
 
-def _variant(index: int, base: Recipe, asked: Asked) -> Variant:
+def _variant(index: int, text: str, base: Variant, check: Callable[[Variant], Variant]) -> Variant:
     field = f"changes.{index}"
     try:
-        change = change_of(asked.changes[index], base)
+        change = change_of(text, base.config)
     except InvalidInput as error:
         raise InvalidInput(field, error.message) from None
     where = f"{change.axis_title} ({change.token})"
     try:
-        config = apply_overrides(base, change.overrides)
-        task = config.task.name if "task" in change.overrides else asked.task
-        variant = Variant(change, config, task, change.model or asked.model)
-        return _checked(variant, asked)
+        config = apply_overrides(base.config, change.overrides)
+        task = config.task.name if "task" in change.overrides else base.task
+        return check(Variant(change, config, task, change.model or base.model))
     except RecipeError as error:
         reason = f"{error.field}: {error.reason}" if error.field else error.reason
         raise InvalidInput(field, f"{where} cannot run: {reason}.") from None
@@ -154,17 +158,13 @@ def _variant(index: int, base: Recipe, asked: Asked) -> Variant:
         raise InvalidInput(field, f"{where} cannot run: {error.message}") from None
 
 
-def _checked(variant: Variant, asked: Asked) -> Variant:
+def _checked(variant: Variant, *, seed: int, hours: float) -> Variant:
     """As the launch will resolve it. Raises InvalidInput naming the field."""
+    home = settings.HEADROOM_HOME
     try:
         check_model_place(variant.model)
         resolve(
-            variant.config,
-            task=variant.task,
-            model=variant.model,
-            seed=asked.seeds[0],
-            device_hours=asked.budget_hours,
-            home=settings.HEADROOM_HOME,
+            variant.config, task=variant.task, model=variant.model, seed=seed, device_hours=hours, home=home
         )
     except RecipeError as error:
         raise InvalidInput(error.field or "recipe", f"{error.field or 'recipe'}: {error.reason}.") from None

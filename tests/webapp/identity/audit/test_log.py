@@ -21,7 +21,7 @@ from webapp.identity.audit.exports import csv_lines, jsonl_lines
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.selectors import (
     PAGE_SIZE,
-    Asked,
+    EventFilter,
     _older_than,
     asked_by,
     events_of_project,
@@ -147,7 +147,9 @@ def test_the_address_is_what_the_nearest_trusted_proxy_saw(settings, proxies, fo
 
 
 def found(project, **asked):
-    return [event.object_id for event in page_of(narrowed(events_of_project(project), Asked(**asked)))[0]]
+    return [
+        event.object_id for event in page_of(narrowed(events_of_project(project), EventFilter(**asked)))[0]
+    ]
 
 
 def test_each_part_of_the_filter(project):
@@ -176,7 +178,7 @@ def test_each_part_of_the_filter(project):
 
 
 def test_what_an_address_asks():
-    assert asked_by({"person": " ada ", "since": "2026-05-31"}) == Asked(
+    assert asked_by({"person": " ada ", "since": "2026-05-31"}) == EventFilter(
         person="ada", since=date(2026, 5, 31)
     )
     for wrong in ("yesterday", "2026-13-01", "31.5.2026"):
@@ -189,7 +191,7 @@ def test_pages_have_every_event_once(project):
     record_each("run.tagged", actor=None, project=project, kind="run", things=[(i, "") for i in range(130)])
     seen, before = [], None
     while True:
-        shown, before = page_of(narrowed(events_of_project(project), Asked()), before=before)
+        shown, before = page_of(narrowed(events_of_project(project), EventFilter()), before=before)
         seen += [event.object_id for event in shown]
         if before is None:
             break
@@ -218,15 +220,15 @@ def test_a_hundred_thousand_events_are_paged_through_indexes(project):
     many_events(project)
     old = Event.objects.order_by("id")[500].pk
     questions = [
-        Asked(),
-        Asked(person="person3"),
-        Asked(verb="run.did4"),
-        Asked(verb="run"),
-        Asked(object="r17"),
+        EventFilter(),
+        EventFilter(person="person3"),
+        EventFilter(verb="run.did4"),
+        EventFilter(verb="run"),
+        EventFilter(object="r17"),
     ]
     questions += [
-        Asked(since=date.today() - timedelta(days=2)),
-        Asked(until=date.today() - timedelta(days=60)),
+        EventFilter(since=date.today() - timedelta(days=2)),
+        EventFilter(until=date.today() - timedelta(days=60)),
     ]
     for asked in questions:
         for before in (None, old):
@@ -234,7 +236,7 @@ def test_a_hundred_thousand_events_are_paged_through_indexes(project):
             plan = json.loads(rows[: PAGE_SIZE + 1].explain(format="json", analyze=True))[0]
             read = most_rows(plan["Plan"])
             assert read <= 5_000, f"{asked}, before {before}: {read} rows were read"
-    shown, _ = page_of(narrowed(events_of_project(project), Asked()), before=old)
+    shown, _ = page_of(narrowed(events_of_project(project), EventFilter()), before=old)
     assert len(shown) == PAGE_SIZE
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.members import member
 from webapp.identity.accounts.services import default_project
 from webapp.identity.audit.models import Event
-from webapp.identity.audit.selectors import Asked, narrowed
+from webapp.identity.audit.selectors import EventFilter, narrowed
 from webapp.identity.audit.services import record
 from webapp.identity.audit.words import WORDS, words_of
 
@@ -55,7 +55,7 @@ def test_a_kind_finds_all_that_happened_to_things_of_it_early_verbs_too():
         record(verb, actor=user, project=project, kind="report", key="abc", name="Where it ends")
     record("run.launched", actor=user, project=project, kind="run", key="xyz", name="reporter")
 
-    found = narrowed(Event.objects.filter(project=project), Asked(verb="report"))
+    found = narrowed(Event.objects.filter(project=project), EventFilter(verb="report"))
 
     assert {event.verb for event in found} == {"report.published", "shared"}
     assert words_of("shared", "report") == "report: shared:"

@@ -7,8 +7,8 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from tests.fake_model import make_model
+from tests.launching import tracked_run
 from webapp.identity.accounts.services import create_project, create_token, set_role
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.tokens import create_job_token
 
 
@@ -101,7 +101,7 @@ def launch_body(model_folder):
 
 @pytest.fixture
 def tracked(project, user):
-    return track_run(user=user, project=project, name="elsewhere", task="math", model="8b")
+    return tracked_run(user=user, project=project, name="elsewhere", task="math", model="8b")
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from tests.launching import tracked_run
 from webapp.base.limits import Limit
 from webapp.interfaces.api import auth
-from webapp.record.runs import launch, lifecycle
+from webapp.record.runs import lifecycle
 from webapp.record.runs.models import Record
 from webapp.record.runs.tokens import create_job_token
 
@@ -48,7 +49,7 @@ def reported(writer, tracked, record):
 
 def test_jsonl_is_what_records_take_and_loses_nothing(writer, reader, reported, project, user):
     lines = lines_of(reader.get(f"runs/{reported.pk}/export", superseded="true"))
-    copy = launch.track_run(user=user, project=project, name="copy")
+    copy = tracked_run(user=user, project=project, name="copy")
 
     assert lines[0]["about"] == {
         "name": reported.name, "task": reported.task, "model": reported.model, "seed": reported.seed,
@@ -174,7 +175,7 @@ def test_an_export_reads_page_by_page(reader, reported, django_assert_num_querie
 
 
 def test_a_project_as_one_file(writer, reader, reported, tracked, project, user, record):
-    other = launch.track_run(user=user, project=project, name="other", task="code", config={"loss": "cispo"})
+    other = tracked_run(user=user, project=project, name="other", task="code", config={"loss": "cispo"})
     writer.post(f"runs/{other.pk}/records", {"records": [record(1, {"eval/pass_rate": 0.25})]})
 
     runs = lines_of(reader.get("export", content="runs", filter="task:code"))
@@ -219,7 +220,7 @@ def test_a_wrong_filter_or_form_is_named(reader, reported, problem):
 
 
 def test_exports_are_limited_and_say_how_long_to_wait(reader, reported, problem, monkeypatch):
-    monkeypatch.setattr(auth, "MOST_WHOLE", Limit(1, 86_400))
+    monkeypatch.setattr(auth.READ_WHOLE, "limit", Limit(1, 86_400))
     assert reader.get(f"runs/{reported.pk}/export").status_code == 200
 
     refused = reader.get(f"runs/{reported.pk}/export")

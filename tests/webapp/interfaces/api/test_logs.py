@@ -3,14 +3,14 @@
 import pytest
 from django.utils import timezone
 
+from tests.launching import tracked_run
 from webapp.record.logs.chunking import add_lines
 from webapp.record.logs.models import JobLog, LogChunk
-from webapp.record.runs.launch import track_run
 
 
 @pytest.fixture
 def run(user, project):
-    return track_run(user=user, project=project, name="a run")
+    return tracked_run(user=user, project=project, name="a run")
 
 
 @pytest.fixture

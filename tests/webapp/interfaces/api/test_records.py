@@ -8,8 +8,8 @@ from django.core.cache import caches
 from django.db import connection
 from django.utils import timezone
 
+from tests.launching import tracked_run
 from webapp.record.runs import gathering
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.models import Point, Record
 from webapp.record.runs.selectors import records_of
 
@@ -172,7 +172,7 @@ def test_numbers_that_no_float_holds_are_refused(writer, tracked, record, proble
 
 def test_the_more_runs_report_the_longer_each_is_asked_to_gather(writer, project, user, record, settings):
     settings.BATCHES_PER_SECOND = 0.5
-    runs = [track_run(user=user, project=project, name=f"run {i}") for i in range(5)]
+    runs = [tracked_run(user=user, project=project, name=f"run {i}") for i in range(5)]
     first = writer.post(f"runs/{runs[0].pk}/records", {"records": [record(0, {"a": 1.0})]}).json()
     for run in runs[1:]:
         writer.post(f"runs/{run.pk}/records", {"records": [record(0, {"a": 1.0})]})
@@ -203,7 +203,7 @@ def test_the_cost_in_queries_is_constant(writer, tracked, record, size, django_a
 def test_what_is_new_of_an_old_run_is_found_without_looking_through_those_that_came_later(
     project, user, tracked
 ):
-    later = [track_run(user=user, project=project, name=f"later {i}") for i in range(20)]
+    later = [tracked_run(user=user, project=project, name=f"later {i}") for i in range(20)]
     for run in (tracked, *later):
         Record.objects.bulk_create(
             Record(run=run, attempt=1, seq=i, step=i, time=timezone.now(), compute={}, metrics={})

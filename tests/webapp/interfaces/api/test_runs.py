@@ -171,9 +171,9 @@ def test_runs_of_others_cannot_be_changed(stranger, tracked, record, problem, pa
 def test_a_runs_own_token_reports_that_run_and_nothing_else(
     client_with, tracked, user, project, record, problem
 ):
-    from webapp.record.runs.launch import track_run
+    from tests.launching import tracked_run
 
-    other = track_run(user=user, project=project, name="other")
+    other = tracked_run(user=user, project=project, name="other")
     own = client_with("write", run=tracked)
 
     assert own.post(f"runs/{tracked.pk}/start", {"attempt": 1}).status_code == 200
@@ -189,9 +189,9 @@ def test_a_runs_own_token_reports_that_run_and_nothing_else(
 
 
 def test_list_pages_by_cursor_without_gaps_or_repeats(reader, project, user):
-    from webapp.record.runs.launch import track_run
+    from tests.launching import tracked_run
 
-    made = [track_run(user=user, project=project, name=f"r{i}").pk for i in range(7)]
+    made = [tracked_run(user=user, project=project, name=f"r{i}").pk for i in range(7)]
     moment = Run.objects.get(pk=made[0]).created_at
     Run.objects.filter(pk__in=made[:4]).update(created_at=moment)  # ties must not confuse it
 

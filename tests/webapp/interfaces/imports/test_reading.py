@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from tests.launching import tracked_run
 from tests.webapp.interfaces.imports.conftest import Killed, upload
 from tests.webapp.interfaces.imports.readers.test_trackers import event_file, scalar
 from tests.webapp.reporting.alerts.data import make_rule
@@ -14,7 +15,6 @@ from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.reading import take_turn
 from webapp.interfaces.imports.services import resume_import
 from webapp.record.runs.deleting import delete_run
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.lifecycle import report_finished
 from webapp.record.runs.models import Point, Record, Run
 from webapp.reporting.alerts.firing import check_changed
@@ -244,7 +244,7 @@ def test_what_was_imported_fires_no_rule(begin, user, project):
     make_rule(user, project, "state", {"states": ["succeeded"]}, runs="by:me")
     begin(TWO)
     take_turn()
-    elsewhere = track_run(user=user, project=project, name="elsewhere")
+    elsewhere = tracked_run(user=user, project=project, name="elsewhere")
     report_finished(elsewhere, attempt=1, state="succeeded", message="")
 
     check_changed(seconds=60)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
+from tests.launching import tracked_run
 from tests.webapp.interfaces.imports.conftest import upload
 from training.records import Record
 from webapp.identity.accounts.models import Project, User
@@ -16,7 +17,6 @@ from webapp.interfaces.imports.reading import take_turn
 from webapp.interfaces.imports.services import begin_import
 from webapp.record.runs import lifecycle
 from webapp.record.runs.ingest import store_records
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.meaning import Meaning, state_meaning
 from webapp.record.runs.models import Point, Run
 
@@ -68,7 +68,7 @@ def record(seq: int, step: int, attempt: int = 1, more: Mapping[str, float | Non
 @pytest.fixture
 def runs(user: User, project: Project) -> list[Run]:
     """One whose second attempt went on from step 3, and a plain one."""
-    first = track_run(
+    first = tracked_run(
         user=user, project=project, name="-grpo 8b", task="math", model="8b", seed=42, config=CONFIG
     )
     strange = {"step": 1.5, "metric.step": 2.5, "=1+1": 0.25, "about": 3.0, "metrics": 4.0, "never": None}
@@ -76,7 +76,7 @@ def runs(user: User, project: Project) -> list[Run]:
     lifecycle.report_started(first, attempt=2, resumed_from_step=3)
     store_records(first, [record(place, step, 2) for place, step in enumerate((3, 4, 5, 6))])
     lifecycle.report_finished(first, attempt=2, state="failed", message="Out of memory.")
-    second = track_run(user=user, project=project, name="plain", task="code", seed=0)
+    second = tracked_run(user=user, project=project, name="plain", task="code", seed=0)
     store_records(second, [record(step, step) for step in range(3)])
     return [first, second]
 
@@ -126,7 +126,7 @@ def test_a_table_of_ours_that_is_called_a_plain_one(runs: list[Run], user: User,
 @pytest.mark.parametrize("shape", [*OF_RUN, *OF_PROJECT])
 def test_what_the_metrics_of_a_run_mean(user: User, project: Project, shape: str) -> None:
     """It trained elsewhere: somebody said what its pass rate is, and on how many devices it trains."""
-    run = track_run(user=user, project=project, name="elsewhere")
+    run = tracked_run(user=user, project=project, name="elsewhere")
     known = [record(step, step).model_dump() for step in range(4)]
     compute = {"device_hours": None, "flops": None, "tokens": None}
     acc = [one | {"compute": compute, "metrics": {"acc": one["step"] / 10, "loss": 1.0}} for one in known]

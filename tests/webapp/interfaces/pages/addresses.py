@@ -1,6 +1,6 @@
 """Every page of `webapp.interfaces.pages.urls` by its name, with an address to look at: a new page is added here.
 
-What is no page (files, JSON, regions, answers to a POST) is named in NOT_PAGES. A test fails for a name in neither.
+What is read but no page (files, JSON, regions) is named in NOT_PAGES. A test fails for a name in neither.
 """
 
 from collections.abc import Callable
@@ -71,51 +71,22 @@ PAGES: dict[str, Callable[[Things], str]] = {
     "import": lambda it: f"/imports/{it.source}",
     "shared-report": lambda it: f"/r/{it.report_link}",
 }
+# What is read, too, but no page: files, JSON, regions; a link that works once, and what belongs to the sign-in.
 NOT_PAGES = {
-    "example", "remove-example", "forecast-recalibration",
-    "launch-check", "run-figure", "run-log", "run-log-lines", "run-stop", "run-resume", "run-extend", "run-priority",
-    "run-change", "run-file", "run-meaning",
-    "run-meaning-preview", "run-launch", "run-delete", "project-queue", "runs-complete", "runs-bulk",
-    "runs-save-view", "runs-change-view", "compare-search", "compare-odds", "compare-crossings",
-    "leaderboard-csv", "leaderboard-efficiency",
-    "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv",
-    "study-add-run", "study-remove-run", "study-seeds", "study-stop", "study-rename", "study-archive",
-    "runs-csv", "runs-json", "revision-hints", "revoke-share",
-    "run-records-csv", "run-records-jsonl", "run-records-parquet",
-    "shared-picture", "palette", "alive", "revoke-token", "choose-project", "sign-out",
-    "predictions-csv", "prediction-proposal", "prediction-figure", "prediction-review", "prediction-ask-review",
-    "withdraw-prediction", "prediction-comment", "change-comment",
-}  # fmt: skip
-NOT_PAGES |= {
-    "member-role", "remove-member", "leave-project", "revoke-invitation", "set-secret", "delete-secret", "new-project",
-    "set-policies", "set-retention", "retention-preview",
-    "rename-organisation", "add-owner", "remove-owner", "audit-csv", "audit-jsonl",
-    "invitation",  # a page that works once: tests/browser/test_teams.py looks at it
+    "example", "run-figure", "run-log", "run-log-lines", "run-file", "runs-complete", "runs-bulk",
+    "compare-search", "compare-odds", "compare-crossings", "leaderboard-csv", "leaderboard-efficiency",
+    "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv", "runs-csv",
+    "runs-json", "run-records-csv", "run-records-jsonl", "run-records-parquet", "shared-picture", "palette",
+    "alive", "predictions-csv", "prediction-proposal", "prediction-figure", "retention-preview", "audit-csv",
+    "audit-jsonl", "invitation", "sign-in-code", "openid-begin", "openid-callback", "set-password",
+    "two-factor-off", "recovery-codes", "link-identity", "alert-check", "alert-rule", "alert-channel",
+    "notices-bell", "notices-unread", "decisions-csv", "report-block", "report-html", "report-pdf",
 }  # fmt: skip
 PAGES |= {
     "profile": lambda it: "/profile",
     "change-password": lambda it: "/profile/password",
     "forgot-password": lambda it: "/password/forgotten",
 }
-NOT_PAGES |= {
-    "openid-begin", "openid-callback", "set-password",
-    "end-other-sessions", "end-session", "link-identity", "unlink-identity",  # tests/webapp/identity/signin
-}  # fmt: skip
-# Steps that ask who it is first, and second names: tests/webapp/identity/signin, tests/browser/test_sign_in.py.
-NOT_PAGES |= {
-    "account_login", "mfa_authenticate", "mfa_login_webauthn", "mfa_index", "mfa_list_webauthn", "mfa_activate_totp",
-    "mfa_deactivate_totp", "mfa_view_recovery_codes", "mfa_generate_recovery_codes", "mfa_add_webauthn",
-    "mfa_remove_webauthn", "account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn",
-}  # fmt: skip
-NOT_PAGES |= {  # alerts; a rule's and a channel's pages have tests of their own
-    "alert-check", "alert-rule", "alert-turn-rule", "alert-delete-rule", "alert-channel", "alert-test-channel",
-    "alert-test-rule", "alert-resume-channel", "alert-delete-channel", "notices-bell", "notices-unread", "notices-read",
-}  # fmt: skip
-NOT_PAGES |= {
-    "decision", "new-decision", "new-report", "report-block", "save-report", "preview-report",
-    "publish-report", "unpublish-report", "archive-report", "report-html", "revoke-report-link",
-}  # fmt: skip
-NOT_PAGES |= {"import-resume"}
 WITHOUT_ACCOUNT = {"shared", "embed", "sign-in"}
 WITHOUT_ACCOUNT |= {"forgot-password"}
 WITHOUT_ACCOUNT |= {"shared-report", "api-docs"}
@@ -125,7 +96,7 @@ FRAMEABLE = {"embed"}
 def make_things(user, make_run) -> Things:
     """Two runs with curves and a link to one of them; through the services."""
     from webapp.reporting.shares.services import create_share
-    from webapp.science.studies.planning import Asked
+    from webapp.science.studies.planning import StudyRequest
     from webapp.science.studies.services import create_study
 
     run, other = make_run(30, name="ScaleRL, wide batch"), make_run(24, a=0.5, seed=1, name="GRPO")
@@ -134,13 +105,11 @@ def make_things(user, make_run) -> Things:
         user=user, project=run.project, kind="run", title="A curve", question=question | {"scale": "log"},
         days=None,
     )  # fmt: skip
-    study = create_study(
-        user=user, project=run.project, name="What matters", kind="leave_one_out",
-        asked=Asked(
-            recipe="tiny-scalerl", revision=None, changes=("loss=dapo",), seeds=(0,), task="arithmetic",
-            model="tiny-arithmetic", budget_hours=16.0,
-        ),
+    asked = StudyRequest(
+        name="What matters", recipe="tiny-scalerl", changes=("loss=dapo",), seeds=(0,), task="arithmetic",
+        model="tiny-arithmetic", budget_hours=16.0,
     )  # fmt: skip
+    study = create_study(asked, user=user, project=run.project).study
     prediction = make_prediction(user, run)
     return Things(
         run=run.pk,
@@ -167,22 +136,9 @@ def make_import(user, project):
 
 def make_prediction(user, run, **claim):
     """A claim that the fit itself makes, at twice the compute of the run's newest evaluation."""
-    from webapp.science.predictions.services import freeze
+    from tests.predicting import predicted
 
-    question = {
-        "x": "device_hours",
-        "metric": "eval/pass_rate",
-        "form": "sigmoid",
-        "window_lo": None,
-        "cutoff": None,
-    }
-    said = {
-        "statement": "pass_rate",
-        "target": 16.0,
-        "level": 0.9,
-        "reasons": "The bend is behind us.",
-    } | claim
-    return freeze(user=user, run=run, question=question | said.pop("question", {}), **said)
+    return predicted(user=user, run=run, **{"reasons": "The bend is behind us."} | claim)
 
 
 def _written(user, run, other) -> dict[str, str]:

@@ -22,7 +22,6 @@ from tests.webapp.permissions import tables
 from tests.webapp.permissions.test_controls import TABS, Controls
 from tests.webapp.permissions.test_pages import PATTERNS, address
 from tests.webapp.permissions.world import OWNER, make_world
-from webapp.interfaces.pages.permissions import needed
 
 CASES = 10_000 if IS_DEEP else 100
 ENDS_THE_SESSION = {"sign-out", "end-session", "end-other-sessions"}
@@ -43,7 +42,7 @@ def asked_by(client, world):
         about = address(name, world)
         parts = urlsplit(about)
         for method in ("GET", "POST"):
-            if needed(name, method):
+            if name in tables.IN_PROJECT and tables.IN_PROJECT[name].of(method):
                 fields = dict(parse_qsl(parts.query)) | (
                     tables.FORMS[name](world) if name in tables.FORMS else {}
                 )

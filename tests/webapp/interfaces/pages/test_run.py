@@ -7,9 +7,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.data import curve_records, mixture_records, record
 from webapp.record.health.services import note_cluster
-from webapp.record.runs import ingest, launch, lifecycle
+from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Attempt, Run
 from webapp.science.curves import services
 
@@ -216,7 +217,7 @@ def test_what_cannot_be_done_any_more_is_said(ada, make_run):
 
 
 def test_a_run_that_trains_elsewhere_is_not_ours_to_stop(ada, user, project):
-    run = launch.track_run(user=user, project=project, name="elsewhere", task="math", model="8b")
+    run = tracked_run(user=user, project=project, name="elsewhere", task="math", model="8b")
 
     page = ada.get(f"/runs/{run.pk}").content.decode()
 

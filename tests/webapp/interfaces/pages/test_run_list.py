@@ -7,10 +7,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from tests.launching import tracked_run
 from webapp.identity.accounts.services import set_role
 from webapp.interfaces.pages.run_list import columns
 from webapp.record.recipes.models import Recipe
-from webapp.record.runs import launch
 from webapp.record.runs.models import BulkAction, Run, State, Summary
 from webapp.record.savedviews import services
 from webapp.record.savedviews.models import SavedView
@@ -360,7 +360,7 @@ def test_an_action_asks_then_does_once_and_tells(ada, make_run):
 
 def test_resuming_says_what_will_not_go_on_and_what_begins_anew(ada, make_run, user, project):
     stopped, done = make_run(6, ended="cancelled"), make_run(6, seed=1, ended="succeeded")
-    elsewhere = launch.track_run(user=user, project=project, name="elsewhere", task="math")
+    elsewhere = tracked_run(user=user, project=project, name="elsewhere", task="math")
     ids = ",".join(run.pk for run in (stopped, done, elsewhere))
 
     page = ada.get("/runs/bulk", {"action": "resume", "runs": ids, "back": ""}, headers=HTMX).content.decode()

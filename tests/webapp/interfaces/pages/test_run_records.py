@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from tests.launching import tracked_run
 from tests.members import member
 from training.records import Record
 from webapp.identity.accounts.services import default_project
-from webapp.record.runs import ingest, launch
+from webapp.record.runs import ingest
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def run(db, client):
     project = default_project()
     user = member("ada", project=project)
     client.force_login(user)
-    run = launch.track_run(user=user, project=project, name="elsewhere", task="math")
+    run = tracked_run(user=user, project=project, name="elsewhere", task="math")
     record = {
         "attempt": 1, "seq": 0, "step": 3, "time": "2026-01-01T00:00:00Z",
         "compute": {"device_hours": 1.5, "flops": 2.0, "tokens": 3.0}, "metrics": {"train/reward": 0.25},

@@ -15,6 +15,7 @@ from webapp.interfaces.pages.context import KEYS
 from webapp.interfaces.pages.search import search
 from webapp.interfaces.tracking.client_runs import make_client_run
 from webapp.interfaces.tracking.groups import ensure_group
+from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.runs.models import Run
 
 STRICT = {
@@ -104,9 +105,11 @@ def test_the_palette_finds_runs_and_recipes_by_words_in_any_order(ada, make_run)
 
 def test_the_palette_finds_a_run_by_the_id_that_its_client_has_of_it(ada, user, project):
     made = make_client_run(
-        ensure_group(project, "grpo"), client="mlflow", user=user, name="logged", start_ms=0
+        ensure_group(project, "grpo"), ClientRun(client="mlflow", name="logged", start_ms=0), user=user
     )
-    make_client_run(ensure_group(project, "grpo"), client="mlflow", user=user, name="another", start_ms=0)
+    make_client_run(
+        ensure_group(project, "grpo"), ClientRun(client="mlflow", name="another", start_ms=0), user=user
+    )
 
     assert [(hit["label"], hit["url"]) for hit in found(ada, made.key)] == [
         ("logged", f"/runs/{made.run_id}")

@@ -5,12 +5,13 @@ import re
 import pytest
 from django.http import QueryDict
 
+from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.data import rate_at
 from tests.webapp.interfaces.pages.test_run import figure_in
 from tests.webapp.science.studies.conftest import make_study  # noqa: F401 (fixture)
 from training.records import Record
 from webapp.interfaces.pages.run_list.bulk_words import consequences
-from webapp.record.runs import ingest, launch, lifecycle
+from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import listed
 from webapp.reporting.reports.blocks import parse
@@ -47,7 +48,7 @@ def elsewhere(user, project):
     """elsewhere("name", n, known=axes, to=m): a tracked run of n evaluations, whose compute is known up to the m-th."""
 
     def make(name, n=20, *, known=(), to=None, ended=None, **curve):
-        run = launch.track_run(user=user, project=project, name=name, task="math", model="8b")
+        run = tracked_run(user=user, project=project, name=name, task="math", model="8b")
         last = n if to is None else to
         records = [evaluation(i, known=known if i <= last else (), **curve) for i in range(n + 1)]
         ingest.store_records(run, records)
@@ -262,7 +263,7 @@ def test_a_chart_in_a_report_says_what_it_cannot_draw(ada, project, elsewhere):
 
 def test_a_fit_that_failed_is_no_fit_anywhere(client, ada, user, project, shared):
     """As where all evaluations share one compute."""
-    run = launch.track_run(user=user, project=project, name="one compute", task="math", model="8b")
+    run = tracked_run(user=user, project=project, name="one compute", task="math", model="8b")
     one = evaluation(6, known=("device_hours",)).compute
     same = [evaluation(0)] + [evaluation(i).model_copy(update={"compute": one}) for i in range(1, 9)]
     ingest.store_records(run, same)

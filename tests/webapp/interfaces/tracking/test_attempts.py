@@ -7,6 +7,7 @@ from webapp.interfaces.tracking import client_runs, groups
 from webapp.interfaces.tracking.attempts import rejoin
 from webapp.interfaces.tracking.intake import Stored, locked, store_values
 from webapp.interfaces.tracking.lines import Value
+from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.runs.lifecycle import report_finished
 from webapp.record.runs.models import Record, Run
 
@@ -21,11 +22,10 @@ def made(user, project):  # noqa: F811
     def make(**tags):
         return client_runs.make_client_run(
             group,
-            client="mlflow",
+            ClientRun(
+                client="mlflow", name="r", start_ms=0, tags={f"headroom.{k}": v for k, v in tags.items()}
+            ),
             user=user,
-            name="r",
-            start_ms=0,
-            tags={f"headroom.{k}": v for k, v in tags.items()},
         )
 
     return make

@@ -13,6 +13,7 @@ from django.utils import timezone  # noqa: E402
 
 from benchmarks.made.command import Command as MakeData  # noqa: E402
 from tests.members import member  # noqa: E402
+from tests.predicting import predicted  # noqa: E402
 from tests.webapp.science.predictions.conftest import add_points, rate  # noqa: E402
 from webapp.identity.accounts.models import Project, Role  # noqa: E402
 from webapp.identity.secrets.services import set_secret  # noqa: E402
@@ -93,10 +94,7 @@ def evaluate(lab, run, ada) -> None:
 
 def predict(lab, run, ada, grace) -> None:
     """One prediction that is scored, one that is withdrawn, and entries of the decision log."""
-    question = {"x": "device_hours", "metric": "eval/pass_rate"}
-    asked = {"user": ada, "run": run, "question": question, "reasons": "The curve has bent."}
-    first = services.freeze(**asked, statement="pass_rate", target=12.0)
-    second = services.freeze(**asked, statement="pass_rate", target=16.0)
+    first, second = (predicted(user=ada, run=run, target=target) for target in (12.0, 16.0))
     reviewing.ask_review(first, user=ada, reviewers=[grace])
     reviewing.review(first, user=grace, verdict="approved")
     said = comments.comment(first, user=grace, text="Why not @ada later?")

@@ -14,9 +14,9 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.launching import tracked_run
 from webapp.identity.accounts.services import create_project
 from webapp.operation.observing import serving, state
-from webapp.record.runs import launch
 from webapp.record.runs.models import Dispatch, Run
 from webapp.record.runs.tokens import create_job_token
 from webapp.science.curves.services import refit
@@ -123,7 +123,7 @@ def test_requests_are_counted_by_view_and_status_and_callers_make_up_no_labels(o
 
 def test_what_a_trainer_sends_is_counted_once_it_is_stored(opened, django_capture_on_commit_callbacks):
     project = create_project(slug="math", name="Math")
-    run = launch.track_run(user=None, project=project, name="elsewhere")
+    run = tracked_run(user=None, project=project, name="elsewhere")
     token = create_job_token(run)
     time = (timezone.now() - timedelta(seconds=40)).isoformat()
     metrics = {"eval/pass_rate": 0.5, "eval/pass_rate_stderr": 0.1, "train/reward": 1.0, "train/kl": None}

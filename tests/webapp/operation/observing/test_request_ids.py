@@ -3,6 +3,7 @@ import logging
 
 import pytest
 from django.test import Client
+from django.urls import resolve
 
 from observability import context, logs
 from tests.worker.conftest import broker, make_run, with_broker  # noqa: F401 (fixtures)
@@ -43,11 +44,11 @@ def test_each_request_is_a_line_and_a_key_in_a_path_is_not_in_it(monkeypatch, ca
 
 
 def test_public_addresses_are_said_as_patterns(rf):
-    request = rf.get("/sign-in")
-    request.resolver_match = type("Match", (), {"route": "s/<key>", "view_name": "shared"})()
+    request = rf.get("/s/secret")
+    request.resolver_match = resolve("/s/secret")
 
     assert line_of(request, type("Answer", (), {"status_code": 200})(), 0.01) == {
-        "method": "GET", "route": "/s/<key>", "status": 200, "milliseconds": 10.0,
+        "method": "GET", "route": "/s/<slug:token>", "status": 200, "milliseconds": 10.0,
     }  # fmt: skip
 
 

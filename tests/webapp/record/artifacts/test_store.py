@@ -8,19 +8,19 @@ from functools import partial
 
 import pytest
 
+from tests.launching import tracked_run
 from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.identity.accounts.services import create_project
 from webapp.identity.audit.models import Event
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.artifacts.store import TooLarge
-from webapp.record.runs.launch import track_run
 
 
 @pytest.fixture
 def run(db, settings, tmp_path):
     settings.HEADROOM_HOME = tmp_path
-    return track_run(user=None, project=create_project(slug="math", name="Math"), name="elsewhere")
+    return tracked_run(user=None, project=create_project(slug="math", name="Math"), name="elsewhere")
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_file_has_a_limit_whether_it_says_its_size_or_not(run, settings, said)
 
 def test_the_files_of_a_project_have_a_limit_together(run, committed, settings):
     settings.ARTIFACT_PROJECT_BYTES = 100
-    other = track_run(user=None, project=run.project, name="another")
+    other = tracked_run(user=None, project=run.project, name="another")
     committed(put, run, "a", b"x" * 60)
     committed(put, other, "b", b"x" * 40)
 
@@ -139,7 +139,7 @@ def test_the_files_of_a_project_have_a_limit_together(run, committed, settings):
         put(other, "c", b"x")
 
     committed(put, run, "a", b"y" * 60)  # what it replaces counts no more
-    elsewhere = track_run(user=None, project=create_project(slug="code", name="Code"), name="of others")
+    elsewhere = tracked_run(user=None, project=create_project(slug="code", name="Code"), name="of others")
     put(elsewhere, "c", b"x" * 100)
     committed(partial(store.delete, user=None), run, "a")
     put(other, "c", b"x" * 60)

@@ -73,7 +73,7 @@ def test_the_database_refuses_to_change_a_revision(recipe, change):
 def test_a_deleted_author_is_forgotten_and_the_revision_stays(recipe, config):
     user = get_user_model().objects.create_user("ada")
     config["optimizer"]["lr"] = 1e-4
-    revision = services.add_revision(recipe=recipe, config=config, user=user)
+    revision, _ = services.add_revision(recipe=recipe, config=config, user=user)
 
     user.delete()
 
@@ -87,7 +87,7 @@ def test_a_deleted_author_is_forgotten_and_the_revision_stays(recipe, config):
 def test_the_same_content_is_the_same_revision_whatever_the_order_of_keys(recipe, config):
     first = recipe.revisions.get()
 
-    again = services.add_revision(recipe=recipe, config=dict(reversed(config.items())), message="again")
+    again, _ = services.add_revision(recipe=recipe, config=dict(reversed(config.items())), message="again")
 
     assert again.pk == first.pk
 
@@ -96,7 +96,7 @@ def test_numbers_count_up(recipe, config):
     numbers = []
     for lr in (1e-4, 2e-4, 3e-4):
         config["optimizer"]["lr"] = lr
-        numbers.append(services.add_revision(recipe=recipe, config=config).number)
+        numbers.append(services.add_revision(recipe=recipe, config=config)[0].number)
 
     assert numbers == [2, 3, 4]
 

@@ -4,11 +4,10 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from tests.fake_model import make_model
-from tests.launching import launched
+from tests.launching import launched, tracked_run
 from training.records import Record
 from webapp.identity.accounts.services import create_project, set_role
 from webapp.record.health.services import note_cluster
-from webapp.record.runs import launch
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def launch_one(request_body):
 @pytest.fixture
 def tracked(project, user):
     """A run that trains elsewhere."""
-    return launch.track_run(user=user, project=project, name="elsewhere", task="math", model="8b")
+    return tracked_run(user=user, project=project, name="elsewhere", task="math", model="8b")
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """One action on many runs: what becomes of each, once, for members only."""
 
 import pytest
-from django.contrib.auth import get_user_model
 
-from tests.members import member
-from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
+from tests.launching import tracked_run
+from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.services import create_project
 from webapp.record.runs import bulk, lifecycle
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.models import BulkAction, Run, State
 
 
@@ -108,30 +106,11 @@ def test_bad_requests_name_the_field_and_do_nothing(user, project, tracked, chan
     assert not BulkAction.objects.exists()
 
 
-def test_only_members_and_only_this_project(act, user, project, tracked):
-    stranger = get_user_model().objects.create_user("mallory")
-    with pytest.raises(NotFound):
-        bulk.act(user=stranger, project=project, action="stop", run_ids=[tracked.pk], key="k")
-
+def test_only_runs_of_this_project(act, user, project, tracked):
     other = create_project(slug="code", name="Code")
-    foreign = track_run(user=user, project=other, name="foreign")
+    foreign = tracked_run(user=user, project=other, name="foreign")
     assert act("stop", [foreign]) == "1 not found."
     assert Run.objects.get(pk=foreign.pk).state == State.RUNNING
-
-
-@pytest.mark.parametrize("action", bulk.ACTIONS)
-def test_each_action_asks_for_its_role(project, tracked, action):
-    least = "contributor" if action in ("tag", "untag", "change") else "launcher"
-    below = {"contributor": "viewer", "launcher": "contributor"}[least]
-    low, enough = member("low", project=project, role=below), member("high", project=project, role=least)
-    asked = {"project": project, "action": action, "run_ids": [tracked.pk], "tag": "a"}
-    asked["changes"] = {"task": "code"} if action == "change" else None
-
-    with pytest.raises(Forbidden, match=f"needs the role {least} in this project; yours is {below}"):
-        bulk.act(user=low, key="k", **asked)
-    assert not BulkAction.objects.exists()
-
-    assert bulk.act(user=enough, key="k", **asked).pk
 
 
 @pytest.mark.parametrize("count", [3, 200])

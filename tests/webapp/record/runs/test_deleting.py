@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from tests.members import member
-from webapp.base.errors import Conflict, Forbidden, NotFound
-from webapp.record.runs import bulk, ingest, launch, lifecycle, selectors
+from tests.launching import tracked_run
+from webapp.base.errors import Conflict, NotFound
+from webapp.record.runs import bulk, ingest, lifecycle, selectors
 from webapp.record.runs.deleting import UNDO, delete_run, purge, restore_run
 from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.models import Point, Record, Run
@@ -47,7 +47,7 @@ def test_it_is_nowhere_and_comes_back_as_it_was(ended, project, user, make_recor
 
 
 def test_after_a_day_all_that_it_has_is_gone(ended, project):
-    other = launch.track_run(user=None, project=project, name="stays")
+    other = tracked_run(user=None, project=project, name="stays")
     delete_run(ended, user=None)
     deleted_at = timezone.now() - UNDO + timedelta(minutes=1)
     Run.with_deleted.filter(pk=ended.pk).update(deleted_at=deleted_at)
@@ -82,17 +82,8 @@ def test_an_archived_run_is_listed_among_the_deleted(ended, project):
     assert left_by(project, "archived:yes") == []
 
 
-def test_it_needs_a_launcher(ended, project):
-    with pytest.raises(Forbidden):
-        delete_run(ended, user=member("writer", project=project, role="contributor"))
-    high = member("high", project=project, role="launcher")
-    delete_run(ended, user=high)
-    with pytest.raises(Forbidden):
-        restore_run(ended, user=member("other", project=project, role="contributor"))
-
-
 def test_many_are_deleted_and_restored(ended, tracked, project, user, launch_one):
-    open_run = launch.track_run(user=user, project=project, name="open")
+    open_run = tracked_run(user=user, project=project, name="open")
     ids = [ended.pk, open_run.pk, launch_one().pk]
     act = lambda action: bulk.act(user=user, project=project, action=action, run_ids=ids, key=action)
 
@@ -104,7 +95,7 @@ def test_many_are_deleted_and_restored(ended, tracked, project, user, launch_one
 
 
 def test_many_are_changed(tracked, project, user, launch_one):
-    second = launch.track_run(user=user, project=project, name="second", task="code")
+    second = tracked_run(user=user, project=project, name="second", task="code")
     ids = [tracked.pk, second.pk, launch_one().pk]
     act = lambda key, **changes: bulk.act(
         user=user, project=project, action="change", run_ids=ids, key=key, changes=changes

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.members import member
-from webapp.base.errors import Conflict, Forbidden, InvalidInput
+from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.audit.models import Event
 from webapp.record.runs.bounds import MAX_TAGS
 from webapp.record.runs.editing import change_run
@@ -83,9 +82,3 @@ def test_of_a_meaning_what_is_not_named_stays(tracked):
     change_run(tracked, {"meaning": {"n_prompts": 100}}, user=None)
 
     assert stored(tracked, "meaning") == {"meaning": {"devices": 8.0, "n_prompts": 100}}
-
-
-def test_it_needs_a_contributor(tracked, project):
-    with pytest.raises(Forbidden):
-        change_run(tracked, SAID, user=member("guest", project=project, role="viewer"))
-    change_run(tracked, SAID, user=member("writer", project=project, role="contributor"))

@@ -6,8 +6,8 @@ import pytest
 from django.core.cache import cache
 from django.utils import timezone
 
+from tests.launching import tracked_run
 from webapp.record.runs import gathering
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.models import Run, State
 
 
@@ -23,7 +23,7 @@ def test_all_runs_together_keep_to_the_rate(runs, rate, seconds):
 def make_runs(project, user):
     def make(count, state=State.RUNNING, age=timedelta(0)):
         for i in range(count):
-            run = track_run(user=user, project=project, name=f"{state} {i}")
+            run = tracked_run(user=user, project=project, name=f"{state} {i}")
             Run.objects.filter(pk=run.pk).update(state=state, heartbeat_at=timezone.now() - age)
 
     return make

@@ -151,9 +151,9 @@ def test_an_empty_batch_is_a_heartbeat(tracked):
 
 @pytest.mark.django_db(transaction=True)
 def test_nothing_stays_in_the_session_after_a_commit(project, user, make_record):
-    from webapp.record.runs.launch import track_run
+    from tests.launching import tracked_run
 
-    run = track_run(user=user, project=project, name="elsewhere")
+    run = tracked_run(user=user, project=project, name="elsewhere")
     ingest.store_records(run, [make_record(0, {"a": 1})])
 
     with connection.cursor() as cursor:

@@ -4,8 +4,12 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from webapp.base.errors import Conflict, InvalidInput
-from webapp.record.runs.launch_set import launch_set, leave_one_out
+from webapp.record.runs.launch_set import RunSet, launch_set, leave_one_out
 from webapp.record.runs.models import Dispatch, Run
+
+
+def launched_set(*, user, project, **said):
+    return launch_set(RunSet(**said), user=user, project=project)
 
 
 @pytest.fixture
@@ -27,7 +31,7 @@ def test_leave_one_out_is_scalerl_and_the_papers_names():
 
 
 def test_each_recipe_with_each_seed_by_the_recipes_own_settings(body):
-    launched = launch_set(**body)
+    launched = launched_set(**body)
 
     assert [(made.run.revision.recipe.slug, made.run.seed) for made in launched] == [
         ("tiny-scalerl", 0), ("tiny-loo-dapo", 0), ("tiny-scalerl", 1), ("tiny-loo-dapo", 1),
@@ -40,12 +44,12 @@ def test_each_recipe_with_each_seed_by_the_recipes_own_settings(body):
 
 
 def test_again_launches_what_is_missing_alone(body):
-    first = launch_set(**body)
-    again = launch_set(**body | {"seeds": [0, 1, 2]})
+    first = launched_set(**body)
+    again = launched_set(**body | {"seeds": [0, 1, 2]})
 
     assert [made.created for made in again] == [False] * 4 + [True] * 2
     assert [made.run for made in again[:4]] == [made.run for made in first]
-    assert launch_set(**body | {"label": "another"})[0].created
+    assert launched_set(**body | {"label": "another"})[0].created
 
 
 @pytest.mark.parametrize(
@@ -64,17 +68,17 @@ def test_again_launches_what_is_missing_alone(body):
 )
 def test_wrong_sets_launch_nothing(body, change, field):
     with pytest.raises(InvalidInput) as caught:
-        launch_set(**body | change)
+        launched_set(**body | change)
 
     assert caught.value.field == field
     assert not Run.objects.exists()
 
 
 def test_a_label_with_other_settings_is_a_conflict(body):
-    launch_set(**body)
+    launched_set(**body)
 
     with pytest.raises(Conflict):
-        launch_set(**body | {"budget_hours": 0.25})
+        launched_set(**body | {"budget_hours": 0.25})
 
 
 def test_command(body, project):

@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from tests.launching import tracked_run
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.record.runs import ingest, launch, lifecycle, observation
 from webapp.record.runs.models import Attempt, Dispatch, Run, State
@@ -156,7 +157,7 @@ def test_of_launches_with_one_key_at_the_same_time_one_makes_a_run(request_body)
 
 @pytest.mark.django_db(transaction=True)
 def test_batches_at_the_same_time_are_stored_once_each(project, user, make_record):
-    run = launch.track_run(user=user, project=project, name="elsewhere")
+    run = tracked_run(user=user, project=project, name="elsewhere")
     batch = [make_record(i, {f"m{j}": 0.5 for j in range(i % 7)}) for i in range(300)]
     barrier, results = threading.Barrier(4), []
 

@@ -8,9 +8,9 @@ from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.launching import tracked_run
 from training.records import Record
 from webapp.record.runs import ingest, lifecycle
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.sampling import sampled_of_runs, sampled_points
 from webapp.record.runs.thinning import LARGEST, LAST, SMALLEST, choose, newest
 
@@ -97,7 +97,7 @@ def test_a_window_is_sampled_anew_down_to_every_point(tracked, report):
 
 
 def test_many_runs_in_two_queries(user, project, report, django_assert_num_queries):
-    runs = [track_run(user=user, project=project, name=str(i)) for i in range(4)]
+    runs = [tracked_run(user=user, project=project, name=str(i)) for i in range(4)]
     for i, run in enumerate(runs[:3]):
         report(run, [i / 10] * (5 + 40 * i))
 

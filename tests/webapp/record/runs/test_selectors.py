@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.launching import tracked_run
 from webapp.base.errors import NotFound
 from webapp.record.runs import ingest, lifecycle, selectors
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.models import Attempt
 from webapp.record.runs.points import effective_points
 
@@ -68,7 +68,7 @@ def test_newest_values_in_one_query(tracked, make_record, django_assert_num_quer
 
 
 def test_the_newest_of_many_runs_in_one_query(project, user, report, django_assert_num_queries):
-    runs = [track_run(user=user, project=project, name=f"r{i}") for i in range(3)]
+    runs = [tracked_run(user=user, project=project, name=f"r{i}") for i in range(3)]
     report(runs[0], [i / 100 for i in range(100)])
     report(runs[1], [0.5])
 

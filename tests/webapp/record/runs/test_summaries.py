@@ -7,8 +7,8 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from tests.launching import tracked_run
 from webapp.record.runs import ingest, lifecycle
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.models import Run, Summary
 from webapp.record.runs.summaries import thinned
 from webapp.science.curves.models import Fit
@@ -95,7 +95,7 @@ def test_points_of_an_attempt_that_was_taken_back_do_not_count(tracked, report):
 def test_rebuilding_finds_nothing_to_change_and_mends_what_was_lost(tracked, report, user, project):
     report(tracked, [0.1, 0.2, 0.3])
     refit(tracked.pk)
-    quiet = track_run(user=user, project=project, name="quiet")
+    quiet = tracked_run(user=user, project=project, name="quiet")
     before = values(tracked)
     assert rebuild([tracked.pk]) == 0
 
@@ -109,7 +109,7 @@ def test_rebuilding_finds_nothing_to_change_and_mends_what_was_lost(tracked, rep
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_rebuilding_costs_the_same_for_many_runs(user, project, report, count, django_assert_num_queries):
-    runs = [track_run(user=user, project=project, name=f"r{i}") for i in range(count)]
+    runs = [tracked_run(user=user, project=project, name=f"r{i}") for i in range(count)]
     for run in runs:
         report(run, [0.1, 0.2])
 

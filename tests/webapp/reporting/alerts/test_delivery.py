@@ -255,7 +255,12 @@ def test_in_quiet_hours_it_is_held_and_comes_as_one_digest(user, webhook, receiv
 def test_critical_ones_break_through_where_the_channel_lets_them(user, project, receiver):
     channels.set_quiet_hours(user=user, quiet=NIGHT)
     make = lambda name, through: channels.create_channel(
-        user=user, project=project, kind="webhook", name=name, address=receiver.url, critical_through=through
+        user=user,
+        project=project,
+        kind="webhook",
+        name=name,
+        address=receiver.url,
+        quiet=NIGHT | {"critical_through": through},
     )[0]
     through, held = make("through", True), make("held", False)
     fire(through, "critical", now=MIDNIGHT, critical=True)

@@ -8,6 +8,7 @@ import pytest
 from tests.webapp.interfaces.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
 from webapp.reporting.shares.drawing import Target, comparison_drawing, run_drawing, x_range, y_range
 from webapp.science.curves.comparison.compare import comparison
+from webapp.science.curves.fitting import Question
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.run.figure import run_figure
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def drawn(run, scale="log", **question):
-    figure = run_figure(run, **question)
+    figure = run_figure(run, Question(**question))
     return figure, run_drawing(run, figure, scale)
 
 

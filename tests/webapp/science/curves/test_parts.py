@@ -9,6 +9,7 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import is_pass_rate, part_of, pass_rates_of
 from webapp.science.curves import services
 from webapp.science.curves.comparison.compare import comparison
+from webapp.science.curves.fitting import Question
 from webapp.science.curves.models import Fit
 from webapp.science.curves.run.figure import run_figure
 from webapp.science.curves.selectors import latest_fits
@@ -70,7 +71,7 @@ def test_a_part_alone_wishes_a_refit(tracked, make_record):  # noqa: F811
 
 
 def test_the_figure_is_of_the_curve_that_is_asked_for(mixture):
-    figure = run_figure(mixture, metric="eval/code/pass_rate", cutoff=10.0)
+    figure = run_figure(mixture, Question(metric="eval/code/pass_rate", cutoff=10.0))
 
     assert figure["metric_label"] == "Held-out pass rate on code"
     assert [curve["label"] for curve in figure["curves"]] == ["all parts", "code", "math"]
@@ -80,7 +81,7 @@ def test_the_figure_is_of_the_curve_that_is_asked_for(mixture):
 
 
 def test_a_part_that_is_not_reported_is_an_empty_curve(mixture):
-    figure = run_figure(mixture, metric="eval/art/pass_rate")
+    figure = run_figure(mixture, Question(metric="eval/art/pass_rate"))
 
     assert (figure["points"]["x"], figure["fit"]) == ([], None)
 

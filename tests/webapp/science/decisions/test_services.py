@@ -4,11 +4,8 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from tests.members import member
 from tests.webapp.interfaces.pages.addresses import make_prediction
-from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
-from webapp.identity.accounts.models import Role
-from webapp.identity.accounts.services import create_project
+from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.audit.models import Event
 from webapp.record.recipes.models import Revision
 from webapp.science.curves.selectors import latest_fits
@@ -146,17 +143,6 @@ def test_what_belongs_to_another_project_is_not_there(project, foreign_run):
         with pytest.raises(InvalidInput) as refused:
             selectors.object_of(project, about, key)
         assert refused.value.field == field
-
-
-def test_viewers_and_strangers_decide_nothing(make_run, project):
-    run, said_ = make_run(0), {"kind": "stop", "reason": "why"}
-    other = create_project(slug="other", name="Other")
-
-    with pytest.raises(Forbidden):
-        decide(run, user=member("vera", project=project, role=Role.VIEWER), **said_)
-    with pytest.raises(NotFound):
-        decide(run, user=member("mallory", project=other), **said_)
-    assert not Entry.objects.exists()
 
 
 def test_it_is_audited(choose, make_run):

@@ -7,11 +7,11 @@ import pytest
 from django.utils import timezone
 
 from tests.members import member
+from tests.predicting import predicted
 from webapp.identity.accounts.models import Project, Role
 from webapp.identity.accounts.services import default_organisation
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.models import Attempt, Point, Run, Series, State
-from webapp.science.predictions import services
 
 
 @pytest.fixture
@@ -95,10 +95,6 @@ def freeze(author, run):
     """freeze(target=16.0, ...): a claim of the author about the pass rate of the run at the end of its budget."""
 
     def make(**changes):
-        asked = {
-            "user": author, "run": run, "question": {"x": "device_hours", "metric": "eval/pass_rate"},
-            "statement": "pass_rate", "target": 16.0, "reasons": "The curve has bent.",
-        }  # fmt: skip
-        return services.freeze(**asked | changes)
+        return predicted(**{"user": author, "run": run} | changes)
 
     return make

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from webapp.record.runs.models import Point, Series
+from webapp.record.runs.models import Point, Run, Series
 from webapp.reporting.reports import resolve
 from webapp.reporting.reports.document import read
+from webapp.science.curves.fitting import Question
 from webapp.science.predictions import claims
 from webapp.science.predictions.claims import Claim
 
@@ -14,13 +15,13 @@ from webapp.science.predictions.claims import Claim
 @pytest.mark.parametrize(
     ("claim", "words"),
     [
-        (Claim("pass_rate", 3600.0, 0.9, 0.583, 0.56, 0.61),
+        (Claim("pass_rate", 3600.0, Question(), 0.583, 0.56, 0.61),
          "pass rate 0.583 at 3,600 device-hours, 90 % between 0.560 and 0.610"),
-        (Claim("ceiling", 3600.0, 0.5, 0.61, 0.6, 0.62),
+        (Claim("ceiling", 3600.0, Question(level=0.5), 0.61, 0.6, 0.62),
          "ceiling 0.610, 50 % between 0.600 and 0.620, judged at 3,600 device-hours"),
-        (Claim("passes", 10.0, 0.9, rival="GRPO rev 1", probability=0.8),
-         "passes GRPO rev 1 by 10.0 device-hours, with probability 0.8"),
-        (Claim("pass_rate", 5e9, 0.9, 0.5, 0.4, 0.6, x="tokens", metric="eval/code/pass_rate"),
+        (Claim("passes", 10.0, rival=Run(name="GRPO", seed=3), probability=0.8),
+         "passes GRPO, seed 3 by 10.0 device-hours, with probability 0.8"),
+        (Claim("pass_rate", 5e9, Question("tokens", metric="eval/code/pass_rate"), 0.5, 0.4, 0.6),
          "pass rate on code 0.50 at 5.00e9 tokens, 90 % between 0.40 and 0.60"),
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from tests.members import member
 from webapp.base.errors import Forbidden, InvalidInput
-from webapp.identity.accounts.models import Project, Role
+from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.models import Event
 from webapp.reporting.alerts.models import Notice
@@ -157,11 +157,6 @@ def test_answers_belong_to_a_thread_of_the_same_prediction(freeze, author):
     for prediction, parent, anchor in ((other, first, None), (one, answer, None), (one, first, (1.0, 0.5))):
         with pytest.raises(InvalidInput):
             services.comment(prediction, user=author, text="Well.", parent=parent, anchor=anchor)
-
-
-def test_viewers_read_only(freeze, project):
-    with pytest.raises(Forbidden):
-        services.comment(freeze(), user=member("vera", project=project, role=Role.VIEWER), text="Hi.")
 
 
 def test_withdrawn_claims_can_still_be_talked_about(freeze, author):

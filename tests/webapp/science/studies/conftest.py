@@ -1,5 +1,7 @@
 """A project with recipes, a model, and studies whose runs reported curves: everything through the services."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.webapp.interfaces.pages.conftest import ada, foreign_run, make_run, model_folder, project, user  # noqa: F401 (fixtures)
@@ -7,9 +9,9 @@ from tests.webapp.interfaces.pages.data import curve_records
 from webapp.record.runs import ingest, lifecycle
 from webapp.science.curves.services import refit
 from webapp.science.studies import services
-from webapp.science.studies.planning import Asked
+from webapp.science.studies.planning import StudyRequest
 
-TINY = Asked(
+TINY = StudyRequest(
     recipe="tiny-scalerl",
     revision=None,
     changes=("loss=dapo", "head=bfloat16"),
@@ -25,10 +27,8 @@ def make_study(user, project, model_folder):  # noqa: F811
     """make_study(changes=(...), ...): a study of the tiny ScaleRL; its runs are queued."""
 
     def make(*, name="What matters", kind="leave_one_out", key=None, **changed):
-        asked = Asked(**(vars(TINY) | changed))
-        return services.create_study(
-            user=user, project=project, name=name, kind=kind, asked=asked, idempotency_key=key
-        )
+        asked = replace(TINY, name=name, kind=kind, **changed)
+        return services.create_study(asked, user=user, project=project, idempotency_key=key).study
 
     return make
 

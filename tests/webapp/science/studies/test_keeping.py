@@ -2,9 +2,7 @@
 
 import pytest
 
-from tests.members import member
-from webapp.base.errors import Conflict, Forbidden, InvalidInput
-from webapp.identity.accounts.models import Role
+from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.audit.models import Event
 from webapp.science.studies import keeping, selectors, services
 from webapp.science.studies.models import Study
@@ -64,15 +62,3 @@ def test_seeds_of_an_archived_study_are_not_launched(make_study, user):
         services.launch_seeds(study, [5], user=user)
 
     assert study.members.count() == 6
-
-
-def test_roles(make_study, project):
-    study = make_study()
-    viewer = member("vic", project=project, role=Role.VIEWER)
-    contributor = member("con", project=project, role=Role.CONTRIBUTOR)
-
-    with pytest.raises(Forbidden):
-        keeping.rename_study(study, "New", was=study.name, user=viewer)
-    with pytest.raises(Forbidden):
-        keeping.archive_study(study, user=contributor)
-    assert keeping.rename_study(study, "New", was=study.name, user=contributor)

@@ -59,9 +59,8 @@ def test_a_change_of_a_newer_base_is_a_revision_with_both(make_study, project):
 
 def test_the_same_key_is_the_same_study(make_study, user, project):
     first = make_study(key="k1")
-    again = services.create_study_once(
-        user=user, project=project, name="What matters", asked=TINY, idempotency_key="k1"
-    )
+    asked = replace(TINY, name="What matters")
+    again = services.create_study(asked, user=user, project=project, idempotency_key="k1")
 
     assert (again.study, again.created) == (first, False)
     assert (Study.objects.count(), Run.objects.count()) == (1, 6)

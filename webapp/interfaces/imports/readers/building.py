@@ -1,6 +1,7 @@
 """Makes rows out of what a source says of a moment: the rules that hold for every kind of source."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
@@ -35,39 +36,42 @@ class Notes:
                 self._sentences.append(sentence)
 
 
-class Builder:
-    """Rows of one run. devices: where the source's configuration says them; `options.devices` goes before.
+@dataclass(frozen=True)
+class Dialect:
+    """How a source writes its rows. devices: where its configuration says them; `options.devices` goes before.
 
     pass_rates: all names in the run that are or can be its pass rate, where a row does not show them all; None: each
-    row does. Raises BadSource for percentages of nothing.
+    row does.
     """
 
-    def __init__(
-        self,
-        file: str,
-        options: Options,
-        notes: list[str],
-        *,
-        rename: Rename = naming.of_tracker,
-        devices: float | None = None,
-        pass_rates: Collection[str] | None = None,
-        from_first_step: bool = True,
-        is_verl: bool = False,
-    ) -> None:
+    rename: Rename = naming.of_tracker
+    devices: float | None = None
+    pass_rates: Collection[str] | None = None
+    from_first_step: bool = True
+    is_verl: bool = False
+
+
+OF_TRACKERS = Dialect()
+
+
+class Builder:
+    """Rows of one run. Raises BadSource for percentages of nothing."""
+
+    def __init__(self, file: str, options: Options, notes: list[str], dialect: Dialect = OF_TRACKERS) -> None:
         self.file, self.options = file, options
         self._say = Notes(notes).say
-        self._rename = rename
+        self._rename, devices = dialect.rename, dialect.devices
         self._devices = options.devices if options.devices is not None else devices
         self._totals = Totals(
             options.devices,
             self._say,
-            from_first_step=from_first_step,
-            starts_at_zero=is_verl or devices is not None,  # only verl's configuration says devices
+            from_first_step=dialect.from_first_step,
+            starts_at_zero=dialect.is_verl or devices is not None,  # only verl's configuration says devices
         )
         if options.percent and "pass_rate" not in options.columns:
             raise BadSource(file, None, "Say which metric is the pass rate that is in percent.")
         self._most = 100.0 if options.percent else 1.0  # that a named pass rate can be
-        self._pass_rates = pass_rates
+        self._pass_rates = dialect.pass_rates
         self._names: dict[str, str] = {}
         self._verl_names: list[str] = []  # of those seen, what can be verl's pass rate
 

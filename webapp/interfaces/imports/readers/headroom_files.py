@@ -15,6 +15,7 @@ from webapp.interfaces.exports.columns import ABOUT, OWN, RECORD, metric_of
 from webapp.interfaces.imports.readers.building import (
     PASS_RATE,
     Builder,
+    Dialect,
     compute_only,
     moment,
     numbers,
@@ -125,7 +126,7 @@ class File:
 
     def _builder(self, notes: list[str]) -> Builder:
         """Names are ours, and the pass rate is what is called so."""
-        return Builder(self.name, self.options, notes, rename=str, pass_rates=())
+        return Builder(self.name, self.options, notes, Dialect(rename=str, pass_rates=()))
 
     def _entries(self, builder: Builder, position: Any = None) -> Iterator[Entry]:
         """Raises BadSource."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from webapp.interfaces.imports.readers.building import Builder, moment, numbers
+from webapp.interfaces.imports.readers.building import Builder, Dialect, moment, numbers
 from webapp.interfaces.imports.readers.found import TORN, files_below, inside
 from webapp.interfaces.imports.readers.lines import Lines
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
@@ -37,7 +37,7 @@ def _found(root: Path, options: Options, rows_of: RowsOf, is_verl: bool = False)
 def _run(root: Path, file: Path, options: Options, rows_of: RowsOf, is_only: bool, is_verl: bool) -> FoundRun:
     name = inside(root, file)
     notes: list[str] = []
-    rows = lambda: rows_of(file, Builder(name, options, notes, is_verl=is_verl))
+    rows = lambda: rows_of(file, Builder(name, options, notes, Dialect(is_verl=is_verl)))
     title = options.name if options.name and is_only else name.removesuffix(".jsonl")
     return FoundRun(key="" if root.is_file() else name, name=title, rows=rows, notes=notes)
 

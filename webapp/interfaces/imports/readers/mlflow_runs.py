@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from webapp.interfaces.imports.readers.building import Builder, finite, only_pass_rates
+from webapp.interfaces.imports.readers.building import Builder, Dialect, finite, only_pass_rates
 from webapp.interfaces.imports.readers.found import (
     grouped,
     model_of,
@@ -67,8 +67,7 @@ class MlflowRun:
             self.place,
             options,
             self.notes,
-            devices=devices_of_config(config),
-            pass_rates=only_pass_rates(self.metric_names),
+            Dialect(devices=devices_of_config(config), pass_rates=only_pass_rates(self.metric_names)),
         )
         points = heapq.merge(*self.histories(), key=lambda point: point[:3])
         for line, group in enumerate(grouped(points, _belong), start=1):

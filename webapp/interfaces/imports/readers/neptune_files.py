@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headroom.adapters.naming import VERL_BESIDE
-from webapp.interfaces.imports.readers.building import Builder, number, only_pass_rates
+from webapp.interfaces.imports.readers.building import Builder, Dialect, number, only_pass_rates
 from webapp.interfaces.imports.readers.found import files_below, inside, line_of, model_of, seed_of
 from webapp.interfaces.imports.readers.parquet_file import ParquetTable
 from webapp.interfaces.imports.readers.rows import COMPUTE, BadSource, FoundRun, Options, Row
@@ -141,8 +141,7 @@ class NeptuneRun:
             self.parts[0].name,
             self.options,
             self.notes,
-            devices=devices_of_config(config),
-            pass_rates=self.pass_rates,
+            Dialect(devices=devices_of_config(config), pass_rates=self.pass_rates),
         )
         used = {step: builder.compute(0, step, None, values) for step, values in sorted(self.compute.items())}
         has_hours = any(each["device_hours"] is not None for each in used.values())

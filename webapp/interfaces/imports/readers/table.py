@@ -12,6 +12,7 @@ from webapp.interfaces.imports.readers import cells as cells_of
 from webapp.interfaces.imports.readers.building import (
     PASS_RATE,
     Builder,
+    Dialect,
     K,
     Rename,
     check_name,
@@ -163,9 +164,11 @@ class RunRows:
             self.table.file,
             self.options,
             self.notes,
-            pass_rates=self.span.pass_rates if self.layout.is_long else None,
-            rename=self.rename,
-            from_first_step=not self.layout.roles.keys() & set(COMPUTE),
+            Dialect(
+                rename=self.rename,
+                pass_rates=self.span.pass_rates if self.layout.is_long else None,
+                from_first_step=not self.layout.roles.keys() & set(COMPUTE),
+            ),
         )
         reader = _Reader(builder, self.layout, self.carry_step)
         read: Callable = reader.long if self.layout.is_long else reader.wide

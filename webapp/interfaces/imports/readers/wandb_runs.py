@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from webapp.interfaces.imports.readers.building import Builder, Values, numbers
+from webapp.interfaces.imports.readers.building import Builder, Dialect, Values, numbers
 from webapp.interfaces.imports.readers.found import TORN, files_below, inside, line_of, model_of, seed_of
 from webapp.interfaces.imports.readers.framing import wandb_records
 from webapp.interfaces.imports.readers.protobufs import DecodeError, WandbRecord
@@ -127,7 +127,9 @@ class WandbRun:
         )
 
     def _rows(self, config: Mapping[str, Any]) -> Iterator[Row]:
-        builder = Builder(self.parts[0].name, self.options, self.notes, devices=devices_of_config(config))
+        builder = Builder(
+            self.parts[0].name, self.options, self.notes, Dialect(devices=devices_of_config(config))
+        )
         has_global_step = any(part.has_global_step for part in self.parts)
         step = 0
         for number, part in enumerate(self.parts):

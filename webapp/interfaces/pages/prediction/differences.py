@@ -35,7 +35,7 @@ def _facts(prediction: Prediction) -> list[tuple[str, str]]:
         ("Target", claim.at),
         ("Claimed", claim.number),
         ("Interval", claim.interval),
-        ("Rival", claim.rival or "–"),
+        ("Rival", claim.passed or "–"),
         ("Known up to", axis.text(prediction.known_until)),
         ("Fitted up to", axis.text(prediction.cutoff)),
         ("Window starts at", start),

@@ -15,8 +15,9 @@ from webapp.interfaces.pages.forms import new_key
 from webapp.interfaces.pages.run.questions import BadQuestion, question_of
 from webapp.record.runs.models import Run
 from webapp.science.curves import words
-from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
-from webapp.science.predictions.claims import STATEMENTS, Claim, Statement, name_of
+from webapp.science.curves.axes import DEFAULT_LEVEL
+from webapp.science.curves.fitting import Question
+from webapp.science.predictions.claims import STATEMENTS, Claim, Statement
 from webapp.science.predictions.models import Prediction
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -29,40 +30,23 @@ FIELD_OF = {
 DECIMAL = {"inputmode": "decimal", "autocomplete": "off"}
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Which fit is to be frozen: the run page's question."""
+def asked_of(query: QueryDict) -> Question:
+    """Which fit is to be frozen: the run page's question, from a query or a posted form. Raises BadQuestion."""
+    asked, form = question_of(_only(query)), query.get("form") or "sigmoid"
+    if form not in scaling.FORMS:
+        raise BadQuestion("form", f"one of {', '.join(scaling.FORMS)}")
+    return replace(asked.question, form=form)
 
-    x: str = DEFAULT_AXIS
-    metric: str = DEFAULT_METRIC
-    window_lo: float | None = None
-    cutoff: float | None = None  # None: the newest point
-    form: str = "sigmoid"
-    robust: bool = False
 
-    @classmethod
-    def of(cls, query: QueryDict) -> "Asked":
-        """From a query or a posted form. Raises BadQuestion."""
-        asked, form = question_of(_only(query)), query.get("form") or "sigmoid"
-        if form not in scaling.FORMS:
-            raise BadQuestion("form", f"one of {', '.join(scaling.FORMS)}")
-        return cls(asked["x"], asked["metric"], asked["window_lo"], asked["cutoff"], form, asked["robust"])
-
-    def as_question(self) -> dict[str, Any]:
-        """As `webapp.science.predictions.services.freeze` wants it."""
-        return vars(self).copy()
-
-    def hidden(self) -> list[tuple[str, str]]:
-        """The fields that carry it through the form."""
-        said = {
-            "x": self.x, "metric": self.metric, "lo": self.window_lo, "cutoff": self.cutoff, "form": self.form,
-            "robust": "1" if self.robust else "",
-        }  # fmt: skip
-        return [
-            (name, f"{value!r}" if isinstance(value, float) else value)
-            for name, value in said.items()
-            if value
-        ]
+def hidden_fields(question: Question) -> list[tuple[str, str]]:
+    """The fields that carry it through the form."""
+    said = {
+        "x": question.x, "metric": question.metric, "lo": question.window_lo, "cutoff": question.cutoff,
+        "form": question.form, "robust": "1" if question.robust else "",
+    }  # fmt: skip
+    return [
+        (name, f"{value!r}" if isinstance(value, float) else value) for name, value in said.items() if value
+    ]
 
 
 def _only(query: QueryDict) -> QueryDict:
@@ -122,22 +106,17 @@ class ClaimForm(forms.Form):
     def field(self, name: str) -> Any:
         return self.fields[name]
 
-    def arguments(self) -> dict[str, Any]:
-        """What `freeze` takes of it, once valid."""
+    def claim(self, question: Question) -> Claim:
+        """What is claimed, once valid."""
         said = self.cleaned_data
-        passes = said["statement"] == Statement.PASSES
-        numbers = (None, None, None) if passes else (said["value"], said["lo_claim"], said["hi_claim"])
-        return {
-            "statement": said["statement"],
-            "target": said["target"],
-            "level": said["level"],
-            **dict(zip(("value", "lo", "hi"), numbers, strict=True)),
-            "rival": self.rivals_by_id.get(said["rival"]) if passes else None,
-            "probability": said["probability"] if passes else None,
-            "reasons": said["reasons"],
-            "key": said["idempotency_key"],
-            "is_proposed": said["own"] != "1",
-        }
+        asked = replace(question, level=said["level"])
+        if said["statement"] == Statement.PASSES:
+            rival = self.rivals_by_id.get(said["rival"])
+            return Claim(
+                said["statement"], said["target"], asked, probability=said["probability"], rival=rival
+            )
+        numbers = (said["value"], said["lo_claim"], said["hi_claim"])
+        return Claim(said["statement"], said["target"], asked, *numbers)
 
     def renewed(self) -> QueryDict:
         """Sending this form again is a new request; every value of it stays. Numbers that were refused count as the
@@ -187,14 +166,14 @@ class Draft:
     is_own: bool
     problems: dict[str, str]
 
-    def claim(self, asked: Asked) -> Claim | None:
+    def claim(self, question: Question) -> Claim | None:
         """None without a target."""
         if self.target is None:
             return None
-        return Claim(
-            self.statement, self.target, self.level, self.value, self.lo, self.hi,
-            name_of(self.rival) if self.rival else "", self.probability, asked.x, asked.metric,
-        )  # fmt: skip
+        asked = replace(question, level=self.level)
+        if self.statement == Statement.PASSES:
+            return Claim(self.statement, self.target, asked, probability=self.probability, rival=self.rival)
+        return Claim(self.statement, self.target, asked, self.value, self.lo, self.hi)
 
     def with_proposal(self, proposal: Any) -> "Draft":
         """The forecast's own numbers, where the person has not typed others."""

@@ -1,6 +1,7 @@
 """What the page of one prediction shows besides its tabs, and when it has changed."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -9,14 +10,15 @@ from django.db.models import Count, Max, Model, OuterRef, Subquery
 
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission
-from webapp.interfaces.pages.prediction import form as forms
 from webapp.interfaces.pages.prediction import talk
 from webapp.interfaces.pages.prediction.differences import differences
+from webapp.interfaces.pages.prediction.form import hidden_fields
 from webapp.interfaces.pages.prediction.preview import reviewers_of
 from webapp.record.runs.states import ENDED
 from webapp.science.curves.fitting import curve_of
 from webapp.science.predictions import claims, selectors
 from webapp.science.predictions.figure import parameter_rows, prediction_figure
+from webapp.science.predictions.frozen_curve import question_of
 from webapp.science.predictions.locks import newly_passed
 from webapp.science.predictions.models import Comment, Outcome, Pending, Prediction, Review, ReviewRequest
 
@@ -103,11 +105,8 @@ def page_context(prediction: Prediction, reader: User, may: Collection[Permissio
 
 def replace_query(prediction: Prediction) -> str:
     """What asks the form for a changed claim: the same question, of all that is known by now."""
-    question = forms.Asked(
-        prediction.x, prediction.metric, prediction.window_lo, None, prediction.frozen["form"],
-        bool(prediction.frozen["question"].get("robust")),
-    )  # fmt: skip
-    return urlencode([("run", prediction.run_id), ("replaces", prediction.pk), *question.hidden()])
+    question = replace(question_of(prediction), cutoff=None)
+    return urlencode([("run", prediction.run_id), ("replaces", prediction.pk), *hidden_fields(question)])
 
 
 REPLACEABLE = {"unreviewed", "asked", "changes"}

@@ -5,28 +5,23 @@ from typing import Any
 
 import numpy as np
 
-from webapp.base.errors import InvalidInput
+from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, Role, User
-from webapp.interfaces.pages.prediction.form import FIELD_OF, Asked, Draft, beside
+from webapp.interfaces.pages.prediction.form import FIELD_OF, beside
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import forecasts
 from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Curve, Question
 from webapp.science.curves.run.forecast import end_of_budget
-from webapp.science.predictions.checks import FARTHEST, claim_from
-from webapp.science.predictions.claims import Claim, Statement
+from webapp.science.predictions.checks import check_numbers, refused_target
+from webapp.science.predictions.claims import Claim
 from webapp.science.predictions.figure import axis_payload, claim_payload, points_of, reach
-from webapp.science.predictions.known import Known, unplaced_words
+from webapp.science.predictions.known import Known
 from webapp.science.predictions.services import Basis
 
 Payload = dict[str, Any]
 MOST_RIVALS = 100
-
-
-def question_for(asked: Asked, level: float) -> Question:
-    """What is fitted."""
-    return Question(asked.x, asked.cutoff, asked.window_lo, level, asked.metric, asked.form, asked.robust)
 
 
 def preview_figure(basis: Basis, question: Question, claim: Claim | None) -> Payload:
@@ -50,32 +45,17 @@ def preview_figure(basis: Basis, question: Question, claim: Claim | None) -> Pay
     }
 
 
-def target_problem(target: float, asked: Asked, known: Known) -> str:
-    """Why the target cannot be claimed, as `freeze` would refuse it; "" where it can."""
-    axis = AXES[asked.x]
-    if target <= known.trained:
-        there = f"{axis.text(known.trained)}"
-        return f"The run has been at {there} already: a prediction is made before the data."
-    if known.evaluated and known.unplaced:
-        return unplaced_words(known, asked.x)
-    if known.evaluated and target > FARTHEST * known.evaluated:
-        return f"At most {FARTHEST:g} times the newest evaluation, {axis.text(known.evaluated)}."
-    return ""
-
-
-def own_problems(draft: Draft) -> dict[str, str]:
-    """What `freeze` would refuse of the numbers that the person typed: {field: words}."""
-    passes = draft.statement == Statement.PASSES
-    numbers = {"value": draft.value, "lo": draft.lo, "hi": draft.hi}
-    given = {name: None if passes else number for name, number in numbers.items()}
+def problems_of(claim: Claim, known: Known, *, is_own: bool) -> dict[str, str]:
+    """What `freeze` would refuse of the target, and of the numbers where the person typed them: {field: words}."""
     try:
-        claim_from(
-            statement=draft.statement, target=draft.target, level=draft.level, **given,
-            probability=draft.probability if passes else None,
-        )  # fmt: skip
+        if is_own:
+            check_numbers(claim)
+        refused: InvalidInput | Conflict | None = refused_target(claim.target, claim.question, known)
     except InvalidInput as error:
-        return {FIELD_OF.get(error.field or "", error.field or ""): beside(error.field, error.message)}
-    return {}
+        refused = error
+    if refused is None or refused.field == "cutoff":  # the fit says it better
+        return {}
+    return {FIELD_OF.get(refused.field or "", refused.field or ""): beside(refused.field, refused.message)}
 
 
 def seen_words(runs: Sequence[str]) -> str:
@@ -90,7 +70,7 @@ def _last(curve: Curve) -> float:
     return float(curve.x[-1]) if len(curve.x) else 0.0
 
 
-def default_target(run: Run, curve: Curve, asked: Asked) -> float | None:
+def default_target(run: Run, curve: Curve, asked: Question) -> float | None:
     """The end of the run's budget where that is still to come, else twice what is known."""
     known = asked.cutoff if asked.cutoff is not None else _last(curve)
     if not known:
@@ -99,7 +79,7 @@ def default_target(run: Run, curve: Curve, asked: Asked) -> float | None:
     return end if end is not None and end > 1.05 * max(known, _last(curve)) else 2 * max(known, _last(curve))
 
 
-def reach_words(run: Run, curve: Curve, asked: Asked) -> str:
+def reach_words(run: Run, curve: Curve, asked: Question) -> str:
     """What the run's budget reaches, so that a target can be chosen that somebody will check."""
     axis = AXES[asked.x]
     if not len(curve.x):

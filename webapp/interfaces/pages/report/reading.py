@@ -4,7 +4,6 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from django.utils import timezone
 
-from webapp.base.errors import NotFound
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted
 from webapp.reporting.reports import selectors
@@ -13,11 +12,8 @@ from webapp.reporting.reports.selectors import Version
 
 
 def get_report(request: HttpRequest, key: str) -> Report:
-    """A report of the current project; Http404 otherwise."""
-    try:
-        return selectors.report_by_id(current_project(request), key)
-    except NotFound as error:
-        raise Http404(error.message) from None
+    """A report of the current project. Raises NotFound."""
+    return selectors.report_by_id(current_project(request), key)
 
 
 def asked_publication(request: HttpRequest, report: Report) -> Publication | None:

@@ -14,6 +14,7 @@ from webapp.record.runs.points import effective_points
 from webapp.record.runs.states import ENDED
 from webapp.science.curves.answers import UNITS
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
+from webapp.science.curves.fitting import Question
 from webapp.science.curves.words import count
 
 MOST_NAMES = 300  # that the form suggests
@@ -41,15 +42,15 @@ def known_axis(run: Run, metric: str = DEFAULT_METRIC) -> str | None:
     return next((key for key in AXES if most[f"most_{key}"]), None)
 
 
-def nothing_to_draw(run: Run, question: Mapping[str, Any]) -> dict[str, str]:
+def nothing_to_draw(run: Run, question: Question) -> dict[str, str]:
     """Heading and sentence for a chart without a point."""
     if run.origin == Run.Origin.LAUNCHED:
         return NEVER if run.state in ENDED else NOT_YET
-    known = known_axis(run, question["metric"])
+    known = known_axis(run, question.metric)
     if known is None:
         return ELSEWHERE
-    wanted, other = UNITS[question["x"]], UNITS[known]
-    hint = " Say under Metrics on how many devices it trains, and" if question["x"] == DEFAULT_AXIS else ""
+    wanted, other = UNITS[question.x], UNITS[known]
+    hint = " Say under Metrics on how many devices it trains, and" if question.x == DEFAULT_AXIS else ""
     told = f"{hint} they are worked out from its times." if hint else ""
     return {
         "title": f"Its {wanted} are not known",

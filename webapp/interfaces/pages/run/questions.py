@@ -1,5 +1,6 @@
 """What the run page is asked, from its query string. Each bad parameter is named with its reason."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import QueryDict
@@ -8,6 +9,7 @@ from webapp.base.amounts import NoAmount, amount_in, number_in
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
+from webapp.science.curves.fitting import Question
 from webapp.science.curves.run.chart_views import DEFAULT_VIEW, VIEWS
 from webapp.science.curves.run.planning import DEFAULT_DELTA
 
@@ -23,27 +25,34 @@ class BadQuestion(ValueError):
         self.field, self.reason = field, reason
 
 
-def question_of(query: QueryDict) -> dict[str, Any]:
-    """The arguments of `run_figure` from the page's query string. Raises BadQuestion."""
+@dataclass(frozen=True)
+class FigureRequest:
+    """What the run's figure is asked: which fit, and how it is drawn."""
+
+    question: Question
+    view: str
+    goal: Goal
+    superseded: bool
+
+
+def question_of(query: QueryDict) -> FigureRequest:
+    """From the page's query string. Raises BadQuestion."""
     metric = query.get("metric", DEFAULT_METRIC)
     if not is_pass_rate(metric):
         raise BadQuestion("metric", "must be eval/pass_rate or eval/<part>/pass_rate")
     lo, cutoff = _positive(query, "lo"), _positive(query, "cutoff")
     if lo is not None and cutoff is not None and lo > cutoff:
         raise BadQuestion("cutoff", "ends before the window starts")
-    return {
-        "x": _one_of(query, "x", AXES, DEFAULT_AXIS),
-        "metric": metric,
-        "view": _one_of(query, "view", VIEWS, DEFAULT_VIEW),
-        "cutoff": cutoff,
-        "window_lo": lo,
-        "robust": _one_of(query, "robust", ("0", "1"), "0") == "1",
-        "goal": goal_of(query),
-        "superseded": _one_of(query, "superseded", ("0", "1"), "0") == "1",
-    }
+    x, robust = _one_of(query, "x", AXES, DEFAULT_AXIS), _one_of(query, "robust", ("0", "1"), "0")
+    return FigureRequest(
+        Question(x, cutoff, lo, metric=metric, robust=robust == "1"),
+        _one_of(query, "view", VIEWS, DEFAULT_VIEW),
+        goal_of(query),
+        _one_of(query, "superseded", ("0", "1"), "0") == "1",
+    )
 
 
-def forgiving(query: QueryDict) -> tuple[dict[str, Any], list[BadQuestion]]:
+def forgiving(query: QueryDict) -> tuple[FigureRequest, list[BadQuestion]]:
     """The same without the parameters that cannot be read, and what was wrong with each: the page still shows."""
     usable = query.copy()
     problems: list[BadQuestion] = []

@@ -15,7 +15,7 @@ from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run import diagnostics, logs
 from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
 from webapp.interfaces.pages.run.enlarged import diagnostics_context
-from webapp.interfaces.pages.run.questions import OF, BadQuestion, delta_of, forgiving
+from webapp.interfaces.pages.run.questions import OF, BadQuestion, FigureRequest, delta_of, forgiving
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import attempts_of, transitions_of
 from webapp.reporting.alarms.models import Alarm
@@ -51,12 +51,12 @@ HEAVY = {"forms", "window", "history", "plan"}  # they take many fits
 
 
 @dataclass(frozen=True)
-class Asked:
+class TabRequest:
     """A run and the query that asks about it; what cannot be read in the query is left out, and in `problems`."""
 
     run: Run
     query: QueryDict
-    question: dict[str, Any]
+    asked: FigureRequest
     problems: list[BadQuestion]
 
     @cached_property
@@ -65,50 +65,46 @@ class Asked:
         return current_alarms(self.run)
 
     @classmethod
-    def of(cls, run: Run, query: QueryDict) -> "Asked":
-        question, problems = forgiving(query)
-        return cls(run, query, question, problems)
+    def of(cls, run: Run, query: QueryDict) -> "TabRequest":
+        return cls(run, query, *forgiving(query))
 
     def curve(self) -> tuple[Curve, Question]:
         """The curve and the question about it. One query."""
-        asked = self.question
-        question = Question(
-            asked["x"], asked["cutoff"], asked["window_lo"], metric=asked["metric"], robust=asked["robust"]
-        )
-        return curve_of(self.run, asked["x"], asked["metric"]), question
+        question = self.asked.question
+        return curve_of(self.run, question.x, question.metric), question
 
     def kept(self, *without: str) -> list[tuple[str, Any]]:
         """The rest of the query, for the hidden fields of a form that sets `without`."""
         return [(name, self.query[name]) for name in self.query if name not in without]
 
 
-def tab_context(tab: str, asked: Asked) -> Context:
+def tab_context(name: str, tab: TabRequest) -> Context:
     """The context of one tab's template."""
-    return CONTEXTS[tab](asked)
+    return CONTEXTS[name](tab)
 
 
-def _diagnostics(asked: Asked) -> Context:
-    panels = diagnostics.panels(asked.run, asked.alarms)
-    return diagnostics_context(asked.run, panels, asked.query.get("panel", ""))
+def _diagnostics(tab: TabRequest) -> Context:
+    panels = diagnostics.panels(tab.run, tab.alarms)
+    return diagnostics_context(tab.run, panels, tab.query.get("panel", ""))
 
 
-def _forms(asked: Asked) -> Context:
-    curve, question = asked.curve()
+def _forms(tab: TabRequest) -> Context:
+    curve, question = tab.curve()
     axis = AXES[question.x]
-    found = forms_payload(curve, question, axis, end_of_budget(asked.run, curve))
+    found = forms_payload(curve, question, axis, end_of_budget(tab.run, curve))
     return {"forms": found, "axis": axis, "scale": shared_scale([row["ceiling"] for row in found["rows"]])}
 
 
-def _window(asked: Asked) -> Context:
-    curve, question = asked.curve()
+def _window(tab: TabRequest) -> Context:
+    curve, question = tab.curve()
     found = window_payload(curve, question, AXES[question.x])
     return {"windows": found, "scale": shared_scale([row["ceiling"] for row in found["rows"]])}
 
 
-def _history(asked: Asked) -> Context:
-    curve, question = asked.curve()
-    found = history_payload(whole_fits(asked.run, question.metric))
-    every = asked.query.get("all") == "1"
+def _history(tab: TabRequest) -> Context:
+    curve, question = tab.curve()
+    found = history_payload(whole_fits(tab.run, question.metric))
+    every = tab.query.get("all") == "1"
     return {
         "history": found,
         "rows": found["rows"] if every else found["rows"][:MOST_ROWS],
@@ -119,60 +115,60 @@ def _history(asked: Asked) -> Context:
     }
 
 
-def _plan(asked: Asked) -> Context:
-    curve, question = asked.curve()
-    goal = asked.question["goal"]
-    errors = {error.field: error.reason for error in asked.problems if error.field in PLAN_FIELDS}
+def _plan(tab: TabRequest) -> Context:
+    curve, question = tab.curve()
+    goal = tab.asked.goal
+    errors = {error.field: error.reason for error in tab.problems if error.field in PLAN_FIELDS}
     try:
-        delta = delta_of(asked.query)
+        delta = delta_of(tab.query)
     except BadQuestion as error:
         errors["delta"], delta = error.reason, DEFAULT_DELTA
     shown = f"{goal.value:g}" if goal.of == "rate" else f"{100 * goal.value:g}"
     typed = {
-        "target": asked.query.get("target") or shown,
-        "of": asked.query.get("of", "rate" if asked.query.get("target") else goal.of),
-        "delta": asked.query.get("delta") or f"{delta:g}",
+        "target": tab.query.get("target") or shown,
+        "of": tab.query.get("of", "rate" if tab.query.get("target") else goal.of),
+        "delta": tab.query.get("delta") or f"{delta:g}",
     }
-    end_x = end_of_budget(asked.run, curve)
+    end_x = end_of_budget(tab.run, curve)
     return {
-        "plan": plan_answers(asked.run, curve, question, end_x, goal, delta),
+        "plan": plan_answers(tab.run, curve, question, end_x, goal, delta),
         "errors": errors,
         "typed": typed,
         "of_choices": OF,
-        "kept": asked.kept(*PLAN_FIELDS, "tab"),
+        "kept": tab.kept(*PLAN_FIELDS, "tab"),
     }
 
 
-def _log(asked: Asked) -> Context:
-    numbers = list(asked.run.attempts.order_by("-number").values_list("number", flat=True))
-    wanted = asked.query.get("attempt", "")
+def _log(tab: TabRequest) -> Context:
+    numbers = list(tab.run.attempts.order_by("-number").values_list("number", flat=True))
+    wanted = tab.query.get("attempt", "")
     known = wanted.isdecimal() and len(wanted) < 9 and int(wanted) in numbers
     number = int(wanted) if known else (numbers[0] if numbers else None)
-    attempt = asked.run.attempts.filter(number=number).first() if number is not None else None
+    attempt = tab.run.attempts.filter(number=number).first() if number is not None else None
     return {
         "attempt": attempt,
         "numbers": numbers,
         "missing": wanted if wanted and not known else "",
-        "page": logs.log_page(attempt, asked.query) if attempt else None,
-        "last_error": last_line(attempt.message if attempt else asked.run.state_reason),
-        "kept": asked.kept("q", "attempt", "before", "tab"),
+        "page": logs.log_page(attempt, tab.query) if attempt else None,
+        "last_error": last_line(attempt.message if attempt else tab.run.state_reason),
+        "kept": tab.kept("q", "attempt", "before", "tab"),
     }
 
 
-def _files(asked: Asked) -> Context:
-    found = list(asked.run.artifacts.all()[:MOST_FILES])
-    total = asked.run.artifacts.aggregate(count=Count("pk"), size=Sum("size"))
-    return {"run": asked.run, "files": found, "total": total}
+def _files(tab: TabRequest) -> Context:
+    found = list(tab.run.artifacts.all()[:MOST_FILES])
+    total = tab.run.artifacts.aggregate(count=Count("pk"), size=Sum("size"))
+    return {"run": tab.run, "files": found, "total": total}
 
 
-def _configuration(asked: Asked) -> Context:
-    run = asked.run
+def _configuration(tab: TabRequest) -> Context:
+    run = tab.run
     context: Context = {
         "sections": configuration.sections(run.config),
         "yaml": configuration.as_yaml(run.config),
         "others": _others(run),
-        "other_id": asked.query.get("other", ""),
-        "kept": asked.kept("other", "tab"),
+        "other_id": tab.query.get("other", ""),
+        "kept": tab.kept("other", "tab"),
     }
     parent = configuration.parent_of(run.revision) if run.revision else None
     if parent is not None and run.revision is not None:
@@ -196,8 +192,8 @@ def _against(run: Run, other_id: str) -> Context:
     return {"other": other, "other_changes": configuration.differences(other.config, run.config)}
 
 
-def _attempts(asked: Asked) -> Context:
-    run = asked.run
+def _attempts(tab: TabRequest) -> Context:
+    run = tab.run
     changes = transitions_of(run).reverse()[:MOST_TRANSITIONS]
     return {
         "run": run,
@@ -209,7 +205,7 @@ def _attempts(asked: Asked) -> Context:
     }
 
 
-CONTEXTS: dict[str, Callable[[Asked], Context]] = {
+CONTEXTS: dict[str, Callable[[TabRequest], Context]] = {
     "diagnostics": _diagnostics,
     "forms": _forms,
     "window": _window,

@@ -10,8 +10,8 @@ from django.urls import reverse
 from webapp.base.errors import InvalidInput
 from webapp.interfaces.pages.forms import new_key
 from webapp.science.studies.axes import NAMED_AXES
-from webapp.science.studies.models import Kind
-from webapp.science.studies.planning import Asked
+from webapp.science.studies.models import StudyKind
+from webapp.science.studies.planning import StudyRequest
 
 MAX_SEEDS = 50
 RELOAD = {"hx-trigger": "change consume", "hx-target": "#study-form", "hx-include": "closest form"}
@@ -21,7 +21,7 @@ ANY_SETTING = "setting"
 class StudyForm(forms.Form):
     """A new study; choices and defaults come from the chosen base."""
 
-    kind = forms.ChoiceField(choices=Kind.choices, widget=forms.HiddenInput)
+    kind = forms.ChoiceField(choices=StudyKind.choices, widget=forms.HiddenInput)
     name = forms.CharField(max_length=120, help_text="What the study asks, in a few words.")
     recipe = forms.ChoiceField(label="Base recipe", help_text="Every variant differs from it in one thing.")
     revision = forms.TypedChoiceField(coerce=int, label="Base revision")
@@ -77,7 +77,7 @@ class StudyForm(forms.Form):
     @property
     def is_axis(self) -> bool:
         """Whether values of one axis are asked for, rather than choices to take back."""
-        return str(self["kind"].value()) == Kind.AXIS
+        return str(self["kind"].value()) == StudyKind.AXIS
 
     def renew_key(self) -> None:
         """Sending this form again makes a new study."""
@@ -103,16 +103,18 @@ class StudyForm(forms.Form):
         values = re.split(r",(?![^\[]*\])", str(self.cleaned_data.get("values") or ""))
         return [("values", f"{key}={value.strip()}") for value in values if value.strip()]
 
-    def asked(self) -> Asked:
+    def request(self) -> StudyRequest:
         """The request. Raises InvalidInput where the axis has no path."""
         data = self.cleaned_data
         if self.is_axis and data.get("axis") == ANY_SETTING and not str(data.get("path") or "").strip():
             raise InvalidInput("path", "Say which setting: its path, such as optimizer.lr.")
-        return Asked(
+        return StudyRequest(
+            name=data.get("name") or "",
+            kind=data["kind"],
             recipe=data["recipe"],
             revision=data["revision"],
             changes=tuple(token for _, token in self.changes()),
-            seeds=data["seeds"],
+            seeds=tuple(data["seeds"]),
             task=data["task"],
             model=data["model"],
             budget_hours=data["budget_hours"],

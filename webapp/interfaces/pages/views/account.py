@@ -7,7 +7,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import ApiToken, Project, Role
@@ -27,7 +26,6 @@ from webapp.interfaces.pages.access import (
 from webapp.interfaces.pages.forms import TokenForm
 
 
-@require_POST
 def choose_project(request: HttpRequest) -> HttpResponse:
     """Work in another of the user's projects from now on."""
     wanted = request.POST.get("project")
@@ -40,7 +38,6 @@ def choose_project(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
     """The user's tokens; to an admin those of the project's other members too, by name.
 
@@ -93,7 +90,6 @@ def _base(request: HttpRequest) -> str:
     return request.build_absolute_uri("/").rstrip("/")
 
 
-@require_POST
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
     """Revoke a token of one's own, or as an admin of its project; revoking it again changes nothing."""
     tokens = ApiToken.objects.select_related("project", "user").filter(run=None)

@@ -6,9 +6,8 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from webapp.base.errors import Forbidden, InvalidInput, NotFound, ServiceError
+from webapp.base.errors import REFUSED, Conflict, InvalidInput, ServiceError
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted, signed_in
 from webapp.interfaces.pages.alert_forms import FORMS, ChannelForm, QuietForm, RuleForm, quiet_initial
@@ -29,7 +28,6 @@ NEWEST = 30
 
 
 @never_cache
-@require_GET
 def alerts(request: HttpRequest) -> HttpResponse:
     """Rules, channels, and what fired, newest first (`before` an id: earlier ones)."""
     project, user = current_project(request), signed_in(request)
@@ -55,7 +53,6 @@ def alerts(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def new_rule(request: HttpRequest) -> HttpResponse:
     """A rule of the kind that the query names; first of all the choice of a kind."""
     project, user = current_project(request), signed_in(request)
@@ -80,11 +77,10 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """A rule in its form; what a member may not change is shown, and cannot be sent."""
     project, user = current_project(request), signed_in(request)
-    found = _or_404(lambda: selectors.rule_by_id(user, project, rule_id))
+    found = selectors.rule_by_id(user, project, rule_id)
     shared = found.owner_id is None
     form = _rule_form(request, found.on, shared, found)
     if request.method == "POST" and form.is_valid():
@@ -96,10 +92,7 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
                 version=form.cleaned_data["version"],
                 wanted=form.wanted(),
             )
-        except Forbidden as error:
-            allow(request, project, Permission.ADMIN)
-            raise error
-        except ServiceError as error:
+        except REFUSED as error:
             form.refuse(error)
         else:
             messages.info(request, "The rule is changed.")
@@ -114,7 +107,6 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 
 @never_cache
-@require_GET
 def check(request: HttpRequest) -> HttpResponse:
     """What the rule in the form would do: runs that it watches, and when it would have fired in the last week."""
     project, user = current_project(request), signed_in(request)
@@ -143,17 +135,9 @@ def check(request: HttpRequest) -> HttpResponse:
     return render(request, "alerts/_check.html", context)
 
 
-@require_POST
 def test_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """A test each way that the rule tells by, and what came of each."""
-    project = current_project(request)
-    try:
-        tried = trial.try_rule(rule_id, user=signed_in(request), project=project)
-    except NotFound as error:
-        raise Http404(error.message) from None
-    except Forbidden:
-        allow(request, project, Permission.ADMIN)
-        raise
+    tried = trial.try_rule(rule_id, user=signed_in(request), project=current_project(request))
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "alerts/_tried.html", {"tried": tried})
     for one in tried:
@@ -162,7 +146,6 @@ def test_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     return redirect("alert-rule", rule_id)
 
 
-@require_POST
 def turn_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """On or off; a repeated request changes nothing."""
     on = request.POST.get("to") == "on"
@@ -170,7 +153,6 @@ def turn_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     return redirect("alerts")
 
 
-@require_POST
 def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Gone for good; what it found stays in the history."""
     _service(request, lambda user, project: rules.delete_rule(rule_id, user=user, project=project))
@@ -179,7 +161,6 @@ def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def new_channel(request: HttpRequest) -> HttpResponse:
     """A channel. The secret of a webhook is shown once, in the answer to its creation, and nowhere else."""
     project, user = current_project(request), signed_in(request)
@@ -210,11 +191,10 @@ def new_channel(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Name and quiet hours of a channel."""
     project, user = current_project(request), signed_in(request)
-    found = _or_404(lambda: selectors.channel_by_id(user, project, channel_id))
+    found = selectors.channel_by_id(user, project, channel_id)
     shared = found.owner_id is None
     if shared:
         allow(request, project, Permission.ADMIN)
@@ -240,22 +220,16 @@ def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     return render(request, "alerts/channel.html", context, status=422 if form.errors else 200)
 
 
-@require_POST
 def test_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Send a test for real; the answer is the outcome, for htmx or as a page's message."""
     outcome, problem = None, ""
     try:
         outcome = channels.send_test(channel_id, user=signed_in(request), project=current_project(request))
-    except NotFound as error:
-        raise Http404(error.message) from None
-    except Forbidden:
-        allow(request, current_project(request), Permission.ADMIN)
-    except ServiceError as error:
+    except Conflict as error:
         problem = error.message
     return render(request, "alerts/_tested.html", {"outcome": outcome, "problem": problem})
 
 
-@require_POST
 def resume_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """A paused channel is tried again."""
     if _service(
@@ -265,7 +239,6 @@ def resume_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     return redirect("alerts")
 
 
-@require_POST
 def delete_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Gone; a rule that had no other way to anybody goes to the page."""
     _service(request, lambda user, project: channels.delete_channel(channel_id, user=user, project=project))
@@ -274,7 +247,6 @@ def delete_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def preferences(request: HttpRequest) -> HttpResponse:
     """Quiet hours of a person."""
     current_project(request)
@@ -316,23 +288,11 @@ def _first_name(kind: str) -> str:
     return {"mail": "My mail", "webhook": "Webhook", "slack": "Slack"}[kind]
 
 
-def _or_404(find: Any) -> Any:
-    try:
-        return find()
-    except NotFound as error:
-        raise Http404(error.message) from None
-
-
 def _service(request: HttpRequest, do: Any) -> Any:
-    """A change whose refusal is told on the page that follows; 404 and 403 as everywhere."""
+    """A change whose refusal is told on the page that follows."""
     user, project = signed_in(request), current_project(request)
     try:
         return do(user, project)
-    except NotFound as error:
-        raise Http404(error.message) from None
-    except Forbidden:
-        allow(request, project, Permission.ADMIN)
-        raise
-    except ServiceError as error:
+    except REFUSED as error:
         messages.error(request, error.message)
         return None

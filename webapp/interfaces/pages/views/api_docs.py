@@ -4,13 +4,11 @@ from functools import cache
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 from webapp.interfaces.api.api import api
 from webapp.interfaces.pages.api_docs import Group, Shape, groups_of, shapes_of
 
 
-@require_GET
 def page(request: HttpRequest) -> HttpResponse:
     """Drawn on the server from the OpenAPI document; nothing on it depends on who looks."""
     groups, shapes = _content()

@@ -10,14 +10,13 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
 
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.selectors import members_of
 from webapp.identity.audit import exports
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.selectors import (
-    Asked,
+    EventFilter,
     asked_by,
     events_of_organisation,
     events_of_project,
@@ -41,7 +40,6 @@ MAX_ID = 2**63 - 1
 
 
 @never_cache
-@require_GET
 def audit(request: HttpRequest) -> HttpResponse:
     """Who changed what, newest first; of the project, or for owners of the whole organisation."""
     asked, problem = _asked(request)
@@ -52,7 +50,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         "rows": [_row(event) for event in events],
         "next_before": next_before,
         "is_newest": _before(request) is None,
-        "is_narrowed": asked != Asked(),
+        "is_narrowed": asked != EventFilter(),
         "of_organisation": _of_organisation(request),
         "is_owner": _is_owner(request),
         "people": [row.user.username for row in members_of(current_project(request))],
@@ -61,7 +59,6 @@ def audit(request: HttpRequest) -> HttpResponse:
     return render(request, "audit/log.html", context, status=problem.status if problem else 200)
 
 
-@require_GET
 def export(request: HttpRequest, form: str) -> HttpResponseBase:
     """What the page would show, all of it, streamed. That it was taken is itself an event."""
     try:
@@ -82,11 +79,11 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     return response
 
 
-def _asked(request: HttpRequest) -> tuple[Asked, InvalidInput | None]:
+def _asked(request: HttpRequest) -> tuple[EventFilter, InvalidInput | None]:
     try:
         return asked_by(request.GET), None
     except InvalidInput as error:
-        return Asked(), error
+        return EventFilter(), error
 
 
 def _before(request: HttpRequest) -> int | None:

@@ -4,7 +4,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
 
 from webapp.base.errors import ServiceError
 from webapp.interfaces.pages.access import current_project, signed_in
@@ -19,13 +18,11 @@ UNPROCESSABLE = 422
 
 
 @never_cache
-@require_GET
 def automation(request: HttpRequest) -> HttpResponse:
     """Every member sees what is in force; admins change it."""
     return _page(request)
 
 
-@require_POST
 def set_policies(request: HttpRequest) -> HttpResponse:
     """What the project's runs are stopped for from now on."""
     project = current_project(request)
@@ -43,7 +40,6 @@ def set_policies(request: HttpRequest) -> HttpResponse:
     return _page(request, policy_form=form)
 
 
-@require_POST
 def set_retention(request: HttpRequest) -> HttpResponse:
     """What is cleaned up from now on."""
     project = current_project(request)
@@ -60,7 +56,6 @@ def set_retention(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_GET
 def retention_preview(request: HttpRequest) -> HttpResponse:
     """The dry run: what the stored policy would take away now."""
     project = current_project(request)

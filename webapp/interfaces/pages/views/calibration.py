@@ -4,7 +4,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 from webapp.identity.accounts.models import User
 from webapp.interfaces.pages.access import current_project
@@ -14,7 +13,6 @@ from webapp.interfaces.pages.ties import tie_stripes
 from webapp.science.predictions.calibration import HORIZONS, Forecaster, calibration, forecasters
 
 
-@require_GET
 def calibration_page(request: HttpRequest) -> HttpResponse:
     """Claimed against observed, of all or of one author, recipe or horizon."""
     project = current_project(request)

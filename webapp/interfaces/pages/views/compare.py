@@ -5,7 +5,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET
 
 from webapp.base.amounts import NoAmount, amount_in
 from webapp.interfaces.pages.access import current_project
@@ -29,7 +28,6 @@ LONGEST_SEARCH = 200
 MOST_COMPUTE = 1e30  # of a budget, in any unit
 
 
-@require_GET
 def compare(request: HttpRequest) -> HttpResponse:
     """Overlay, table and sentences for `run`, `recipe` and `ref` of the query; without any, how to choose."""
     current_project(request)
@@ -57,7 +55,6 @@ def compare(request: HttpRequest) -> HttpResponse:
     return render(request, "compare.html", context | _odds(entries, asked["x"], budget))
 
 
-@require_GET
 def compare_odds(request: HttpRequest) -> HttpResponse:
     """The part of the page that a budget changes."""
     choice, asked = _choice(request), _asked(request)
@@ -67,7 +64,6 @@ def compare_odds(request: HttpRequest) -> HttpResponse:
     return render(request, "compare/_odds.html", context | {"problem": problem})
 
 
-@require_GET
 def compare_crossings(request: HttpRequest) -> HttpResponse:
     """Where the forecasts cross: asked for once the page is there, because they are compared at many computes."""
     choice, asked = _choice(request), _asked(request)
@@ -76,7 +72,6 @@ def compare_crossings(request: HttpRequest) -> HttpResponse:
     return render(request, "compare/_crossings.html", {"crossings": found})
 
 
-@require_GET
 def compare_search(request: HttpRequest) -> HttpResponse:
     """Runs, recipes and published curves that match `q`, each with the address that adds it to the choice."""
     project = current_project(request)

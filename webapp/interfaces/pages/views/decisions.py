@@ -7,21 +7,19 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
 
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
 from webapp.interfaces.pages.decisions import DecisionForm, address_of
 from webapp.interfaces.pages.forms import add_service_error
 from webapp.science.decisions import selectors
-from webapp.science.decisions.models import About, Kind
+from webapp.science.decisions.models import About, DecisionKind
 from webapp.science.decisions.services import decide
 
 PAGE_SIZE = 30
-CHOICES = {"kind": Kind.choices, "about": About.choices}
+CHOICES = {"kind": DecisionKind.choices, "about": About.choices}
 
 
-@require_GET
 def decisions(request: HttpRequest) -> HttpResponse:
     """The log, newest first, filtered by person, kind and object."""
     project = current_project(request)
@@ -33,7 +31,6 @@ def decisions(request: HttpRequest) -> HttpResponse:
     return render(request, "decisions/list.html", context | {"people": selectors.people_of(project)})
 
 
-@require_POST
 def new_decision(request: HttpRequest) -> HttpResponse:
     """Store what the form says, and go back to the page of its object; what is wrong stands beside its field."""
     found, form = _object(request), DecisionForm(request.POST)
@@ -60,7 +57,6 @@ def _object(request: HttpRequest) -> selectors.Object:
     raise Http404("There is nothing here to decide about.")
 
 
-@require_GET
 def decision(request: HttpRequest, decision_id: str) -> HttpResponse:
     """Where one entry stands in the log: among those of its object."""
     try:

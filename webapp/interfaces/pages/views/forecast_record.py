@@ -5,7 +5,6 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_POST
 
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import current_project, granted, signed_in
@@ -16,7 +15,6 @@ from webapp.science.curves.record.services import choices_of, switch_recalibrati
 KINDS = {"share": "how far was forecast", "task": "task", "recipe": "recipe"}
 
 
-@require_GET
 def forecast_record(request: HttpRequest) -> HttpResponse:
     """The record of all runs, or of a task or a recipe."""
     project = current_project(request)
@@ -43,7 +41,6 @@ def forecast_record(request: HttpRequest) -> HttpResponse:
     return render(request, "predictions/record.html", context)
 
 
-@require_POST
 def switch(request: HttpRequest) -> HttpResponse:
     """Recalibrate the project's intervals, or no more."""
     project, is_on = current_project(request), request.POST.get("on") == "1"

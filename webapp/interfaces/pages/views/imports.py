@@ -5,14 +5,14 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.base.disk import bytes_in_words
-from webapp.base.errors import InvalidInput, NotFound, ServiceError
+from webapp.base.errors import InvalidInput, ServiceError
 from webapp.interfaces.imports import selectors, services, uploads
+from webapp.interfaces.imports.asked import Server
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.readers.rows import Options
 from webapp.interfaces.imports.tables import preview_of
@@ -26,7 +26,6 @@ UNPROCESSABLE = 422
 
 
 @never_cache
-@require_GET
 def imports(request: HttpRequest) -> HttpResponse:
     """All of the project, newest first; asked again while one is being read."""
     project = current_project(request)
@@ -36,7 +35,6 @@ def imports(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def new_import(request: HttpRequest) -> HttpResponse:
     """The form, for files or (`from=server`) for a server."""
     project, user = current_project(request), signed_in(request)
@@ -50,9 +48,7 @@ def new_import(request: HttpRequest) -> HttpResponse:
                 project=project,
                 asked=form.asked(),
                 files=uploads.files_of(request),
-                address=data.get("address", ""),
-                token=data.get("token", ""),
-                account=data.get("user", ""),
+                server=Server(data.get("address", ""), data.get("token", ""), data.get("user", "")),
                 may_ask=True,
             )
         except ServiceError as error:
@@ -65,7 +61,6 @@ def new_import(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def one_import(request: HttpRequest, import_id: str) -> HttpResponse:
     """How far it is; of a draft what its columns are, and (POST) that it begins."""
     found = _get(request, import_id)
@@ -77,10 +72,7 @@ def one_import(request: HttpRequest, import_id: str) -> HttpResponse:
 
 
 def _get(request: HttpRequest, import_id: str) -> Import:
-    try:
-        return selectors.import_by_id(current_project(request), import_id)
-    except NotFound:
-        raise Http404("no such import") from None
+    return selectors.import_by_id(current_project(request), import_id)
 
 
 def _detail(found: Import) -> dict[str, Any]:
@@ -123,7 +115,6 @@ def _draft(request: HttpRequest, found: Import) -> HttpResponse:
     return render(request, "imports/columns.html", context, status=UNPROCESSABLE if is_refused else 200)
 
 
-@require_POST
 def resume(request: HttpRequest, import_id: str) -> HttpResponse:
     """Read it again, with a mended file where one is sent."""
     found = _get(request, import_id)

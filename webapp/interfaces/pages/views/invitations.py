@@ -8,7 +8,6 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods
 
 from webapp.base.errors import NotFound, ServiceError
 from webapp.identity.accounts import invitations
@@ -23,7 +22,6 @@ GONE = 410
 
 @sensitive_post_parameters("password", "again")
 @never_cache
-@require_http_methods(["GET", "POST"])
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
     """What the link opens, or why it opens nothing."""
     try:

@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
-from django.views.decorators.http import require_http_methods, require_POST
 
 from training.models import available_models, default_home
 from training.schema import Recipe
@@ -60,7 +59,6 @@ class Choice:
     refusal: str = ""  # why the run or the recipe could not be taken as a start
 
 
-@require_http_methods(["GET", "POST"])
 def launch(request: HttpRequest) -> HttpResponse:
     """The form; asked by htmx (another recipe or revision was chosen), the form alone with its defaults."""
     choice = _choice(request)
@@ -70,7 +68,7 @@ def launch(request: HttpRequest) -> HttpResponse:
         data = draft.with_essentials_of_text(request.POST)
         form, asked = _filled(choice, data, live=False)
         own = RunPolicyForm(data, policy=project_policy(choice.project))
-        is_right = own.is_valid() and _is_right(form, asked)
+        is_right = own.is_valid() and form.is_valid() and asked.is_valid
         launched = _try_launch(request, choice, form, asked, own.actions) if is_right else None
         if launched:
             return _after(request, launched)
@@ -86,7 +84,6 @@ def launch(request: HttpRequest) -> HttpResponse:
     return page_or_fragment(request, "runs/launch.html", "runs/_launch_form.html", context, status)
 
 
-@require_POST
 def launch_check(request: HttpRequest) -> HttpResponse:
     """What is wrong, what differs, what it costs and how long it waits; nothing is stored."""
     choice = _choice(request)
@@ -115,7 +112,8 @@ def _choice(request: HttpRequest) -> Choice | None:
     choice = Choice(project, newest, _chosen(request, sent, newest), cloned)
     if cloned is None:
         return choice
-    choice.focus, choice.change = "change" in sent, _known_path(sent.get("change", ""))
+    path = sent.get("change", "")
+    choice.focus, choice.change = "change" in sent, path if path in by_path() else ""
     if cloned.revision is None:
         choice.cloned, choice.focus, choice.change = None, False, ""
         choice.refusal = (
@@ -124,10 +122,6 @@ def _choice(request: HttpRequest) -> Choice | None:
     elif not sent.get("recipe"):
         choice.revision = cloned.revision
     return choice
-
-
-def _known_path(path: str) -> str:
-    return path if path in by_path() else ""
 
 
 def _newest_revisions(project: Project) -> list[Revision]:
@@ -227,10 +221,6 @@ def _form_arguments(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _is_right(form: LaunchForm, asked: Draft) -> bool:
-    return form.is_valid() and asked.is_valid
-
-
 def _try_launch(
     request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draft, policies: dict[str, str]
 ) -> list[Launched]:
@@ -298,7 +288,7 @@ def _after(request: HttpRequest, launched: Sequence[Launched]) -> HttpResponse:
 def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draft) -> dict[str, Any]:
     groups = presets.grouped(choice.newest)
     in_text = asked.from_yaml or (not form.is_bound and request.GET.get("view") == "yaml")
-    changed = draft.changes(asked)
+    changed, base = draft.changes(asked), choice.revision
     return {
         "form": form,
         "draft": asked,
@@ -310,8 +300,8 @@ def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draf
         "presets": [] if form.is_bound else presets.prominent(groups, newest_shipped(choice.project)),
         "changes": changed,
         "generated": draft.message_of(changed),
-        "next_number": max([choice.revision.number, *(r.number for r in choice.newest if _same(r, choice))])
-        + 1,
+        "next_number": 1
+        + max([base.number, *(r.number for r in choice.newest if r.recipe_id == base.recipe_id)]),
         "in_text": in_text,
         "task_options": fields.options_of(str(form["task"].value() or "")),
         "facts": facts.key_settings(choice.revision.config),
@@ -327,10 +317,6 @@ def _policy_form(request: HttpRequest, choice: Choice) -> RunPolicyForm:
     own = own_actions(choice.cloned) if choice.cloned else {}
     data = request.POST if request.method == "POST" else None
     return RunPolicyForm(data, policy=project_policy(choice.project), own=own)
-
-
-def _same(revision: Revision, choice: Choice) -> bool:
-    return revision.recipe_id == choice.revision.recipe_id
 
 
 def _essential(form: LaunchForm, asked: Draft, name: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.text import slugify
-from django.views.decorators.http import require_GET
 
 from webapp.base.spreadsheets import csv_file
 from webapp.interfaces.api.tables import leaderboard_rows
@@ -35,7 +34,6 @@ SORT_TITLES = {"": "rank", "ceiling": "forecast ceiling", "a": "A of Eq. 1", "b"
                "seeds": "seeds", "evidence": "evidence"}  # fmt: skip
 
 
-@require_GET
 def leaderboard(request: HttpRequest) -> HttpResponse:
     """The tables; a budget that cannot be read is said beside its field and left out."""
     asked, problem = _asked(request)
@@ -75,7 +73,6 @@ def _at_once(recipes: Sequence[int]) -> int:
     return sum(before < SCREENFUL for before in accumulate(recipes[:-1], initial=0))
 
 
-@require_GET
 def leaderboard_group(request: HttpRequest) -> HttpResponse:
     """The table of one task and model: of many, a page shows the first at once and the others as one gets there."""
     asked, _ = _asked(request)
@@ -92,7 +89,6 @@ def leaderboard_group(request: HttpRequest) -> HttpResponse:
     return render(request, "leaderboard/_group.html", context)
 
 
-@require_GET
 def leaderboard_evidence(request: HttpRequest) -> HttpResponse:
     """What stands behind the row whose first run is `run`."""
     task, model, run = (request.GET.get(name, "").strip() for name in ("task", "model", "run"))
@@ -103,7 +99,6 @@ def leaderboard_evidence(request: HttpRequest) -> HttpResponse:
     return render(request, "leaderboard/_evidence.html", {"row": row})
 
 
-@require_GET
 def leaderboard_efficiency(request: HttpRequest) -> HttpResponse:
     """B at the shared ceiling for the ties of one task and model: asked for by the page, because it fits again."""
     asked, _ = _asked(request)
@@ -113,7 +108,6 @@ def leaderboard_efficiency(request: HttpRequest) -> HttpResponse:
     return render(request, "leaderboard/_efficiency.html", {"ties": ties})
 
 
-@require_GET
 def leaderboard_csv(request: HttpRequest) -> HttpResponse:
     """The same rows as CSV, for those signed in here; programs use the API."""
     asked, _ = _asked(request)

@@ -4,31 +4,31 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods
 
-from webapp.base.errors import NotFound, ServiceError
+from webapp.base.errors import ServiceError
 from webapp.identity.accounts.models import User
 from webapp.interfaces.pages.access import get_run, signed_in
 from webapp.interfaces.pages.prediction import form as forms
 from webapp.interfaces.pages.prediction import preview
 from webapp.interfaces.pages.prediction.form import (
-    Asked,
     ClaimForm,
     Draft,
+    asked_of,
     draft_from,
     draft_of,
+    hidden_fields,
     initial_of,
     shown,
 )
 from webapp.interfaces.pages.run.questions import BadQuestion
 from webapp.record.runs.models import Run
 from webapp.science.curves.answers import UNITS
-from webapp.science.curves.fitting import Curve, curve_of
+from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.predictions import selectors, services
-from webapp.science.predictions.claims import Statement, claim_of
+from webapp.science.predictions.claims import Claim, Statement, claim_of
 from webapp.science.predictions.known import known_of, passed_already
 from webapp.science.predictions.models import Prediction
 
@@ -38,7 +38,7 @@ class Subject:
     """What is to be frozen: the run with its curve, the question, who may be asked or passed, and what is replaced."""
 
     run: Run
-    asked: Asked
+    asked: Question
     curve: Curve
     rivals: list[Run]
     reviewers: list[User]
@@ -46,15 +46,11 @@ class Subject:
 
 
 def subject_of(request: HttpRequest, query: QueryDict) -> Subject:
-    """From a query or a posted form. Raises Http404 and BadQuestion."""
+    """From a query or a posted form. Raises NotFound and BadQuestion."""
     run = get_run(request, query.get("run", ""))
-    replaces = None
-    if query.get("replaces"):
-        try:
-            replaces = selectors.prediction_by_id(run.project, query.get("replaces", ""))
-        except NotFound as error:
-            raise Http404(error.message) from None
-    asked = Asked.of(query)
+    old = query.get("replaces", "")
+    replaces = selectors.prediction_by_id(run.project, old) if old else None
+    asked = asked_of(query)
     return Subject(
         run, asked, curve_of(run, asked.x, asked.metric), list(preview.rivals_of(run)),
         preview.reviewers_of(run.project, signed_in(request)), replaces,
@@ -62,7 +58,6 @@ def subject_of(request: HttpRequest, query: QueryDict) -> Subject:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def new_prediction(request: HttpRequest) -> HttpResponse:
     """The form; posted, the frozen prediction, or the form with its errors and everything that was typed."""
     query = request.POST if request.method == "POST" else request.GET
@@ -97,12 +92,12 @@ def _try_freeze(request: HttpRequest, subject: Subject, form: ClaimForm) -> Pred
     """The prediction, or None with the reason in the form."""
     if not form.is_valid():
         return None
-    user = signed_in(request)
+    said = form.cleaned_data
     try:
         prediction = services.freeze(
-            user=user, run=subject.run, question=subject.asked.as_question(), replaces=subject.replaces,
-            **form.arguments(),
-        )  # fmt: skip
+            form.claim(subject.asked), run=subject.run, user=signed_in(request), reasons=said["reasons"],
+            replaces=subject.replaces, key=said["idempotency_key"], is_proposed=said["own"] != "1",
+        ).prediction  # fmt: skip
     except ServiceError as error:
         form.put_error(error.field, error.message)
         return None
@@ -133,7 +128,7 @@ def _show(
         "subject": subject,
         "run": subject.run,
         "form": form,
-        "hidden": subject.asked.hidden(),
+        "hidden": hidden_fields(subject.asked),
         "reach_words": preview.reach_words(subject.run, subject.curve, subject.asked),
         "replaced_claim": claim_of(subject.replaces) if subject.replaces else None,
     }
@@ -141,7 +136,6 @@ def _show(
 
 
 @never_cache
-@require_GET
 def proposal(request: HttpRequest) -> HttpResponse:
     """What the forecast says of what is typed so far, as regions: the drawing, and the numbers that are its own."""
     try:
@@ -167,31 +161,24 @@ def proposal(request: HttpRequest) -> HttpResponse:
 
 def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
     """The draft with the forecast's own numbers, its drawing, and what stands against it."""
-    asked, problems = subject.asked, dict(draft.problems)
-    question = preview.question_for(asked, draft.level)
+    question, problems = replace(subject.asked, level=draft.level), dict(draft.problems)
     basis, own = services.basis_of(subject.run, question, subject.curve), None
+    seen: list[str] = []
     if draft.target is not None and not problems.get("target"):
         try:
             own = services.proposal(
-                subject.run,
-                asked.as_question(),
-                draft.statement,
-                draft.target,
-                draft.rival,
-                draft.level,
-                basis,
+                subject.run, Claim(draft.statement, draft.target, question, rival=draft.rival), basis
             )
             draft = draft.with_proposal(own)
         except ServiceError as error:
             problems[forms.FIELD_OF.get(error.field or "", error.field or "target")] = error.message
-    if draft.is_own and draft.target is not None:
-        problems |= preview.own_problems(draft)
-    # A claim that would be refused is not drawn: an interval upside down would look like one that can be made.
-    claim = draft.claim(asked) if problems.keys().isdisjoint(forms.CLAIMED) else None
-    if draft.target is not None and "target" not in problems:
-        problem = preview.target_problem(draft.target, asked, known_of(subject.run, asked.x))
-        problems |= {"target": problem} if problem else {}
-    seen = passed_already(subject.run, asked.x, draft.target) if draft.target is not None else []
+    claim = draft.claim(subject.asked)
+    if claim is not None:
+        known = known_of(subject.run, question.x)
+        problems |= preview.problems_of(claim, known, is_own=draft.is_own)
+        seen = passed_already(subject.run, question.x, claim.target)
+        # One that would be refused is not drawn: an interval upside down would look like one that can be made.
+        claim = claim if problems.keys().isdisjoint(forms.CLAIMED) else None
     return {
         "seen": preview.seen_words([pk for pk in seen if pk != subject.run.pk]),
         "draft": draft,

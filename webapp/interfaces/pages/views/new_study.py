@@ -4,7 +4,6 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods
 
 from training.models import available_models, default_home
 from training.tasks import task_names
@@ -21,11 +20,10 @@ from webapp.record.recipes.services import parse_config
 from webapp.science.studies import services
 from webapp.science.studies.axes import NAMED_AXES, base_value, setting_paths
 from webapp.science.studies.estimate import estimate
-from webapp.science.studies.models import Kind, Study
+from webapp.science.studies.models import Study, StudyKind
 from webapp.science.studies.planning import plan
 
 
-@require_http_methods(["GET", "POST"])
 def new_study(request: HttpRequest) -> HttpResponse:
     """The form; asked by htmx (another base was chosen), the form alone with its defaults."""
     revisions = newest_revisions(current_project(request))
@@ -42,7 +40,6 @@ def new_study(request: HttpRequest) -> HttpResponse:
     return page_or_fragment(request, "studies/new.html", "studies/_form.html", context, status)
 
 
-@require_GET
 def preview(request: HttpRequest) -> HttpResponse:
     """Each run with its one difference, and what all of them cost; a mistake is said instead. Nothing is stored."""
     project = current_project(request)
@@ -65,7 +62,7 @@ def preview(request: HttpRequest) -> HttpResponse:
         context["awaits"] = "the values of the axis" if form.is_axis else "at least one choice to take back"
     else:
         try:
-            planned = plan(project, form.asked())
+            planned = plan(project, form.request())
             context |= {"rows": preview_rows(planned), "estimate": estimate(project, planned)}
         except ServiceError as error:
             context["problem"] = error.message
@@ -105,7 +102,7 @@ def _form(request: HttpRequest, revisions: list[Revision], base: Revision, bound
     config, query = base.config, request.GET
     kind = query.get("kind", "")
     defaults = {
-        "kind": kind if kind in Kind.values else Kind.LEAVE_ONE_OUT,
+        "kind": kind if kind in StudyKind.values else StudyKind.LEAVE_ONE_OUT,
         "name": query.get("name", ""),
         "recipe": base.recipe.slug,
         "revision": base.number,
@@ -140,7 +137,7 @@ def _form_context(request: HttpRequest, form: StudyForm, base: Revision) -> dict
         "choices": [] if form.is_axis else choices_for(recipe, ticked),
         "paths": setting_paths(recipe),
         "models": list(available_models(default_home())),
-        "kinds": Kind,
+        "kinds": StudyKind,
     }
 
 
@@ -148,13 +145,11 @@ def _try_create(request: HttpRequest, form: StudyForm) -> Study | None:
     """The study, or None with the service's objection put into the form."""
     try:
         return services.create_study(
+            form.request(),
             user=signed_in(request),
             project=current_project(request),
-            name=form.cleaned_data["name"],
-            kind=form.cleaned_data["kind"],
-            asked=form.asked(),
             idempotency_key=form.cleaned_data["idempotency_key"],
-        )
+        ).study
     except InvalidInput as error:
         add_service_error(form, form.blame(error), error.message)
     except Conflict:

@@ -5,7 +5,6 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
 
 from webapp.interfaces.pages.access import signed_in
 from webapp.reporting.alerts.notices import mark_read
@@ -16,7 +15,6 @@ A_PAGE = 50
 
 
 @never_cache
-@require_GET
 def notices(request: HttpRequest) -> HttpResponse:
     """Everything that the person was told, newest first."""
     pages = Paginator(notices_of(signed_in(request)), A_PAGE)
@@ -27,7 +25,6 @@ def notices(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_GET
 def bell(request: HttpRequest) -> HttpResponse:
     """What opens under the bell."""
     user = signed_in(request)
@@ -36,13 +33,11 @@ def bell(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_GET
 def unread(request: HttpRequest) -> JsonResponse:
     """{"unread": n}, asked for now and then by an open page."""
     return JsonResponse({"unread": unread_count(signed_in(request))})
 
 
-@require_POST
 def read(request: HttpRequest) -> HttpResponse:
     """Mark one (`notice`) or all up to one (`up_to`) as read; with `next` go on to what it is about. Safe to repeat."""
     user, chosen = signed_in(request), {}

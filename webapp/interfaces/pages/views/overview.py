@@ -8,7 +8,6 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django.utils.safestring import SafeString
-from django.views.decorators.http import require_GET
 
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.cluster import cluster_now
@@ -22,7 +21,6 @@ from webapp.science.predictions.selectors import awaiting_review
 DIGEST_CHARACTERS = 8
 
 
-@require_GET
 def overview(request: HttpRequest) -> HttpResponse:
     """The page; for htmx the parts whose digest is not in `seen`, or 204 where there are none.
 

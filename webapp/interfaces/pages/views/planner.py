@@ -7,7 +7,6 @@ from typing import Any
 from django.db.models import Max
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 import scaling
 from scaling.ranking import Course
@@ -54,7 +53,6 @@ class Questions:
         return value
 
 
-@require_GET
 def planner(request: HttpRequest) -> HttpResponse:
     """Answers to four questions for one task and model; 422 where a number of the address is none.
 

@@ -8,7 +8,6 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
 
 from webapp.base.amounts import number_in
 from webapp.base.errors import NotFound, ServiceError
@@ -40,7 +39,6 @@ def get_prediction(
     raise Http404("no such prediction")
 
 
-@require_GET
 def prediction(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """The whole page; asked by htmx, the panel of one tab."""
     found = get_prediction(request, prediction_id)
@@ -72,7 +70,6 @@ def _context(request: HttpRequest, found: Prediction) -> Context:
     return page_context(found, signed_in(request), granted(request))
 
 
-@require_GET
 def figure(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """The figure and the regions that changed, as JSON; 204 where nothing did since `since`."""
     found = get_prediction(request, prediction_id)
@@ -103,7 +100,6 @@ def _done(
     return redirect("prediction", found.pk)
 
 
-@require_POST
 def review(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """A verdict."""
     found = get_prediction(request, prediction_id)
@@ -112,7 +108,6 @@ def review(request: HttpRequest, prediction_id: str) -> HttpResponse:
     return _done(request, found, act, "Your verdict is kept.", of="review", **typed)
 
 
-@require_POST
 def ask_review(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """Ask people for their verdict."""
     found = get_prediction(request, prediction_id)
@@ -127,7 +122,6 @@ def ask_review(request: HttpRequest, prediction_id: str) -> HttpResponse:
     return _done(request, found, act, f"Asked {', '.join(user.username for user in chosen)}.")
 
 
-@require_POST
 def withdraw(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """Withdraw it, visibly and for good."""
     found = get_prediction(request, prediction_id)
@@ -139,7 +133,6 @@ def withdraw(request: HttpRequest, prediction_id: str) -> HttpResponse:
 # --- comments ---------------------------------------------------------------------------------------------------
 
 
-@require_POST
 def comment(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """A new comment, of its own or in a thread."""
     found = get_prediction(request, prediction_id)
@@ -164,7 +157,6 @@ def anchor_of(text: str) -> tuple[float, float] | None:
     return x, y
 
 
-@require_POST
 def change_comment(request: HttpRequest, prediction_id: str, comment_id: int) -> HttpResponse:
     """Edit a comment, or resolve its thread, or open it again."""
     found = get_prediction(request, prediction_id)

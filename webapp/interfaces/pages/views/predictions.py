@@ -3,7 +3,6 @@
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 from webapp.base.spreadsheets import csv_file
 from webapp.interfaces.pages.access import current_project, signed_in
@@ -22,7 +21,6 @@ from webapp.science.predictions.status import REVIEW_WORDS
 PAGE_SIZE = 25
 
 
-@require_GET
 def predictions(request: HttpRequest) -> HttpResponse:
     """One part of the list. The number of queries does not grow with it."""
     project, reader, asked = current_project(request), signed_in(request), Listing.of(request.GET)
@@ -42,7 +40,6 @@ def predictions(request: HttpRequest) -> HttpResponse:
     return render(request, "predictions/list.html", context)
 
 
-@require_GET
 def predictions_csv(request: HttpRequest) -> HttpResponse:
     """Every prediction of the project, with what came of it."""
     found = selectors.predictions_of(current_project(request))

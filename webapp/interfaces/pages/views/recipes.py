@@ -7,7 +7,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from training.hints import Hint
 from webapp.base.errors import InvalidInput
@@ -26,7 +25,6 @@ from webapp.record.runs.models import Run
 RUNS_SHOWN = 10
 
 
-@require_GET
 def recipes(request: HttpRequest) -> HttpResponse:
     """All recipes of the project; asked by htmx (search, order), the table alone."""
     q, sort = request.GET.get("q", "").strip(), request.GET.get("sort", "usual")
@@ -37,7 +35,6 @@ def recipes(request: HttpRequest) -> HttpResponse:
     return page_or_fragment(request, "recipes/list.html", "recipes/_table.html", context)
 
 
-@require_GET
 def recipe(request: HttpRequest, slug: str) -> HttpResponse:
     """A recipe: its newest configuration, and its revisions with what each changed and its newest runs."""
     found = get_recipe(request, slug)
@@ -73,7 +70,6 @@ def _history(revisions: list[Revision]) -> list[dict[str, Any]]:
     ]
 
 
-@require_http_methods(["GET", "POST"])
 def new_revision(request: HttpRequest, slug: str) -> HttpResponse:
     """The next revision, starting from the newest; a wrong setting is named beside the text."""
     found = get_recipe(request, slug)
@@ -90,7 +86,6 @@ def new_revision(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "recipes/new.html", context, status=status)
 
 
-@require_POST
 def revision_hints(request: HttpRequest, slug: str) -> HttpResponse:
     """Hints on the text that is being written; nothing is stored."""
     get_recipe(request, slug)
@@ -108,17 +103,14 @@ def _try_add(request: HttpRequest, form: RevisionForm, found: Any) -> Revision |
     """The stored revision, or None with the reason in the form."""
     try:
         config = parse_yaml(form.cleaned_data["config"])
-        before = found.revisions.count()
-        revision = add_revision(
+        revision, is_new = add_revision(
             recipe=found, config=config, message=form.cleaned_data["message"], user=signed_in(request)
         )
     except InvalidInput as error:
         form.add_error("config", error.message)
         return None
-    if found.revisions.count() == before:
-        messages.info(request, f"Nothing new: this is what rev {revision.number} says already.")
-    else:
-        messages.info(request, f"Stored as rev {revision.number}.")
+    said = "Stored as rev {0}." if is_new else "Nothing new: this is what rev {0} says already."
+    messages.info(request, said.format(revision.number))
     return revision
 
 

@@ -4,12 +4,10 @@ import re
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 
 from webapp.interfaces.pages.report import reading
 
 
-@require_GET
 def as_html(request: HttpRequest, report_id: str) -> HttpResponse:
     """One file that needs nothing else."""
     from webapp.reporting.reports.export import html_of  # few ask for a file, and matplotlib comes with it

@@ -7,7 +7,6 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.base.errors import ServiceError
 from webapp.interfaces.pages.access import signed_in
@@ -21,7 +20,6 @@ DAYS = (("30", "for 30 days"), ("7", "for 7 days"), ("365", "for a year"), ("", 
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def links(request: HttpRequest, report_id: str) -> HttpResponse:
     """The links to a report, and a new one, which is shown once."""
     found = reading.get_report(request, report_id)
@@ -51,7 +49,6 @@ def links(request: HttpRequest, report_id: str) -> HttpResponse:
     return render(request, "reports/links.html", context, status=422 if problem else 200)
 
 
-@require_POST
 def revoke(request: HttpRequest, report_id: str, link_id: int) -> HttpResponse:
     """Close a link; closing it again changes nothing."""
     found = reading.get_report(request, report_id)
@@ -63,7 +60,6 @@ def revoke(request: HttpRequest, report_id: str, link_id: int) -> HttpResponse:
     return redirect("report-links", found.pk)
 
 
-@require_safe
 def shared(request: HttpRequest, token: str) -> HttpResponse:
     """The newest published version, for whoever has the link; the same for everybody, signed in or not."""
     link = share_by_token(token, of_report=True)

@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_POST
 
 from webapp.base.errors import InvalidInput, ServiceError
 from webapp.interfaces.pages.access import current_project, signed_in
@@ -19,7 +18,6 @@ from webapp.reporting.reports.models import Report
 PAGE_SIZE, MOST_DRAFTS = 30, 50
 
 
-@require_GET
 def reports(request: HttpRequest) -> HttpResponse:
     """Published reports, and for those who write drafts of theirs and of others; ?archived=1: those put away."""
     project, archived = current_project(request), request.GET.get("archived") == "1"
@@ -43,7 +41,6 @@ def _drafts(request: HttpRequest, rows: Any) -> tuple[list[Report], list[Report]
     return own[:MOST_DRAFTS], [one for one in drafts[: 2 * MOST_DRAFTS] if one.pk not in wrote][:MOST_DRAFTS]
 
 
-@require_POST
 def new_report(request: HttpRequest) -> HttpResponse:
     """A new draft, empty or with the example, opened for writing."""
     project = current_project(request)
@@ -56,7 +53,6 @@ def new_report(request: HttpRequest) -> HttpResponse:
     return redirect("edit-report", made.pk)
 
 
-@require_GET
 def report(request: HttpRequest, report_id: str) -> HttpResponse:
     """A published version; who may write is sent to the draft where nothing is published, others find nothing."""
     found = reading.get_report(request, report_id)
@@ -90,7 +86,6 @@ def _is_owner(request: HttpRequest, found: Report) -> bool:
     return True
 
 
-@require_GET
 def edit(request: HttpRequest, report_id: str) -> HttpResponse:
     """The text beside its preview."""
     found = reading.get_report(request, report_id)
@@ -111,7 +106,6 @@ def _editor(request: HttpRequest, found: Report, **more: Any) -> dict[str, Any]:
     } | more
 
 
-@require_POST
 def save(request: HttpRequest, report_id: str) -> HttpResponse:
     """Store the draft: asked by the page's script (JSON), or by a plain form."""
     found = reading.get_report(request, report_id)
@@ -152,7 +146,6 @@ def _base(request: HttpRequest) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
 
 
-@require_POST
 def preview(request: HttpRequest, report_id: str) -> HttpResponse:
     """The text as it would be read, as a region; nothing is stored."""
     found = reading.get_report(request, report_id)
@@ -163,7 +156,6 @@ def preview(request: HttpRequest, report_id: str) -> HttpResponse:
     return render(request, "reports/_preview.html", {"version": version})
 
 
-@require_GET
 def block(request: HttpRequest) -> HttpResponse:
     """The text of a block out of the picker's fields, or why it cannot be shown."""
     try:
@@ -173,7 +165,6 @@ def block(request: HttpRequest) -> HttpResponse:
         return JsonResponse(body, status=error.status)
 
 
-@require_POST
 def publish(request: HttpRequest, report_id: str) -> HttpResponse:
     """The draft as the next version."""
     found = reading.get_report(request, report_id)
@@ -187,7 +178,6 @@ def publish(request: HttpRequest, report_id: str) -> HttpResponse:
     return redirect("report", found.pk)
 
 
-@require_POST
 def unpublish(request: HttpRequest, report_id: str) -> HttpResponse:
     """Withdraw all published versions."""
     found = reading.get_report(request, report_id)
@@ -195,7 +185,6 @@ def unpublish(request: HttpRequest, report_id: str) -> HttpResponse:
                      "It is withdrawn: readers and links see it no more. The draft is as it was.")  # fmt: skip
 
 
-@require_POST
 def archive(request: HttpRequest, report_id: str) -> HttpResponse:
     """Put a report away, or (`archived` 0) take it back."""
     found = reading.get_report(request, report_id)
@@ -216,7 +205,6 @@ def _as_owner(request: HttpRequest, found: Report, service: Any, there: str, sai
     return redirect(there, found.pk) if there == "edit-report" else redirect(there)
 
 
-@require_GET
 def history(request: HttpRequest, report_id: str) -> HttpResponse:
     """Versions, drafts, and texts that came too late, each with what it changed."""
     found = reading.get_report(request, report_id)

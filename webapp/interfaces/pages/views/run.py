@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
 
 from scaling import MIN_POINTS
 from webapp.base.amounts import NoAmount, amount_in
@@ -24,9 +23,9 @@ from webapp.interfaces.pages.run import meaning as meanings
 from webapp.interfaces.pages.run import policies
 from webapp.interfaces.pages.run.changing import changes_in
 from webapp.interfaces.pages.run.logs import last_words, since
-from webapp.interfaces.pages.run.questions import BadQuestion, question_of
+from webapp.interfaces.pages.run.questions import BadQuestion, FigureRequest, question_of
 from webapp.interfaces.pages.run.resuming import before_resuming
-from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, Asked, tab_context
+from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, TabRequest, tab_context
 from webapp.record.logs.selectors import Kept
 from webapp.record.runs import drafts, extending, launch, lifecycle, places
 from webapp.record.runs.bounds import SPENT_SHARE
@@ -43,30 +42,31 @@ from webapp.science.curves.run.figure import run_figure
 from webapp.science.predictions.selectors import status_of
 
 
-def page_figure(
-    run: Run, question: dict[str, Any], alarms: list[Alarm], *, may_launch: bool
-) -> dict[str, Any]:
+def page_figure(run: Run, asked: FigureRequest, alarms: list[Alarm], *, may_launch: bool) -> dict[str, Any]:
     """The payload of `run_figure` with what only the page needs: the drawn whisker and what the reader may do now."""
-    payload = run_figure(run, **question, may_wait=True)
+    payload = run_figure(
+        run, asked.question, view=asked.view, goal=asked.goal, superseded=asked.superseded, may_wait=True
+    )
     payload |= forecast_page.words_of(payload)
     payload["ceiling_svg"] = marks.labelled_whisker(payload["forecast_ceiling"])
     payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
     payload["last_words_html"], payload["policies_html"] = last_words(run), policies.acted(run)
     payload["refused"] = refused_of(run).words
-    payload["asked"] = asked_of(question)
+    payload["asked"] = asked_of(asked)
     nothing = not payload["points"]["x"] and (payload["unknown"] or not payload["start"])
-    payload["empty"] = meanings.nothing_to_draw(run, question) if nothing else None
+    payload["empty"] = meanings.nothing_to_draw(run, asked.question) if nothing else None
     payload["actions"] = {name: may_launch and may(run) for name, may in ACTIONS.items()}
     payload["resume_html"] = before_resuming(run) if payload["actions"]["resume"] else ""
     return payload
 
 
-def asked_of(question: dict[str, Any]) -> dict[str, Any]:
+def asked_of(request: FigureRequest) -> dict[str, Any]:
     """The question as the page's script keeps it and asks it again; null is what the address need not say."""
-    goal = question["goal"]
-    asked = {name: question[name] for name in ("x", "metric", "view", "robust", "cutoff", "superseded")}
-    asked |= {"lo": question["window_lo"], "target": None, "of": None}
+    goal, question = request.goal, request.question
+    asked = {name: getattr(question, name) for name in ("x", "metric", "robust", "cutoff")}
+    asked |= {"lo": question.window_lo, "view": request.view, "superseded": request.superseded}
+    asked |= {"target": None, "of": None}
     if goal != DEFAULT_GOAL:
         asked |= {"target": goal.value if goal.of == "rate" else round(100 * goal.value, 6), "of": goal.of}
     return asked
@@ -123,7 +123,6 @@ ACTIONS: dict[str, Callable[[Run], bool]] = {
 }  # fmt: skip
 
 
-@require_GET
 def page(request: HttpRequest, run_id: str) -> HttpResponse:
     """The whole page, or, asked by htmx, the panel of one tab. What cannot be read in the address is said.
 
@@ -141,14 +140,14 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
             return redirect(f"{request.path}?{urlencode({'x': known})}&{request.GET.urlencode()}".rstrip("&"))
     tab = request.GET.get("tab", "diagnostics")
     tab = tab if tab in TABS else "diagnostics"
-    asked = Asked.of(run, request.GET)
+    asked = TabRequest.of(run, request.GET)
     context: dict[str, Any] = {"run": run, "tab": tab, "tabs": TABS, "priorities": Run.Priority.choices}
     if wants_fragment(request) or tab not in HEAVY:
         context |= tab_context(tab, asked)
     else:
         context["lazy"] = True  # the page is there first; its script asks for the panel
     if not wants_fragment(request):
-        shown = page_figure(run, asked.question, asked.alarms, may_launch=may_launch(request))
+        shown = page_figure(run, asked.asked, asked.alarms, may_launch=may_launch(request))
         context |= {
             "figure": shown,
             "nothing": shown["empty"] is not None,
@@ -170,21 +169,19 @@ def _where_it_can_be_restored(request: HttpRequest, run_id: str) -> HttpResponse
     return redirect(f"{reverse('runs')}?{urlencode({'filter': f'deleted:yes id:{run_id}'})}")
 
 
-@require_GET
 def figure(request: HttpRequest, run_id: str) -> HttpResponse:
     """The figure as JSON; 204 when nothing changed since version `since`; 400 names the parameter at fault."""
     run = get_run(request, run_id)
     if request.GET.get("since") == str(run.version):
         return HttpResponse(status=204)
     try:
-        question = question_of(request.GET)
-        return JsonResponse(page_figure(run, question, current_alarms(run), may_launch=may_launch(request)))
+        asked = question_of(request.GET)
+        return JsonResponse(page_figure(run, asked, current_alarms(run), may_launch=may_launch(request)))
     except BadQuestion as error:
         body = {"error": {"code": "invalid_input", "message": str(error), "field": error.field}}
         return JsonResponse(body, status=400)
 
 
-@require_GET
 def log(request: HttpRequest, run_id: str, attempt: int) -> StreamingHttpResponse:
     """What is kept of an attempt's log, as a text file to save."""
     found = _attempt(get_run(request, run_id), attempt)
@@ -194,7 +191,6 @@ def log(request: HttpRequest, run_id: str, attempt: int) -> StreamingHttpRespons
     )
 
 
-@require_GET
 def log_lines(request: HttpRequest, run_id: str, attempt: int) -> JsonResponse:
     """The lines after the number `after`: what the open log appends."""
     found = _attempt(get_run(request, run_id), attempt)
@@ -214,21 +210,18 @@ def _attempt(run: Run, number: int) -> Attempt:
     return found
 
 
-@require_POST
 def stop(request: HttpRequest, run_id: str) -> HttpResponse:
     """Ask the run to stop."""
     run = get_run(request, run_id)
     return _change(request, run, lambda: lifecycle.cancel_run(run, user=signed_in(request)), "Stopping")
 
 
-@require_POST
 def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Launch the run's next attempt from its last checkpoint."""
     run = get_run(request, run_id)
     return _change(request, run, lambda: launch.resume_run(run, user=signed_in(request)), "Resuming")
 
 
-@require_POST
 def extend(request: HttpRequest, run_id: str) -> HttpResponse:
     """Give the run a larger budget, in device-hours in all."""
     run = get_run(request, run_id)
@@ -245,7 +238,6 @@ def extend(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
-@require_POST
 def priority(request: HttpRequest, run_id: str) -> HttpResponse:
     """Put the queued run before or after others of its project."""
     run, sent = get_run(request, run_id), request.POST.get("priority", "")
@@ -258,7 +250,6 @@ def priority(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
-@require_POST
 def change(request: HttpRequest, run_id: str) -> HttpResponse:
     """Put right what is said of the run: name, tags and notes; of one that trains elsewhere also task, model, seed."""
     run = get_run(request, run_id)
@@ -266,7 +257,6 @@ def change(request: HttpRequest, run_id: str) -> HttpResponse:
     return _change(request, run, say, "Changed what is said of")
 
 
-@require_POST
 def meaning(request: HttpRequest, run_id: str) -> HttpResponse:
     """Say which metric is the pass rate of a run that trains elsewhere, and on how many devices it trains."""
     run = get_run(request, run_id)
@@ -274,7 +264,6 @@ def meaning(request: HttpRequest, run_id: str) -> HttpResponse:
     return _change(request, run, say, "Noted what the metrics mean of")
 
 
-@require_POST
 def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
     """The curve as it would be if this were said of the metrics; nothing is stored."""
     run = get_run(request, run_id)
@@ -285,14 +274,12 @@ def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
     return render(request, "run/_meaning_preview.html", context)
 
 
-@require_POST
 def launch_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Launch a draft."""
     run = get_run(request, run_id)
     return _change(request, run, lambda: drafts.launch_draft(run, user=signed_in(request)), "Launched")
 
 
-@require_POST
 def delete_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Delete a draft for good."""
     run = get_run(request, run_id)

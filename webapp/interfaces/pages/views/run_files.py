@@ -1,7 +1,6 @@
 """Every record of a run as a file, and the files that its trainer gave away."""
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.views.decorators.http import require_GET
 
 from webapp.base.errors import InvalidInput
 from webapp.interfaces import files
@@ -11,7 +10,6 @@ from webapp.interfaces.pages.access import get_run
 from webapp.record.artifacts import store
 
 
-@require_GET
 def records(request: HttpRequest, run_id: str, form: str) -> HttpResponseBase:
     """Unsampled and streamed, without superseded records; 422 with the reason where a table would be too wide."""
     run = get_run(request, run_id)
@@ -21,7 +19,6 @@ def records(request: HttpRequest, run_id: str, form: str) -> HttpResponseBase:
         return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
 
 
-@require_GET
 def file(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
     """A file of the run, to be saved."""
     return files.download(store.find(get_run(request, run_id), path))

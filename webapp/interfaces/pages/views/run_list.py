@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError
 from webapp.interfaces.pages.access import allow, current_project, signed_in
@@ -33,7 +32,6 @@ TOO_MANY_COMPARED = (
 SHOWN = 12  # runs that a confirmation names
 
 
-@require_GET
 def complete(request: HttpRequest) -> HttpResponse:
     """What could stand at place `at` of the filter `text`, as JSON."""
     text, at = request.GET.get("text", "")[:2000], request.GET.get("at", "")
@@ -41,7 +39,6 @@ def complete(request: HttpRequest) -> HttpResponse:
     return JsonResponse(completions(current_project(request), signed_in(request), text, place))
 
 
-@require_http_methods(["GET", "POST"])
 def act(request: HttpRequest) -> HttpResponse:
     """GET asks what an action on the chosen runs will do; POST does it, once, and goes back to the list."""
     asked = request.POST if request.method == "POST" else request.GET
@@ -136,7 +133,6 @@ def _refused(request: HttpRequest, asked: QueryDict, error: ServiceError) -> Htt
     return list_page(request, problem=error.message, status=error.status)
 
 
-@require_POST
 def save_view(request: HttpRequest) -> HttpResponse:
     """A new saved view of what the list shows now."""
     project, user, sent = current_project(request), signed_in(request), request.POST
@@ -160,7 +156,6 @@ def save_view(request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('runs')}?view={view.pk}")
 
 
-@require_POST
 def change_view(request: HttpRequest, view_id: int) -> HttpResponse:
     """Overwrite, rename, share, unshare or delete a saved view, or make it the one that the list opens with."""
     sent = request.POST

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 
 from webapp.base.errors import InvalidInput
 from webapp.interfaces.pages.access import current_project, signed_in
@@ -21,13 +20,11 @@ FORMS: dict[str, tuple[Pieces, str]] = {
 }
 
 
-@require_GET
 def runs(request: HttpRequest) -> HttpResponse:
     """The list; asked by htmx, what it swaps; with the header X-Cursor, what changed since."""
     return list_page(request)
 
 
-@require_GET
 def download(request: HttpRequest, form: str) -> HttpResponseBase:
     """All runs of the list at this address, on every page of it, streamed; 422 with the reason where there is none."""
     project, user = current_project(request), signed_in(request)

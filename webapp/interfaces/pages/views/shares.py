@@ -5,14 +5,13 @@ from typing import Any
 from csp.decorators import csp_replace
 from django.conf import settings
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.clickjacking import xframe_options_exempt
-from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.interfaces.pages.access import current_project, signed_in
@@ -21,7 +20,7 @@ from webapp.interfaces.pages.links import WORDS, gone, status_of, unlisted
 from webapp.reporting.shares import services
 from webapp.reporting.shares.drawing import PIXELS, Drawing
 from webapp.reporting.shares.models import Share
-from webapp.reporting.shares.questions import question_of
+from webapp.reporting.shares.questions import Question, question_of
 from webapp.reporting.shares.selectors import drawing_of, share_by_token, shares_of
 from webapp.reporting.shares.titles import title_of
 
@@ -29,7 +28,6 @@ DESCRIPTION_LENGTH = 200  # what previews of links show
 
 
 @never_cache
-@require_GET
 def shares(request: HttpRequest) -> HttpResponse:
     """Every link of the project, and who may close it: any contributor."""
     now = timezone.now()
@@ -38,29 +36,30 @@ def shares(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def new_share(request: HttpRequest) -> HttpResponse:
     """A link to the chart that the query asks for. It is shown once, in the answer to its creation."""
     project, kind = current_project(request), request.GET.get("kind", "")
     try:
         question = question_of(project, kind, request.GET)
-    except NotFound as error:
-        raise Http404(error.message) from None
     except InvalidInput as error:
         return render(request, "shares/new.html", {"problem": error.message}, status=error.status)
     form = ShareForm(request.POST or None, initial={"title": title_of(kind, question)})
-    token = _try_create(request, form, kind=kind, question=question)
+    token = _try_create(request, form, kind, question)
     context = {"form": form, "kind": kind, "addresses": _addresses(request, token) if token else None}
     return render(request, "shares/new.html", context, status=422 if form.errors else 200)
 
 
-def _try_create(request: HttpRequest, form: ShareForm, **asked: Any) -> str | None:
+def _try_create(request: HttpRequest, form: ShareForm, kind: str, question: Question) -> str | None:
     """The token of a new share, or None with the reason in the form."""
     if request.method != "POST" or not form.is_valid():
         return None
     try:
         return services.create_share(
-            user=signed_in(request), project=current_project(request), **asked, **form.cleaned_data
+            user=signed_in(request),
+            project=current_project(request),
+            kind=kind,
+            question=question,
+            **form.cleaned_data,
         )
     except InvalidInput as error:
         form.add_error(error.field, error.message)
@@ -74,7 +73,6 @@ def _addresses(request: HttpRequest, token: str) -> dict[str, Any]:
     return found | dict(zip(("width", "height"), PIXELS, strict=True))
 
 
-@require_POST
 def revoke(request: HttpRequest, share_id: int) -> HttpResponse:
     """Close a link of the current project; closing it again changes nothing."""
     share = get_object_or_404(Share, pk=share_id, project=current_project(request))
@@ -83,7 +81,6 @@ def revoke(request: HttpRequest, share_id: int) -> HttpResponse:
     return redirect("shares")
 
 
-@require_safe
 def shared(request: HttpRequest, token: str) -> HttpResponse:
     """The chart with its sentences, for whoever has the link."""
     return _show(request, token, "shares/page.html")
@@ -91,13 +88,11 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 
 @xframe_options_exempt
 @csp_replace({"frame-ancestors": settings.EMBED_ANCESTORS})  # type: ignore[arg-type]  # it is typed for no argument
-@require_safe
 def embed(request: HttpRequest, token: str) -> HttpResponse:
     """The chart alone, which other sites may put into a frame."""
     return _show(request, token, "shares/embed.html")
 
 
-@require_safe
 def picture(request: HttpRequest, token: str) -> HttpResponse:
     """The chart as PNG, for previews of the link."""
     from webapp.reporting.shares.picture import png_of  # with matplotlib, which pages do not need

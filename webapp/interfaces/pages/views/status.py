@@ -2,7 +2,6 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
 
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import current_project, granted
@@ -13,7 +12,6 @@ from webapp.reporting.status.status import status_now
 
 
 @never_cache
-@require_GET
 def status(request: HttpRequest) -> HttpResponse:
     """The page; to htmx, every few seconds, what changes on it. Names of machines are for admins."""
     project = current_project(request)

@@ -8,7 +8,6 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
-from django.views.decorators.http import require_GET, require_POST
 
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.base.spreadsheets import csv_file
@@ -34,7 +33,6 @@ MAX_VALUE = 40  # characters of a value of the axis
 COMPARED = 100  # most runs that a link to the comparison names
 
 
-@require_GET
 def studies(request: HttpRequest) -> HttpResponse:
     """All studies, newest first, each with how far it is and what it says; with `archived=1` the hidden ones."""
     project, archived = current_project(request), request.GET.get("archived") == "1"
@@ -73,7 +71,6 @@ def _state(progress: selectors.Progress) -> str:
 # --- one study ------------------------------------------------------------------------------------------------
 
 
-@require_GET
 def study(request: HttpRequest, study_id: str) -> HttpResponse:
     """The page of a study; its results come with it and are kept fresh by `state`."""
     found = _get(request, study_id)
@@ -91,7 +88,6 @@ def study(request: HttpRequest, study_id: str) -> HttpResponse:
     return render(request, "studies/study.html", context | panel(found))
 
 
-@require_GET
 def state(request: HttpRequest, study_id: str) -> HttpResponse:
     """What changes, as JSON with the regions as HTML; 204 where nothing did since `since`."""
     found = _get(request, study_id)
@@ -112,7 +108,6 @@ REGIONS = {
 }
 
 
-@require_GET
 def results_csv(request: HttpRequest, study_id: str) -> HttpResponse:
     """A row for each run, with what its variant says."""
     found = _get(request, study_id)
@@ -184,7 +179,6 @@ def _results(found: Study, version: str, metric: str, index: int) -> dict[str, A
 # --- what people do with it -----------------------------------------------------------------------------------
 
 
-@require_POST
 def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
     """Put a run of the project into the study."""
     found = _get(request, study_id)
@@ -203,7 +197,6 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
     return redirect("study", found.pk)
 
 
-@require_POST
 def remove_run(request: HttpRequest, study_id: str, run_id: str) -> HttpResponse:
     """Take a run out of the study; the run stays."""
     found = _get(request, study_id)
@@ -214,7 +207,6 @@ def remove_run(request: HttpRequest, study_id: str, run_id: str) -> HttpResponse
     return redirect("study", found.pk)
 
 
-@require_POST
 def launch_seeds(request: HttpRequest, study_id: str) -> HttpResponse:
     """Launch every variant with further seeds."""
     found = _get(request, study_id)
@@ -230,7 +222,6 @@ def launch_seeds(request: HttpRequest, study_id: str) -> HttpResponse:
     return redirect("study", found.pk)
 
 
-@require_POST
 def stop(request: HttpRequest, study_id: str) -> HttpResponse:
     """Ask every run that has not ended to stop."""
     found = _get(request, study_id)
@@ -241,7 +232,6 @@ def stop(request: HttpRequest, study_id: str) -> HttpResponse:
     return redirect("study", found.pk)
 
 
-@require_POST
 def rename(request: HttpRequest, study_id: str) -> HttpResponse:
     """Give the study another name."""
     found = _get(request, study_id)
@@ -253,7 +243,6 @@ def rename(request: HttpRequest, study_id: str) -> HttpResponse:
     return redirect("study", found.pk)
 
 
-@require_POST
 def archive(request: HttpRequest, study_id: str) -> HttpResponse:
     """Hide the study from the list, or with `do=unarchive` list it again."""
     found = _get(request, study_id)

@@ -3,16 +3,14 @@
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.forms import Form
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from webapp.base.errors import Forbidden, NotFound, ServiceError
+from webapp.base.errors import REFUSED, NotFound, ServiceError
 from webapp.identity.accounts import invitations, members, organisations, selectors
 from webapp.identity.accounts.invitation_mail import send_invitation
 from webapp.identity.accounts.models import Invitation, Organisation, Project, Role, User
@@ -36,13 +34,6 @@ from webapp.record.runs.models import ProjectQueue
 UNPROCESSABLE = 422
 
 
-def tell(request: HttpRequest, error: ServiceError) -> None:
-    """What a service refused, on the next page. Raises PermissionDenied and Http404 for what is not for this reader."""
-    if isinstance(error, Forbidden):
-        raise PermissionDenied(error.message) from None
-    messages.warning(request, error.message)
-
-
 def _status(*forms: Form) -> int:
     return UNPROCESSABLE if any(form.errors for form in forms) else 200
 
@@ -51,7 +42,6 @@ def _status(*forms: Form) -> int:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def members_page(request: HttpRequest) -> HttpResponse:
     """Everybody in the project; for admins also the invitations, and the form that makes one (POST)."""
     project = current_project(request)
@@ -86,58 +76,50 @@ def _try_invite(request: HttpRequest, form: InviteForm) -> dict[str, Any] | None
     return {"url": url, "invitation": invitation, "mailed": send_invitation(invitation, url)}
 
 
-@require_POST
 def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
     """Give a member another role."""
     project, user = current_project(request), get_object_or_404(User, pk=user_id)
     role = request.POST.get("role", "")
     try:
         members.change_role(project, user, role, actor=signed_in(request))
-    except NotFound as error:
-        raise Http404(error.message) from None
-    except ServiceError as error:
-        tell(request, error)
+    except REFUSED as error:
+        messages.warning(request, error.message)
     else:
         messages.info(request, f"{user} is {role} now.")
     return redirect("members")
 
 
-@require_POST
 def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
     """Take somebody out of the project."""
     project, user = current_project(request), get_object_or_404(User, pk=user_id)
     try:
         members.remove_member(project, user, actor=signed_in(request))
-    except NotFound as error:
-        raise Http404(error.message) from None
-    except ServiceError as error:
-        tell(request, error)
+    except REFUSED as error:
+        messages.warning(request, error.message)
     else:
         messages.info(request, f"{user} is no member any more.")
     return redirect("members")
 
 
-@require_POST
 def leave_project(request: HttpRequest) -> HttpResponse:
     """The reader leaves the project. An owner who is no member has nothing to leave, and is told so."""
     project, user = current_project(request), signed_in(request)
     try:
         members.remove_member(project, user, actor=user)
     except ServiceError as error:
-        tell(request, error)
+        messages.warning(request, error.message)
         return redirect("members")
     messages.info(request, f"You have left {project}.")
     return redirect("overview")
 
 
-@require_POST
 def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
     """Take an invitation back; doing so again changes nothing."""
     found = get_object_or_404(Invitation, pk=invitation_id, project=current_project(request))
     try:
         invitations.revoke_invitation(found, actor=signed_in(request))
     except ServiceError as error:
-        tell(request, error)
+        messages.warning(request, error.message)
     else:
         messages.info(request, "The invitation is taken back: its link opens nothing from now on.")
     return redirect("members")
@@ -147,7 +129,6 @@ def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def project_settings(request: HttpRequest) -> HttpResponse:
     """Name and switches of the project, and its secrets by name."""
     project = current_project(request)
@@ -164,7 +145,6 @@ def project_settings(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_POST
 def set_secret(request: HttpRequest) -> HttpResponse:
     """Store a secret, new or in the place of the one of this name. Its value is in no answer."""
     project, form = current_project(request), SecretForm(request.POST)
@@ -181,7 +161,6 @@ def set_secret(request: HttpRequest) -> HttpResponse:
     return _settings(request, ProjectForm.of(project), form)
 
 
-@require_POST
 def delete_secret(request: HttpRequest, name: str) -> HttpResponse:
     """Jobs that start from now on do without it."""
     try:
@@ -193,7 +172,6 @@ def delete_secret(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("project-settings")
 
 
-@require_POST
 def set_queue(request: HttpRequest) -> HttpResponse:
     """How many runs may be at work, and the quota."""
     project, form = current_project(request), QueueForm(request.POST)
@@ -234,20 +212,14 @@ def _settings(
 
 
 @never_cache
-@require_GET
 def organisation(request: HttpRequest) -> HttpResponse:
     """Projects and owners of the organisation that the current project belongs to; owners change them here."""
     return _organisation(request)
 
 
-@require_POST
 def new_project(request: HttpRequest) -> HttpResponse:
     """Make a project and go there."""
     found, form = current_project(request).organisation, NewProjectForm(request.POST)
-    try:
-        organisations.require_owner(signed_in(request), found)
-    except (Forbidden, NotFound) as error:
-        raise PermissionDenied(error.message) from None
     if form.is_valid():
         try:
             project = organisations.found_project(found, actor=signed_in(request), **form.cleaned_data)
@@ -260,7 +232,6 @@ def new_project(request: HttpRequest) -> HttpResponse:
     return _organisation(request, new_project_form=form)
 
 
-@require_POST
 def rename_organisation(request: HttpRequest) -> HttpResponse:
     """Give the organisation another name."""
     found = current_project(request).organisation
@@ -270,7 +241,6 @@ def rename_organisation(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_POST
 def add_owner(request: HttpRequest) -> HttpResponse:
     """Make somebody of its projects an owner."""
     found = current_project(request).organisation
@@ -278,13 +248,12 @@ def add_owner(request: HttpRequest) -> HttpResponse:
     return _change(request, lambda: organisations.add_owner(found, username=name, actor=signed_in(request)))
 
 
-@require_POST
 def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
     """End somebody's ownership."""
     found, actor = current_project(request).organisation, signed_in(request)
 
     def end() -> None:
-        user = organisations.person_of(found, user_id, actor=actor)
+        user = organisations.person_of(found, user_id)
         organisations.remove_owner(found, user=user, actor=actor)
 
     return _change(request, end)
@@ -294,7 +263,7 @@ def _change(request: HttpRequest, change: Any) -> HttpResponse:
     try:
         change()
     except ServiceError as error:
-        tell(request, error)
+        messages.warning(request, error.message)
     else:
         messages.info(request, "It is changed.")
     return redirect("organisation")

@@ -17,8 +17,8 @@ from webapp.record.runs.selectors import part_of, pass_rates_of
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import answers, words
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
-from webapp.science.curves.fitting import CRASHED, Curve, Question, curve_of, outliers, try_fit
+from webapp.science.curves.axes import AXES, DEFAULT_METRIC
+from webapp.science.curves.fitting import CRASHED, WHOLE, Curve, Question, curve_of, outliers, try_fit
 from webapp.science.curves.parameters import parameter_rows
 from webapp.science.curves.run import chart_views
 from webapp.science.curves.run.chart_views import DEFAULT_VIEW
@@ -33,13 +33,8 @@ log = logging.getLogger(__name__)
 
 def run_figure(
     run: Run,
+    question: Question = WHOLE,
     *,
-    x: str = DEFAULT_AXIS,
-    cutoff: float | None = None,
-    window_lo: float | None = None,
-    level: float = DEFAULT_LEVEL,
-    metric: str = DEFAULT_METRIC,
-    robust: bool = False,
     view: str = DEFAULT_VIEW,
     goal: Goal = DEFAULT_GOAL,
     superseded: bool = False,
@@ -47,7 +42,7 @@ def run_figure(
 ) -> Payload:
     """The payload for one question. A window without enough points gives a payload without a fit, and says why.
 
-    `metric` is one of the run's pass rates, overall or of a part; one that it does not report is an empty curve.
+    Its metric is one of the run's pass rates, overall or of a part; one that it does not report is an empty curve.
     `view` is one of `chart_views.VIEWS`; `goal` is what the target cell asks for. A fit that crashes is logged, and
     the payload says so.
 
@@ -60,11 +55,11 @@ def run_figure(
     beside the fit of the others while a worker makes theirs: "waiting" says how many it does not know, and "version"
     is None, so that whoever waits asks again.
     """
-    axis, question = AXES[x], Question(x, cutoff, window_lo, level, metric, robust=robust)
-    curve = curve_of(run, x, metric)
+    axis, metric = AXES[question.x], question.metric
+    curve = curve_of(run, question.x, metric)
     names = pass_rates_of(run)
     make = lambda: _made(run, curve, question, view)
-    is_whole = question == Question() and view == DEFAULT_VIEW
+    is_whole = question == WHOLE and view == DEFAULT_VIEW
     said: Payload = {"waiting": 0} | (
         kept_or_made(run, curve, make, may_wait=may_wait) if is_whole else make()
     )
@@ -84,7 +79,7 @@ def run_figure(
         "start": start(curve),
         "unknown": answers.unknown(curve, axis),
         "attempts_overlap": run.attempt_number > 1,
-        "superseded": _superseded(run, x, metric) if superseded else None,
+        "superseded": _superseded(run, question.x, metric) if superseded else None,
         "view_labels": chart_views.labels(axis),
         **said,
     }
@@ -103,7 +98,7 @@ def _superseded(run: Run, x: str, metric: str) -> Payload:
 
 def keep_figure(run: Run, curve: Curve) -> None:
     """Have what the run's page says of its whole curve ready for whoever opens it."""
-    kept_or_made(run, curve, lambda: _made(run, curve, Question(), DEFAULT_VIEW), may_wait=False)
+    kept_or_made(run, curve, lambda: _made(run, curve, WHOLE, DEFAULT_VIEW), may_wait=False)
 
 
 def _made(run: Run, curve: Curve, question: Question, view: str) -> Payload:

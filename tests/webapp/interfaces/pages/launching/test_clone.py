@@ -6,10 +6,10 @@ import pytest
 import yaml
 
 from tests.deep import IS_DEEP
+from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.launching.forms import check
 from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.launching.specs import by_path
-from webapp.record.runs import launch as launching
 from webapp.record.runs.models import Run
 
 
@@ -84,6 +84,6 @@ def test_a_run_of_another_project_cannot_be_cloned(ada, foreign_run):
 
 
 def test_a_tracked_run_without_recipe_is_no_start(ada, user, project):
-    run = launching.track_run(user=user, project=project, name="elsewhere")
+    run = tracked_run(user=user, project=project, name="elsewhere")
 
     assert "tracked without a recipe" in ada.get("/runs/new", {"clone": run.pk}).content.decode()

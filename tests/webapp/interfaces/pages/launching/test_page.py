@@ -126,7 +126,7 @@ def odd_recipe(project):
     config["loss"] |= {"epochs": 4}
     config["optimizer"] |= {"lr": 1e-4}
     config["model"] = "not-here-yet"
-    return add_revision(recipe=recipe, config=config)
+    return add_revision(recipe=recipe, config=config)[0]
 
 
 def make_weights(folder, parameters):

@@ -4,7 +4,7 @@ from django.http import QueryDict
 
 from tests.webapp.interfaces.pages.addresses import make_prediction
 from webapp.interfaces.pages.prediction.differences import differences
-from webapp.interfaces.pages.prediction.form import Asked, beside
+from webapp.interfaces.pages.prediction.form import asked_of, beside, hidden_fields
 from webapp.interfaces.pages.prediction.preview import reach_words
 from webapp.science.curves.fitting import curve_of
 from webapp.science.predictions import claims
@@ -34,7 +34,7 @@ def test_how_far_is_measured_from_what_was_known(user, half_run):
 
 
 def test_the_question_of_the_run_page_goes_through_the_form():
-    asked = Asked.of(QueryDict("x=tokens&lo=0.3&cutoff=8.123456789&robust=1&target=0.6&of=rate&form=power"))
+    asked = asked_of(QueryDict("x=tokens&lo=0.3&cutoff=8.123456789&robust=1&target=0.6&of=rate&form=power"))
 
     assert (asked.x, asked.window_lo, asked.cutoff, asked.robust, asked.form) == (
         "tokens",
@@ -44,8 +44,8 @@ def test_the_question_of_the_run_page_goes_through_the_form():
         "power",
     )
     again = QueryDict(mutable=True)
-    again.update(dict(asked.hidden()))
-    assert Asked.of(again) == asked
+    again.update(dict(hidden_fields(asked)))
+    assert asked_of(again) == asked
 
 
 def test_messages_stand_beside_their_field_without_its_name():
@@ -57,7 +57,7 @@ def test_the_form_says_when_a_target_is_a_projection(half_run):
     def said(**changes):
         for name, value in changes.items():
             setattr(half_run, name, value)
-        return reach_words(half_run, curve_of(half_run), Asked.of(QueryDict("")))
+        return reach_words(half_run, curve_of(half_run), asked_of(QueryDict("")))
 
     assert "its budget ends at 16.0. A target that no run" in said()
     assert "no budget, so a claim stays open for as long as it runs" in said(budget_hours=None)

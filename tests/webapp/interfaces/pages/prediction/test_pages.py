@@ -12,7 +12,9 @@ from webapp.identity.accounts.models import Role
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.prediction.page import page_context, version_of
 from webapp.record.runs import ingest
+from webapp.science.curves.fitting import Question
 from webapp.science.predictions import services
+from webapp.science.predictions.claims import Claim
 from webapp.science.predictions.models import Comment, Prediction
 from webapp.science.predictions.selectors import prediction_by_id
 
@@ -41,7 +43,7 @@ def error_of(response, field):
 def test_the_form_begins_with_what_the_fit_says_at_the_end_of_the_budget(ada, half_run):
     page = text_of(ada.get(f"/predictions/new?run={half_run.pk}"))
 
-    own = services.proposal(half_run, {"x": "device_hours"}, "pass_rate", 16.0)
+    own = services.proposal(half_run, Claim("pass_rate", 16.0))
     assert 'name="target" value="16"' in page
     assert f'name="value" value="{own.value:.4g}"' in page
     assert f'name="lo_claim" value="{own.lo:.4g}"' in page
@@ -81,7 +83,7 @@ def test_what_is_refused_is_said_beside_its_field_and_keeps_what_was_typed(ada, 
 
 
 def test_the_fits_own_numbers_are_frozen_as_the_fit_says_them_not_as_they_were_rounded(ada, form, half_run):
-    own = services.proposal(half_run, {"x": "device_hours"}, "pass_rate", 16.0)
+    own = services.proposal(half_run, Claim("pass_rate", 16.0))
     shown = {"value": f"{own.value:.4g}", "lo_claim": f"{own.lo:.4g}", "hi_claim": f"{own.hi:.4g}", "own": ""}
 
     answers = [ada.post("/predictions/new", form | shown) for _ in range(2)]
@@ -94,7 +96,7 @@ def test_the_fits_own_numbers_are_frozen_as_the_fit_says_them_not_as_they_were_r
 @pytest.mark.parametrize("change", [{"target": "100"}, {"statement": "ceiling"}, {"level": "0.5"}])
 def test_numbers_of_the_forecast_for_another_question_are_not_frozen_as_its_own(ada, form, half_run, change):
     """Who changes the target and presses at once sends the numbers of the target before: they can't be mended later."""
-    own = services.proposal(half_run, {"x": "device_hours"}, "pass_rate", 16.0)
+    own = services.proposal(half_run, Claim("pass_rate", 16.0))
     stale = {"value": f"{own.value:.4g}", "lo_claim": f"{own.lo:.4g}", "hi_claim": f"{own.hi:.4g}", "own": ""}
 
     answer = ada.post("/predictions/new", form | stale | change)
@@ -110,7 +112,7 @@ def test_numbers_of_the_forecast_for_another_question_are_not_frozen_as_its_own(
 
 
 def test_the_preview_follows_the_target_until_the_numbers_are_ones_own(ada, form, half_run):
-    own = services.proposal(half_run, {"x": "device_hours"}, "pass_rate", 12.0, level=0.5)
+    own = services.proposal(half_run, Claim("pass_rate", 12.0, Question(level=0.5)))
     said = form | {"target": "12", "level": "0.5"}
 
     followed = text_of(ada.get("/predictions/new/proposal", said | {"own": ""}, headers=HTMX))

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+from tests.launching import tracked_run
 from tests.members import member
 from tests.webapp.interfaces.pages.run.test_meaning import elsewhere, page_of  # noqa: F401 (fixture)
-from webapp.record.runs import launch, lifecycle
+from webapp.record.runs import lifecycle
 from webapp.record.runs.models import Run
 
 SENT = {
@@ -88,7 +89,7 @@ def test_the_curve_is_shown_before_it_is_saved(ada, elsewhere):  # noqa: F811
 def test_many_are_changed_where_something_is_filled_in(ada, elsewhere, make_run, user, project):  # noqa: F811
     first, second, launched = (
         elsewhere("val/accuracy"),
-        launch.track_run(user=user, project=project),
+        tracked_run(user=user, project=project),
         make_run(3),
     )
     ids = ",".join(run.pk for run in (first, second, launched))

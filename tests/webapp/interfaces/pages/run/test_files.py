@@ -5,6 +5,7 @@ import io
 from webapp.interfaces.pages.run import tabs
 from webapp.interfaces.tracking.client_runs import make_client_run
 from webapp.interfaces.tracking.groups import ensure_group
+from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.artifacts.store import store
 
 
@@ -54,10 +55,12 @@ def test_files_that_are_not_there_or_of_others_are_not_found(ada, make_run, fore
 
 def test_the_id_of_the_client_leads_to_the_run(ada, user, project, foreign_run):
     made = make_client_run(
-        ensure_group(project, "grpo"), client="mlflow", user=user, name="logged", start_ms=0
+        ensure_group(project, "grpo"), ClientRun(client="mlflow", name="logged", start_ms=0), user=user
     )
     of_others = make_client_run(
-        ensure_group(foreign_run.project, "grpo"), client="mlflow", user=None, name="theirs", start_ms=0
+        ensure_group(foreign_run.project, "grpo"),
+        ClientRun(client="mlflow", name="theirs", start_ms=0),
+        user=None,
     )
 
     answer = ada.get(f"/runs/{made.key}")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.data import record
 from tests.webapp.interfaces.pages.test_run import figure_in, offered
 from webapp.record.runs import ingest, launch, lifecycle
@@ -120,7 +121,7 @@ def test_a_run_without_an_evaluation_says_whether_one_will_come(ada, make_run, e
 
 
 def test_a_run_from_elsewhere_was_not_launched(ada, user, project):
-    run = launch.track_run(user=user, project=project, name="elsewhere", task="math", model="8b")
+    run = tracked_run(user=user, project=project, name="elsewhere", task="math", model="8b")
 
     page = page_of(ada, run)
 

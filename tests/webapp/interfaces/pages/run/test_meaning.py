@@ -4,10 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.launching import tracked_run
 from tests.members import member
 from tests.webapp.interfaces.pages.test_run import figure_in
 from training.records import Record
-from webapp.record.runs import ingest, launch
+from webapp.record.runs import ingest
 from webapp.record.runs.models import Run, Summary
 from webapp.science.curves.services import refit
 
@@ -30,7 +31,7 @@ def reported(i, metric, *, tokens=False):
 @pytest.fixture
 def elsewhere(user, project):
     """A tracked run; the function reports eight records of a metric, tokens known or not."""
-    run = launch.track_run(user=user, project=project, name="elsewhere", task="math")
+    run = tracked_run(user=user, project=project, name="elsewhere", task="math")
 
     def report(metric, *, tokens=False):
         ingest.store_records(run, [reported(i, metric, tokens=tokens) for i in range(8)])

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 import scaling
+from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.data import curve_records, record
 from webapp.interfaces.pages.run.attempts import attempt_rows, duration
 from webapp.record.runs import ingest, launch, lifecycle
@@ -50,7 +51,7 @@ def test_every_tab_stands_with_any_number_of_evaluations(panel, make_run, tab, n
 
 @pytest.mark.parametrize("tab", TABS)
 def test_every_tab_stands_for_a_run_that_trains_elsewhere(panel, user, project, tab):
-    run = launch.track_run(user=user, project=project, name="elsewhere", task="math", model="8b")
+    run = tracked_run(user=user, project=project, name="elsewhere", task="math", model="8b")
 
     panel(run, tab=tab)
 

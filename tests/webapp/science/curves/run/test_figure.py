@@ -8,6 +8,7 @@ from django.utils import timezone
 
 import scaling
 from webapp.record.runs.models import Point, State
+from webapp.science.curves.fitting import Question
 from webapp.science.curves.run.figure import run_figure
 
 
@@ -35,7 +36,7 @@ def test_the_payload_is_json_without_nan(make_run):
 def test_points_after_the_cutoff_are_apart_and_scored(make_run):
     run = make_run()
 
-    figure = run_figure(run, cutoff=3.0)
+    figure = run_figure(run, Question(cutoff=3.0))
 
     roles = np.array(figure["points"]["role"])
     x = np.array(figure["points"]["x"])
@@ -98,7 +99,7 @@ def test_the_forecast_leads_and_stands_beside_the_ceiling_of_eq_1(make_run):
 
 
 def test_points_before_the_window_are_excluded(make_run):
-    figure = run_figure(make_run(), window_lo=1.0)
+    figure = run_figure(make_run(), Question(window_lo=1.0))
 
     roles = np.array(figure["points"]["role"])
     assert set(roles[np.array(figure["points"]["x"]) < 1.0]) == {"excluded"}
@@ -134,7 +135,7 @@ def test_without_points_the_payload_says_why_there_is_no_fit(make_run):
 def test_every_axis_gives_the_same_ceiling(make_run, x):
     run = make_run()
 
-    figure = run_figure(run, x=x)
+    figure = run_figure(run, Question(x=x))
 
     assert figure["x"]["key"] == x
     if x != "step":  # steps are not proportional to compute in this run
@@ -150,7 +151,7 @@ def test_hindsight_compares_half_of_the_compute_with_what_came(make_run):
 
 
 def test_the_band_widens_beyond_the_window(make_run):
-    band = run_figure(make_run(), cutoff=3.0)["forecast"]["drawn"]["band"]
+    band = run_figure(make_run(), Question(cutoff=3.0))["forecast"]["drawn"]["band"]
 
     width = np.array(band["hi"]) - np.array(band["lo"])
     assert width[-1] > width[len(width) // 2]
@@ -178,7 +179,7 @@ def test_evaluations_of_unknown_compute_are_counted_where_the_fit_is_told(make_r
     assert figure["summary"].endswith(left)
     assert figure["unknown"].startswith("The device-hours of 2 of ")
     assert figure["now"]["sentence"].endswith("band; 2 evaluations since, device-hours not known")
-    by_step = run_figure(run, x="step")
+    by_step = run_figure(run, Question(x="step"))
     assert (
         "without known" not in told["summary"] + by_step["summary"]
         and told["unknown"] == by_step["unknown"] == ""

@@ -10,6 +10,7 @@ from training.records import Record
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.models import Attempt, Point, Run, Series
 from webapp.science.curves import services
+from webapp.science.curves.fitting import Question
 from webapp.science.curves.models import KeptFigure
 from webapp.science.curves.run.figure import run_figure
 from webapp.science.curves.run.kept import LATE, keep
@@ -68,7 +69,9 @@ def test_another_question_is_answered_by_itself(make_run, question):
     services.refit(run.pk)
     KeptFigure.objects.update(said=KeptFigure.objects.get().said | {"fit_title": "of the whole curve"})
 
-    assert run_figure(run, **question)["fit_title"] != "of the whole curve"
+    view = question.get("view", "curve")
+    asked = Question(**{name: value for name, value in question.items() if name != "view"})
+    assert run_figure(run, asked, view=view)["fit_title"] != "of the whole curve"
     assert KeptFigure.objects.get().said["fit_title"] == "of the whole curve"
 
 

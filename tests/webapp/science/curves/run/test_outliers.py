@@ -24,7 +24,7 @@ def crashed(make_run):
 
 def test_an_evaluation_far_from_every_curve_is_named_and_a_fit_without_it_is_offered(crashed):
     figure = run_figure(crashed)
-    robust = run_figure(crashed, robust=True)
+    robust = run_figure(crashed, Question(robust=True))
 
     assert figure["left_out"]["robust"] is False
     assert "0.020 at " in figure["left_out"]["sentence"]
@@ -39,7 +39,7 @@ def test_a_robust_fit_is_that_of_scaling_and_marks_what_it_left_out(crashed):
     curve = curve_of(crashed)
     expected = scaling.fit(curve.x, curve.y, r0_observed=list(curve.start), robust=True)
 
-    figure = run_figure(crashed, robust=True)
+    figure = run_figure(crashed, Question(robust=True))
 
     assert figure["fit"]["params"] == expected.params
     assert tuple(figure["fit"]["left_out"]) == expected.left_out
@@ -58,7 +58,7 @@ def test_an_ordinary_curve_offers_nothing(make_run):
     run = make_run(noise=0.01)
 
     assert run_figure(run)["left_out"] is None
-    assert run_figure(run, robust=True)["left_out"]["n"] == 0
+    assert run_figure(run, Question(robust=True))["left_out"]["n"] == 0
 
 
 def test_a_fit_that_crashes_is_said_and_logged_and_the_points_stay(make_run, monkeypatch, caplog):

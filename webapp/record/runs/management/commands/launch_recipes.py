@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.management.named import project_named, user_named
 from webapp.identity.accounts.services import DEFAULT_PROJECT
-from webapp.record.runs.launch_set import launch_set, leave_one_out
+from webapp.record.runs.launch_set import RunSet, launch_set, leave_one_out
 from webapp.record.runs.models import Run
 
 
@@ -35,16 +35,13 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         recipes = [*options["recipes"], *(leave_one_out(options["size"]) if options["leave_one_out"] else [])]
         try:
+            said = {name: options[name] for name in ("seeds", "label", "task", "model", "budget_hours")}
+            user = user_named(options["user"]) if options["user"] else None
+            priority = Run.Priority.labels.index(options["priority"])
             launched = launch_set(
-                user=user_named(options["user"]) if options["user"] else None,
+                RunSet(recipes=recipes, priority=priority, **said),
+                user=user,
                 project=project_named(options["project"]),
-                recipes=recipes,
-                seeds=options["seeds"],
-                label=options["label"],
-                task=options["task"],
-                model=options["model"],
-                budget_hours=options["budget_hours"],
-                priority=Run.Priority.labels.index(options["priority"]),
             )
         except (InvalidInput, Conflict) as error:
             raise CommandError(error.message) from error

@@ -1,9 +1,9 @@
-"""The doors of the pages, all in one place and closed unless `webapp.interfaces.pages.permissions` opens them.
+"""What each route needs (`webapp.interfaces.routes`), enforced in one place and closed unless the route opens it.
 
-Before a view runs: its address must be in the table, its method must exist there, and whoever is not signed in is sent
-to the sign-in. After it ran: a page of a project that answered without asking `access.allow` is an error of ours, so
-that a view that forgets to ask is found by its first test and shows nothing. The API has doors of its own
-(`webapp.interfaces.api.auth`).
+Before a view runs: its route must say what it needs, its method must exist there, whoever is not signed in is sent to
+the sign-in, and who asks too often is told to wait. After it ran: a page of a project that answered without asking
+`access.allow` is an error of ours, so that a view that forgets to ask is found by its first test and shows nothing.
+The API and the protocols of other trackers ask for tokens themselves (`webapp.interfaces.api.auth`).
 """
 
 from collections.abc import Callable
@@ -22,18 +22,21 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.defaults import page_not_found, permission_denied
 
 from webapp.base.errors import Forbidden, NotFound
+from webapp.base.limits import TooMany, spend
+from webapp.base.requests import asked_by_script
+from webapp.identity.audit.addresses import client_address
 from webapp.interfaces.pages.access import allow, chosen_project, has_asked
-from webapp.interfaces.pages.permissions import ACCOUNT, NEEDS, PUBLIC, TAKE_FILES, methods_of
+from webapp.interfaces.routes import EVERYBODY, NOTHING, TOKEN, Need, need_of
 
-API = "/api/"  # asks for tokens itself
+API = "/api/"  # answers errors in its own form
 
 
 class NeverAsked(RuntimeError):
     """A view of a project answered without having asked what the reader may do there."""
 
 
-class Doors:
-    """Asks for the sign-in and for the table before a view, and whether the view asked for the role after it."""
+class RouteRules:
+    """Asks for what the route says before a view, and whether the view asked for the role after it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -41,8 +44,12 @@ class Doors:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.parse_file_upload = partial(_read_form, request)  # type: ignore[method-assign]
         response = self.get_response(request)
-        name = _name_of(request)
-        if name in NEEDS and response.status_code < HTTPStatus.BAD_REQUEST and not _is_open(request):
+        if (
+            need_of(request).in_project
+            and response.status_code < HTTPStatus.BAD_REQUEST
+            and not _is_open(request)
+        ):
+            name = request.resolver_match.view_name  # type: ignore[union-attr]
             raise NeverAsked(f"{name} answered {response.status_code} without asking what the reader may do")
         if isinstance(response, HttpResponseNotAllowed) and not request.path.startswith(API):
             response.content = render_to_string("405.html", request=request)
@@ -51,19 +58,17 @@ class Doors:
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponse | None:
-        name = _name_of(request)
-        if name in PUBLIC or request.path.startswith(API):
+        need = need_of(request)
+        if need.read is TOKEN:
             return None
-        if not request.user.is_authenticated:
+        if EVERYBODY not in (need.read, need.write) and not request.user.is_authenticated:
             request._sent_away = True  # type: ignore[attr-defined]
             return redirect_to_login(_page_of(request))
-        if name in ACCOUNT:
-            return None
-        if name not in NEEDS:
-            raise PermissionDenied("Nobody may open this address: it is not in the table of permissions.")
-        if request.method not in methods_of(name):
-            return HttpResponseNotAllowed(methods_of(name))
-        return None
+        if need == NOTHING:
+            raise PermissionDenied("Nobody may open this address: it does not say what it needs.")
+        if request.method not in need.methods:
+            return HttpResponseNotAllowed(need.methods)
+        return _refuse_too_many(request, need)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """What a service refused, and no view had words of its own for, is answered as `allow` would."""
@@ -74,6 +79,28 @@ class Doors:
         if isinstance(error, NotFound):
             return page_not_found(request, Http404(error.message))
         return None
+
+
+def _refuse_too_many(request: HttpRequest, need: Need) -> HttpResponse | None:
+    """429 with the seconds to wait, beyond the limit of the route."""
+    limit = need.limit or (need.limit_of_writes if request.method == "POST" else None)
+    if limit is None:
+        return None
+    is_known = request.user.is_authenticated
+    who = f"user-{request.user.pk}" if is_known else f"address-{client_address(request)}"
+    try:
+        spend(request.resolver_match.view_name, who, limit)  # type: ignore[union-attr]
+    except TooMany as error:
+        headers = {"Retry-After": str(error.wait)}
+        if asked_by_script(request):
+            return HttpResponse(
+                error.message, status=error.status, content_type="text/plain", headers=headers
+            )
+        context = {"title": "Too many requests", "sentence": error.message}
+        return HttpResponse(
+            render_to_string("shares/gone.html", context), status=error.status, headers=headers
+        )
+    return None
 
 
 def _read_form(request: HttpRequest, meta: dict[str, Any], content: Any) -> tuple[Any, Any]:
@@ -90,7 +117,7 @@ def _never(*_: object) -> HttpResponse:
 
 def _may_upload(request: HttpRequest, parser: MultiPartParser) -> bool:
     """Whether the reader may upload here. The field against forged requests stands before the files."""
-    if _name_of(request) not in TAKE_FILES or not request.user.is_authenticated:
+    if not need_of(request).takes_files or not request.user.is_authenticated:
         return False
     try:
         allow(request, chosen_project(request))
@@ -115,9 +142,3 @@ def _page_of(request: HttpRequest) -> str:
 
 def _is_open(request: HttpRequest) -> bool:
     return has_asked(request) or getattr(request, "_sent_away", False)
-
-
-def _name_of(request: HttpRequest) -> str:
-    """The name of the address; empty where it has none, or is none of ours."""
-    match = getattr(request, "resolver_match", None)
-    return (match.url_name or "") if match and not match.namespaces else ""
