@@ -7,13 +7,12 @@ from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import generate_totp_secret
-from cryptography.fernet import InvalidToken, MultiFernet
-from django.conf import settings
+from cryptography.fernet import InvalidToken
 from django.contrib import messages
 from django.http import HttpRequest
 from django.shortcuts import redirect
 
-from webapp.base.keys import fernet
+from webapp.base.sealing import box
 from webapp.identity.accounts.models import User
 from webapp.identity.signin import entry
 
@@ -43,12 +42,12 @@ class MfaAdapter(DefaultMFAAdapter):
     }
 
     def encrypt(self, text: str) -> str:
-        return _box().encrypt(text.encode()).decode()
+        return box(PURPOSE).encrypt(text.encode()).decode()
 
     def decrypt(self, encrypted_text: str) -> str:
         """Under a key that is gone: a secret that nobody has, so that no code fits (`manage.py reset_two_factor`)."""
         try:
-            return _box().decrypt(encrypted_text.encode()).decode()
+            return box(PURPOSE).decrypt(encrypted_text.encode()).decode()
         except InvalidToken:
             return generate_totp_secret()
 
@@ -57,8 +56,3 @@ class MfaAdapter(DefaultMFAAdapter):
 
     def get_totp_label(self, user: Any) -> str:
         return f"{self.get_totp_issuer()}:{user.get_username()}"
-
-
-def _box() -> MultiFernet:
-    keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
-    return MultiFernet([fernet(str(key), PURPOSE) for key in keys])
