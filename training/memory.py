@@ -315,7 +315,7 @@ def _more_ranks(recipe: Recipe, said: dict[str, str]) -> Iterator[tuple[str, Rec
         more = {"trainer_gpus": count, "trainers": None}
         words = {"ranks": f"resources.trainer_gpus {count}"} if count != resources.num_trainers else {}
         if words:
-            changed = {"resources": resources.model_copy(update=more)}
+            changed: dict[str, Any] = {"resources": resources.model_copy(update=more)}
             yield ", ".join((said | words).values()), recipe.model_copy(update=changed)
         for context in (2 * now, 4 * now):
             if count % (context * resources.trainer_tensor_parallel):
@@ -323,7 +323,7 @@ def _more_ranks(recipe: Recipe, said: dict[str, str]) -> Iterator[tuple[str, Rec
             tokens = -(-length // context)
             words["context"] = f"resources.trainer_context_parallel {context}"
             words["micro_batch_tokens"] = f"trainer.micro_batch_tokens {tokens}"
-            changed: dict[str, Any] = {
+            changed = {
                 "resources": resources.model_copy(update=more | {"trainer_context_parallel": context}),
                 "trainer": trainer.model_copy(update={"micro_batch_tokens": tokens}),
             }

@@ -67,7 +67,8 @@ class Layout:
 
     def arrange(self, tokens: Tensor, lengths: Sequence[int] | None) -> Sequences:
         """This rank's part of them; see `sequences.arrange`."""
-        return sequences.arrange(tokens, lengths, self.context and self.context.get_group())
+        group = self.context.get_group() if self.context is not None else None
+        return sequences.arrange(tokens, lengths, group)
 
     def own(self, positions: Tensor) -> Tensor:
         """Those of the positions that this rank passes through the head."""
@@ -139,7 +140,7 @@ def _divide_experts(
 ) -> list[torch.nn.Module]:
     from transformers.distributed.tensor_parallel import apply_expert_parallelism  # older versions have none
 
-    apply_expert_parallelism(module, experts, tensor, plan)
+    apply_expert_parallelism(module, experts, tensor, plan)  # type: ignore[arg-type]  # it takes None, too
     return [part for name, part in module.named_modules() if plan.get(name) == "ep_dispatch_experts"]
 
 

@@ -7,7 +7,7 @@ of the heads, where attention needs that (arXiv 2309.14509): so any attention se
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -155,12 +155,13 @@ def _by_kernel(
 ) -> Tensor:
     window, longest = kwargs.get("sliding_window"), max(spans.lengths)
     key, value = (repeat_kv(x, query.shape[1] // x.shape[1]) for x in (key, value))
-    parts = [
-        x[0].transpose(0, 1).to(value.dtype) for x in (query, key, value)
-    ]  # autocast does not know the kernel
+    # Autocast does not know the kernel.
+    query, key, value = (x[0].transpose(0, 1).to(value.dtype) for x in (query, key, value))
     past = -1 if window is None else window - 1
-    ends = (spans.ends, spans.ends, longest, longest)
-    return varlen_attn(*parts, *ends, scale=scaling, window_size=(past, 0)).unsqueeze(0)
+    found = varlen_attn(
+        query, key, value, spans.ends, spans.ends, longest, longest, scale=scaling, window_size=(past, 0)
+    )
+    return cast(Tensor, found).unsqueeze(0)
 
 
 def _one_by_one(
