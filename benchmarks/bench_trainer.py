@@ -37,8 +37,8 @@ GROUP = 16
 VARIANTS: dict[str, dict[str, object]] = {
     "eager, float32": {"precision.trainer": "float32"},
     "eager": {},
-    "padded rows": {"trainer.packed": False},
-    "packed rows": {"trainer.packed": True},
+    "padded rows": {"trainer.packed": "never"},
+    "packed rows": {"trainer.packed": "always"},
     "recomputed layers": {"trainer.activation_checkpointing": True},
     "head in chunks of 256": {"trainer.head_chunk_tokens": 256},
     "compiled": {"trainer.compile": True},

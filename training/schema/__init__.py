@@ -106,8 +106,10 @@ class Recipe(Section):
 
     @property
     def asks_to_pack(self) -> bool | None:
-        """`trainer.packed`; context parallelism divides packed sequences."""
-        return self.resources.trainer_context_parallel > 1 or self.trainer.packed
+        """`trainer.packed`, None for auto; context parallelism divides packed sequences."""
+        if self.resources.trainer_context_parallel > 1:
+            return True
+        return {"auto": None, "always": True, "never": False}[self.trainer.packed]
 
     @property
     def row_group_tokens(self) -> int:
@@ -148,8 +150,8 @@ class Recipe(Section):
                 "trainer.lora_rank adapts the policy alone: a recipe with a critic trains all weights",
             ),
             (
-                self.resources.trainer_context_parallel > 1 and self.trainer.packed is False,
-                "resources.trainer_context_parallel divides packed sequences: trainer.packed must not be false",
+                self.resources.trainer_context_parallel > 1 and self.trainer.packed == "never",
+                "resources.trainer_context_parallel divides packed sequences: trainer.packed must not be never",
             ),
             (
                 self.trainer.compile

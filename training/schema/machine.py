@@ -89,9 +89,9 @@ class Trainer(Section):
     micro_batch_tokens: Positive = Field(
         default=16384, description="Tokens of one forward and backward pass of one rank, padding among them."
     )
-    packed: bool | None = Field(
-        default=None,
-        description="Sequences lie behind one another in a pass, without padding; open: on GPUs, if the model can.",
+    packed: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Sequences lie behind one another in a pass, without padding; auto: on GPUs, if the model can.",
     )
     activation_checkpointing: bool = Field(
         default=False,

@@ -131,7 +131,8 @@ def _curve(points: Points, seed: int, axis: str) -> Curve:
     own = points.of(PASS_RATE)
     x = own.step.astype(float) if axis == "steps" else getattr(own, axis)
     after = own.step > 0
-    noise = points.of(SAMPLING_ERROR).value
+    sampling = points.of(SAMPLING_ERROR).value
+    noise = sampling if len(sampling) == len(own.value) else own.stderr  # other trainers do not report it
     return Curve(seed, x[after], own.value[after], noise[after], float(own.value[~after][0]))
 
 

@@ -46,7 +46,7 @@ def layout(ranks: int, **degrees: int) -> dict[str, Any]:
 
 # Case -> (model, ranks and how they divide it, settings of all, one rank alone among them).
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    "packed": ("dense", layout(2), {"trainer.packed": True, **SMALL_PASSES}),
+    "packed": ("dense", layout(2), {"trainer.packed": "always", **SMALL_PASSES}),
     "tensor": ("dense", layout(2, tensor=2), {}),
     "tensor, recomputed": (
         "tied",
@@ -223,7 +223,7 @@ def test_weights_sent_and_exported_are_those_of_one(
         (layout(4, expert=3), r"trainer_expert_parallel \(3\) must divide the trainer ranks \(4\)"),
         (layout(6, tensor=2, expert=3), r"trainer_expert_parallel \(3\) must be a multiple of .* \(2\)"),
         (
-            layout(2, context=2) | {"trainer.packed": False},
+            layout(2, context=2) | {"trainer.packed": "never"},
             "trainer_context_parallel divides packed sequences",
         ),
         (layout(2, tensor=2) | {"trainer.compile": True}, "trainer.compile compiles whole layers"),

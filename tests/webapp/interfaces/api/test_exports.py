@@ -170,7 +170,7 @@ def test_too_many_metrics_for_columns_are_said_not_cut(writer, reader, tracked, 
 def test_an_export_reads_page_by_page(reader, reported, django_assert_num_queries):
     reader.get("runs")  # the token's use is noted once a minute
 
-    with django_assert_num_queries(7):  # token, run, attempts, its newest seq, three pages
+    with django_assert_num_queries(6):  # token, run, its newest seq, three pages
         body_of(reader.get(f"runs/{reported.pk}/export"))
 
 
