@@ -59,7 +59,8 @@ def test_every_route_needs_what_its_kind_must():
         "launch", "new-study", "study-preview",
     }  # fmt: skip
     assert {
-        "sign-in", "sign-in-code", "openid-begin", "openid-callback", "forgot-password", "set-password",
+        "sign-in", "account_login", "mfa_authenticate", "mfa_login_webauthn", "openid-begin", "openid-callback",
+        "forgot-password", "set-password",
         "invitation", "shared", "shared-picture", "embed", "shared-report", "api-docs",
     } == PUBLIC  # fmt: skip
     assert {name for name, need in ROUTES.items() if need.takes_files} == {"new-import", "import-resume"}

@@ -78,9 +78,15 @@ NOT_PAGES = {
     "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv", "runs-csv",
     "runs-json", "run-records-csv", "run-records-jsonl", "run-records-parquet", "shared-picture", "palette",
     "alive", "predictions-csv", "prediction-proposal", "prediction-figure", "retention-preview", "audit-csv",
-    "audit-jsonl", "invitation", "sign-in-code", "openid-begin", "openid-callback", "set-password",
-    "two-factor-off", "recovery-codes", "link-identity", "alert-check", "alert-rule", "alert-channel",
-    "notices-bell", "notices-unread", "decisions-csv", "report-block", "report-html", "report-pdf",
+    "audit-jsonl", "invitation", "openid-begin", "openid-callback", "set-password",
+    "link-identity", "alert-check", "alert-rule", "alert-channel",
+    "notices-bell", "notices-unread", "report-block", "report-html", "decision",
+}  # fmt: skip
+# Steps that ask who it is first, and second names: tests/webapp/identity/signin, tests/browser/test_sign_in.py.
+NOT_PAGES |= {
+    "account_login", "mfa_authenticate", "mfa_login_webauthn", "mfa_index", "mfa_list_webauthn", "mfa_activate_totp",
+    "mfa_deactivate_totp", "mfa_view_recovery_codes", "mfa_generate_recovery_codes", "mfa_add_webauthn",
+    "mfa_remove_webauthn", "account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn",
 }  # fmt: skip
 PAGES |= {
     "profile": lambda it: "/profile",
