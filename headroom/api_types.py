@@ -393,11 +393,76 @@ class Arm(TypedDict):
     revision: int | None
 
 
+class Known(TypedDict):
+    """A value with its error."""
+
+    value: float
+    error: float  # Its standard error
+
+
+class RunOnAxis(TypedDict):
+    """A run of a study at its value of the axis."""
+
+    value: float
+    ceiling: Known
+    pass_rate: Known
+
+
+class Said(TypedDict):
+    """A value with its interval."""
+
+    value: float
+    lo: float
+    hi: float
+
+
+class VariantOnAxis(TypedDict):
+    """And which variant of the study has that value."""
+
+    value: float  # On the axis
+    ceiling: Said  # The forecast ceiling there
+    pass_rate: Said  # The pass rate at the end of a run's budget
+    position: int
+
+
+class OnAxis(TypedDict):
+    """What the law says at a value of the axis."""
+
+    value: float  # On the axis
+    ceiling: Said  # The forecast ceiling there
+    pass_rate: Said  # The pass rate at the end of a run's budget
+
+
+class ForecastOnAxis(TypedDict):
+    """And the same in words."""
+
+    value: float  # On the axis
+    ceiling: Said  # The forecast ceiling there
+    pass_rate: Said  # The pass rate at the end of a run's budget
+    sentence: str
+
+
+class AxisLaw(TypedDict):
+    """One law over a study's runs, by one number or the model's size. Intervals, at `level`, are of one more run."""
+
+    axis: str
+    title: str
+    unit: str
+    level: float
+    why: str  # Why there is no law, such as two values only; empty where there is one
+    sentence: str
+    runs: list[RunOnAxis]  # What it rests on: what forecasts of the runs say
+    variants: list[VariantOnAxis]  # The law at each variant's own value
+    curve: list[OnAxis]
+    forecast: ForecastOnAxis | None  # At axis_value, where that was asked for
+
+
 class StudyDetail(Study):
     """A study with its variants and results."""
 
     progress: str
     variants: list[Arm]
+    axis_law: AxisLaw | None  # None for a study of several axes, or of one without numbers
     results: dict[str, Any]  # What the page shows: matrix, sentences, charts. Null: not identified
 
 

@@ -56,15 +56,15 @@ import io, sys, types
 sys.argv = ["gunicorn"]
 from webapp.wsgi import application
 from django.conf import settings
-from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
+from webapp.interfaces.routes import EVERYBODY, Need, route
 from webapp.urls import urlpatterns
 @csrf_exempt
 def broken(request, key):
     local = "person-local"
     raise RuntimeError(%r)
 urls = types.ModuleType("urls_of_the_test")
-urls.urlpatterns = [path("share/<key>", broken, name="healthz"), *urlpatterns]
+urls.urlpatterns = [route("share/<key>", broken, "broken", Need(EVERYBODY, EVERYBODY)), *urlpatterns]
 sys.modules["urls_of_the_test"] = urls
 settings.ROOT_URLCONF = "urls_of_the_test"
 environ = {

@@ -72,39 +72,50 @@ class StudyOut(Schema):
 
 
 class Said(Schema):
+    """A value with its interval."""
+
     value: float
     lo: float
     hi: float
 
 
 class OnAxis(Schema):
+    """What the law says at a value of the axis."""
+
     value: float = Field(description="On the axis.")
     ceiling: Said = Field(description="The forecast ceiling there.")
     pass_rate: Said = Field(description="The pass rate at the end of a run's budget.")
 
 
 class VariantOnAxis(OnAxis):
+    """And which variant of the study has that value."""
+
     position: int
 
 
 class ForecastOnAxis(OnAxis):
+    """And the same in words."""
+
     sentence: str
 
 
 class Known(Schema):
+    """A value with its error."""
+
     value: float
     error: float = Field(description="Its standard error.")
 
 
 class RunOnAxis(Schema):
+    """A run of a study at its value of the axis."""
+
     value: float
     ceiling: Known
     pass_rate: Known
 
 
 class AxisLaw(Schema):
-    """One law over the runs of a study that varies one number, or the model by its size. Intervals are of one more run
-    with that value, at `level`."""
+    """One law over a study's runs, by one number or the model's size. Intervals, at `level`, are of one more run."""
 
     axis: str
     title: str

@@ -136,7 +136,7 @@ def test_a_report_says_what_the_runs_say(project):
 
     assert (report.created_by, published.authors) == (None, ["Headroom"])
     assert [part["kind"] for part in published.frozen] == ["chart"]
-    assert len(published.frozen[0]["drawing"]["traces"]) >= ARMS
+    assert len(published.frozen[0]["drawing"]["legend"]) >= ARMS
     assert "| base (baseline) | 2 |" in published.text and published.text == report.text
     assert shown.status_code == 200 and b"Does the learning rate matter" in shown.content
 

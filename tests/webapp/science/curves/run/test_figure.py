@@ -159,7 +159,6 @@ def test_the_band_widens_beyond_the_window(make_run):
 
 def test_superseded_points_are_not_fitted(make_run):
     run = make_run()
-    run.attempts.create(number=1, submission_id="a1")
     run.attempts.create(number=2, submission_id="a2", resumed_from_step=200, started_at=timezone.now())
 
     figure = run_figure(run)
