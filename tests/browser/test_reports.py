@@ -23,7 +23,7 @@ def test_a_report_is_written_published_shared_and_exported(page, new_page, make_
     page.get_by_label("Title").fill("Where ScaleRL bends")
     page.get_by_role("button", name="Insert").click()
     look(page, "report-insert")
-    page.get_by_label("Show").select_option("chart compare")
+    page.get_by_label("Show", exact=True).select_option("chart compare")
     page.get_by_label("Runs", exact=True).select_option([run.pk, *others_of(run)])
     page.get_by_label("Caption").fill("Both, side by side.")
     page.get_by_role("dialog").get_by_role("button", name="Insert").click()
@@ -76,8 +76,9 @@ def test_a_report_is_printed_without_the_shell_and_with_its_charts(page, user, p
 
         for gone in (".side", "#more-actions", "#editor"):
             expect(page.locator(gone)).to_be_hidden()
-        for there in ("What bends", "So far.", "90 % between"):
-            expect(page.get_by_text(there).first).to_be_visible()
+        expect(page.get_by_role("heading", name="What bends")).to_be_visible()
+        for there in ("So far.", "90 % between"):
+            expect(page.locator("figure").get_by_text(there).first).to_be_visible()
         expect(page.locator(".report-chart .main-svg").first).to_be_visible()
         assert page.pdf(format="A4").startswith(b"%PDF-")
 

@@ -96,7 +96,7 @@ def test_a_queued_run_has_a_priority_and_a_draft_is_deleted(page: Page, make_run
     lifecycle.claim_dispatches()
     page.goto(f"/runs/{waiting.pk}")
     expect(page.get_by_text("waits for a place in its project: 1 of 1 at work")).to_be_visible()
-    page.get_by_label("Priority", exact=True).select_option("high")
+    page.get_by_role("combobox", name="Priority", exact=True).select_option("high")
     look(page, "run-queued")
     page.get_by_role("button", name="Set", exact=True).click()
     expect(page.get_by_text("Changed the priority of")).to_be_visible()
