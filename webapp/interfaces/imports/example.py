@@ -17,7 +17,7 @@ from training.study import corpus
 from training.study.corpus import CorpusError
 from training.study.file import StudyFileError, load_study
 from webapp.base.advisory_locks import only_one
-from webapp.base.errors import NotFound
+from webapp.base.errors import NotFound, ServiceError
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.services import record
@@ -68,7 +68,7 @@ def bring_example() -> bool:
         try:
             project = _stored(folder, digest)
             _fit(project)
-            publish_findings(project, corpus.read_corpus(folder), load_study(folder / corpus.STUDY).says)
+            _publish(project, folder)
         except (CorpusError, StudyFileError, DataError, IntegrityError, LookupError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             log.warning("no example project: %s", reason)
@@ -76,6 +76,14 @@ def bring_example() -> bool:
             return False
         _note(digest, problem="", done_at=timezone.now())
         return True
+
+
+def _publish(project: Project, folder: Path) -> None:
+    """Without its report the project is worth having, too."""
+    try:
+        publish_findings(project, corpus.read_corpus(folder), load_study(folder / corpus.STUDY).says)
+    except ServiceError:
+        log.exception("the example project has no report")
 
 
 def _stored(folder: Path, digest: str) -> Project:

@@ -41,6 +41,10 @@ def _chart(study: Study, asked: Asked) -> str:
     """A block with all recipes of the study over its axis."""
     revisions = [arm.revision for arm in study.arms.select_related("revision__recipe")]
     names = dict.fromkeys(f"{each.recipe.slug}@{each.number}" for each in revisions if each)
-    return text_of(
-        {"chart": "compare", "recipes": ", ".join(names), "x": X[asked.axis], "caption": asked.question}
-    )
+    shown = {
+        "chart": "compare",
+        "recipes": ", ".join(names),
+        "by": "recipe",
+        "x": X[asked.axis],
+    }  # seeds as one curve
+    return text_of(shown | {"caption": asked.question})
