@@ -39,9 +39,10 @@ class Book:
         self.path = path
         known = corpus.read_corpus(path) if corpus.exists(path) else corpus.empty()
         places = {run.content_hash: run.places for run in runs}
-        self._ids = {_hash_today(one): one.id for one in known.runs.values()}
+        hashes = {one.id: _hash_today(one) for one in known.runs.values()}
+        self._ids = {today: name for name, today in hashes.items()}
         self.runs = {
-            one.id: replace(one, places=places.get(_hash_today(one), ())) for one in known.runs.values()
+            name: replace(one, places=places.get(hashes[name], ())) for name, one in known.runs.items()
         }
         self._tables: dict[str, pa.Table] = {name: known.table_of(name) for name in self.runs}
 

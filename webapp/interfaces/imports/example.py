@@ -81,7 +81,7 @@ def bring_example() -> bool:
 def _publish(project: Project, folder: Path) -> None:
     """Without its report the project is worth having, too."""
     try:
-        publish_findings(project, corpus.read_corpus(folder), load_study(folder / corpus.STUDY).says)
+        publish_findings(project, folder)
     except ServiceError:
         log.exception("the example project has no report")
 

@@ -1,8 +1,11 @@
 """The report of the example project: what its runs say to each question of the study file."""
 
+from pathlib import Path
+
+from training.study import corpus
 from training.study.corpus import Corpus
 from training.study.file import Study as Asked
-from training.study.file import StudyFile
+from training.study.file import load_study
 from training.study.findings import finding
 from webapp.identity.accounts.models import Project
 from webapp.reporting.reports.blocks import text_of
@@ -23,18 +26,19 @@ the margin of its study. None of this says what holds for an 8B model.
 X = {"device_hours": "device_hours", "flops": "flops", "tokens": "tokens", "steps": "step"}
 
 
-def publish_findings(project: Project, corpus: Corpus, says: StudyFile) -> None:
-    """Once its runs are stored and fitted; where the report is there already, nothing."""
+def publish_findings(project: Project, folder: Path) -> None:
+    """Of the corpus in this folder, once its runs are stored and fitted; where the report is there already, nothing."""
     if Report.objects.filter(project=project, title=TITLE).exists():
         return
-    parts = [_part(project, corpus, asked) for asked in says.studies]
+    found = corpus.read_corpus(folder)
+    parts = [_part(project, found, asked) for asked in load_study(folder / corpus.STUDY).says.studies]
     publish_unsigned(project=project, title=TITLE, text="\n\n".join([INTRODUCTION, *parts]), author=AUTHOR)
 
 
-def _part(project: Project, corpus: Corpus, asked: Asked) -> str:
+def _part(project: Project, found: Corpus, asked: Asked) -> str:
     study = Study.objects.filter(project=project, name__startswith=f"{asked.name}: ").first()
     chart = _chart(study, asked) if study else ""
-    return f"## {asked.name.replace('-', ' ').capitalize()}\n\n{finding(corpus, asked).markdown(chart)}"
+    return f"## {asked.name.replace('-', ' ').capitalize()}\n\n{finding(found, asked).markdown(chart)}"
 
 
 def _chart(study: Study, asked: Asked) -> str:

@@ -14,7 +14,7 @@ from webapp.record.runs.admission import reading
 from webapp.record.runs.admission.deciding import decide
 from webapp.record.runs.admission.parts import Cluster, Decision, Share
 from webapp.record.runs.admission.words import LATER, sentences
-from webapp.record.runs.models import Attempt, Dispatch, Run, State
+from webapp.record.runs.models import Attempt, Dispatch, Run, State, submission_id_of
 from webapp.record.runs.names import label_of
 from webapp.record.runs.states import DISPATCH, Move, move_many
 
@@ -85,7 +85,7 @@ def look(rows: Sequence[reading.Row], now: datetime) -> Outcome:
     runs, seen = reading.runs_at_work(), reading.cluster_seen()
     shares = reading.shares_of((row.queued.project for row in rows), runs)
     queue = reading.queue_of(rows, shares, now)
-    cluster = seen.beside(reading.submission_of(run.pk, run.attempt_number) for run in runs)
+    cluster = seen.beside(submission_id_of(run.pk, run.attempt_number) for run in runs)
     return Outcome(decide(queue, reading.at_work(runs, seen), cluster, shares), cluster, shares, runs)
 
 

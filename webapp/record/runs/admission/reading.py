@@ -20,7 +20,15 @@ from webapp.record.health.models import ClusterSeen
 from webapp.record.runs.admission.deciding import LOOKED_AT
 from webapp.record.runs.admission.order import in_order
 from webapp.record.runs.admission.parts import AtWork, Bundles, Cluster, Holding, Queued, Share, Span
-from webapp.record.runs.models import Attempt, Dispatch, ProjectQueue, Run, State, Summary
+from webapp.record.runs.models import (
+    Attempt,
+    Dispatch,
+    ProjectQueue,
+    Run,
+    State,
+    Summary,
+    submission_id_of,
+)
 from webapp.record.runs.pace import longest_overhead, time_left
 from webapp.record.runs.selectors import span_of_runs
 from webapp.record.runs.states import AT_WORK, ENDED
@@ -121,7 +129,7 @@ def at_work(runs: Sequence[Run], seen: Seen) -> list[AtWork]:
 
 
 def _at_work(run: Any, seen: Seen, left: Span, may_step_back: bool) -> AtWork:
-    job = submission_of(run.pk, run.attempt_number)
+    job = submission_id_of(run.pk, run.attempt_number)
     return AtWork(
         run=run.pk,
         project=run.project_id,
@@ -135,11 +143,6 @@ def _at_work(run: Any, seen: Seen, left: Span, may_step_back: bool) -> AtWork:
         may_step_back=may_step_back,
         began=run.started_at,
     )
-
-
-def submission_of(run_id: str, attempt: int) -> str:
-    """What its Ray job is called."""
-    return f"run-{run_id}-a{attempt}"
 
 
 def _left(run: Any, span: Any) -> Span:
