@@ -1,4 +1,4 @@
-"""Nine launches on a machine that holds one of them: a driver at a time, the others cost no process and say why."""
+"""Launches on a machine that holds one of them: a driver at a time, the others cost no process and say why."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.deep import IS_DEEP
 from tests.pretrained import MODEL
 from tests.running_stack import STORY, RunningStack
 from tests.waiting import wait_until
@@ -14,7 +15,7 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.long_form, pytest.mark.stack, pytest.mark.timeout(400)]
 
 ENDED = {"succeeded", "failed", "cancelled", "lost"}
-LAUNCHES, WATCHED = 9, 3
+LAUNCHES, WATCHED = (9, 3) if IS_DEEP else (5, 2)
 DRIVER = re.compile(r"--run-dir (\S+)")
 
 
@@ -32,9 +33,7 @@ def states(api: httpx.Client, runs: list[str]) -> dict[str, str]:
     return {run: api.get(f"runs/{run}").json()["state"] for run in runs}
 
 
-def test_nine_launches_have_one_driver_and_two_while_one_ends(
-    api: httpx.Client, stack_with_model: RunningStack
-):
+def test_launches_have_one_driver_and_two_while_one_ends(api: httpx.Client, stack_with_model: RunningStack):
     cores = psutil.cpu_count() or 1
     body = {"recipe": STORY, "task": "arithmetic", "model": MODEL, "budget_hours": 0.002}
     wait_until(
@@ -43,7 +42,7 @@ def test_nine_launches_have_one_driver_and_two_while_one_ends(
     runs = [api.post("runs", json=body | {"seed": 100 + seed}).json()["id"] for seed in range(LAUNCHES)]
     seen: list[set[str]] = []
 
-    def three_have_ended() -> bool:
+    def some_have_ended() -> bool:
         here = drivers(stack_with_model.home) & set(runs)
         now = states(api, runs)
         seen.append({run for run in here if now[run] not in ENDED})
@@ -52,7 +51,7 @@ def test_nine_launches_have_one_driver_and_two_while_one_ends(
         return sum(state in ENDED for state in now.values()) >= WATCHED
 
     try:
-        wait_until(three_have_ended, 240, "end of three runs")
+        wait_until(some_have_ended, 240, "end of the first runs")
         waiting = [run for run, state in states(api, runs).items() if state == "queued"]
         reasons = [api.get(f"runs/{run}").json()["state_reason"] for run in waiting]
         counts = api.get("status").json()["runs"]

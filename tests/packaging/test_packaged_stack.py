@@ -13,7 +13,7 @@ from tests.packaging.conftest import Environment
 from tests.running_stack import RunningStack
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.deep, pytest.mark.stack, pytest.mark.timeout(240)]
 TRACK = """
 import headroom
 run = headroom.init(name="packaged", task="arithmetic", model="tiny")

@@ -98,10 +98,10 @@ def divided(**degrees: int) -> dict[str, int]:
     ("name", "degrees", "is_recomputed"),
     [
         ("dense-8b", {"tensor": 2}, True),
-        ("dense-8b", {"tensor": 4}, False),
-        ("dense-8b", {"context": 4}, True),
+        pytest.param("dense-8b", {"tensor": 4}, False, marks=pytest.mark.deep),
+        pytest.param("dense-8b", {"context": 4}, True, marks=pytest.mark.deep),
         ("dense-8b", {"tensor": 2, "context": 2}, False),
-        ("moe-30b-a3b", {"expert": 8}, True),
+        pytest.param("moe-30b-a3b", {"expert": 8}, True, marks=pytest.mark.deep),
         ("moe-30b-a3b", {"tensor": 2, "expert": 4}, True),
     ],
 )

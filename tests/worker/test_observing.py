@@ -22,6 +22,7 @@ OWN = (
 )  # of this process, as tests/conftest.py made them
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(240)
 def test_a_task_works_under_the_id_of_the_click_and_hands_it_on():
     kept = {k: v for k, v in os.environ.items() if k not in OWN and not k.startswith("PYTEST_")}

@@ -43,20 +43,20 @@ EVERYTHING = {
 }
 CASES: dict[str, dict[str, Any]] = {
     "cispo": {},
-    "separate critic": {**PPO, "critic.trunk": "separate", "trainer.micro_batch_tokens": 20},
     "everything": EVERYTHING,
-    "tied head": {"trainer.head_chunk_tokens": 3},
     "mixture of experts": {"trainer.activation_checkpointing": True},
     "adapters": {"trainer.lora_rank": 4, "trainer.activation_checkpointing": True},
     "bfloat16": {"precision.trainer": "bfloat16"},
-    "recomputed layers, chunked head": {
-        "trainer.activation_checkpointing": True,
-        "trainer.head_chunk_tokens": 3,
-        "trainer.micro_batch_tokens": 20,
-    },
 }
 if IS_DEEP:
     CASES |= {
+        "separate critic": {**PPO, "critic.trunk": "separate", "trainer.micro_batch_tokens": 20},
+        "tied head": {"trainer.head_chunk_tokens": 3},
+        "recomputed layers, chunked head": {
+            "trainer.activation_checkpointing": True,
+            "trainer.head_chunk_tokens": 3,
+            "trainer.micro_batch_tokens": 20,
+        },
         "many micro-batches": {"trainer.micro_batch_tokens": 1},
         "drop": {"filter.zero_variance": "drop"},
         "shared critic": {**PPO, "critic.trunk": "shared"},

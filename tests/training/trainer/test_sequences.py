@@ -70,6 +70,7 @@ def test_packed_rows_do_not_see_each_other() -> None:
     torch.testing.assert_close(logp[1:], changed[1:], atol=0, rtol=0)
 
 
+@pytest.mark.deep
 def test_recomputed_and_compiled_layers_take_packed_rows_of_any_lengths() -> None:
     plain, quick = (networks_of(grouped_query_model()) for _ in range(2))
     for networks in (plain, quick):

@@ -131,12 +131,19 @@ total = pair = add
 ]
 
 
+KINDS = {"stdin": STDIN, "functional": FUNCTIONAL, "mbpp": MBPP, "humaneval": HUMANEVAL}
+
+
 @pytest.mark.parametrize(
-    "tests", [STDIN, FUNCTIONAL, MBPP, HUMANEVAL], ids=["stdin", "functional", "mbpp", "humaneval"]
+    ("kind", "code"),
+    [
+        pytest.param(kind, code, marks=() if (number + place) % 2 == 0 else pytest.mark.deep)
+        for number, code in enumerate(FORGERIES)
+        for place, kind in enumerate(KINDS)
+    ],
 )
-@pytest.mark.parametrize("code", FORGERIES)
-def test_forgeries_do_not_pass(tests: dict, code: str) -> None:
-    verdict = judge(tests, code, test_seconds=3.0)
+def test_forgeries_do_not_pass(kind: str, code: str) -> None:
+    verdict = judge(KINDS[kind], code, test_seconds=3.0)
 
     assert (verdict.correct, verdict.failure) == (False, "")
 
