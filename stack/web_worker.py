@@ -140,6 +140,13 @@ class Worker(ThreadWorker):
         self.here.is_for_programs = conn.source.begins_with(FOR_PROGRAMS)
         return super().handle(conn)
 
+    def handle_request(self, req: Any, conn: TConn) -> Any:
+        """gunicorn ends a connection of whose body more than a little was left unread: here all of it has arrived."""
+        stays = super().handle_request(req, conn)
+        if stays and conn not in self.long_ones:
+            conn.parser.finish_body()
+        return stays
+
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """What gunicorn itself refuses (a head that is too long, or none) is JSON where programs ask."""
         if not getattr(self.here, "is_for_programs", False):

@@ -102,6 +102,12 @@ def test_bodies_of_every_size_arrive_whole(client, size):
     assert client.post("/size", content=b"x" * size).text == f"POST /size {size}"
 
 
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_a_connection_outlives_a_body_that_nobody_reads(client, size):
+    assert client.post("/unread", content=b"x" * size).text == "POST /unread 0"
+    assert client.post("/size", content=b"abc").text == "POST /size 3"
+
+
 def test_a_body_in_pieces_arrives_whole(client):
     assert client.post("/pieces", content=(b"x" * 1000 for _ in range(50))).text == "POST /pieces 50000"
 
