@@ -4,10 +4,8 @@ import asyncio
 import logging
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,37 +24,8 @@ from training.waiting import Stopped, Switchboard, WaitTimeout
 
 pytestmark = pytest.mark.ray
 
-TWO_NODES = """
-import sys
-from ray.cluster_utils import Cluster
-small = {"object_store_memory": 80 << 20, "include_dashboard": False}
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, **small})
-cluster.add_node(num_cpus=3, num_gpus=2, object_store_memory=80 << 20)  # Ray counts GPUs and uses none
-print(cluster.address, flush=True)
-sys.stdin.read()
-cluster.shutdown()
-"""
 SPREAD = {"generators": 2, "generator_cpus": 2, "trainers": 2, "trainer_cpus": 2}
 SHORT = Patience(report=0.2, too_small=0.5, full=60)
-
-
-@pytest.fixture(scope="module")
-def two_nodes() -> Iterator[str]:
-    """Address of a cluster with nodes of 2 and 3 CPUs, which this process has joined."""
-    root = str(Path(__file__).resolve().parents[3])
-    server = subprocess.Popen(
-        [sys.executable, "-c", TWO_NODES],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": root, "RAY_USAGE_STATS_ENABLED": "0"},
-    )
-    assert server.stdout
-    address = server.stdout.readline().strip()
-    ray.init(address, namespace="tests", logging_level=logging.ERROR, log_to_driver=False)
-    yield address
-    ray.shutdown()
-    server.communicate("", timeout=60)
 
 
 def make(

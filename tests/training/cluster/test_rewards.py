@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ray.util import placement_group_table
 
-from tests.training.cluster.test_cluster import SHORT, is_everything_given_back, two_nodes  # noqa: F401
+from tests.training.cluster.test_cluster import SHORT, is_everything_given_back
 from tests.training.cluster.toy_rewards import Demanding, Impatient, MortalActor, ToyJudge
 from tests.waiting import wait_until
 from training.cluster.placement import ClusterError
