@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from training.records import MIN_STEP
+from webapp.base.compiled import Compiled
 from webapp.interfaces.tracking import receipts
 from webapp.interfaces.tracking.attempts import attempt_for, meter_at
 from webapp.interfaces.tracking.lines import Value, by_moment, records_of
@@ -43,8 +45,16 @@ def store_values(client_run: ClientRun, values: Sequence[Value]) -> Stored:
 
 def locked(client_run: ClientRun) -> tuple[Run, ClientRun]:
     """Both as they are now; one request at a time changes them."""
-    run = Run.objects.select_for_update().get(pk=client_run.pk)
-    return run, ClientRun.objects.select_related("group").get(pk=client_run.pk)
+    (here,) = _LOCKED.all(run=client_run.pk)
+    return here.run, here
+
+
+def _both(run: str) -> QuerySet[ClientRun]:
+    found = ClientRun.objects.select_for_update(of=("self", "run")).select_related("run", "group")
+    return found.filter(pk=run).order_by().defer("run__config")
+
+
+_LOCKED = Compiled(_both, run="an id")
 
 
 def _without_repeats(here: ClientRun, values: Sequence[Value]) -> list[Value]:
