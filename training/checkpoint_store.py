@@ -17,7 +17,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 from urllib.parse import urlsplit
@@ -128,13 +128,11 @@ class Store:
         check_digests(folder, folder / MARKER)
 
     def remove(self, name: str) -> None:
-        """A checkpoint that may be there, its marker first."""
+        """A checkpoint or a file that may be there, its marker first."""
         with self._asked("be cleaned"):
             for path in (self._at(name, MARKER), self._at(name)):
-                try:
+                with suppress(FileNotFoundError, NotADirectoryError):
                     self._files.rm(path, recursive=path != self._at(name, MARKER))
-                except FileNotFoundError:
-                    continue
 
     def set_aside(self, name: str) -> None:
         """It is damaged: from now on it is not complete. What it holds stays until the next one has been copied."""
