@@ -92,8 +92,9 @@ VARIABLES = (
     ),
     Variable("HEADROOM_JOB_PYTHON", CLUSTER, "the Python that runs a job on a node", default="the worker's own"),
     Variable("HEADROOM_CHECKPOINTS_URL", CLUSTER,
-             "store that checkpoints are copied to, for a resume on another machine: `file:///mnt/nfs/checkpoints` or "
-             "`s3://BUCKET/PREFIX`, without credentials", "url", schemes=("file", "s3", "gs", "abfs")),
+             "store that checkpoints are copied to, for a resume on another machine, and files of runs moved to: "
+             "`file:///mnt/nfs/checkpoints` or `s3://BUCKET/PREFIX`, without credentials", "url",
+             schemes=("file", "s3", "gs", "abfs")),
     Variable("HEADROOM_CHECKPOINTS_ENDPOINT", CLUSTER, "address of an S3 that is not Amazon's: `https://minio:9000`",
              "url", "Amazon's", schemes=WEB_SCHEMES),
     Variable("HEADROOM_OVERSUBSCRIBE", CLUSTER, "parts of a run may share cores", "flag"),

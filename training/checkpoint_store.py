@@ -1,4 +1,4 @@
-"""Checkpoints of a run in a store that every machine reaches: a folder that is mounted everywhere, or S3.
+"""Checkpoints and files of a run in a store that every machine reaches: a folder that is mounted everywhere, or S3.
 
 URL/RUN/WRITER                      id of the attempt that writes here; the last one that came
         step-00000025/trainer/...   as in the run folder, byte for byte
@@ -6,6 +6,7 @@ URL/RUN/WRITER                      id of the attempt that writes here; the last
                       samples.npz
                       COMPLETE      written last: size and SHA-256 of all of these
                       DAMAGED       in its place, where a resume found that it no longer holds what was written
+       /artifacts/KEY               a file of the run, which the server keeps there (`webapp.record.artifacts.store`)
 
 HEADROOM_CHECKPOINTS_URL is an address that fsspec knows: file:///mnt/nfs/checkpoints, s3://bucket/prefix. Credentials
 are never part of it: they come as each library looks for them (AWS_ACCESS_KEY_ID and the like), for jobs from the
@@ -16,9 +17,9 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
 from training.checkpoints import MARKER, CheckpointError, order
@@ -101,9 +102,7 @@ class Store:
                 if file in sent:
                     continue
                 before_each()
-                self._files.put_file(str(folder / file), self._at(name, file))
-                if (arrived := self._files.size(self._at(name, file))) != size:
-                    raise OSError(f"{file} has {arrived} bytes there, of {size}")
+                self._put(folder / file, size, name, file)
                 sent.add(file)
             before_each()
             self._write(marker, name, MARKER)
@@ -129,13 +128,11 @@ class Store:
         check_digests(folder, folder / MARKER)
 
     def remove(self, name: str) -> None:
-        """A checkpoint that may be there, its marker first."""
+        """A checkpoint or a file that may be there, its marker first."""
         with self._asked("be cleaned"):
             for path in (self._at(name, MARKER), self._at(name)):
-                try:
+                with suppress(FileNotFoundError, NotADirectoryError):
                     self._files.rm(path, recursive=path != self._at(name, MARKER))
-                except FileNotFoundError:
-                    continue
 
     def set_aside(self, name: str) -> None:
         """It is damaged: from now on it is not complete. What it holds stays until the next one has been copied."""
@@ -154,6 +151,25 @@ class Store:
         except FileNotFoundError:
             return []
         return sorted((name for name in found if NAME.fullmatch(name)), key=order)
+
+    def keep(self, file: Path, *parts: str) -> None:
+        """Copy a file there, in place of what is. Raises FileNotFoundError where it is gone."""
+        size = file.stat().st_size
+        with self._asked("be written"):
+            self._put(file, size, *parts)
+
+    def open(self, *parts: str) -> BinaryIO | None:
+        """A file to be read; None where it is not there."""
+        with self._asked("be read"):
+            try:
+                return cast(BinaryIO, self._files.open(self._at(*parts), "rb"))
+            except FileNotFoundError:
+                return None
+
+    def _put(self, file: Path, size: int, *parts: str) -> None:
+        self._files.put_file(str(file), self._at(*parts))
+        if (arrived := self._files.size(self._at(*parts))) != size:
+            raise OSError(f"{parts[-1]} has {arrived} bytes there, of {size}")
 
     def _content(self, *parts: str) -> bytes | None:
         try:

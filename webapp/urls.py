@@ -15,11 +15,13 @@ MLFLOW: list[Pattern] = [
 ]
 urlpatterns = check_declared(
     [
-        # First: the API answers everything under api/ that is no page.
+        *declare(
+            MLFLOW, Need(TOKEN, TOKEN)
+        ),  # first: its clients ask often, and each pattern before it is tried
+        # Before the API, which answers everything under api/ that is no page.
         path("", include("webapp.interfaces.pages.urls")),
         # Asks by itself: for a token, or for networks (webapp.operation.observing.exposition).
         route("metrics", metrics, "metrics", Need(EVERYBODY)),
-        *declare(MLFLOW, Need(TOKEN, TOKEN)),
         path("", include("webapp.interfaces.trackio.urls")),
         *api_urls(),
     ]

@@ -20,6 +20,7 @@ def clean_up_alone() -> int:
         imports.clean_up()
         purge()
         artifacts.clean_up()
+        artifacts.move_to_store()
         return count
 
 

@@ -4,11 +4,11 @@
     wandb.log({"train/reward": 0.4, "eval/pass_rate": 0.41})
     wandb.finish()
 
-Libraries that `import wandb` themselves (transformers and TRL with `report_to="wandb"`, verl) get it once
-`headroom.wandb_shim.install()` was called. Steps may come in any order: nothing is dropped for being late. Numbers, and
-numbers in nested dictionaries, are recorded; of arrays, histograms and tables count, mean and the like. What is not
-kept is named in one warning each; nothing raises after `init`. HEADROOM_URL and HEADROOM_TOKEN say where to; without
-them, or with mode="offline", `python -m headroom sync` sends it later.
+Libraries that `import wandb` themselves (transformers and TRL with `report_to="wandb"`, verl) get it where
+`headroom.wandb_shim.install()` was called before their import. Steps may come in any order: nothing is dropped for
+being late. Numbers, and numbers in nested dictionaries, are recorded; of arrays, histograms and tables count, mean and
+the like. What is not kept is named in one warning each; nothing raises after `init`. HEADROOM_URL and HEADROOM_TOKEN
+say where to; without them, or with mode="offline", `python -m headroom sync` sends it later.
 """
 
 import os

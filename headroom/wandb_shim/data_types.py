@@ -118,19 +118,13 @@ class Histogram(Media):
     """Of a sequence, or of `np_histogram`: (counts, edges). Its bins are not recorded: count, min, max, mean and std
     are, of a ready histogram count, min and max."""
 
-    MAX_LENGTH = 512
-
     def __init__(self, sequence: Any = None, np_histogram: Any = None, num_bins: int = 64) -> None:
         super().__init__()
-        self.histogram: list[Any]
-        self.bins: list[Any]
-        if np_histogram is not None:
-            self.histogram, self.bins = (list(each) for each in np_histogram)
-            self._numbers = {"count": sum(self.histogram), "min": min(self.bins), "max": max(self.bins)}
+        if np_histogram is None:
+            self._numbers = spread(numbers_in(sequence))
         else:
-            values = numbers_in(sequence)
-            self._numbers = spread(values)
-            self.histogram, self.bins = _binned(values, min(num_bins, self.MAX_LENGTH))
+            counts, edges = np_histogram
+            self._numbers = {"count": sum(counts), "min": min(edges), "max": max(edges)}
 
     def numbers(self) -> dict[str, int | float]:
         return {
@@ -313,17 +307,6 @@ def spread(values: Sequence[float]) -> dict[str, int | float]:
 
 def _plain(value: Any) -> int | float | None:
     return None if isinstance(value, bool) or getattr(value, "shape", None) else to_number(value)
-
-
-def _binned(values: Sequence[float], bins: int) -> tuple[list[int], list[float]]:
-    if not values:
-        return [0] * bins, [float(i) for i in range(bins + 1)]
-    lo, hi = min(values), max(values)
-    width = (hi - lo) / bins or 1.0
-    counts = [0] * bins
-    for value in values:
-        counts[min(int((value - lo) / width), bins - 1)] += 1
-    return counts, [lo + i * width for i in range(bins + 1)]
 
 
 def _picture(array: Any) -> Any:

@@ -1,9 +1,9 @@
 """`wandb.plot`: charts of a table. Headroom draws none of them; their tables are kept where artifacts are."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from headroom.wandb_shim.accepted import accepts
 from headroom.wandb_shim.data_types import CustomChart, Table
 
 Visualize = CustomChart
@@ -50,70 +50,10 @@ def line_series(
     return CustomChart("line_series", table, {"x": xname, "y": "y", "stroke": "line"}, title)
 
 
-def roc_curve(
-    y_true: Iterable[Any],
-    y_probas: Iterable[Any] | None = None,
-    labels: Sequence[str] | None = None,
-    classes_to_plot: Sequence[Any] | None = None,
-    title: str = "ROC Curve",
-    **others: Any,
-) -> CustomChart:
-    return _scored("roc_curve", y_true, y_probas, title)
-
-
-def pr_curve(
-    y_true: Iterable[Any] | None = None,
-    y_probas: Iterable[Any] | None = None,
-    labels: Sequence[str] | None = None,
-    classes_to_plot: Sequence[Any] | None = None,
-    interp_size: int = 21,
-    title: str = "Precision-Recall Curve",
-    **others: Any,
-) -> CustomChart:
-    return _scored("pr_curve", y_true, y_probas, title)
-
-
-def _scored(
-    kind: str, y_true: Iterable[Any] | None, y_probas: Iterable[Any] | None, title: str
-) -> CustomChart:
-    """With the scores themselves: each curve follows from them."""
-    scores = [list(each) if isinstance(each, Iterable) else [each] for each in _listed(y_probas)]
-    widest = max(map(len, scores), default=0)
-    rows = [[label, *score] for label, score in zip(_listed(y_true), scores, strict=False)]
-    table = Table(columns=["label", *(f"score_{i}" for i in range(widest))], data=rows)
-    return CustomChart(kind, table, {"label": "label"}, title)
-
-
-def confusion_matrix(
-    probs: Iterable[Any] | None = None,
-    y_true: Iterable[Any] | None = None,
-    preds: Iterable[Any] | None = None,
-    class_names: Sequence[str] | None = None,
-    title: str = "Confusion Matrix Curve",
-    **others: Any,
-) -> CustomChart:
-    """How often each class was taken for each: by `preds`, or the largest of `probs`."""
-    actual = _listed(y_true)
-    guessed = _listed(preds) if preds is not None else [_largest(list(row)) for row in _listed(probs)]
-    counted = Counter(zip(actual, guessed, strict=False))
-
-    def name(label: Any) -> Any:
-        known = class_names is not None and isinstance(label, int) and 0 <= label < len(class_names)
-        return class_names[label] if known and class_names is not None else label
-
-    rows = [[name(one), name(other), count] for (one, other), count in counted.items()]
-    table = Table(columns=["Actual", "Predicted", "nPredictions"], data=rows)
-    return CustomChart("confusion_matrix", table, {}, title)
-
-
-def _listed(values: Any) -> list[Any]:
-    if values is None:
-        return []
-    return list(values.tolist() if hasattr(values, "tolist") else values)
-
-
-def _largest(scores: list[Any]) -> int:
-    return max(range(len(scores)), key=scores.__getitem__)
+_UNDRAWN = "curves of classifiers are not drawn: log their numbers"
+roc_curve = accepts("roc_curve", _UNDRAWN)
+pr_curve = accepts("pr_curve", _UNDRAWN)
+confusion_matrix = accepts("confusion_matrix", _UNDRAWN)
 
 
 def plot_table(

@@ -100,7 +100,7 @@ def trackio_env(headroom: Headroom, monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 @pytest.fixture
 def wandb_env(headroom: Headroom, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """All that a user of wandb changes: `headroom.wandb_shim.install()` before the trainer is made."""
+    """All that a user of wandb changes: `headroom.wandb_shim.install()` before the trainer is imported."""
     from headroom import wandb_shim
 
     for name in ("wandb", "wandb.sdk", *wandb_shim.sdk.BY_NAME):

@@ -26,7 +26,7 @@ from webapp.record.runs.lifecycle import report_finished
 from webapp.record.runs.meaning import Meaning, state_meaning
 from webapp.record.runs.models import IdempotencyKey, Point, Run, Series, State
 from webapp.record.runs.models import Record as StoredRecord
-from webapp.record.runs.selectors import is_pass_rate
+from webapp.record.runs.selectors import PASS_RATE, is_pass_rate
 from webapp.record.runs.states import ENDED
 
 ATTEMPT = 1
@@ -212,6 +212,12 @@ def mean_again(kept: ImportedRun, found: FoundRun, user: User | None) -> None:
     with suppress(ValidationError, ServiceError):
         if kept.rows_stored:
             state_meaning(kept.run, TypeAdapter(Meaning).validate_python(dict(found.meaning)), user=user)
+
+
+def name_pass_rate(run: Run, found: FoundRun) -> None:
+    """It is found by what the source calls it, too."""
+    if found.pass_rate:
+        Series.objects.filter(run=run, metric=PASS_RATE).update(logged_as=found.pass_rate[:250])
 
 
 def end_run(run: Run, found: FoundRun) -> str:

@@ -28,6 +28,7 @@ from webapp.interfaces.imports.filling import (
     kept_of,
     known_of,
     mean_again,
+    name_pass_rate,
     seen_in,
     store_rows,
     unknown_in,
@@ -157,6 +158,7 @@ def _read_run(turn: Turn, found: FoundRun) -> None:
         if kept is not None:
             if problem is None:
                 mean_again(kept, found, one.user)
+            name_pass_rate(kept.run, found)
             notes += unknown_in(kept.run, turn.seen)
             ImportedRun.objects.filter(pk=kept.pk).update(is_done=True, is_broken=problem is not None)
             if problem is None:

@@ -4,16 +4,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db import transaction
+from django.db import connection, transaction
+from django.db.models import QuerySet
 
 from training.records import MIN_STEP
+from webapp.base.compiled import Compiled
 from webapp.interfaces.tracking import receipts
 from webapp.interfaces.tracking.attempts import attempt_for, meter_at
 from webapp.interfaces.tracking.lines import Value, by_moment, records_of
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, NotFinite
 from webapp.interfaces.tracking.translate import Meter, Said, said_by, stored_name
 from webapp.record.runs import ingest
-from webapp.record.runs.models import Record, Run
+from webapp.record.runs.models import Run
 
 CHUNK = 1000
 APART = "logged/"  # in front of a name whose series another name has
@@ -43,8 +45,16 @@ def store_values(client_run: ClientRun, values: Sequence[Value]) -> Stored:
 
 def locked(client_run: ClientRun) -> tuple[Run, ClientRun]:
     """Both as they are now; one request at a time changes them."""
-    run = Run.objects.select_for_update().get(pk=client_run.pk)
-    return run, ClientRun.objects.select_related("group").get(pk=client_run.pk)
+    (here,) = _LOCKED.all(run=client_run.pk)
+    return here.run, here
+
+
+def _both(run: str) -> QuerySet[ClientRun]:
+    found = ClientRun.objects.select_for_update(of=("self", "run")).select_related("run", "group")
+    return found.filter(pk=run).order_by().defer("run__config")
+
+
+_LOCKED = Compiled(_both, run="an id")
 
 
 def _without_repeats(here: ClientRun, values: Sequence[Value]) -> list[Value]:
@@ -98,9 +108,11 @@ def store_lists(run: Run, here: ClientRun, lists: Sequence[Sequence[Value]]) -> 
 
 
 def _next_seq(run: Run, attempt: int) -> int:
-    newest = (
-        Record.objects.filter(run=run, attempt=attempt).order_by("-seq").values_list("seq", flat=True).first()
-    )
+    with connection.cursor() as cursor:  # asked for each batch, as is `receipts.known_values`
+        cursor.execute(
+            "SELECT max(seq) FROM runs_record WHERE run_id = %s AND attempt = %s", [run.pk, attempt]
+        )
+        (newest,) = cursor.fetchone()
     return 0 if newest is None else newest + 1
 
 

@@ -15,6 +15,8 @@ import hashlib
 import struct
 from collections.abc import Iterable, Mapping
 
+from django.db import connection
+
 from webapp.interfaces.tracking.models import ClientRun, Receipt
 
 Moment = tuple[int, int]  # step, time in milliseconds
@@ -34,8 +36,12 @@ def key_of(moment: Moment) -> str:
 
 def known_values(run: ClientRun, moments: Iterable[Moment]) -> dict[str, set[int]]:
     """Key of a moment -> the digests that have arrived of it."""
-    found = Receipt.objects.filter(run=run, key__in=[key_of(moment) for moment in moments])
-    return {key: set(values) for key, values in found.values_list("key", "values")}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            'SELECT key, "values" FROM tracking_receipt WHERE run_id = %s AND key = ANY(%s)',
+            [run.pk, [key_of(moment) for moment in moments]],
+        )
+        return {key: set(values) for key, values in cursor.fetchall()}
 
 
 def note_values(run: ClientRun, known: Mapping[str, set[int]]) -> None:

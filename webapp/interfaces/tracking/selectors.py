@@ -7,6 +7,7 @@ from django.db.models import F, FloatField, Func, QuerySet, TextField
 from django.db.models import Value as Constant
 from django.db.models.functions import Cast
 
+from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.tracking.lines import Value, to_ms
@@ -26,7 +27,7 @@ def groups_of(project: Project) -> QuerySet[Group]:
     return Group.objects.filter(project=project)
 
 
-def runs_of_client(project: Project, client: str) -> QuerySet[ClientRun]:
+def runs_of_client(project: Project | int, client: str) -> QuerySet[ClientRun]:
     """The runs that this kind of client has made in the project, also the hidden ones; none that was deleted here."""
     return ClientRun.objects.filter(
         group__project=project, client=client, run__deleted_at=None
@@ -35,10 +36,17 @@ def runs_of_client(project: Project, client: str) -> QuerySet[ClientRun]:
 
 def client_run_by_key(project: Project, client: str, key: str) -> ClientRun:
     """Raises NotFound, also for the run of another project."""
-    found = runs_of_client(project, client).filter(key=key).first()
+    found = _BY_KEY.first(project=project.pk, client=client, key=key)
     if found is None:
         raise NotFound(f"Run with id={key} not found.")
     return found
+
+
+def _by_key(project: int, client: str, key: str) -> QuerySet[ClientRun]:
+    return runs_of_client(project, client).filter(key=key).order_by().defer("run__config")
+
+
+_BY_KEY = Compiled(_by_key, project=-1, client="a client", key="a key")
 
 
 def newest_of(client_runs: Iterable[ClientRun]) -> dict[str, list[ClientMetric]]:

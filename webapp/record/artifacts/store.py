@@ -2,6 +2,7 @@
 
 HEADROOM_HOME/artifacts/RUN/KEY          a file; which path it has, the database says
                        /.incoming/KEY    one that is being received, or that no run has yet
+HEADROOM_CHECKPOINTS_URL/RUN/artifacts/KEY   where the worker moves it to, if such a store is set up
 
 A path comes from a client and never reaches the disk. A file enters its run's folder once its row is committed; until
 that is done, also after a crash, it is read from where it was received.
@@ -15,6 +16,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +26,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet, Sum
 
+from training.checkpoint_store import open_store
+from training.checkpoints import CheckpointError
 from webapp.base.disk import bytes_in_words, check_room
 from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.base.whole_files import sha256
@@ -37,7 +41,8 @@ log = logging.getLogger(__name__)
 MAX_PATH = 500  # characters
 PIECE = 1 << 20  # bytes read at a time
 LEFT_OVER_SECONDS = 24 * 3600.0  # after which what no run has is removed
-INCOMING = ".incoming"
+MOVE_SECONDS = 30.0  # a step of the clean-up copies so long to the store
+INCOMING, STORED = ".incoming", "artifacts"
 KEY = re.compile(r"\d{1,18}-[0-9a-f]{32,64}")
 Read = Callable[[int], bytes]  # at most so many bytes; none at the end
 
@@ -240,13 +245,20 @@ def delete(run: Run, path: str, *, user: User | None) -> int:
 
 
 def open_file(artifact: Artifact) -> BinaryIO:
-    """Raises NotFound where the disk does not have it, e.g. after a restore without files."""
+    """Raises NotFound where it is not there, e.g. after a restore without files, and where the store is away."""
     for place in (_folder(artifact.run_id) / artifact.key, _incoming() / artifact.key):
         try:
             return place.open("rb")
         except FileNotFoundError:
             continue
-    raise NotFound(f"The content of {artifact.path} is not on the disk of this server.")
+    try:
+        far = open_store(artifact.run_id)
+        if far and (content := far.open(STORED, artifact.key)):
+            return content
+    except CheckpointError as error:
+        raise NotFound(f"The content of {artifact.path} cannot be read now: {error}.") from error
+    where = "on the disk of this server" + (" or in the checkpoint store" if far else "")
+    raise NotFound(f"The content of {artifact.path} is not {where}.")
 
 
 def copy_of(artifact: Artifact) -> Received:
@@ -258,13 +270,16 @@ def copy_of(artifact: Artifact) -> Received:
 
 
 def remove_file(run_id: str, key: str) -> None:
-    """From the disk; one that is not there is no matter."""
+    """From the disk and the store; one that is not there is no matter."""
     for place in (_folder(run_id) / key, _incoming() / key):
         place.unlink(missing_ok=True)
-    try:
+    with suppress(OSError):  # there are others
         _folder(run_id).rmdir()
-    except OSError:  # there are others
-        return
+    try:
+        if far := open_store(run_id):
+            far.remove(f"{STORED}/{key}")
+    except CheckpointError as error:
+        log.warning("file %s of run %s stays: %s", key, run_id, error)
 
 
 def _settle(run_id: str, key: str) -> None:
@@ -274,6 +289,31 @@ def _settle(run_id: str, key: str) -> None:
         (_incoming() / key).rename(_folder(run_id) / key)
     except OSError as error:  # it is read from where it is
         log.warning("artifact %s of run %s stays where it was received: %s", key, run_id, error)
+
+
+def move_to_store(seconds: float = MOVE_SECONDS) -> int:
+    """Move files of runs from the disk to the store of checkpoints, where one is set up, for about so long; how many.
+    What it does not take stays on the disk. Safe to repeat, and to kill anywhere."""
+    until, count = time.monotonic() + seconds, 0
+    for file in _root().glob("[!.]*/*"):
+        run_id, key = file.parent.name, file.name
+        try:
+            far = open_store(run_id)
+            if far is None or time.monotonic() > until:
+                break
+            far.keep(file, STORED, key)
+        except CheckpointError as error:
+            log.warning("files of runs stay on the disk: %s", error)
+            break
+        except FileNotFoundError:  # it was deleted meanwhile
+            continue
+        file.unlink(missing_ok=True)
+        with suppress(OSError):  # there are others
+            file.parent.rmdir()
+        if not Artifact.objects.filter(run=run_id, key=key).exists():
+            remove_file(run_id, key)
+        count += 1
+    return count
 
 
 def clean_up() -> None:

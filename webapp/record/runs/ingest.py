@@ -28,11 +28,13 @@ from worker import names
 
 MAX_RECORDS = 5000
 
-# Kept for the connection's life, emptied by each commit, so that a batch does not grow the system catalogue.
-CREATE_INCOMING = """
+# Kept for the connection's life, emptied by each commit, so that a batch does not grow the system catalogue. Emptied of
+# an earlier batch in this very transaction, too.
+EMPTY_INCOMING = """
 CREATE TEMPORARY TABLE IF NOT EXISTS incoming_record (
     position integer, attempt integer, seq bigint, step bigint, "time" timestamptz, compute jsonb, metrics jsonb
-) ON COMMIT DELETE ROWS
+) ON COMMIT DELETE ROWS;
+DELETE FROM incoming_record
 """
 COPY_INCOMING = "COPY incoming_record FROM STDIN"
 # Of names beyond what its project allows a run there is no series: they stay in the records.
@@ -127,7 +129,10 @@ def store_records(run: Run, records: Sequence[Record], *, reporter: int | None =
     return result
 
 
-_HELD = Compiled(lambda run: Run.objects.select_for_update().filter(pk=run).order_by(), run="an id")
+_HELD = Compiled(
+    lambda run: Run.objects.select_for_update().filter(pk=run).order_by().defer("config", "notes"),
+    run="an id",
+)
 
 
 def _count(result: IngestResult, unique: Sequence[tuple[int, Record]], began: float) -> None:
@@ -161,8 +166,7 @@ def _insert(run: Run, unique: Sequence[tuple[int, Record]]) -> tuple[int, bool, 
     left_out = 0
     metric_names = sorted({name for _, record in unique for name in _series_names(record)})
     with connection.cursor() as cursor:
-        cursor.execute(CREATE_INCOMING)
-        cursor.execute("DELETE FROM incoming_record")  # of an earlier batch in this very transaction
+        cursor.execute(EMPTY_INCOMING)
         with cursor.copy(COPY_INCOMING) as copy:
             for row in _rows(unique):
                 copy.write_row(row)

@@ -286,6 +286,8 @@ class Series(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series", db_index=False)
     metric = models.CharField(max_length=250)
+    # What the source of an import calls it, where it is the pass rate.
+    logged_as = models.CharField(max_length=250, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "metric"], name="series_unique")]

@@ -211,10 +211,14 @@ def stored_name(run: Run, metric: str) -> str | None:
 
 
 def _first_of(series: QuerySet[Series], names: Sequence[str]) -> QuerySet[Series]:
-    """Those with one of the names, in their order."""
-    place = Case(*(When(metric=name, then=i) for i, name in enumerate(names)), output_field=IntegerField())
-    found = series.filter(metric__in=names)
-    return found.order_by(place) if len(names) > 1 else found
+    """Those with one of the names, in their order; the pass rate comes last where its import calls it by the first."""
+    place = Case(
+        *(When(metric=name, then=i) for i, name in enumerate(names)),
+        default=len(names),
+        output_field=IntegerField(),
+    )
+    named = Q(metric__in=names) | Q(logged_as=names[0])
+    return series.filter(named, metric__in=[*names, PASS_RATE]).order_by(place)
 
 
 def newest_value(metric: str) -> Subquery:

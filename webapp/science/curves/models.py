@@ -126,7 +126,7 @@ class Recalibration(models.Model):
         Project, on_delete=models.CASCADE, primary_key=True, related_name="recalibration"
     )
     is_on = models.BooleanField(default=True)
-    stamp = models.PositiveIntegerField(default=0)  # grows with every judged run
+    stamp = models.PositiveIntegerField(default=0)  # grows when a run is judged, deleted or restored
 
 
 class ReferenceFit(models.Model):

@@ -10,7 +10,7 @@ from tests.webapp.interfaces.pages.data import mixture_records
 from webapp.record.runs.models import Run
 from webapp.science.curves import services
 from webapp.science.curves.record.keeping import keep_record
-from webapp.science.curves.record.recalibrating import note_judged
+from webapp.science.curves.record.recalibrating import note_changed
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_a_fit_changes_its_etag_with_the_record(reader, evaluated):
     before = reader.get(f"fits/{fit}")["ETag"]
     assert reader.get(f"fits/{fit}")["ETag"] == before
 
-    note_judged(evaluated.project)
+    note_changed(evaluated.project)
 
     assert reader.get(f"fits/{fit}")["ETag"] != before
 

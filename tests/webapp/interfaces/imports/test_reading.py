@@ -17,6 +17,8 @@ from webapp.interfaces.imports.services import resume_import
 from webapp.record.runs.deleting import delete_run
 from webapp.record.runs.lifecycle import report_finished
 from webapp.record.runs.models import Point, Record, Run
+from webapp.record.runs.points import effective_points
+from webapp.record.runs.selectors import stored_name
 from webapp.reporting.alerts.firing import check_changed
 from webapp.reporting.alerts.models import Firing
 
@@ -238,6 +240,16 @@ def test_metrics_that_somebody_ignores_are_left_out(begin):
     take_turn()
 
     assert Record.objects.filter(run__name="a").earliest("seq").metrics == {}
+
+
+def test_a_column_that_becomes_the_pass_rate_is_found_by_its_name(begin):
+    table = "step,acc,loss\n1,40,3\n2,45,2\n"
+    begin(table, kind="csv", name="m.csv", columns={"step": "step", "pass_rate": "acc"}, percent=True)
+    take_turn()
+
+    run = Run.objects.get()
+    assert (stored_name(run, "acc"), stored_name(run, "loss")) == ("eval/pass_rate", "loss")
+    assert [point.value for point in effective_points(run, "acc")] == [0.4, 0.45]
 
 
 def test_what_was_imported_fires_no_rule(begin, user, project):

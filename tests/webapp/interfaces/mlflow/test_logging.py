@@ -86,7 +86,7 @@ def test_a_repeat_reads_the_moments_that_it_repeats_and_no_others(mlflow, django
 
     (asked,) = [
         query["sql"] for query in context.captured_queries
-        if "FROM \"tracking_receipt\"" in query["sql"] and query["sql"].startswith("SELECT")
+        if "FROM tracking_receipt" in query["sql"] and query["sql"].startswith("SELECT")
     ]  # fmt: skip
     assert f"3:{T0 + 3}" in asked and Receipt.objects.count() == 30
 

@@ -38,3 +38,17 @@ def test_it_is_offered_where_a_filter_is_typed(renamed, project, user):
     found = completions(project, user, "metric.reward/a", 15)["items"]
 
     assert found == [{"text": "metric.train/reward", "says": "logged as reward/all/mean"}]
+
+
+def test_a_pass_rate_is_found_by_what_its_import_calls_it(tracked, project, user, make_record):
+    ingest.store_records(tracked, [make_record(step, {"eval/pass_rate": step / 10}) for step in range(3)])
+    tracked.series.update(logged_as="acc")
+
+    assert stored_name(tracked, "acc") == stored_name(tracked, "eval/pass_rate") == "eval/pass_rate"
+    assert [p.value for p in effective_points(tracked, "acc")] == [0.0, 0.1, 0.2]
+    assert narrow(Run.objects.filter(project=project), "metric.acc > 0.1", user=None).get() == tracked
+    assert completions(project, user, "metric.ac", 9)["items"] == [
+        {"text": "metric.eval/pass_rate", "says": "logged as acc"}
+    ]
+    ingest.store_records(tracked, [make_record(3, {"acc": 7.0})])
+    assert [p.value for p in effective_points(tracked, "acc")] == [7.0]

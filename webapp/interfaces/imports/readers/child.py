@@ -117,7 +117,7 @@ def _read(request: dict[str, Any], asked: IO[str], out: IO[str]) -> None:
 
 
 def _about(run: FoundRun) -> dict[str, Any]:
-    names = ("key", "name", "config", "task", "model", "seed", "state", "meaning", "notes")
+    names = ("key", "name", "config", "task", "model", "seed", "state", "meaning", "pass_rate", "notes")
     return {name: getattr(run, name) for name in names}
 
 

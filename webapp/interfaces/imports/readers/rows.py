@@ -52,6 +52,7 @@ class FoundRun:
 
     rows: reads the source from its beginning at each call, in its order, and raises BadSource where it is broken.
     meaning: what somebody has said here of its metrics, where it comes out of an export.
+    pass_rate: what the source calls the metric that is stored as eval/pass_rate.
     notes: sentences on what was left out or is unsure; reading the rows may add to them.
     """
 
@@ -64,6 +65,7 @@ class FoundRun:
     seed: int | None = None
     state: str | None = None  # of STATES; None: unknown, or still running
     meaning: Mapping[str, Any] = field(default_factory=dict)
+    pass_rate: str = ""
     notes: list[str] = field(default_factory=list)
 
 

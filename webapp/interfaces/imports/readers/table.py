@@ -81,7 +81,8 @@ def found_runs(
     for run, span in spans.items():
         notes = list(table.notes)
         reader = RunRows(table, layout, span, run, options, notes, rename, carry_step)
-        runs.append(FoundRun(key=run, name=run or default, rows=reader.rows, notes=notes))
+        pass_rate = options.columns.get("pass_rate", "")
+        runs.append(FoundRun(run, run or default, reader.rows, pass_rate=pass_rate, notes=notes))
     return runs
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Max, Q, QuerySet
 
 from headroom.adapters.naming import RENAMED
 from webapp.identity.accounts.models import Project, User
@@ -66,14 +66,14 @@ def metrics_of(project: Project, part: str) -> list[Item]:
     """Fields such as `metric.train/entropy` for metrics of the newest runs that begin so, here or at their trainer."""
     newest = Run.objects.filter(project=project).order_by("-created_at", "id").values("pk")[:LOOKED_AT]
     logged = {ours: name for name, ours in RENAMED.items() if part and name.startswith(part)}
-    begins = Q(metric__startswith=part) | Q(metric__in=list(logged))
-    names = Series.objects.filter(begins, run__in=newest).order_by("metric")
+    begins = Q(metric__startswith=part) | Q(metric__in=list(logged)) | Q(logged_as__startswith=part)
+    found = Series.objects.filter(begins, run__in=newest).values_list("metric").order_by("metric")
     return [
         {
             "text": METRIC_PREFIX + (name if PLAIN_WORD.fullmatch(name) else quoted(name)),
-            "says": "metric" if name.startswith(part) else f"logged as {logged[name]}",
+            "says": "metric" if name.startswith(part) else f"logged as {logged.get(name) or original}",
         }
-        for name in names.values_list("metric", flat=True).distinct()[:MOST]
+        for name, original in found.annotate(original=Max("logged_as"))[:MOST]
     ]
 
 

@@ -18,7 +18,7 @@ from webapp.record.runs.states import ENDED
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.models import Fit, ForecastOrigin, ForecastOutcome
 from webapp.science.curves.record import methods
-from webapp.science.curves.record.recalibrating import note_judged
+from webapp.science.curves.record.recalibrating import note_changed
 from webapp.science.curves.storing import store_fit
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ def _judge(run: Run, curve: Curve) -> bool:
     for origin in ForecastOrigin.objects.filter(run=run):
         _score(origin, curve, target, came)
     _note(run.pk, digest=digest, last=last, target=target, came=came)
-    note_judged(run.project)
+    note_changed(run.project)
     return True
 
 

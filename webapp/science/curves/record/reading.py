@@ -12,7 +12,7 @@ from webapp.identity.accounts.models import Project
 from webapp.science.curves.models import ForecastOrigin, ForecastOutcome
 from webapp.science.curves.record.keeping import SHARES, overdue
 from webapp.science.curves.record.methods import LEVELS, METHODS, key
-from webapp.science.curves.record.recalibrating import MOST_RUNS, Record, record_of
+from webapp.science.curves.record.recalibrating import MOST_RUNS, Record, outcomes_of, record_of
 
 CONFIDENCE = 0.9  # of the interval around an observed coverage
 SHOWN = 0.9  # the level that tables show
@@ -133,12 +133,12 @@ GROUPS: dict[str, Callable[[Judged], str]] = {
 
 
 def _judged(project: Project, task: str, recipe: str) -> list[Judged]:
-    about = Q(run__project=project, why="")
+    about = Q(why="")
     if task:
         about &= Q(run__task=task)
     if recipe:
         about &= Q(run__revision__recipe__slug=recipe)
-    newest = list(ForecastOutcome.objects.filter(about).order_by("-judged_at")[:MOST_RUNS])
+    newest = list(outcomes_of(project).filter(about).order_by("-judged_at")[:MOST_RUNS])
     ends = {outcome.run_id: outcome for outcome in newest}
     rows = ForecastOrigin.objects.filter(run__in=list(ends), said__isnull=False).order_by("run_id", "cut")
     names = ("run_id", "run__task", "run__revision__recipe__slug", "cut", "as_it_went", "said")
@@ -233,10 +233,5 @@ def _level(level: float, judged: Sequence[Judged]) -> Level:
 
 def _unjudged(project: Project) -> tuple[tuple[str, int], ...]:
     """Why ended runs are not judged, and how many of each."""
-    rows = (
-        ForecastOutcome.objects.filter(run__project=project)
-        .exclude(why="")
-        .values("why")
-        .annotate(n=Count("pk"))
-    )
+    rows = outcomes_of(project).exclude(why="").values("why").annotate(n=Count("pk"))
     return tuple(rows.order_by("-n", "why").values_list("why", "n"))

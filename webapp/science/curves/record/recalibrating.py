@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from cachetools import LRUCache
 from django.db import transaction
+from django.db.models import QuerySet
 
 from scaling.course import Course
 from webapp.identity.accounts.models import Project
@@ -114,19 +115,20 @@ def record_of(project: Project | int) -> Record:
 
 
 def _read(project: int) -> Record:
-    newest = (
-        ForecastOutcome.objects.filter(run__project=project, why="")
-        .order_by("-judged_at")
-        .values("run")[:MOST_RUNS]
-    )
+    newest = outcomes_of(project).filter(why="").order_by("-judged_at").values("run")[:MOST_RUNS]
     rows = ForecastOrigin.objects.filter(run__in=newest, ratios__isnull=False).order_by("pk")
     found: list[tuple[str, Any]] = list(rows.values_list("run_id", "ratios"))
     runs = np.array([run for run, _ in found], "<U16")
     return Record(runs, {key(level): np.array([one[key(level)] for _, one in found]) for level in LEVELS})
 
 
-def note_judged(project: Project) -> None:
-    """One more run of the project is judged."""
+def outcomes_of(project: Project | int) -> QuerySet[ForecastOutcome]:
+    """Of its runs that have ended, without those that are deleted: judged ones, and with a `why` those that cannot be."""
+    return ForecastOutcome.objects.filter(run__project=project, run__deleted_at=None)
+
+
+def note_changed(project: Project) -> None:
+    """One more run of the project is judged, or one is deleted or restored."""
     with transaction.atomic():
         Recalibration.objects.get_or_create(pk=project.pk)
         row = Recalibration.objects.select_for_update().get(pk=project.pk)

@@ -4,8 +4,7 @@ from django.db import transaction
 
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
-from webapp.science.curves.models import ForecastOutcome
-from webapp.science.curves.record.recalibrating import switch
+from webapp.science.curves.record.recalibrating import outcomes_of, switch
 
 
 @transaction.atomic
@@ -22,7 +21,7 @@ def switch_recalibration(project: Project, *, is_on: bool, actor: User) -> bool:
 
 def choices_of(project: Project) -> tuple[list[str], list[tuple[str, str]]]:
     """Tasks, and (slug, name) of recipes, of which runs are judged. Two queries."""
-    judged = ForecastOutcome.objects.filter(run__project=project, why="").order_by()
+    judged = outcomes_of(project).filter(why="").order_by()
     tasks = judged.values_list("run__task", flat=True).distinct()
     of = ("run__revision__recipe__slug", "run__revision__recipe__name")
     recipes = judged.filter(run__revision__isnull=False).values_list(*of).distinct()

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from webapp.record.runs.models import Run, State
 from webapp.science.curves.models import ForecastOrigin, ForecastOutcome
-from webapp.science.curves.record.recalibrating import note_judged
+from webapp.science.curves.record.recalibrating import note_changed
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def judged(project, revision):
             )
             for cut in cuts
         )  # fmt: skip
-        note_judged(project)
+        note_changed(project)
         return run
 
     return make

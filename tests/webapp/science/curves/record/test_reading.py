@@ -2,7 +2,11 @@
 
 import pytest
 
+from webapp.record.runs.deleting import delete_run, restore_run
+from webapp.record.runs.models import Run
 from webapp.science.curves.record.reading import record
+from webapp.science.curves.record.recalibrating import record_of
+from webapp.science.curves.record.services import choices_of
 
 
 def rows(found, name="methods"):
@@ -71,3 +75,19 @@ def test_an_empty_project_has_an_empty_record(project):
     found = record(project)
 
     assert (found.runs, found.forecasts, found.methods, found.waiting) == (0, 0, (), 0)
+
+
+def test_a_deleted_run_does_not_count_until_it_is_restored(judged, project):
+    judged(0.5, task="math")
+    gone = judged(2.0, task="code")
+    Run.objects.filter(pk=gone.pk).update(origin=Run.Origin.TRACKED)
+    gone.refresh_from_db()
+    assert record_of(project).n_runs == 2
+
+    delete_run(gone, user=None)
+
+    assert (record(project).runs, record_of(project).n_runs, choices_of(project)[0]) == (1, 1, ["math"])
+
+    restore_run(gone, user=None)
+
+    assert (record(project).runs, record_of(project).n_runs) == (2, 2)
