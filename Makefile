@@ -15,7 +15,7 @@ help:
 	@echo "make docs    build the site of the docs into site/, links checked"
 	@echo "make audit   known vulnerabilities of the pinned dependencies (asks PyPI)"
 	@echo "make bench   benchmarks with their baselines"
-	@echo "make parity  compare the losses with TRL's and verl's, in an environment of its own"
+	@echo "make parity  compare the losses with TRL's and verl's, the model with torchtitan's, in an environment of its own"
 	@echo "make trackers  the real clients of MLflow and trackio, TRL and verl, against a real server"
 	@echo "make manifests  hold deploy/ to the schemas of Kubernetes and to hadolint"
 	@echo "make lock    recompile requirements.lock from pyproject.toml and requirements/*.in"
@@ -75,7 +75,7 @@ audit: setup
 bench: setup
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=. $(VENV_PYTHON) "$$file"; done
 
-# No `setup`: TRL and verl get an environment of their own.
+# No `setup`: TRL, verl and torchtitan get an environment of their own.
 parity:
 	@exec bash scripts/parity.sh $(ARGS)
 

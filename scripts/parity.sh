@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs tests/parity, which compares our losses and advantages with those of TRL and verl, in .venv-parity, an
-# environment of its own: the two ask for other versions than Headroom. Idempotent; the environment is made once.
+# Runs tests/parity, which compares our losses and advantages with those of TRL and verl and our log-probabilities with
+# torchtitan's, in .venv-parity: the three ask for other versions than Headroom. Idempotent; made once.
 # PYTHON=/path/to/python3.x chooses the interpreter (3.11 or newer). Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -47,14 +47,14 @@ class Codec:
         """Whether the prompt ends with `<think>`, as many chat templates do: what follows is a thought."""
         return self.decode(prompt[-_TAIL:]).rstrip().endswith(BEGIN_THINK)
 
-    def has_ended_thinking(self, tokens: list[int]) -> bool:
-        """Whether the tokens spell `</think>`."""
+    def end_of_thinking(self, tokens: list[int]) -> int | None:
+        """Where the tokens first spell `</think>`: the place of its first token; None where they do not."""
         start, width = 0, len(self._end_think)
         for _ in range(tokens.count(self._end_think[0])):
             start = tokens.index(self._end_think[0], start) + 1
             if tokens[start - 1 : start - 1 + width] == self._end_think:
-                return True
-        return False
+                return start - 1
+        return None
 
 
 def _tokenizer(path: Path) -> Tokenizer:

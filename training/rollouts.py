@@ -266,7 +266,7 @@ class Rollouts:
 
     def _second_limit(self, draft: Draft, sample: Sample) -> int:
         """Response tokens after it. Ends the thinking by force, unless it has ended and only the answer goes on."""
-        if not sample.interrupted and not self._codec.has_ended_thinking(sample.response):
+        if not sample.interrupted and self._codec.end_of_thinking(sample.response) is None:
             sample.force(self._phrase)
         forced_end = len(sample.chosen) - sample.chosen[::-1].index(False) if sample.interrupted else 0
         return max(self._room(draft), forced_end + 1)
@@ -288,7 +288,11 @@ class Rollouts:
             sample.reward += min(0.0, max(-1.0, left - 1.0))
 
     def _judged_text(self, sample: Sample) -> str:
-        """The response, after the `<think>` that its prompt may end with: an unfinished thought is no answer."""
+        """The response from its first `</think>` on: what comes before is mostly long, and is not judged. All of a
+        thought that has not ended, after the `<think>` that its prompt may end with: it is no answer."""
+        end = self._codec.end_of_thinking(sample.response)
+        if end is not None:
+            return self._codec.decode(sample.response[end:])
         opened = BEGIN_THINK if self._codec.opens_thinking(sample.prompt) else ""
         return opened + self._codec.decode(sample.response)
 

@@ -27,8 +27,8 @@ def test_end_of_sequence_is_not_text(toy_model: Path) -> None:
 def test_end_of_thinking_is_found(toy_model: Path) -> None:
     codec = Codec(toy_model)
 
-    assert codec.has_ended_thinking(codec.encode("15,9</think>9"))
-    assert not codec.has_ended_thinking(codec.encode("15,9"))
+    assert codec.end_of_thinking(codec.encode("15,9</think>9</think>")) == 4
+    assert codec.end_of_thinking(codec.encode("15,9")) is None
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,35 @@ def test_reward_follows_the_verifier(toy_recipe: Recipe, toy_model: Path) -> Non
     assert all(all(sample.chosen) and sample.finished for sample in group.samples)
 
 
+class Listens:
+    """A task whose verifier keeps what it is given."""
+
+    isolation, timeout_seconds = "inline", 1.0
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def verifier(self, prompt: Prompt) -> "Listens":
+        return self
+
+    def verify(self, answer: str, response: str) -> Verdict:
+        self.heard.append(response)
+        return Verdict(True)
+
+
+def test_verifiers_get_the_response_from_the_end_of_its_thinking_on(
+    toy_recipe: Recipe, toy_model: Path
+) -> None:
+    codec, task = Codec(toy_model), Listens()
+    texts = [f"15,9</think>95</think>{EOS}", f"15,9{EOS}"]
+    plain = apply_overrides(toy_recipe, {"length.mode": "none"})
+    rollouts = Rollouts(plain, task, codec, Scripted(codec, texts))  # type: ignore[arg-type]
+
+    asyncio.run(rollouts.groups([PROMPT], 2, 1.0))
+
+    assert task.heard == ["</think>95</think>", "<think>15,9"]
+
+
 class WantsTheAnswer:
     """A task whose verifier takes the whole response where there is no thinking."""
 

@@ -4,13 +4,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, compress
+
+import numpy as np
 
 from training.driver.accounting import Usage
 from training.driver.staleness import Ticket
 from training.evaluation import by_part
 from training.rollouts import Group
-from training.trainer.batching import StepResult
+from training.trainer.batching import StepResult, numbers
 
 
 class StepMetrics:
@@ -112,7 +113,11 @@ def staleness_metrics(batch: Sequence[tuple[Ticket, Group]], version: int) -> di
     bound is about, and by those that chose each token, never older (forced tokens do not count)."""
     samples = [sample for _, group in batch for sample in group.samples]
     ages = [version - ticket.version for ticket, _ in batch]
-    chosen = Counter(chain.from_iterable(compress(sample.versions, sample.chosen) for sample in samples))
+    chosen: Counter[int] = Counter()
+    for sample in samples:
+        of_chosen = numbers("q", sample.versions)[numbers("B", sample.chosen).astype(bool)]
+        values, counts = np.unique(of_chosen, return_counts=True)
+        chosen.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
     token_ages = {version - made: count for made, count in chosen.items()}
     return {
         "train/version_oldest": float(min(sample.oldest_version for sample in samples)),

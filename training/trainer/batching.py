@@ -1,5 +1,6 @@
 """From rollouts to arrays, and from arrays to micro-batches. numpy only: the driver imports it."""
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -51,8 +52,8 @@ def make_batch(groups: Sequence[Group], version: int | None = None) -> Batch:
     for row, (_, sample) in enumerate(samples):
         _fill(sample, tokens[row], logp[row], mask[row])
         if version in sample.versions:
-            start = len(sample.prompt)
-            fresh[row, start : len(sample.tokens)] = np.equal(sample.versions, version) & sample.chosen
+            own = slice(len(sample.prompt), len(sample.tokens))
+            fresh[row, own] = (numbers("q", sample.versions) == version) & mask[row, own]
     return Batch(
         tokens=tokens,
         lengths=np.array([len(sample.tokens) for _, sample in samples], np.int64),
@@ -66,9 +67,14 @@ def make_batch(groups: Sequence[Group], version: int | None = None) -> Batch:
 
 def _fill(sample: Sample, tokens: np.ndarray, logp: np.ndarray, mask: np.ndarray) -> None:
     start, end = len(sample.prompt), len(sample.tokens)
-    tokens[:end] = sample.tokens
-    logp[start:end] = sample.logp
-    mask[start:end] = sample.chosen
+    tokens[:end] = numbers("q", sample.tokens)
+    logp[start:end] = numbers("f", sample.logp)
+    mask[start:end] = numbers("B", sample.chosen)
+
+
+def numbers(code: str, values: Sequence[float]) -> np.ndarray:
+    """[n] of the array module's type, several times as fast as numpy reads a long list."""
+    return np.asarray(array(code, values))
 
 
 def micro_batches(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:

@@ -36,4 +36,4 @@ class Verifier(Protocol):
         """Longest judgement, seconds."""
 
     def verify(self, answer: str, response: str) -> Verdict:
-        """Judge a response (thinking trace and answer) against `Prompt.answer`."""
+        """Judge a response against `Prompt.answer`: what came from its first `</think>` on, all of one without it."""
