@@ -9,9 +9,13 @@ from scaling.calibration import LEVELS, Row, calibrate
 from scaling.cli.options import CommandError, show
 from scaling.cli.words import level_text, markdown
 from scaling.corpus import AXES, Curve, read
+from scaling.scores import clopper_pearson
 from scaling.table import TableError
 
-NOTE = "rmse, bias (forecast - came), and the mean interval score of the 90 % interval, in pass rate."
+NOTE = (
+    "rmse, bias (forecast - came), and the mean interval score of the 90 % interval, in pass rate. "
+    "In brackets: the exact 90 % interval of a share, were the runs independent."
+)
 
 
 def add(commands) -> None:
@@ -66,5 +70,11 @@ def _line(row: Row) -> list[str]:
     first = [level_text(row.cut), row.method, str(row.runs), str(row.without)]
     if row.inside is None:
         return [*first, *["-"] * (3 + len(LEVELS))]
-    shares = [f"{100 * share:.0f} %" for share in row.inside]
+    known = row.runs - row.without
+    shares = [_share(round(share * known), known) for share in row.inside]
     return [*first, f"{row.rmse:.4f}", f"{row.bias:+.4f}", *shares, f"{row.interval_score:.4f}"]
+
+
+def _share(k: int, n: int) -> str:
+    lo, hi = clopper_pearson(k, n)
+    return f"{100 * k / n:.0f} % ({100 * lo:.0f} to {100 * hi:.0f})"

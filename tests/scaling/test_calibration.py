@@ -41,7 +41,7 @@ def test_numbers_of_the_table_are_those_of_the_definitions(tmp_path) -> None:
 
     text = table("All", rows(judge(curves, {"high": shifted(0.02), "none": lambda *_: None})))
 
-    assert "| 50 % | high | 2 | 0 | 0.0200 | +0.0200 | 100 % | 0 % | 1.0000 |" in text
+    assert "| 50 % | high | 2 | 0 | 0.0200 | +0.0200 | 100 % (22 to 100) | 0 % (0 to 78) | 1.0000 |" in text
     assert "| 50 % | none | 2 | 2 | - | - | - | - | - |" in text
 
 
