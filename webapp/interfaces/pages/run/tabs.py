@@ -15,6 +15,7 @@ from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run import diagnostics, logs
 from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
 from webapp.interfaces.pages.run.enlarged import diagnostics_context
+from webapp.interfaces.pages.run.machines import machines_context
 from webapp.interfaces.pages.run.questions import OF, BadQuestion, FigureRequest, delta_of, forgiving
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import attempts_of, transitions_of
@@ -37,6 +38,7 @@ PLAN_FIELDS = ("target", "of", "delta")
 
 TABS = {
     "diagnostics": "Diagnostics",
+    "machines": "Machines",
     "forms": "Forms",
     "window": "Window",
     "history": "Forecast history",
@@ -86,6 +88,10 @@ def tab_context(name: str, tab: TabRequest) -> Context:
 def _diagnostics(tab: TabRequest) -> Context:
     panels = diagnostics.panels(tab.run, tab.alarms)
     return diagnostics_context(tab.run, panels, tab.query.get("panel", ""))
+
+
+def _machines(tab: TabRequest) -> Context:
+    return machines_context(tab.run, tab.alarms, tab.query.get("node", ""))
 
 
 def _forms(tab: TabRequest) -> Context:
@@ -207,6 +213,7 @@ def _attempts(tab: TabRequest) -> Context:
 
 CONTEXTS: dict[str, Callable[[TabRequest], Context]] = {
     "diagnostics": _diagnostics,
+    "machines": _machines,
     "forms": _forms,
     "window": _window,
     "history": _history,
