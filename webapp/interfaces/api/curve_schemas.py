@@ -63,6 +63,26 @@ class SeriesOut(Exact):
     points: list[SampledPointOut]
 
 
+class TraceEvent(Exact):
+    """A span (ph X), or the name of a process or a thread (ph M)."""
+
+    name: str
+    ph: Literal["X", "M"]
+    pid: int
+    tid: int
+    args: dict[str, str | int]
+    cat: str | None = None
+    ts: int | None = Field(None, description="Microseconds since 1970.")
+    dur: int | None = Field(None, description="Microseconds.")
+
+
+class TraceOut(Exact):
+    """The trace event format of Chrome."""
+
+    displayTimeUnit: str  # noqa: N815
+    traceEvents: list[TraceEvent]  # noqa: N815
+
+
 class ColumnsOut(Exact):
     """Every point of a run's curve, in columns."""
 

@@ -23,6 +23,7 @@ from webapp.interfaces.api.curve_schemas import (
     ManySeriesOut,
     MetricList,
     SeriesOut,
+    TraceOut,
 )
 from webapp.interfaces.api.etags import newest_fit, unless_known, version_of_runs
 from webapp.interfaces.api.openapi import CSV, answers
@@ -40,6 +41,7 @@ from webapp.interfaces.api.schemas import (
     ManySeriesQuery,
     MetricsQuery,
     SeriesQuery,
+    TimelineQuery,
 )
 from webapp.record.runs import selectors
 from webapp.record.runs.filtering.errors import nearest
@@ -47,6 +49,7 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.points import AS_JSON, curve_columns, effective_points
 from webapp.record.runs.sampling import columns_of_runs, sampled_points
 from webapp.record.runs.selectors import PASS_RATE
+from webapp.record.runs.timeline import as_trace, timeline_of
 from webapp.science.curves import payloads as curve_payloads
 from webapp.science.curves.comparison.choice import MOST_RUNS, choose
 from webapp.science.curves.comparison.compare import entries_of, payload_of
@@ -146,6 +149,21 @@ def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> 
     sample = sampled_points(run, query.metric, query.x, query.points, lo=query.lo, hi=query.hi)
     head = {"run": run.pk, "metric": query.metric, "x": query.x}
     return unchecked(head | sampling_payload(sample) | {"points": sampled_payloads(sample, query.x)})
+
+
+@router.get(
+    "/runs/{run_id}/timeline",
+    auth=READ_HEAVY,
+    response=TraceOut,
+    summary="Where the time of a run's steps went",
+    openapi_extra=answers(etag=True),
+)
+def get_timeline(request: HttpRequest, run_id: str, query: Query[TimelineQuery]) -> HttpResponse:
+    """Spans of generation, rewards, weights, updates, waiting and evaluation, as Perfetto and Chrome's tracing read
+    them: times are microseconds, `ts` since 1970. Empty where the trainer tells no times."""
+    run = run_of(request, run_id)
+    unless_known(request, run.version)
+    return JsonResponse(as_trace(run, timeline_of(run, query.until, query.steps)))
 
 
 @router.get(

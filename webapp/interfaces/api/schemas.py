@@ -13,6 +13,7 @@ from webapp.record.runs.bulk import MAX_RUNS
 from webapp.record.runs.ingest import MAX_RECORDS
 from webapp.record.runs.models import State
 from webapp.record.runs.refusals import MAX_REASON
+from webapp.record.runs.timeline import MOST_STEPS
 from webapp.science.curves.fitting import Question
 
 Axis = Literal["device_hours", "flops", "tokens", "step"]
@@ -512,6 +513,13 @@ class SeriesQuery(Schema):
         None, allow_inf_nan=False, description="Only from here on the axis x: to zoom in."
     )
     hi: float | None = Field(None, allow_inf_nan=False, description="Only up to here.")
+
+
+class TimelineQuery(Schema):
+    until: int | None = Field(
+        None, ge=0, lt=2**63, description="The last step; the newest, if nothing is said."
+    )
+    steps: int = Field(MOST_STEPS, ge=1, le=MOST_STEPS, description="So many steps up to it.")
 
 
 class ManySeriesQuery(SeriesQuery):

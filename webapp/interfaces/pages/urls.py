@@ -107,6 +107,7 @@ urlpatterns = [
           "run-records-jsonl", Need(VIEW, limit=HEAVY), {"form": "jsonl"}),
     route("runs/<slug:run_id>/records.parquet", run_files.records,
           "run-records-parquet", Need(VIEW, limit=HEAVY), {"form": "parquet"}),
+    route("runs/<slug:run_id>/timeline.json", run_files.timeline, "run-timeline", Need(VIEW, limit=HEAVY)),
     route("runs/<slug:run_id>/files/<path:path>", run_files.file, "run-file", Need(VIEW)),
     route("runs/<slug:run_id>/log/<int:attempt>", run.log, "run-log", Need(VIEW)),
     route("runs/<slug:run_id>/log/<int:attempt>/lines", run.log_lines, "run-log-lines", Need(VIEW)),
