@@ -152,8 +152,8 @@ def with_totals(figures: Mapping[str, float]) -> dict[str, float]:
     """With the GPUs of each machine together, which alarms look at: how busy on average, and the fullest memory."""
     together: dict[str, list[float]] = {}
     for name, value in figures.items():
-        *_, gpu, key = name.split("/")
-        if gpu.startswith("gpu") and key in ("busy_fraction", "memory_fraction"):
+        device, _, key = name.rpartition("/")
+        if "/gpu" in device and key in ("busy_fraction", "memory_fraction"):
             together.setdefault(f"{SYSTEM}{name.split('/')[1]}/host/gpu_{key}", []).append(value)
     totals = {name: (fmean if "busy" in name else max)(values) for name, values in together.items()}
     return {**figures, **totals}

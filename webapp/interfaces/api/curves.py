@@ -22,6 +22,7 @@ from webapp.interfaces.api.curve_schemas import (
     ManyCurvesOut,
     ManySeriesOut,
     MetricList,
+    PanelsOut,
     SeriesOut,
     TraceOut,
 )
@@ -40,6 +41,7 @@ from webapp.interfaces.api.schemas import (
     ManyCurvesQuery,
     ManySeriesQuery,
     MetricsQuery,
+    PanelsQuery,
     SeriesQuery,
     TimelineQuery,
 )
@@ -48,12 +50,13 @@ from webapp.record.runs.filtering.errors import nearest
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import AS_JSON, curve_columns, effective_points
 from webapp.record.runs.sampling import columns_of_runs, sampled_points
-from webapp.record.runs.selectors import PASS_RATE
+from webapp.record.runs.selectors import PASS_RATE, runs_of
 from webapp.record.runs.timeline import as_trace, timeline_of
 from webapp.science.curves import payloads as curve_payloads
 from webapp.science.curves.comparison.choice import MOST_RUNS, choose
 from webapp.science.curves.comparison.compare import entries_of, payload_of
 from webapp.science.curves.comparison.odds import at_budget
+from webapp.science.curves.comparison.panels import panels_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.leaderboard import leaderboard
 from webapp.science.curves.record.reading import record as record_found
@@ -101,6 +104,21 @@ def _check_metric(run: Run, metric: str) -> None:
         return
     hint = nearest(metric, selectors.metric_names(run)) or "its metrics are listed beside it, under /metrics."
     raise NotFound(f"Run {run.pk} has no metric {metric[:MOST_OF_PATH]}; {hint}", field="metric")
+
+
+@router.get(
+    "/panels",
+    auth=READ_HEAVY,
+    response=PanelsOut,
+    summary="Any metrics of many runs",
+    openapi_extra=answers(404, etag=True),
+)
+def get_panels(request: HttpRequest, query: Query[PanelsQuery]) -> HttpResponse:
+    """Small multiples: of each metric that a pattern means a line for each run, or for each recipe the mean over its
+    runs with their range. Of a long series one point in 2^k is there, and none is moved; null is a break."""
+    wanted = known_runs(request, query.run)
+    found = {run.pk: run for run in runs_of(project_of(request)).filter(pk__in=wanted)}
+    return JsonResponse(panels_of([found[pk] for pk in wanted], query.metric, x=query.x, by=query.by))
 
 
 @router.get(

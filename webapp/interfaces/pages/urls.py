@@ -122,6 +122,7 @@ urlpatterns = [
     route("runs/<slug:run_id>/delete", run.delete_draft, "run-delete", Need(write=LAUNCH)),
     route("compare", compare.compare, "compare", Need(VIEW)),
     route("compare/search", compare.compare_search, "compare-search", Need(VIEW, limit=SEARCHES)),
+    route("compare/panels", compare.compare_panels, "compare-panels", Need(VIEW, limit=SEARCHES)),
     route("compare/odds", compare.compare_odds, "compare-odds", Need(VIEW, limit=SEARCHES)),
     route("compare/crossings", compare.compare_crossings, "compare-crossings", Need(VIEW, limit=SEARCHES)),
     route("leaderboard", leaderboard.leaderboard, "leaderboard", Need(VIEW)),
