@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headroom import about
+from headroom import about, system
 from headroom.about import About
 from headroom.configuration import described, plain
 from headroom.journal import Journal, JournalState
@@ -39,6 +39,7 @@ def init(
     restarted: bool = False,
     device: Any = None,
     mode: str | None = None,
+    system_metrics: bool = True,
 ) -> Run:
     """Begin (or go on with) a run.
 
@@ -49,6 +50,9 @@ def init(
     `attempt` (or HEADROOM_ATTEMPT) is by default the journal's last one, the next one where `resumed_from_step` is
     given, or where the trainer was `restarted` and begins anew. The token comes from HEADROOM_TOKEN or the file that
     HEADROOM_TOKEN_FILE names.
+
+    `system_metrics`: every 15 s it also records what the machine does (`headroom.system`), where psutil or nvidia-ml-py
+    is installed and HEADROOM_SYSTEM_METRICS is not `off`.
 
     No answering server is needed: the run is made and told later. Raises ValueError for unusable settings, JournalBusy
     or OSError for the journal, ServerError where the server refuses to make the run.
@@ -67,10 +71,13 @@ def init(
         used = {} if restarted and resumed_from_step is None else book.last_compute(resumed_from_step)
         next_step = _next_step(book, resumed_from_step, restarted)
         sender = _sender(book, server, run, start, known) if server is not None else None
-        return Run(book, attempt, run, sender, known, used, next_step)
+        begun = Run(book, attempt, run, sender, known, used, next_step)
     except BaseException:
         book.close()
         raise
+    if system_metrics and system.is_on():
+        begun.watch_system()
+    return begun
 
 
 def _sender(journal: Journal, server: Server, run: str | None, start: dict[str, Any], known: About) -> Sender:

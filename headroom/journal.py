@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from headroom.adapters.naming import SYSTEM
+
 MAX_UNWRITTEN = 10_000  # records kept in memory while the disk refuses writes
 MAX_REASON = 1000  # characters that the server is told
 _SEAL = b',"crc":"'
@@ -90,7 +92,7 @@ class Journal:
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._unwritten: deque[bytes] = deque(maxlen=MAX_UNWRITTEN)
         self._next_seq: dict[int, int] = {}
-        self.last_step: int | None = None  # of the newest record
+        self.last_step: int | None = None  # of the newest record of the training
         self.refused: dict[int, Refused] = {}  # by attempt
         self._left_out: dict[int, Refused] = {}  # the same, where `NAME.rejected` does not say so yet
         self.end = 0  # bytes that are complete lines
@@ -128,6 +130,12 @@ class Journal:
         if record is not None and isinstance(record.get("seq"), int):
             attempt = record.get("attempt", 1)
             self._next_seq[attempt] = max(self._next_seq.get(attempt, 0), record["seq"] + 1)
+            self._note_step(record)
+
+    def _note_step(self, record: dict[str, Any]) -> None:
+        """What machines do is recorded between steps, and is none."""
+        metrics = record.get("metrics")
+        if not metrics or not all(name.startswith(SYSTEM) for name in metrics):
             self.last_step = record.get("step", self.last_step)
 
     def next_seq(self, attempt: int) -> int:
@@ -153,7 +161,7 @@ class Journal:
             seq = self._next_seq.get(attempt, 0)
             line = sealed({"attempt": attempt, "seq": seq, **fields})
             self._next_seq[attempt] = seq + 1
-            self.last_step = fields.get("step", self.last_step)
+            self._note_step(fields)
             self._unwritten.append(line)
             self._write_out()
 

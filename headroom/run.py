@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from headroom import about, ending
+from headroom import about, ending, system
 from headroom.about import About
 from headroom.artifacts import Uploads
 from headroom.configuration import plain, text
@@ -79,6 +79,7 @@ class Run:
         self._finish_mutex = threading.Lock()
         self._finished: bool | None = None
         self._pid = os.getpid()
+        self._system: system.Watch | None = None
         ending.watch(self.finish)
 
     @property
@@ -123,6 +124,28 @@ class Run:
             self._refuse(
                 type(error).__name__, f"a record of step {step!r} could not be written: {error}", records=1
             )
+
+    def log_system(self, figures: Mapping[str, float]) -> None:
+        """Record what machines do (`headroom.system`), at the highest step so far and its compute. Never raises."""
+        try:
+            if self._finished is not None or os.getpid() != self._pid:
+                return
+            step = max(0, self._next_step - 1)
+            time = datetime.now(UTC).isoformat(timespec="milliseconds")
+            fields = {"step": step, "time": time, "compute": self._used_at(step)}
+            for part in parts_of(clean_metrics(figures, self._complain)) if figures else ():
+                self._journal.append(self.attempt, {**fields, "metrics": part})
+            if self._sender is not None:
+                self._sender.notify()
+        except Exception as error:  # tracking never stops training
+            log.debug("headroom: what the machine does could not be recorded: %r", error)
+
+    def watch_system(self) -> None:
+        """Look at this machine every 15 s from now on, where psutil or nvidia-ml-py is installed."""
+        machine = system.Machine("client", folder=self.journal_path.parent)
+        if machine.is_known and self._system is None:
+            self._system = system.Watch(machine.measure, self.log_system)
+            self._system.start()
 
     def log_evaluation(
         self,
@@ -179,13 +202,16 @@ class Run:
         fields = {
             "step": step,
             "time": (time or datetime.now(UTC)).isoformat(timespec="milliseconds"),
-            "compute": NOTHING_USED if step == 0 and self._compute == UNKNOWN else self._compute,
+            "compute": self._used_at(step),
         }
         self._next_step = max(self._next_step, min(step + 1, MAX_STEP))
         for part in parts_of(cleaned):
             self._journal.append(self.attempt, {**fields, "metrics": part})
         if self._sender is not None:
             self._sender.notify()
+
+    def _used_at(self, step: int) -> Mapping[str, int | float | None]:
+        return NOTHING_USED if step == 0 and self._compute == UNKNOWN else self._compute
 
     def _is_late(self, kind: str, call: str, does: str) -> bool:
         """Whether this process has no run that goes on, which is named once of a kind."""
@@ -254,6 +280,8 @@ class Run:
         if os.getpid() != self._pid:
             return False
         sent = True
+        if self._system is not None:
+            self._system.close()
         try:
             with suppress(OSError):  # the sender has what the disk refuses even now
                 self._journal.flush()

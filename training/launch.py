@@ -16,7 +16,7 @@ from observability import tracing
 from training import models
 from training.checkpoint_sync import Uploads
 from training.checkpoints import Checkpoint, newest_checkpoint
-from training.cluster import cluster
+from training.cluster import cluster, machines
 from training.cluster.rewards import RewardWorkers
 from training.codec import Codec
 from training.driver.controller import Controller, Outcome
@@ -149,7 +149,8 @@ async def _run(
             uploads=uploads,
             num_lost_engines=lambda: actors.num_lost_engines,
         )
-        outcome = await actors.guard(controller.run())
+        with machines.watched(lambda: actors.parts, reporter().log_system):
+            outcome = await actors.guard(controller.run())
         if recipe.checkpoint.save_model and outcome.state == "succeeded":
             await _save_model(recipe, run_dir, model_folder, trainer)
     except Stopped:

@@ -17,6 +17,9 @@ class Reporter(Protocol):
     ) -> None:
         """One record: on disk when this returns."""
 
+    def log_system(self, figures: Mapping[str, float]) -> None:
+        """What machines do (`headroom.system`), at the newest step."""
+
     def finish(
         self,
         state: str = "succeeded",
@@ -34,5 +37,9 @@ def open_reporter(run_dir: Path, *, resume: bool, resumed_from_step: int | None,
     A resume without a checkpoint (None) begins anew: nothing that earlier attempts reported counts any more.
     """
     return headroom.init(
-        journal=run_dir / JOURNAL, resumed_from_step=resumed_from_step, restarted=resume, device=device
+        journal=run_dir / JOURNAL,
+        resumed_from_step=resumed_from_step,
+        restarted=resume,
+        device=device,
+        system_metrics=False,  # `training.cluster.machines` looks at all machines of the run
     )

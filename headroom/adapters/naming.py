@@ -8,6 +8,7 @@ from typing import Any
 VERL_PASS_RATE = re.compile(r"val-core/.+/mean(?:@|_at_)(\d+)$")
 # The held-out pass rate, overall or of a part of a mixture of tasks. NUL cannot be asked of PostgreSQL.
 PART_PASS_RATE = re.compile(r"eval/(?:(?P<part>[^/\0]+(?:/[^/\0]+)*)/)?pass_rate")
+SYSTEM = "system/"  # in front of what machines do, which is no metric of the training
 VERL_BESIDE = ("timing_s/testing", "timing_s/save_checkpoint")  # parts of timing_s/step that are not training
 
 TRL = {
@@ -34,7 +35,7 @@ GROUPS = (
     "compute/",
     "eval/",
     "perf/",
-    "system/",
+    SYSTEM,
     "test/",
 )  # in front of a name they are nothing of the trainer's
 PRIME_RL = {

@@ -4,9 +4,9 @@ import { followLog } from "./log.js";
 import { showCurrent } from "./strip.js";
 import { drawTabCharts } from "./tab_charts.js";
 
-const OF_RECORDS = new Set(["diagnostics", "log", "attempts"]); // they change with every record
+const OF_RECORDS = new Set(["diagnostics", "machines", "timeline", "log", "attempts"]); // they change with every record
 const OF_FITS = new Set(["forms", "window", "history", "plan"]); // heavier: only when the fit or the question changes
-const OF_ONE_TAB = ["tab", "panel", "attempt", "q", "before", "all"];
+const OF_ONE_TAB = ["tab", "panel", "node", "until", "attempt", "q", "before", "all"];
 const LIVE_MS = 2_500;
 const SETTLED_MS = 400; // after the last step of a drag
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import ray
 
+from headroom.system import Machine
 from training.addresses import Group
 from training.rollouts import Completion, Request
 
@@ -40,6 +41,12 @@ class GeneratorActor:
     """An engine. Calls run beside each other."""
 
     _engine: Any = None
+    _machine: Any = None
+
+    async def system(self, name: str) -> dict[str, float]:
+        """What this machine does, and this actor as the part `name` (`headroom.system`)."""
+        self._machine = self._machine or Machine(name, gpus=Whereabouts.here().gpus)
+        return self._machine.measure()
 
     async def whereabouts(self) -> Whereabouts:
         """Of this actor."""
@@ -107,6 +114,13 @@ class TrainerActor:
     _sender: Any = None
     _sending_to: Group | None = None
     _sending_device = "cpu"
+    _machine: Any = None
+
+    @ray.method(concurrency_group=HELP)
+    def system(self, name: str) -> dict[str, float]:
+        """See GeneratorActor.system; also while it trains."""
+        self._machine = self._machine or Machine(name, gpus=Whereabouts.here().gpus)
+        return self._machine.measure()
 
     def whereabouts(self) -> Whereabouts:
         """Of this actor."""

@@ -129,6 +129,11 @@ class Cluster:
         """Engines that died and gave way to others."""
         return self._pool.num_lost if self._pool else 0
 
+    @property
+    def parts(self) -> list[Part]:
+        """Engines and trainer ranks, as they are now."""
+        return self._engines + self._ranks
+
     async def start(self) -> tuple[Generator, RemoteTrainer]:
         """Place and load everything. Raises ClusterError, WaitTimeout naming what has not loaded, Stopped."""
         self._head_watch = asyncio.create_task(self._watch_head())
@@ -178,7 +183,7 @@ class Cluster:
             log.warning("Ray ends the run's actors when it finds the driver gone: %s", last_line(error))
 
     def _let_go(self) -> None:
-        for part in self._engines + self._ranks:
+        for part in self.parts:
             ray.kill(part.actor)
         if self._rewards:
             self._rewards.let_go()
@@ -199,7 +204,7 @@ class Cluster:
         ranks = [self._make(self._trainer_class, seat) for seat in plan.ranks]
         self._ranks = [Part(f"trainer rank {number}", actor) for number, actor in enumerate(ranks)]
         gpus = await self._find_out_where()
-        self._watches = [asyncio.create_task(self._watch(part)) for part in self._engines + self._ranks]
+        self._watches = [asyncio.create_task(self._watch(part)) for part in self.parts]
         await self._load(gpus if resources.shared else {})
         trainer = RemoteTrainer(self._ranks)
         pool = self._pool = EnginePool(

@@ -1,6 +1,7 @@
 """New weights from the trainer to the generator, while both go on with their work."""
 
 import asyncio
+import time
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
@@ -37,6 +38,7 @@ class Publisher:
         self._trainer, self._generator, self._buffer = trainer, generator, buffer
         self._switch, self._timeouts = switch, timeouts
         self._push: asyncio.Task[None] | None = None
+        self._sent: tuple[float, float] | None = None
 
     async def publish(self) -> None:
         """Begin to send the trainer's newest weights; waits for the push before."""
@@ -64,6 +66,12 @@ class Publisher:
         elif is_new or self._buffer.generator_version < self._version:
             await self._send(self._trainer.weights(), self._version)
 
+    def last_sent(self) -> tuple[float, float] | None:
+        """When the weights that were sent last were on their way, in seconds since 1970; None where none were sent
+        since this was last asked."""
+        sent, self._sent = self._sent, None
+        return sent
+
     def cancel(self) -> None:
         """Give up the push under way."""
         if self._push is not None:
@@ -79,6 +87,7 @@ class Publisher:
         self._switch.changed()
 
     async def _send(self, payload: Any, version: int) -> None:
+        began = time.time()
         told = f"sending weights of version {version} from the trainer to the generator"
         with tracing.span("weight update", version=version), blame(told):
             await within(
@@ -86,3 +95,4 @@ class Publisher:
                 what=f"the generator to take weights of version {version}",
                 timeout=self._timeouts.transfer,
             )
+        self._sent = began, time.time()

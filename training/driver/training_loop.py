@@ -1,6 +1,7 @@
 """The finite loop of a run: batches in, updates, pushes of weights, evaluation pauses; it says why the run is over."""
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from observability import tracing
@@ -11,6 +12,7 @@ from training.driver.generation import Generation
 from training.driver.parity import check_parity
 from training.driver.publisher import Publisher, TrainerHandle
 from training.driver.snapshot import RunState
+from training.driver.spans import span_metrics
 from training.driver.staleness import Ticket, WorkBuffer
 from training.driver.stepmetrics import StepMetrics
 from training.reporting import Reporter
@@ -119,7 +121,8 @@ class TrainingLoop:
         version = self._step
         self._switch.changed()  # the batch has left the queue: room for the next groups
         groups = [group for _, group in batch]
-        self._generation.times.tell(ticket.number for ticket, _ in batch)
+        spans = self._generation.times.tell(ticket.number for ticket, _ in batch)
+        began = time.time()
         with tracing.span("train"), blame("the trainer"):
             result = await self._switch.result(
                 self._trainer.train_step(make_batch(groups, version)),
@@ -127,6 +130,9 @@ class TrainingLoop:
                 timeout=self._timeouts.training,
                 stoppable=False,
             )
+        spans["update"] = began, time.time()
+        if sent := self._publisher.last_sent():
+            spans["weights"] = sent
         self._buffer.trained()
         self._meter.trained(result.trained_tokens, result.work, result.forward_work)
         for group in groups:
@@ -136,7 +142,7 @@ class TrainingLoop:
         metrics = self._step_metrics.of_step(batch, version, result, self._meter.usage())
         if self._recipe.filter.zero_variance == "refill":
             metrics["train/refills"], self._generation.num_refills = float(self._generation.num_refills), 0
-        self._log(metrics)
+        self._log(metrics | span_metrics(spans, time.time()))
         self._has_trained()
         if self.is_evaluation_due:
             self._generation.close()  # what the new weights admit begins after it
@@ -165,8 +171,10 @@ class TrainingLoop:
 
     async def evaluate(self, *, check: bool = False) -> None:
         """Measure and record the held-out pass rate; with `check`, refuse to start on a wrong ratio."""
+        began = time.time()
         with tracing.span("evaluate", step=self._step):
             metrics = await self._evaluator.measure(self._step, always_compare=check)
+        metrics |= span_metrics({"evaluate": (began, time.time())}, time.time())
         self.pass_rate, self.evaluated_step = metrics["eval/pass_rate"], self._step
         self._log(metrics)
         log.info(

@@ -63,6 +63,26 @@ class SeriesOut(Exact):
     points: list[SampledPointOut]
 
 
+class TraceEvent(Exact):
+    """A span (ph X), or the name of a process or a thread (ph M)."""
+
+    name: str
+    ph: Literal["X", "M"]
+    pid: int
+    tid: int
+    args: dict[str, str | int]
+    cat: str | None = None
+    ts: int | None = Field(None, description="Microseconds since 1970.")
+    dur: int | None = Field(None, description="Microseconds.")
+
+
+class TraceOut(Exact):
+    """The trace event format of Chrome."""
+
+    displayTimeUnit: str  # noqa: N815
+    traceEvents: list[TraceEvent]  # noqa: N815
+
+
 class ColumnsOut(Exact):
     """Every point of a run's curve, in columns."""
 
@@ -96,6 +116,56 @@ class ManySeriesOut(Exact):
     metric: str
     x: Axis
     items: list[SampledColumnsOut] = Field(description="In the order in which the runs were asked for.")
+
+
+class PanelAxis(Exact):
+    key: Axis
+    label: str
+    short: str
+
+
+class PanelGroup(Exact):
+    """A recipe."""
+
+    label: str
+    runs: int
+
+
+class PanelSeries(Exact):
+    """Whose a line is: a run's, or a recipe's."""
+
+    label: str
+    group: int = Field(description="Its place among the groups.")
+
+
+class PanelLine(Exact):
+    series: int = Field(description="Its place among the series.")
+    runs: int = Field(description="Runs behind it.")
+    x: list[float]
+    y: list[float | None]
+    lo: list[float | None] | None = Field(None, description="The least of several runs.")
+    hi: list[float | None] | None = None
+
+
+class PanelOut(Exact):
+    metric: str
+    runs: int = Field(description="Runs that have it.")
+    note: str = Field(description="What is not shown, in words.")
+    whole: bool = Field(description="Whether every point is there.")
+    lines: list[PanelLine]
+
+
+class PanelsOut(Exact):
+    """Any metrics of many runs."""
+
+    x: PanelAxis
+    by: Literal["run", "recipe"]
+    groups: list[PanelGroup]
+    series: list[PanelSeries]
+    runs: int
+    matching: int = Field(description="Metrics that the patterns mean.")
+    unmatched: list[str] = Field(description="Patterns that mean none.")
+    panels: list[PanelOut]
 
 
 class ManyCurvesOut(Exact):

@@ -22,7 +22,9 @@ from webapp.interfaces.api.curve_schemas import (
     ManyCurvesOut,
     ManySeriesOut,
     MetricList,
+    PanelsOut,
     SeriesOut,
+    TraceOut,
 )
 from webapp.interfaces.api.etags import newest_fit, unless_known, version_of_runs
 from webapp.interfaces.api.openapi import CSV, answers
@@ -39,18 +41,22 @@ from webapp.interfaces.api.schemas import (
     ManyCurvesQuery,
     ManySeriesQuery,
     MetricsQuery,
+    PanelsQuery,
     SeriesQuery,
+    TimelineQuery,
 )
 from webapp.record.runs import selectors
 from webapp.record.runs.filtering.errors import nearest
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import AS_JSON, curve_columns, effective_points
 from webapp.record.runs.sampling import columns_of_runs, sampled_points
-from webapp.record.runs.selectors import PASS_RATE
+from webapp.record.runs.selectors import PASS_RATE, runs_of
+from webapp.record.runs.timeline import as_trace, timeline_of
 from webapp.science.curves import payloads as curve_payloads
 from webapp.science.curves.comparison.choice import MOST_RUNS, choose
 from webapp.science.curves.comparison.compare import entries_of, payload_of
 from webapp.science.curves.comparison.odds import at_budget
+from webapp.science.curves.comparison.panels import panels_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.leaderboard import leaderboard
 from webapp.science.curves.record.reading import record as record_found
@@ -101,6 +107,21 @@ def _check_metric(run: Run, metric: str) -> None:
 
 
 @router.get(
+    "/panels",
+    auth=READ_HEAVY,
+    response=PanelsOut,
+    summary="Any metrics of many runs",
+    openapi_extra=answers(404, etag=True),
+)
+def get_panels(request: HttpRequest, query: Query[PanelsQuery]) -> HttpResponse:
+    """Small multiples: of each metric that a pattern means a line for each run, or for each recipe the mean over its
+    runs with their range. Of a long series one point in 2^k is there, and none is moved; null is a break."""
+    wanted = known_runs(request, query.run)
+    found = {run.pk: run for run in runs_of(project_of(request)).filter(pk__in=wanted)}
+    return JsonResponse(panels_of([found[pk] for pk in wanted], query.metric, x=query.x, by=query.by))
+
+
+@router.get(
     "/curves",
     auth=READ_HEAVY,
     response=ManyCurvesOut,
@@ -146,6 +167,21 @@ def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> 
     sample = sampled_points(run, query.metric, query.x, query.points, lo=query.lo, hi=query.hi)
     head = {"run": run.pk, "metric": query.metric, "x": query.x}
     return unchecked(head | sampling_payload(sample) | {"points": sampled_payloads(sample, query.x)})
+
+
+@router.get(
+    "/runs/{run_id}/timeline",
+    auth=READ_HEAVY,
+    response=TraceOut,
+    summary="Where the time of a run's steps went",
+    openapi_extra=answers(etag=True),
+)
+def get_timeline(request: HttpRequest, run_id: str, query: Query[TimelineQuery]) -> HttpResponse:
+    """Spans of generation, rewards, weights, updates, waiting and evaluation, as Perfetto and Chrome's tracing read
+    them: times are microseconds, `ts` since 1970. Empty where the trainer tells no times."""
+    run = run_of(request, run_id)
+    unless_known(request, run.version)
+    return JsonResponse(as_trace(run, timeline_of(run, query.until, query.steps)))
 
 
 @router.get(

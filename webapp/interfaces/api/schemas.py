@@ -13,6 +13,8 @@ from webapp.record.runs.bulk import MAX_RUNS
 from webapp.record.runs.ingest import MAX_RECORDS
 from webapp.record.runs.models import State
 from webapp.record.runs.refusals import MAX_REASON
+from webapp.record.runs.timeline import MOST_STEPS
+from webapp.science.curves.comparison.panels import MOST_PANELS, MOST_PATTERNS
 from webapp.science.curves.fitting import Question
 
 Axis = Literal["device_hours", "flops", "tokens", "step"]
@@ -514,8 +516,27 @@ class SeriesQuery(Schema):
     hi: float | None = Field(None, allow_inf_nan=False, description="Only up to here.")
 
 
+class TimelineQuery(Schema):
+    until: int | None = Field(
+        None, ge=0, lt=2**63, description="The last step; the newest, if nothing is said."
+    )
+    steps: int = Field(MOST_STEPS, ge=1, le=MOST_STEPS, description="So many steps up to it.")
+
+
 class ManySeriesQuery(SeriesQuery):
     run: list[str] = Field(max_length=100, description="Ids of at most 100 runs.")
+
+
+class PanelsQuery(Schema):
+    run: list[str] = Field(max_length=100, description="Ids of at most 100 runs.")
+    metric: list[str] = Field(
+        default_factory=list,
+        max_length=MOST_PATTERNS,
+        description="Names, patterns with `*`, or parts of names; the usual ones, if nothing is said. The first "
+        f"{MOST_PANELS} that are meant are answered.",
+    )
+    x: Axis = "step"
+    by: Literal["run", "recipe"] = "run"
 
 
 class FitQuery(TableQuery):

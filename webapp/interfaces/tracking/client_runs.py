@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
+from headroom.adapters.naming import SYSTEM
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.interfaces.tracking.attempts import rejoin
@@ -24,7 +25,6 @@ from webapp.record.runs.states import bump
 
 MAX_PARAMS = 20_000  # of a run, so that its configuration stays what a page can show
 MAX_MODELS = 1000
-SYSTEM = "system/"  # in front of the names of what trackio's clients measure of their machine
 SILENCE = timedelta(minutes=5)
 SILENT = (
     f"Its client has been silent for {SILENCE.seconds // 60} minutes; trackio does not say how a run ends."

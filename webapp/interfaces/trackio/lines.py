@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headroom.adapters.naming import SYSTEM
 from training.records import MAX_STEP, MIN_STEP
 from webapp.base.errors import InvalidInput
-from webapp.interfaces.tracking.client_runs import SYSTEM
 from webapp.interfaces.tracking.groups import MAX_NAME as MAX_GROUP
 from webapp.interfaces.tracking.lines import Value, to_ms
 from webapp.interfaces.tracking.translate import GLOBAL_STEP, MAX_NAME, to_value

@@ -39,7 +39,8 @@ class Comparison(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. `records`: values in a row that must be beyond; `early`: values that make the early median."""
+    """One rule. `metric`: a name, or a pattern with `*`, of whose series the worst counts. `records`: values in a row
+    that must be beyond; `early`: values that make the early median."""
 
     name: str
     metric: str
@@ -199,6 +200,23 @@ DEFAULTS = (
         "pass_rate_collapse", "eval/pass_rate", "Held-out pass rate", Comparison.BELOW_EARLY, 0.5, _C,
         "The pass rate is half of what it was at the start: the run has probably diverged.",
         "Look at the gradient norm, the ratios and the truncation rate before it fell.", records=2, early=3,
+    ),
+    # Of machines a value comes every 15 s (`headroom.system`). Between batches GPUs idle for minutes in healthy runs.
+    Rule(
+        "gpu_idle", "system/*/host/gpu_busy_fraction", "Use of the GPUs", _BELOW, 0.05, _W,
+        "The GPUs of a machine have done next to nothing for ten minutes.",
+        "Look at the timeline: what does the run wait for?", records=40,
+    ),
+    # Engines take nine tenths at once, by their setting.
+    Rule(
+        "gpu_memory", "system/*/host/gpu_memory_fraction", "GPU memory", _ABOVE, 0.98, _W,
+        "The memory of a GPU is nearly full: the next longer batch may end the run.",
+        "Look at the batch, at the lengths, and at `python -m training memory`.", records=4,
+    ),
+    Rule(
+        "host_memory", "system/*/host/memory_fraction", "Memory of the host", _ABOVE, 0.95, _W,
+        "A machine is about to run out of memory, and then ends a process of the run.",
+        "Look at which part grows, and at what else runs there.", records=4,
     ),
     Rule(
         "not_finite", ANY_METRIC, "Not a finite number", Comparison.NOT_FINITE, None, _C,

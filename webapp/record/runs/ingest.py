@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from headroom.adapters.naming import SYSTEM
 from training.records import Record
 from webapp.base import metrics, nudge
 from webapp.base.compiled import Compiled
@@ -37,17 +38,20 @@ CREATE TEMPORARY TABLE IF NOT EXISTS incoming_record (
 DELETE FROM incoming_record
 """
 COPY_INCOMING = "COPY incoming_record FROM STDIN"
-# Of names beyond what its project allows a run there is no series: they stay in the records.
+# Of names beyond what its project allows a run there is no series: they stay in the records. What machines do takes no
+# room of the metrics: as many names more.
 INSERT_SERIES = """
 WITH missing AS (
-    SELECT name, row_number() OVER (ORDER BY name) AS place FROM unnest(%(names)s::text[]) AS name
+    SELECT name, starts_with(name, %(system)s) AS is_system,
+        row_number() OVER (PARTITION BY starts_with(name, %(system)s) ORDER BY name) AS place
+    FROM unnest(%(names)s::text[]) AS name
     WHERE NOT EXISTS (SELECT 1 FROM runs_series WHERE run_id = %(run)s AND metric = name)
 ), made AS (
     INSERT INTO runs_series (run_id, metric)
     SELECT %(run)s, name FROM missing WHERE name = %(always)s OR place <= (
         SELECT max_metrics FROM accounts_project JOIN runs_run ON project_id = accounts_project.id
         WHERE runs_run.id = %(run)s
-    ) - (SELECT count(*) FROM runs_series WHERE run_id = %(run)s)
+    ) - (SELECT count(*) FROM runs_series WHERE run_id = %(run)s AND starts_with(metric, %(system)s) = is_system)
     ON CONFLICT (run_id, metric) DO NOTHING
     RETURNING id
 )
@@ -171,7 +175,8 @@ def _insert(run: Run, unique: Sequence[tuple[int, Record]]) -> tuple[int, bool, 
             for row in _rows(unique):
                 copy.write_row(row)
         if metric_names:
-            cursor.execute(INSERT_SERIES, {"run": run.pk, "names": metric_names, "always": PASS_RATE})
+            values = {"run": run.pk, "names": metric_names, "always": PASS_RATE, "system": SYSTEM}
+            cursor.execute(INSERT_SERIES, values)
             (left_out,) = cursor.fetchone()
         cursor.execute(INSERT_RECORDS_AND_POINTS, {"run": run.pk})
         (accepted,) = cursor.fetchone()

@@ -22,7 +22,7 @@ from django.db.models import (
     When,
 )  # fmt: skip
 
-from headroom.adapters.naming import PART_PASS_RATE, names_for
+from headroom.adapters.naming import PART_PASS_RATE, SYSTEM, names_for
 from training.checkpoint_store import URL as STORE_URL
 from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
@@ -167,8 +167,9 @@ def series_of(run: Run) -> QuerySet[Series]:
 
 
 def metric_names(run: Run) -> list[str]:
-    """All series of the run, by name."""
-    return list(series_of(run).order_by("metric").values_list("metric", flat=True))
+    """All metrics of the run, by name; what its machines do is none (`webapp.record.runs.machines`)."""
+    found = series_of(run).exclude(metric__startswith=SYSTEM)
+    return list(found.order_by("metric").values_list("metric", flat=True))
 
 
 def is_pass_rate(metric: str) -> bool:
@@ -196,7 +197,9 @@ def latest_values(run: Run) -> dict[str, Point]:
     """Metric -> its newest point; of more than MOST_LATEST metrics evaluations before others, by name. One query that
     reads one index entry a series."""
     newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("pk")[:1]
-    series = Series.objects.filter(run=run).order_by(_EVALUATIONS_FIRST, "metric")[:MOST_LATEST]
+    series = (
+        series_of(run).exclude(metric__startswith=SYSTEM).order_by(_EVALUATIONS_FIRST, "metric")[:MOST_LATEST]
+    )
     chosen = (
         Series.objects.filter(pk__in=series.values("pk")).annotate(newest=Subquery(newest)).values("newest")
     )

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 import numpy as np
 
-from webapp.record.alarm_rules.rules import ANY_METRIC, Comparison, Rule
+from webapp.record.alarm_rules.rules import Comparison, Rule
 from webapp.record.runs.thinning import stride_for
 
 Mark = tuple[int, float | None]
@@ -48,7 +49,7 @@ class Finding:
 def judge_all(rules: Iterable[Rule], series: Mapping[str, Watched]) -> list[Finding]:
     """At most one finding a rule."""
     found = [judge(rule, series[rule.metric]) for rule in rules if rule.metric in series]
-    found += [_judge_any(rule, series) for rule in rules if rule.metric == ANY_METRIC]
+    found += [_judge_any(rule, series) for rule in rules if "*" in rule.metric]
     return [finding for finding in found if finding is not None]
 
 
@@ -81,8 +82,9 @@ def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Finding | 
 
 
 def _judge_any(rule: Rule, series: Mapping[str, Watched]) -> Finding | None:
-    """Of all metrics the finding that matters most: active before over, then the longest ago."""
-    found = [judge(rule, watched, metric) for metric, watched in sorted(series.items())]
+    """Of all metrics that it means the finding that matters most: active before over, then the longest ago."""
+    meant = sorted(metric for metric in series if fnmatchcase(metric, rule.metric))
+    found = [judge(rule, series[metric], metric) for metric in meant]
     return min((f for f in found if f), key=lambda f: (not f.active, f.first_step), default=None)
 
 

@@ -1,5 +1,7 @@
 """Reading the watched series of a run, in one query."""
 
+import re
+
 import numpy as np
 from django.db import connection
 
@@ -18,7 +20,7 @@ WITH missing AS (
         AND NOT (metric.key LIKE '%%\\_stderr' AND record.metrics ? left(metric.key, -7))
 ), given AS (
     SELECT metric, attempt, seq, step, value FROM runs_effective_point
-    WHERE run_id = %(run)s AND (metric = ANY(%(metrics)s) OR metric IN (SELECT metric FROM missing))
+    WHERE run_id = %(run)s AND (metric LIKE ANY(%(metrics)s) OR metric IN (SELECT metric FROM missing))
     UNION ALL
     SELECT metric, attempt, seq, step, 'NaN'::float8 FROM missing
 )
@@ -29,8 +31,9 @@ FROM given GROUP BY metric
 
 
 def watched_series(run_id: str, metrics: list[str]) -> dict[str, Watched]:
-    """Metric -> its effective (not superseded) values, of these metrics and of any that was reported as null."""
-    names = [name for name in metrics if name != ANY_METRIC]
+    """Metric -> its effective (not superseded) values, of these metrics, or patterns with `*`, and of any that was
+    reported as null."""
+    names = [_as_like(name) for name in metrics if name != ANY_METRIC]
     with connection.cursor() as cursor:
         cursor.execute(WATCHED, {"run": run_id, "metrics": names})
         rows = cursor.fetchall()
@@ -40,3 +43,8 @@ def watched_series(run_id: str, metrics: list[str]) -> dict[str, Watched]:
         )
         for metric, steps, values in rows
     }
+
+
+def _as_like(pattern: str) -> str:
+    """For PostgreSQL's LIKE."""
+    return re.sub(r"([%_\\])", r"\\\1", pattern).replace("*", "%")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headroom.adapters.naming import SYSTEM
 from webapp.record.alarm_rules.configured import rules_by_name
 from webapp.record.alarm_rules.rules import Comparison, Rule
 from webapp.reporting.alarms.models import Alarm
@@ -63,6 +64,8 @@ def alarm_payload(alarm: Alarm) -> dict[str, Any]:
 def message(alarm: Alarm, rule: Rule) -> str:
     """What is or was beyond which threshold, since when, and how it is now. One sentence."""
     what = alarm.metric if rule.comparison is Comparison.NOT_FINITE else rule.title
+    if alarm.metric.startswith(SYSTEM):
+        what += f" on {alarm.metric.split('/')[1]}"
     where = threshold(rule, alarm.threshold)
     again = f", {alarm.times} times so far" if alarm.times > 1 else ""
     if not alarm.active:

@@ -74,6 +74,8 @@ FORMS: dict = {
 QUERIES = {
     ("GET", "/curves"): lambda world: f"?run={world.run.pk}&column=compute&column=value",
     ("GET", "/series"): lambda world: f"?run={world.run.pk}&metric=eval/pass_rate&points=10",
+    ("GET", "/runs/{run_id}/timeline"): lambda world: "?steps=10",
+    ("GET", "/panels"): lambda world: f"?run={world.run.pk}&metric=train/*",
     ("GET", "/compare"): lambda world: f"?run={world.run.pk}&budget=16",
     ("GET", "/runs"): lambda world: "?filter=state:running",
     ("GET", "/studies/{study_id}"): lambda world: "?axis_value=1024",

@@ -73,10 +73,11 @@ PAGES: dict[str, Callable[[Things], str]] = {
 }
 # What is read, too, but no page: files, JSON, regions; a link that works once, and what belongs to the sign-in.
 NOT_PAGES = {
-    "example", "run-figure", "run-log", "run-log-lines", "run-file", "runs-complete", "runs-bulk",
-    "compare-search", "compare-odds", "compare-crossings", "leaderboard-csv", "leaderboard-efficiency",
-    "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state", "study-csv", "runs-csv",
-    "runs-json", "run-records-csv", "run-records-jsonl", "run-records-parquet", "shared-picture", "palette",
+    "example", "run-figure", "run-timeline", "run-log", "run-log-lines", "run-file", "runs-complete", "runs-bulk",
+    "compare-search", "compare-panels", "compare-odds", "compare-crossings", "leaderboard-csv",
+    "leaderboard-efficiency", "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state",
+    "study-csv", "runs-csv", "runs-json", "run-records-csv", "run-records-jsonl",
+    "run-records-parquet", "shared-picture", "palette",
     "alive", "predictions-csv", "prediction-proposal", "prediction-figure", "retention-preview", "audit-csv",
     "audit-jsonl", "invitation", "openid-begin", "openid-callback", "set-password",
     "link-identity", "alert-check", "alert-rule", "alert-channel",

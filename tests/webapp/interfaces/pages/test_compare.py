@@ -276,3 +276,45 @@ def test_where_every_fit_crashes_none_is_called_too_early(ada, make_run, monkeyp
 
     assert "Its fit crashed" in page
     assert "at least five evaluations" not in page
+
+
+def test_metrics_are_the_second_tab_and_keep_the_choice(ada, make_run):
+    runs = [make_run(0, name="one").pk, make_run(0, name="two", seed=1).pk]
+
+    curves = page_of(ada, run=runs)
+    metrics = page_of(ada, run=runs, tab="metrics", m="train/* entropy", x="tokens", smooth="0.5", cols="2")
+
+    assert "tab=metrics" in curves and 'src="/static/js/compare_metrics' in metrics
+    assert 'value="train/* entropy"' in metrics and 'value="0.5"' in metrics and "cols-2" in metrics
+    assert metrics.count('name="run"') == 4  # of the choice, and of the form of the patterns
+    assert 'name="tab" value="metrics"' in metrics
+
+
+def test_panels_answer_what_the_page_asks(ada, make_run):
+    runs = [make_run(12, name="one").pk, make_run(12, name="two", seed=1).pk]
+
+    found = ada.get("/compare/panels", {"run": runs, "m": "train/* nothing", "by": "recipe"}).json()
+
+    assert [panel["metric"] for panel in found["panels"]] == [
+        "train/entropy",
+        "train/reward",
+        "train/truncation_rate",
+    ]
+    assert found["unmatched"] == ["nothing"] and found["x"]["key"] == "step"
+    assert [line["runs"] for line in found["panels"][0]["lines"]] == [2]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"x": "nothing"}, {"smooth": "2"}, {"smooth": "nan"}, {"cols": "9"}, {"m": "[" * 3000}, {"m": "\0"}],
+)
+def test_a_metrics_tab_stands_with_any_query(ada, make_run, query):
+    run = make_run(12).pk
+
+    assert page_of(ada, run=run, tab="metrics", **query)
+    assert ada.get("/compare/panels", {"run": run, **query}).status_code == 200
+
+
+def test_metrics_of_nothing_and_of_published_curves_say_so(ada, make_run):
+    assert "Nothing chosen yet" in page_of(ada, tab="metrics")
+    assert ada.get("/compare/panels").json()["panels"] == []

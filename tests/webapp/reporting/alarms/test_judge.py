@@ -134,6 +134,10 @@ def healthy(steps=600, seed=0):
         "train/verifier_failure_rate": series([0.0] * steps),
         "eval/verifier_failure_rate": series([0.0] * 30),
         "eval/pass_rate": series([0.2 + 0.4 * done(20 * i) for i in range(30)]),
+        # GPUs wait for each other in turns of some minutes; an engine takes nine tenths of its memory at once.
+        "system/a/host/gpu_busy_fraction": series([0.0 if i % 60 < 20 else 0.9 for i in range(steps)]),
+        "system/a/host/gpu_memory_fraction": series([spiky(0.85, 0.95, 0.99) for _ in range(steps)]),
+        "system/a/host/memory_fraction": series([spiky(0.3, 0.9, 0.96) for _ in range(steps)]),
     }  # fmt: skip
 
 
@@ -143,7 +147,17 @@ def test_a_healthy_run_is_quiet(seed):
 
 
 def test_a_healthy_run_has_every_metric_that_a_rule_names():
-    assert {rule.metric for rule in DEFAULTS} - {"*"} == healthy().keys()
+    assert {rule.metric.replace("*", "a") for rule in DEFAULTS if rule.metric != "*"} == healthy().keys()
+
+
+def test_of_a_pattern_the_worst_series_counts():
+    idle, busy = series([0.0] * 50), series([0.9] * 50)
+
+    (found,) = judge_all(
+        DEFAULTS, {"system/a/host/gpu_busy_fraction": busy, "system/b/host/gpu_busy_fraction": idle}
+    )
+
+    assert (found.rule, found.metric, found.active) == ("gpu_idle", "system/b/host/gpu_busy_fraction", True)
 
 
 def test_the_marks_of_an_unstable_run_are_seen():

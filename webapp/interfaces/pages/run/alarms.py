@@ -7,6 +7,7 @@ from typing import Any
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from headroom.adapters.naming import SYSTEM
 from webapp.record.runs.models import Run
 from webapp.reporting.alarms import words
 from webapp.reporting.alarms.models import Alarm
@@ -40,7 +41,8 @@ def worst_level(alarms: Sequence[Alarm]) -> str:
 
 
 def _item(alarm: Alarm) -> dict[str, Any]:
-    return words.alarm_payload(alarm) | {"panel": alarm.metric.replace("/", "-")}
+    tab = "machines" if alarm.metric.startswith(SYSTEM) else "diagnostics"
+    return words.alarm_payload(alarm) | {"panel": alarm.metric.replace("/", "-"), "tab": tab}
 
 
 def mark_words(alarms: Sequence[Alarm]) -> str:

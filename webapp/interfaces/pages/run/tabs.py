@@ -15,7 +15,9 @@ from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run import diagnostics, logs
 from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
 from webapp.interfaces.pages.run.enlarged import diagnostics_context
+from webapp.interfaces.pages.run.machines import machines_context
 from webapp.interfaces.pages.run.questions import OF, BadQuestion, FigureRequest, delta_of, forgiving
+from webapp.interfaces.pages.run.timeline import timeline_context
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import attempts_of, transitions_of
 from webapp.reporting.alarms.models import Alarm
@@ -37,6 +39,8 @@ PLAN_FIELDS = ("target", "of", "delta")
 
 TABS = {
     "diagnostics": "Diagnostics",
+    "machines": "Machines",
+    "timeline": "Timeline",
     "forms": "Forms",
     "window": "Window",
     "history": "Forecast history",
@@ -86,6 +90,14 @@ def tab_context(name: str, tab: TabRequest) -> Context:
 def _diagnostics(tab: TabRequest) -> Context:
     panels = diagnostics.panels(tab.run, tab.alarms)
     return diagnostics_context(tab.run, panels, tab.query.get("panel", ""))
+
+
+def _machines(tab: TabRequest) -> Context:
+    return machines_context(tab.run, tab.alarms, tab.query.get("node", ""))
+
+
+def _timeline(tab: TabRequest) -> Context:
+    return timeline_context(tab.run, tab.query)
 
 
 def _forms(tab: TabRequest) -> Context:
@@ -207,6 +219,8 @@ def _attempts(tab: TabRequest) -> Context:
 
 CONTEXTS: dict[str, Callable[[TabRequest], Context]] = {
     "diagnostics": _diagnostics,
+    "machines": _machines,
+    "timeline": _timeline,
     "forms": _forms,
     "window": _window,
     "history": _history,

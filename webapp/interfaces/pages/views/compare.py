@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
@@ -12,6 +12,7 @@ from webapp.interfaces.pages.config_table import config_table
 from webapp.interfaces.pages.ties import tie_stripes
 from webapp.record.recipes.selectors import revisions_with_runs
 from webapp.record.runs.names import label_of
+from webapp.record.runs.panels import metrics_of
 from webapp.record.runs.selectors import RunFilters, runs_of
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS
 from webapp.science.curves.comparison import odds
@@ -19,6 +20,7 @@ from webapp.science.curves.comparison.choice import BY, MOST_RUNS, Choice, choos
 from webapp.science.curves.comparison.compare import entries_of, payload_of
 from webapp.science.curves.comparison.drawing import VIEWS as KNOWN_VIEWS
 from webapp.science.curves.comparison.entries import Entry
+from webapp.science.curves.comparison.panels import MOST_PATTERNS, panels_of
 from webapp.science.curves.models import ReferenceFit
 
 VIEWS = dict(zip(KNOWN_VIEWS, ("Pass rate", "Share of the gain", "Slope"), strict=True))
@@ -26,6 +28,9 @@ CHIPS_UP_TO = 8
 FOUND_RUNS, FOUND_RECIPES, FOUND_CURVES = 12, 6, 4
 LONGEST_SEARCH = 200
 MOST_COMPUTE = 1e30  # of a budget, in any unit
+WIDTHS = {"1": "One column", "2": "Two", "3": "Three"}  # of panels
+MOST_NAMES = 300  # of metrics that the page lists
+LONGEST_PATTERNS = 2000
 
 
 def compare(request: HttpRequest) -> HttpResponse:
@@ -34,14 +39,20 @@ def compare(request: HttpRequest) -> HttpResponse:
     if "drop" in request.GET:
         return redirect(f"{reverse('compare')}?{_without(request.GET, request.GET['drop']).urlencode()}")
     choice, asked = _choice(request), _asked(request)
-    entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
-    payload = payload_of(entries, **asked)
-    budget, problem = read_budget(request)
-    context = {
+    shell = {
         "choice": choice,
         "chips": _chips(request, choice),
         "many_chips": len(request.GET.getlist("run")) > CHIPS_UP_TO,
         "most_runs": MOST_RUNS,
+        "kept": _kept(request, asked),
+        "tab": "metrics" if request.GET.get("tab") == "metrics" else "curves",
+    }
+    if shell["tab"] == "metrics":
+        return render(request, "compare_metrics.html", shell | _metrics(request, choice))
+    entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
+    payload = payload_of(entries, **asked)
+    budget, problem = read_budget(request)
+    context = shell | {
         "payload": payload,
         "drawing": _drawing(payload),
         "table": tie_stripes(payload["table"]),
@@ -49,10 +60,50 @@ def compare(request: HttpRequest) -> HttpResponse:
         "axes": AXES,
         "views": VIEWS,
         "by": BY,
-        "kept": _kept(request, asked),
         "problem": problem,
     }
     return render(request, "compare.html", context | _odds(entries, asked["x"], budget))
+
+
+def _metrics(request: HttpRequest, choice: Choice) -> dict[str, Any]:
+    """What the page of any metrics has before its script asks for the panels."""
+    asked = _asked_panels(request)
+    names = list(metrics_of(run.pk for run in choice.runs)) if choice.runs else []
+    return asked | {
+        "names": names[:MOST_NAMES],
+        "more_names": max(0, len(names) - MOST_NAMES),
+        "axes": AXES,
+        "choices": BY,
+        "widths": WIDTHS,
+        "cols": request.GET.get("cols") if request.GET.get("cols") in WIDTHS else "3",
+        "smooth": _smoothing(request),
+    }
+
+
+def _asked_panels(request: HttpRequest) -> dict[str, Any]:
+    """Patterns, axis and grouping of the query, each one that exists."""
+    x, by = request.GET.get("x", ""), _asked(request)["by"]
+    text = request.GET.get("m", "")[:LONGEST_PATTERNS]
+    return {
+        "patterns": text.replace(",", " ").split()[:MOST_PATTERNS],
+        "x": x if x in AXES else "step",
+        "by": by,
+    }
+
+
+def _smoothing(request: HttpRequest) -> str:
+    """The weight of what came before, from 0 to 0.95."""
+    try:
+        weight = float(request.GET.get("smooth", "0"))
+    except ValueError:
+        return "0"
+    return f"{weight:g}" if 0 <= weight <= 0.95 else "0"
+
+
+def compare_panels(request: HttpRequest) -> JsonResponse:
+    """The panels of the chosen runs: what the page of any metrics draws."""
+    runs = _choice(request).runs
+    return JsonResponse(panels_of(runs, **_asked_panels(request)))
 
 
 def compare_odds(request: HttpRequest) -> HttpResponse:
@@ -132,9 +183,8 @@ def _asked(request: HttpRequest) -> dict[str, str]:
 def _kept(request: HttpRequest, asked: dict[str, str]) -> list[tuple[str, str]]:
     """What the form of the choice sends along besides the choice."""
     said = [(name, asked[name]) for name in ("x", "view", "by") if request.GET.get(name)]
-    return said + [
-        (name, value) for name in ("scale", "hide") for value in request.GET.getlist(name) if value
-    ]
+    as_they_are = ("scale", "hide", "tab", "m", "smooth", "cols")
+    return said + [(name, value) for name in as_they_are for value in request.GET.getlist(name) if value]
 
 
 def _odds(entries: list[Entry], x: str, budget: float | None) -> dict[str, Any]:

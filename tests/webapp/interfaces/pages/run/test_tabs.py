@@ -18,7 +18,18 @@ from webapp.science.curves import fitting
 from webapp.science.curves.fitting import CRASHED
 
 HTMX = {"HX-Request": "true"}
-TABS = ["diagnostics", "forms", "window", "history", "plan", "log", "configuration", "attempts"]
+TABS = [
+    "diagnostics",
+    "machines",
+    "timeline",
+    "forms",
+    "window",
+    "history",
+    "plan",
+    "log",
+    "configuration",
+    "attempts",
+]
 
 
 @pytest.fixture
@@ -75,7 +86,8 @@ def test_a_crash_is_said_on_the_tab_and_the_page_stands(ada, panel, make_run, ta
 
 
 BUDGETS = {
-    "diagnostics": 8, "forms": 5, "window": 5, "history": 6, "plan": 6, "log": 7, "configuration": 6, "attempts": 9,
+    "diagnostics": 8, "machines": 6, "timeline": 6, "forms": 5, "window": 5, "history": 6, "plan": 6, "log": 7,
+    "configuration": 6, "attempts": 9,
 }  # fmt: skip
 
 

@@ -1,0 +1,243 @@
+// Any metrics of the chosen runs as small multiples with one legend and one cursor. The server thins the lines; nothing is
+// computed here but where to draw, and smoothing, which says so. Patterns, axis, columns and what is hidden are in the URL.
+import { chooser } from "./chooser.js";
+import { amount, withUnit } from "./format.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const HEIGHT = { 1: 300, 2: 200, 3: 150 };
+const PAD = { l: 6, r: 6, t: 14, b: 16 };
+const FAINT_UP_TO = 12; // of so many lines the unsmoothed ones stay in sight
+
+const box = document.getElementById("panels");
+const said = document.getElementById("panels-words");
+const slider = document.getElementById("smooth");
+const query = new URLSearchParams(location.search);
+const hidden = new Set(query.getAll("hide"));
+let payload = null;
+let drawn = []; // of each panel: its node, cursor, lines and scales
+
+function element(name, attributes = {}, text = "") {
+  const node = name === "svg" || name in { path: 1, text: 1, line: 1 } ? document.createElementNS(SVG, name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.textContent = text;
+  return node;
+}
+
+function keepInUrl() {
+  const url = new URL(location);
+  url.searchParams.delete("hide");
+  for (const label of hidden) url.searchParams.append("hide", label);
+  if (Number(slider.value)) url.searchParams.set("smooth", slider.value);
+  else url.searchParams.delete("smooth");
+  history.replaceState(null, "", url);
+  for (const link of document.querySelectorAll("main .seg a[href], main .tabs a[href]")) {
+    const target = new URL(link.href);
+    if (Number(slider.value)) target.searchParams.set("smooth", slider.value);
+    else target.searchParams.delete("smooth");
+    link.href = target.href;
+  }
+}
+
+/** An exponential mean of what came before, without the pull of its start; breaks stay. */
+function smoothed(values, weight) {
+  let mean = 0;
+  let mass = 0;
+  return values.map((value) => {
+    if (value === null) return null;
+    mean = mean * weight + value * (1 - weight);
+    mass = mass * weight + (1 - weight);
+    return mean / mass;
+  });
+}
+
+function pathOf(xs, ys, place) {
+  let path = "";
+  let pen = "M";
+  for (const [i, x] of xs.entries()) {
+    if (ys[i] === null) { pen = "M"; continue; }
+    path += `${pen}${place.x(x).toFixed(1)},${place.y(ys[i]).toFixed(1)}`;
+    pen = "L";
+  }
+  return /L/.test(path) ? path : `${path}h.1`; // a point alone is a dot
+}
+
+function bandOf({ x, lo, hi }, place) {
+  const there = x.map((at, i) => `${place.x(at).toFixed(1)},${place.y(hi[i]).toFixed(1)}`);
+  const back = x.map((at, i) => `${place.x(at).toFixed(1)},${place.y(lo[i]).toFixed(1)}`).reverse();
+  return there.length > 1 ? `M${[...there, ...back].join("L")}Z` : "";
+}
+
+function ends(values) {
+  let [lo, hi] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (value === null) continue;
+    if (value < lo) lo = value;
+    if (value > hi) hi = value;
+  }
+  return lo <= hi ? [lo, hi] : null;
+}
+
+const shownLines = (panel) => panel.lines.filter((line) => !hidden.has(payload.groups[payload.series[line.series].group].label));
+
+/** One horizontal axis for all panels, so that the cursor is at the same place in each. */
+function sharedRange() {
+  return ends(payload.panels.flatMap((panel) => panel.lines.flatMap((line) => [line.x[0], line.x.at(-1)].filter((x) => x !== undefined)))) ?? [0, 1];
+}
+
+function draw() {
+  const weight = Number(slider.value);
+  document.getElementById("smooth-words").textContent = weight ? `${weight}: each drawn point is averaged with those before it` : "off";
+  const range = sharedRange();
+  const height = HEIGHT[box.className.match(/cols-(\d)/)[1]];
+  box.replaceChildren(...payload.panels.map((panel) => frameOf(panel)));
+  drawn = payload.panels.map((panel, i) => drawPanel(panel, box.children[i], range, height, weight));
+}
+
+function frameOf(panel) {
+  const card = element("section", { class: "card panel" });
+  const head = element("div", { class: "row" });
+  head.append(element("h2", { class: "grow mono" }, panel.metric), element("span", { class: "small muted readout" }));
+  card.append(head, element("svg", { role: "img" }));
+  if (panel.note) card.append(element("p", { class: "small faint" }, panel.note));
+  return card;
+}
+
+function drawPanel(panel, card, range, height, weight) {
+  const svg = card.querySelector("svg");
+  const width = Math.max(120, svg.clientWidth || card.clientWidth - 24);
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("height", height);
+  const lines = shownLines(panel).map((line) => ({ ...line, drawn: weight ? smoothed(line.y, weight) : line.y }));
+  const faint = weight > 0 && lines.length <= FAINT_UP_TO;
+  const heights = ends(lines.flatMap((line) => [...line.drawn, ...(faint ? line.y : []), ...(line.lo ?? []), ...(line.hi ?? [])]));
+  svg.setAttribute("aria-label", heights ? `${panel.metric} over ${payload.x.label.toLowerCase()}: ${lines.length} lines between ${amount(heights[0])} and ${amount(heights[1])}` : `${panel.metric}: nothing to draw`);
+  if (!heights) {
+    svg.append(element("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "nothing to draw"));
+    return { svg, lines: [], card };
+  }
+  const [lo, hi] = heights[0] === heights[1] ? [heights[0] - 1, heights[1] + 1] : heights;
+  const place = {
+    x: (value) => PAD.l + ((value - range[0]) / (range[1] - range[0] || 1)) * (width - PAD.l - PAD.r),
+    y: (value) => height - PAD.b - ((value - lo) / (hi - lo)) * (height - PAD.t - PAD.b),
+    at: (pixel) => range[0] + ((pixel - PAD.l) / (width - PAD.l - PAD.r)) * (range[1] - range[0]),
+  };
+  for (const line of lines) {
+    const { group } = payload.series[line.series];
+    const of = { class: `s${(group % 6) + 1}`, "data-group": group };
+    if (line.lo) svg.append(element("path", { ...of, class: `${of.class} range`, d: bandOf(line, place) }));
+    if (faint) svg.append(element("path", { ...of, class: `${of.class} raw`, d: pathOf(line.x, line.y, place) }));
+    line.node = element("path", { ...of, d: pathOf(line.x, line.drawn, place) });
+    svg.append(line.node);
+  }
+  for (const [x, y, anchor, text] of [
+    [2, 10, "start", amount(heights[1])], [2, height - PAD.b - 2, "start", amount(heights[0])],
+    [2, height - 3, "start", amount(range[0])], [width - 2, height - 3, "end", withUnit(range[1], payload.x.short)],
+  ]) svg.append(element("text", { x, y, "text-anchor": anchor }, text));
+  const cursor = element("line", { class: "cursor", y1: PAD.t, y2: height - PAD.b, visibility: "hidden" });
+  svg.append(cursor);
+  return { svg, card, lines, place, cursor };
+}
+
+/** The value of a line at a place of the axis; null beyond its ends and in a break. */
+function valueAt(line, at) {
+  const { x, drawn: y } = line;
+  if (!x.length || at < x[0] || at > x.at(-1)) return null;
+  let [a, b] = [0, x.length - 1];
+  while (b - a > 1) {
+    const middle = (a + b) >> 1;
+    if (x[middle] <= at) a = middle;
+    else b = middle;
+  }
+  if (y[a] === null || y[b] === null) return null;
+  return x[a] === x[b] ? y[b] : y[a] + ((y[b] - y[a]) * (at - x[a])) / (x[b] - x[a]);
+}
+
+function follow(event) {
+  const here = drawn.find(({ svg }) => svg === event.target.closest?.("svg"));
+  if (!here?.place) { leave(); return; }
+  const frame = here.svg.getBoundingClientRect();
+  const at = here.place.at(((event.clientX - frame.left) * here.svg.viewBox.baseVal.width) / frame.width);
+  let nearest = null;
+  let least = Infinity;
+  for (const line of here.lines) {
+    const value = valueAt(line, at);
+    const far = value === null ? Infinity : Math.abs(here.place.y(value) - (event.clientY - frame.top));
+    if (far < least) [least, nearest] = [far, line];
+  }
+  for (const panel of drawn) point(panel, at, nearest?.series);
+}
+
+/** The cursor, and the value there of the line that is pointed at. */
+function point({ place, cursor, card, lines }, at, series) {
+  if (!place) return;
+  const x = place.x(at);
+  cursor.setAttribute("x1", x);
+  cursor.setAttribute("x2", x);
+  cursor.setAttribute("visibility", "visible");
+  const line = lines.find((one) => one.series === series);
+  const value = line ? valueAt(line, at) : null;
+  card.querySelector(".readout").textContent = value === null ? "" : `${payload.series[series].label}: ${amount(value)}`;
+  for (const one of lines) one.node.classList.toggle("lit", one === line);
+}
+
+function leave() {
+  for (const { cursor, card, lines } of drawn) {
+    cursor?.setAttribute("visibility", "hidden");
+    card.querySelector(".readout").textContent = "";
+    for (const line of lines) line.node.classList.remove("lit");
+  }
+}
+
+function legend() {
+  const node = document.getElementById("legend");
+  node.replaceChildren(...payload.groups.map(({ label, runs }, place) => {
+    const button = element("button", { type: "button", class: `plain s${(place % 6) + 1}`, "aria-pressed": String(!hidden.has(label)), "data-group": place });
+    button.append(element("span", { class: "swatch" }), element("span", {}, runs > 1 ? `${label}, ${runs} runs` : label));
+    return button;
+  }));
+  node.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-group]");
+    if (!button) return;
+    const { label } = payload.groups[button.dataset.group];
+    if (!hidden.delete(label)) hidden.add(label);
+    button.setAttribute("aria-pressed", String(!hidden.has(label)));
+    keepInUrl();
+    draw();
+  });
+  const dim = (group) => {
+    box.classList.toggle("dimmed", group !== null);
+    for (const path of box.querySelectorAll("path[data-group]")) path.classList.toggle("of-group", path.dataset.group === group);
+  };
+  for (const name of ["pointerover", "focusin"]) node.addEventListener(name, (event) => dim(event.target.closest("[data-group]")?.dataset.group ?? null));
+  for (const name of ["pointerleave", "focusout"]) node.addEventListener(name, () => dim(null));
+}
+
+function summary() {
+  const { panels, matching, unmatched, runs } = payload;
+  const words = [panels.length ? `${panels.length === matching ? "" : `The first ${panels.length} of `}${matching} metric${matching === 1 ? "" : "s"} of ${runs} run${runs === 1 ? "" : "s"}.` : "These runs report no such metric."];
+  if (matching > panels.length) words.push("Narrow the patterns to see the others.");
+  if (unmatched.length && panels.length) words.push(`Nothing is named like ${unmatched.slice(0, 5).join(", ")}.`);
+  return words.join(" ");
+}
+
+async function start() {
+  const answer = await fetch(`${box.dataset.url}${location.search}`, { headers: { Accept: "application/json" } }).catch(() => null);
+  if (!answer?.ok) {
+    said.textContent = answer?.status === 429 ? "Too many questions at once; load the page again in a moment." : "The metrics could not be read; load the page again.";
+    return;
+  }
+  payload = await answer.json();
+  said.textContent = summary();
+  document.getElementById("panels-foot").hidden = !payload.panels.length;
+  legend();
+  draw();
+  box.addEventListener("pointermove", follow);
+  box.addEventListener("pointerleave", leave);
+  slider.addEventListener("input", draw);
+  slider.addEventListener("change", keepInUrl);
+  let settled = null;
+  addEventListener("resize", () => { clearTimeout(settled); settled = setTimeout(draw, 150); });
+}
+
+chooser();
+if (box) start();
