@@ -112,6 +112,8 @@ class Reporter:
 
     def log(self, metrics: dict[str, float], *, step: int, compute: dict[str, float]) -> None: ...
 
+    def log_samples(self, step: int, rows: Any, *, kind: str = "train") -> None: ...
+
     def finish(self, *args: Any, **options: Any) -> bool:
         return True
 

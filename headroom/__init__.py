@@ -38,6 +38,7 @@ __all__ = [
     "log",
     "log_artifact",
     "log_evaluation",
+    "log_samples",
 ]
 
 _current: Run | None = None
@@ -63,6 +64,11 @@ def log_evaluation(pass_rate: PassRates, **settings: Any) -> None:
 def log_artifact(path: str | os.PathLike[str], name: str | None = None) -> None:
     """`Run.log_artifact` of the run that `init` began last. Raises RuntimeError before any `init`."""
     _require().log_artifact(path, name)
+
+
+def log_samples(step: int, rows: Any, *, kind: str = "train") -> None:
+    """`Run.log_samples` of the run that `init` began last. Raises RuntimeError before any `init`."""
+    _require().log_samples(step, rows, kind=kind)
 
 
 def finish(state: str = "succeeded", message: str = "", timeout: float = 10) -> Finished:

@@ -10,11 +10,13 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from headroom.backoff import Backoff
 from headroom.journal import Journal
+from headroom.samples import write_lines
 from headroom.server import Server, ServerError
 
 log = logging.getLogger("headroom")
@@ -36,13 +38,25 @@ def set_aside(folder: Path, path: Path, name: str | None) -> None:
 
 
 def _copy(folder: Path, source: Path, name: str) -> None:
+    _put(folder, lambda copy: shutil.copyfile(source, copy), {"name": name})
+
+
+def set_samples_aside(
+    folder: Path, rows: Iterable[Mapping[str, Any]], *, kind: str, step: int, attempt: int
+) -> None:
+    """Write responses of a step, to be sent. Raises OSError, and what `rows` raises."""
+    about = {"name": f"{kind}/{step}", "attempt": attempt}
+    _put(folder, lambda copy: write_lines(copy, rows), about)
+
+
+def _put(folder: Path, write: Callable[[Path], Any], about: Mapping[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     key = f"{time.time_ns():020d}-{os.getpid()}"
     try:
-        shutil.copyfile(source, folder / key)
-        (folder / f"{key}.partial").write_text(json.dumps({"name": name}))
+        write(folder / key)
+        (folder / f"{key}.partial").write_text(json.dumps(about))
         (folder / f"{key}.partial").replace(folder / f"{key}.json")
-    except OSError:
+    except Exception:
         (folder / key).unlink(missing_ok=True)
         raise
 
@@ -55,11 +69,15 @@ def waiting(folder: Path) -> list[Path]:
 def send(folder: Path, server: Server, run: str) -> Iterator[str]:
     """Send what waits; yields after each file: why it was refused for good, or nothing. Raises ServerError, OSError."""
     for about in waiting(folder):
-        name, copy = str(json.loads(about.read_text())["name"]), about.with_suffix("")
+        said, copy = json.loads(about.read_text()), about.with_suffix("")
+        name, attempt = str(said["name"]), said.get("attempt")
         why = ""
         try:
             with copy.open("rb") as file:
-                server.send_file(run, name, file)
+                if attempt is None:
+                    server.send_file(run, name, file)
+                else:
+                    server.send_samples(run, name, int(attempt), file)
         except FileNotFoundError:
             why = f"the file {name} is not kept: its copy beside the journal is gone"
         except ServerError as error:
@@ -86,6 +104,11 @@ class Uploads:
     def add(self, path: Path, name: str | None) -> None:
         """Take a copy; it is sent soon. Raises OSError."""
         set_aside(self._folder, path, name)
+        self._start()
+
+    def add_samples(self, rows: Iterable[Mapping[str, Any]], *, kind: str, step: int, attempt: int) -> None:
+        """Write them beside the journal; they are sent soon. Raises OSError, and what `rows` raises."""
+        set_samples_aside(self._folder, rows, kind=kind, step=step, attempt=attempt)
         self._start()
 
     def close(self, seconds: float) -> tuple[bool, float]:

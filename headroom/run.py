@@ -17,6 +17,7 @@ from headroom.artifacts import Uploads
 from headroom.configuration import plain, text
 from headroom.evaluation import PassRates, evaluation_metrics
 from headroom.journal import Journal, Refused
+from headroom.samples import KINDS, rows_of
 from headroom.sender import Sender
 from headroom.values import COMPUTE_KEYS, MAX_STEP, MIN_STEP, clean_compute, clean_metrics, parts_of
 
@@ -186,6 +187,26 @@ class Run:
                 self._uploads.add(Path(path), name)
         except Exception as error:  # tracking never stops training
             self._complain(f"file {path}", f"the file {path} is not kept: {error}")
+
+    def log_samples(self, step: int, rows: Any, *, kind: str = "train") -> None:
+        """Keep responses of a step, to be read on the run's page. Never raises.
+
+        rows: mappings, a mapping of columns, or a table: `prompt` and `response` [text], and of what is known
+        `prompt_id` (the same at every step, so that a prompt can be followed), `answer`, `reward`, `advantage`,
+        `correct`, `why`, `truncated`, `tokens`; whatever else is there is kept, too. kind: "train", or "eval" for
+        held-out prompts. Samples of the same step and kind are replaced. They are beside the journal when this
+        returns, and sent in the background.
+        """
+        try:
+            if self._is_late("late samples", "log_samples", "keeps"):
+                return
+            if kind not in KINDS:
+                raise ValueError(f"kind must be one of {', '.join(KINDS)}")
+            if not 0 <= int(step) <= MAX_STEP:
+                raise ValueError("samples are of steps from 0 on")
+            self._uploads.add_samples(rows_of(rows), kind=kind, step=int(step), attempt=self.attempt)
+        except Exception as error:  # tracking never stops training
+            self._complain(f"samples {error}", f"the samples of step {step!r} are not kept: {error}")
 
     def _log(
         self,

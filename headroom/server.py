@@ -103,6 +103,12 @@ class Server:
         headers = {"Content-Type": "application/octet-stream"}
         self._ask("PUT", f"runs/{run}/artifacts/{quote(name, safe='/')}", content=file, headers=headers)
 
+    def send_samples(self, run: str, name: str, attempt: int, file: BinaryIO) -> None:
+        """Keep responses of a step with a run. name: KIND/STEP."""
+        headers = {"Content-Type": "application/gzip"}
+        path = f"runs/{run}/samples/{name}"
+        self._ask("PUT", path, params={"attempt": attempt}, content=file, headers=headers)
+
     def again(self) -> "Server":
         """Another connection, for another thread."""
         return Server(self.url, self._token)

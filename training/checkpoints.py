@@ -41,6 +41,7 @@ FREE_SECTIONS = (
     "description",
     "budget",
     "eval",
+    "samples",
     "checkpoint",
     "engine",
     "trainer",

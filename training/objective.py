@@ -100,6 +100,13 @@ def objective(recipe: Recipe, said: Prediction, targets: Targets) -> tuple[Tenso
     return total, metrics
 
 
+def row_gaps(said: Prediction, targets: Targets) -> list[float]:
+    """Mean |log-probability here - generator's| of each row's counted tokens; 0 of a row without any."""
+    gap = (said.logp.detach() - targets.behaviour_logp).abs() * targets.mask
+    means: list[float] = (gap.sum(1) / targets.mask.sum(1).clamp(min=1)).tolist()
+    return means
+
+
 def with_fresh_gap(metrics: dict[str, float]) -> dict[str, float]:
     """Metrics of a whole batch, with the mean and the largest |log-probability here - generator's| of its fresh tokens;
     without both where it has none."""

@@ -1,8 +1,8 @@
 """Where a run's records go: the tracking client's journal and, where there is a server, the server."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import headroom
 
@@ -19,6 +19,9 @@ class Reporter(Protocol):
 
     def log_system(self, figures: Mapping[str, float]) -> None:
         """What machines do (`headroom.system`), at the newest step."""
+
+    def log_samples(self, step: int, rows: Sequence[Mapping[str, Any]], *, kind: str = "train") -> None:
+        """Responses of a step: on disk when this returns."""
 
     def finish(
         self,

@@ -80,6 +80,7 @@ class Sample:
     reward: float = 0.0
     correct: bool = False
     failure: str = ""  # why the verifier could not judge; then it is not correct
+    reason: str = ""  # why it is not correct, where the verifier says
 
     @property
     def tokens(self) -> list[int]:
@@ -281,7 +282,7 @@ class Rollouts:
         reward, length = self._recipe.reward, self._recipe.length
         response = self._judged_text(sample)
         verdict = await self._verification.verify(self._task.verifier(prompt), prompt.answer, response)
-        sample.correct, sample.failure = verdict.correct, verdict.failure
+        sample.correct, sample.failure, sample.reason = verdict.correct, verdict.failure, verdict.reason
         sample.reward = reward.correct if sample.correct else reward.incorrect
         if length.mode == "penalty" and sample.correct:
             left = (length.penalty_max_tokens - len(sample.response)) / length.penalty_cache_tokens

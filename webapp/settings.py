@@ -43,6 +43,7 @@ INSTALLED_APPS = [
     "webapp.interfaces.tracking",
     "webapp.record.logs",
     "webapp.record.artifacts",
+    "webapp.record.samples",
     "webapp.record.health",
     "webapp.science.curves",
     "webapp.reporting.alarms",

@@ -3,12 +3,14 @@
 import atexit
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from headroom.samples import are_samples
 from headroom.wandb_shim.accepted import warn_once
 from headroom.wandb_shim.artifact import Artifact
 from headroom.wandb_shim.data_types import Media, Table
@@ -72,6 +74,13 @@ class Files:
                 f"{lost}, but for its number of rows and its columns of numbers" if media.numbers() else lost,
             )
             return
+        if isinstance(media, Table) and are_samples(media.columns) and hasattr(self._inner, "log_samples"):
+            kind = (
+                "eval"
+                if {"eval", "val", "validation", "test"} & set(re.split(r"\W|_", name.lower()))
+                else "train"
+            )
+            self._inner.log_samples(self._step, media, kind=kind)
         if isinstance(media, Table) and any(isinstance(cell, Media) for row in media.data for cell in row):
             warn_once("media in tables", f"pictures and the like in the table {name!r} are not kept")
         with tempfile.TemporaryDirectory(prefix="headroom-media-") as folder:

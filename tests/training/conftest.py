@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,10 @@ class MemoryReporter:
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
+        self.samples: dict[tuple[str, int], list[dict[str, Any]]] = {}
+
+    def log_samples(self, step: int, rows: Sequence[Mapping[str, Any]], *, kind: str = "train") -> None:
+        self.samples[kind, step] = [dict(row) for row in rows]
 
     def log(
         self, metrics: Mapping[str, float], *, step: int, compute: Mapping[str, float] | None = None

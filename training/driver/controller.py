@@ -63,6 +63,7 @@ from training.driver.curriculum import PromptSampler
 from training.driver.evaluator import Evaluator
 from training.driver.generation import Generation
 from training.driver.publisher import Publisher, TrainerHandle
+from training.driver.samples import SampleKeeper
 from training.driver.saving import Saving
 from training.driver.snapshot import RunState, from_checkpoint, to_files
 from training.driver.staleness import BufferState, WorkBuffer
@@ -149,6 +150,8 @@ class Controller:
             timeouts=timeouts,
             uploads=uploads,
         )
+        resumed_at = resume.step if resume else None
+        self._samples = SampleKeeper(recipe, codec, reporter, run_dir / "samples", resumed_at)
         step_metrics = StepMetrics(tokens=start.usage.tokens, num_lost_engines=num_lost_engines)
         self._generation = Generation(
             recipe,
@@ -168,7 +171,8 @@ class Controller:
             generation=self._generation,
             trainer=trainer,
             publisher=self._publisher,
-            evaluator=Evaluator(recipe, held_out, evaluated, trainer, self._switch, timeouts),
+            evaluator=Evaluator(recipe, held_out, evaluated, trainer, self._switch, timeouts, self._samples),
+            samples=self._samples,
             meter=self._meter,
             step_metrics=step_metrics,
             reporter=reporter,
@@ -215,6 +219,7 @@ class Controller:
             raise
         finally:
             await self._close(generation)
+            await self._samples.close(self._timeouts.closing)
         await self._checkpoint(is_last=True)
         return Outcome(state, reason, self.step, self._meter.usage(), self._training.pass_rate)
 

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol
 
-from training.driver.parity import mismatch, sample_rows
+from training.driver.parity import PARITY_SAMPLES, gaps_of_rows, mismatch, sample_rows
+from training.driver.samples import SampleKeeper
 from training.evaluation import evaluation_metrics
 from training.rollouts import Group, Rollouts, warn_of_failures
 from training.schema import Recipe
@@ -12,7 +13,6 @@ from training.tasks import Prompt
 from training.trainer.batching import Batch, make_batch
 from training.waiting import Switchboard, Timeouts, blame
 
-PARITY_SAMPLES = 64
 CHUNK_PROMPTS = 64
 
 
@@ -33,7 +33,9 @@ class Evaluator:
         trainer: ScoresTokens,
         switch: Switchboard,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
+        samples: SampleKeeper | None = None,
     ) -> None:
+        self._samples = samples
         self._timeout = timeouts.evaluation
         self._recipe, self._held_out, self._switch = recipe, held_out, switch
         self._rollouts, self._trainer = rollouts, trainer
@@ -47,13 +49,17 @@ class Evaluator:
         evaluation, rollout = self._recipe.eval, self._recipe.rollout
         groups = await self._sample(self._held_out, evaluation.k, evaluation.temperature, f"eval/{step}")
         warn_of_failures(groups)
-        metrics = evaluation_metrics(groups)
+        metrics, compared = evaluation_metrics(groups), groups
         if evaluation.temperature != rollout.temperature:
-            if not always_compare:
-                return metrics
-            some = self._held_out[:PARITY_SAMPLES]
-            groups = await self._sample(some, 1, rollout.temperature, f"parity/{step}")
-        return metrics | await self._mismatch(groups)
+            some = self._held_out[:PARITY_SAMPLES] if always_compare else []
+            compared = await self._sample(some, 1, rollout.temperature, f"parity/{step}") if some else []
+        gaps: dict[int, float] = {}
+        if compared:
+            found, gaps = await self._mismatch(compared)
+            metrics |= found
+        if self._samples is not None:
+            self._samples.evaluated(groups, step, gaps)
+        return metrics
 
     async def _sample(self, prompts: Sequence[Prompt], k: int, temperature: float, key: str) -> list[Group]:
         chunks = {
@@ -68,8 +74,9 @@ class Evaluator:
         parts = await self._switch.result(work, what="an evaluation", timeout=self._timeout)
         return [group for part in parts for group in part]
 
-    async def _mismatch(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Generator against trainer, with the same weights, on the same tokens."""
+    async def _mismatch(self, groups: Sequence[Group]) -> tuple[dict[str, float], dict[int, float]]:
+        """Generator against trainer, with the same weights, on the same tokens: metrics, and id of a sample -> its
+        mean gap."""
         some = [
             Group(groups[i].prompt, groups[i].samples[:1]) for i in sample_rows(len(groups), PARITY_SAMPLES)
         ]
@@ -80,4 +87,5 @@ class Evaluator:
                 what="the trainer to compare log-probabilities",
                 timeout=self._timeout,
             )
-        return mismatch(batch, logp)
+        compared = (id(group.samples[0]) for group in some)
+        return mismatch(batch, logp), dict(zip(compared, gaps_of_rows(batch, logp), strict=True))

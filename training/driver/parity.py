@@ -9,6 +9,7 @@ from training.trainer.batching import Batch
 MAX_MEAN_DIFFERENCE = (
     0.1  # nats a token; far above rounding in bfloat16, far below a wrong weight or template
 )
+PARITY_SAMPLES = 64
 
 
 class ParityError(RuntimeError):
@@ -22,6 +23,13 @@ def mismatch(batch: Batch, trainer_logp: np.ndarray) -> dict[str, float]:
         "train/mismatch_logp_mean": float(difference.mean()),
         "train/mismatch_logp_max": float(difference.max()),
     }
+
+
+def gaps_of_rows(batch: Batch, trainer_logp: np.ndarray) -> list[float]:
+    """Mean |difference| of each row's chosen tokens; 0 of a row without any."""
+    difference = np.abs(trainer_logp - batch.behaviour_logp) * batch.mask
+    means: list[float] = (difference.sum(1) / np.maximum(batch.mask.sum(1), 1)).tolist()
+    return means
 
 
 def check_parity(metrics: dict[str, float]) -> None:

@@ -117,7 +117,8 @@ def _described(ticket: Ticket, prompt: Prompt, samples: Sequence[Sample]) -> dic
         "prompt": prompt.id,
         "prompt_tokens": len(samples[0].prompt),
         "samples": [
-            {"tokens": len(sample.response)} | {name: getattr(sample, name) for name in _SCALARS}
+            {"tokens": len(sample.response), "reason": sample.reason}
+            | {name: getattr(sample, name) for name in _SCALARS}
             for sample in samples
         ],
     }
@@ -177,6 +178,7 @@ class _Entry:
             logp=reader.next("logp", count),
             chosen=reader.next("chosen", count),
             versions=reader.next("versions", count),
+            reason=about.get("reason", ""),  # older checkpoints do not say
             **{name: about[name] for name in _SCALARS},
         )
 

@@ -11,6 +11,7 @@ from training.driver.evaluator import Evaluator
 from training.driver.generation import Generation
 from training.driver.parity import check_parity
 from training.driver.publisher import Publisher, TrainerHandle
+from training.driver.samples import SampleKeeper
 from training.driver.snapshot import RunState
 from training.driver.spans import span_metrics
 from training.driver.staleness import Ticket, WorkBuffer
@@ -39,6 +40,7 @@ class TrainingLoop:
         trainer: TrainerHandle,
         publisher: Publisher,
         evaluator: Evaluator,
+        samples: SampleKeeper,
         meter: ComputeMeter,
         step_metrics: StepMetrics,
         reporter: Reporter,
@@ -54,6 +56,7 @@ class TrainingLoop:
         has_trained: called after each update, before its weights go out. save: writes a checkpoint."""
         self._recipe, self._buffer, self._sampler, self._generation = recipe, buffer, sampler, generation
         self._trainer, self._publisher, self._evaluator = trainer, publisher, evaluator
+        self._samples = samples
         self._meter, self._step_metrics, self._reporter = meter, step_metrics, reporter
         self._switch, self._timeouts = switch, timeouts
         self._first_metrics, self._has_trained, self._save = first_metrics, has_trained, save
@@ -139,6 +142,7 @@ class TrainingLoop:
             correct = sum(sample.correct for sample in group.samples)
             self._sampler.record(group.prompt, correct, len(group.samples))
         warn_of_failures(groups)
+        self._samples.trained(groups, self._step, result.by_sample)
         metrics = self._step_metrics.of_step(batch, version, result, self._meter.usage())
         if self._recipe.filter.zero_variance == "refill":
             metrics["train/refills"], self._generation.num_refills = float(self._generation.num_refills), 0

@@ -9,7 +9,16 @@ from pydantic import Field, model_validator
 
 from training.schema.base import Section
 from training.schema.data import Budget, Rollout, Task
-from training.schema.machine import Checkpoint, Engine, Evaluation, Optimizer, Precision, Resources, Trainer
+from training.schema.machine import (
+    Checkpoint,
+    Engine,
+    Evaluation,
+    Optimizer,
+    Precision,
+    Resources,
+    Samples,
+    Trainer,
+)
 from training.schema.method import (
     CLIP_DEFAULTS,
     Advantage,
@@ -41,6 +50,7 @@ __all__ = [
     "Resources",
     "Reward",
     "Rollout",
+    "Samples",
     "Section",
     "Task",
     "Trainer",
@@ -82,6 +92,7 @@ class Recipe(Section):
     trainer: Trainer = Trainer()
     resources: Resources = Resources()
     eval: Evaluation = Evaluation()
+    samples: Samples = Samples()
     checkpoint: Checkpoint = Checkpoint()
 
     @property

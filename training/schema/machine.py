@@ -238,6 +238,15 @@ class Evaluation(Section):
     temperature: PositiveFloat = Field(default=1.0, description="Sampling temperature of evaluation.")
 
 
+class Samples(Section):
+    every_steps: Positive = Field(
+        default=50, description="Updates between samples kept of the batch; every evaluation keeps its own."
+    )
+    groups: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=8, description="Prompts kept each time, with all of their responses. 0: none are."
+    )
+
+
 class Checkpoint(Section):
     every_steps: Positive = Field(default=100, description="Updates between checkpoints.")
     keep: Positive = Field(default=2, description="Newest checkpoints kept.")

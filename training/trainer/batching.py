@@ -38,6 +38,19 @@ class StepResult:
     trained_tokens: int  # response tokens in the loss
     work: Work = Work()  # sequences that went forward and backward
     forward_work: Work = Work()  # sequences that went forward alone
+    by_sample: "BySample | None" = None
+
+
+@dataclass(frozen=True)
+class BySample:
+    """What an update had of each sample of its batch, [N] float32; NaN where the sample was not in the loss.
+
+    logp_gap: mean |log-probability here - generator's| of its chosen tokens, before the update. advantages: with a
+    critic the mean over its tokens.
+    """
+
+    advantages: np.ndarray
+    logp_gap: np.ndarray
 
 
 def make_batch(groups: Sequence[Group], version: int | None = None) -> Batch:

@@ -5,6 +5,7 @@ targets, denominators, metrics and weights are those of the batch, on every rank
 """
 
 import random
+from collections import ChainMap
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,10 +19,10 @@ from training.advantages import RunningMoments, gae, group_advantages, has_varia
 from training.checkpoint_names import in_files
 from training.flops import Work
 from training.losses import aggregation_weights
-from training.objective import Prediction, Targets, objective, with_fresh_gap
+from training.objective import Prediction, Targets, objective, row_gaps, with_fresh_gap
 from training.recipe import parse_recipe
 from training.trainer import cpu_kernels, layers, sequences
-from training.trainer.batching import Batch, StepResult, packed_shares, shares
+from training.trainer.batching import Batch, BySample, StepResult, packed_shares, shares
 from training.trainer.critic import Critic
 from training.trainer.distributed import ALONE, Ranks, choose_device, gather, join
 from training.trainer.layers import whole
@@ -123,12 +124,16 @@ class Trainer:
         teaching = batch.of(rows)
         targets, num_forward = self._targets(teaching)
         epochs = self._recipe.loss.epochs
+        gaps: dict[int, float] = {}
         for _ in range(epochs):
-            metrics |= self._accumulate(teaching, targets)
+            found, of_rows = self._accumulate(teaching, targets)
+            gaps = gaps or of_rows
+            metrics |= found
             metrics |= self._update()
             targets = replace(targets, fresh=None)  # the weights are no longer those that chose them
         trained, work = int(teaching.mask.sum()), Work.of(teaching.lengths)
-        return StepResult(metrics, epochs * trained, work * epochs, work * num_forward)
+        by_sample = _by_sample(len(batch), rows, targets, gaps)
+        return StepResult(metrics, epochs * trained, work * epochs, work * num_forward, by_sample)
 
     def _teaching_rows(self, batch: Batch) -> np.ndarray:
         """Rows in the loss. Dropped ones leave every denominator, and the advantages' moments."""
@@ -178,10 +183,11 @@ class Trainer:
             found["reference_logp"] = self._say(self._reference, batch, batch.mask)[0]
         return found, int(wants_old or has_critic) + int(self._reference is not None)
 
-    def _accumulate(self, batch: Batch, targets: Targets) -> dict[str, float]:
-        """Gradients of the batch, micro-batch by micro-batch. Denominators are those of the whole batch."""
+    def _accumulate(self, batch: Batch, targets: Targets) -> tuple[dict[str, float], dict[int, float]]:
+        """Gradients of the batch, micro-batch by micro-batch: (metrics, row -> its mean gap of log-probabilities).
+        Denominators are those of the whole batch."""
         self._optimizer.zero_grad(set_to_none=True)
-        meter = Meter()
+        meter, gaps = Meter(), dict[int, float]()
         for part in self._share(batch, batch.mask):
             logp, entropy, values = map(part.of_rows, self._networks(*part.inputs))
             said = Prediction(logp, entropy, values)
@@ -189,7 +195,10 @@ class Trainer:
             loss, metrics = objective(self._recipe, said, own)
             self._scaler.scale(loss).backward()
             meter.add(loss.item(), metrics, int(own.mask.sum()) if self._layout.speaks else 0)
-        return with_fresh_gap(Meter.together(gather(meter)).result())
+            if self._layout.speaks:
+                gaps |= zip(part.rows.tolist(), row_gaps(said, own), strict=True)
+        meters, of_rows = zip(*gather((meter, gaps)), strict=True)
+        return with_fresh_gap(Meter.together(meters).result()), dict(ChainMap(*of_rows))
 
     def _update(self) -> dict[str, float]:
         """Learning rate, clip, step. The gradient norm is the one before the clip."""
@@ -294,6 +303,18 @@ class Trainer:
     def _state(self) -> State:
         progress = {"step": self._step, "scaler": self._scaler.state_dict(), "moments": asdict(self._moments)}
         return State(self._networks, self._optimizer, progress)
+
+
+def _by_sample(count: int, rows: np.ndarray, targets: Targets, gaps: dict[int, float]) -> BySample:
+    """Of a batch of `count` samples, of which these rows were in the loss."""
+    advantages, logp_gap = np.full((2, count), np.nan, np.float32)
+    given = targets.advantages
+    if given.dim() > 1:
+        given = (given * targets.mask).sum(1) / targets.mask.sum(1).clamp(min=1)
+    advantages[rows] = given.cpu().numpy()
+    places = list(gaps)
+    logp_gap[rows[places]] = [gaps[place] for place in places]
+    return BySample(advantages, logp_gap)
 
 
 def seed_everything(seed: int) -> None:

@@ -12,10 +12,10 @@ from webapp.record.runs.models import Run
 
 def upload(request: HttpRequest, run: Run, path: str) -> Artifact:
     """Keep the body of a request as a file of the run. Raises what `webapp.record.artifacts.store.store` raises."""
-    return store.store(run, path, *_body(request))
+    return store.store(run, path, *body_of(request))
 
 
-def _body(request: HttpRequest) -> tuple[store.Read, int | None]:
+def body_of(request: HttpRequest) -> tuple[store.Read, int | None]:
     """How to read it, and the bytes that it says it has. One sent in chunks Django takes for empty."""
     if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
         return partial(_read, request.environ["wsgi.input"].read), None  # type: ignore[attr-defined]

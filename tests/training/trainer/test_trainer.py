@@ -304,3 +304,21 @@ def test_float16_overflow_leaves_the_update_out_and_goes_on(toy_recipe: Recipe, 
 
     assert skipped["skipped_updates"] == 1
     assert metrics["grad_norm"] > 0
+
+
+def test_what_each_sample_had_in_the_update_is_told(toy_recipe: Recipe, toy_model: Path) -> None:
+    batch = a_batch(rewards=(1, -1, 1, 1, -1, 1))
+    whole = make_trainer(toy_recipe, toy_model, filter__zero_variance="drop")
+    split = make_trainer(toy_recipe, toy_model, filter__zero_variance="drop", trainer__micro_batch_tokens=1)
+    said = whole.logp(batch)
+
+    told, in_parts = whole.train_step(batch).by_sample, split.train_step(batch).by_sample
+
+    assert told is not None and in_parts is not None
+    left_out = np.isnan(told.advantages)
+    assert left_out.tolist() == [False, False, True, True, False, False] == np.isnan(told.logp_gap).tolist()
+    assert (np.sign(told.advantages[~left_out]) == batch.rewards[~left_out]).all()
+    gaps = (np.abs(said - batch.behaviour_logp) * batch.mask).sum(1) / batch.mask.sum(1)
+    np.testing.assert_allclose(told.logp_gap[~left_out], gaps[~left_out], rtol=1e-4)
+    np.testing.assert_allclose(in_parts.logp_gap, told.logp_gap, rtol=1e-4)
+    np.testing.assert_array_equal(in_parts.advantages, told.advantages)

@@ -66,6 +66,8 @@ OBJECTS: dict[str, Maker] = {
     "invitation:token": lambda world: world.invitation[1],
     "name": lambda world: "HUB_TOKEN",
     "path": lambda world: world.artifact.path,
+    "kind": lambda world: world.samples.kind,
+    "step": lambda world: world.samples.step,
     "import_id": lambda world: world.source.pk,
     # Of an account, not of a project: these are looked up among one's own.
     "session_id": lambda world: 1,
@@ -129,6 +131,7 @@ API_SPENDS = (
 )
 API_REPORTS = (
     r"GET /runs/{run_id}(/(transitions|records|artifacts.*))?|PUT /runs/{run_id}/artifacts/{path}"
+    r"|PUT /runs/{run_id}/samples/{kind}/{step}"
     r"|POST /runs/{run_id}/(start|describe|finish|records|refused)"
 )
 API_PERMISSIONS = {
@@ -151,6 +154,7 @@ API_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/runs/{run_id}/priority"): {"priority": "high"},
     ("POST", "/runs/{run_id}/records"): {"records": []},
     ("PUT", "/runs/{run_id}/artifacts/{path}"): "2 + 2 = 4",
+    ("PUT", "/runs/{run_id}/samples/{kind}/{step}"): '{"prompt": "2 + 2 =", "response": "4", "reward": 1.0}',
     ("POST", "/recipes/{slug}/revisions"): {"config": {}, "message": ""},
     ("POST", "/predictions/{prediction_id}/withdraw"): {"reason": "It was a slip."},
     ("POST", "/predictions/{prediction_id}/reviews"): {"verdict": "approved"},
@@ -175,6 +179,7 @@ API_BODIES: dict[tuple[str, str], Any] = {
 API_QUERIES: dict[tuple[str, str], Maker] = {
     ("GET", "/runs/{run_id}/series"): lambda world: "?metric=eval/pass_rate",
     ("GET", "/runs/{run_id}/curve"): lambda world: "?metric=eval/pass_rate",
+    ("GET", "/runs/{run_id}/samples/{kind}/history"): lambda world: "?prompt_id=sum-1",
 }
 # Endpoints about a thing of the project in their path that another project has too, by the same name.
 EVERYWHERE = {"slug"}

@@ -18,6 +18,7 @@ from webapp.identity.accounts.services import create_project, create_token, set_
 from webapp.record.artifacts.store import store
 from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Run
+from webapp.record.samples.store import keep
 from webapp.record.savedviews.models import SavedView
 from webapp.record.savedviews.services import create_view
 from webapp.reporting.alerts.channels import create_channel
@@ -145,6 +146,12 @@ class World:
     def artifact(self) -> Any:
         """A file of the run."""
         return store(self.run, "samples/step 1.txt", io.BytesIO(b"2 + 2 = 4").read)
+
+    @cached_property
+    def samples(self) -> Any:
+        """Of an evaluation of the run."""
+        line = b'{"prompt_id": "sum-1", "prompt": "2 + 2 =", "response": "4", "reward": 1.0, "correct": true}'
+        return keep(self.run, "eval", 8, 1, io.BytesIO(line).read)
 
     @cached_property
     def report(self) -> Any:

@@ -21,6 +21,7 @@ from webapp.interfaces.api import (
     problems,
     recipes,
     runs,
+    samples,
     status,
     studies,
 )
@@ -43,6 +44,7 @@ ROUTERS = (
     ("/runs", runs.router),
     ("/runs", logs.router),
     ("/runs", artifacts.router),
+    ("/runs", samples.router),
     ("/studies", studies.router),
     ("/imports", imports.router),
     ("/predictions", predictions.router),

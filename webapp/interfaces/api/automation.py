@@ -39,7 +39,9 @@ class RetentionBody(StrictBody):
     enabled: bool = Field(description="Without it nothing is removed by itself.")
     keep_newest: int = Field(description="Checkpoints of an ended run that stay.")
     checkpoint_days: int = Field(description="After the run's end; then these go, too.")
-    log_days: int = Field(description="After an attempt's end its whole log goes; 0: never.")
+    log_days: int = Field(
+        description="After an attempt's end its whole log goes, and a run's samples; 0: never."
+    )
     under_pressure: bool = Field(description="Sooner, where the disk is low.")
 
 

@@ -16,7 +16,7 @@ class RetentionPolicy(models.Model):
     enabled = models.BooleanField(default=False)
     keep_newest = models.PositiveIntegerField(default=2)  # checkpoints of an ended run
     checkpoint_days = models.PositiveIntegerField(default=30)  # after the end; then they go, too
-    log_days = models.PositiveIntegerField(default=90)  # after the end of an attempt; 0: never
+    log_days = models.PositiveIntegerField(default=90)  # after the end of an attempt; 0: never. Samples too
     under_pressure = models.BooleanField(default=True)  # sooner, where the disk is low
     changed_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
     changed_at = models.DateTimeField(auto_now=True)

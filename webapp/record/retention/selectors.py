@@ -13,6 +13,7 @@ from webapp.record.retention import folders
 from webapp.record.retention.logs import old_logs
 from webapp.record.retention.models import DiskWatch, Looked, RetentionPolicy
 from webapp.record.retention.rules import KEEP_TAG, Ended, Going, going
+from webapp.record.retention.samples import old_samples
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
 
@@ -31,6 +32,7 @@ class Preview:
     log_count: int  # attempts whose stored logs are old enough
     looked_at: int
     runs: int
+    sample_count: int  # steps whose samples are old enough
 
 
 def policy_of(project: Project) -> RetentionPolicy:
@@ -83,7 +85,8 @@ def preview(project: Project, policy: RetentionPolicy) -> Preview:
             rows.append((run, found))
     every = [one for _, found in rows for one in found]
     return Preview(
-        rows[:MOST_SHOWN], size_of(every), len(every), old_logs(project, policy, now).count(), looked_at, runs.count()
+        rows[:MOST_SHOWN], size_of(every), len(every), old_logs(project, policy, now).count(), looked_at, runs.count(),
+        old_samples(project, policy, now).count(),
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from webapp.record.retention import folders
 from webapp.record.retention.logs import drop_old_logs
 from webapp.record.retention.models import DiskWatch, Looked, RetentionPolicy
 from webapp.record.retention.rules import LOST_GRACE, Going, could_ever_go, going
+from webapp.record.retention.samples import drop_old_samples
 from webapp.record.retention.selectors import ended, ended_runs, is_disk_low, not_lately_looked_at, size_of
 from webapp.record.retention.stored import remove_copy
 from webapp.record.runs.models import Run
@@ -70,6 +71,7 @@ def clean_up(seconds: float = STEP_SECONDS) -> int:
     count = 0
     for policy in RetentionPolicy.objects.filter(enabled=True).select_related("project"):
         drop_old_logs(policy.project, policy, timezone.now())
+        drop_old_samples(policy.project, policy, timezone.now())
         count += _clean_project(policy, until)
     _delete_taken(until)
     return count

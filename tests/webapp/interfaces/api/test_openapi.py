@@ -49,6 +49,9 @@ BODIES = {
     ("PATCH", "/runs/{run_id}"): lambda world: {"name": "grpo 8b, seed 2", "seed": 2, "meaning": {"devices": 8.0}},
     ("POST", "/runs/bulk"): lambda world: {"action": "tag", "runs": [world.run.pk], "tag": "paper"},
     ("PUT", "/runs/{run_id}/artifacts/{path}"): lambda world: "2 + 2 = 4",
+    ("PUT", "/runs/{run_id}/samples/{kind}/{step}"): lambda world: json.dumps(
+        {"prompt_id": "sum-1", "prompt": "2 + 2 =", "response": "4", "reward": 1.0, "correct": True}
+    ),
     ("POST", "/runs/{run_id}/refused"): lambda world: {
         "attempt": 1, "refused_records": 2, "refused_values": 1, "reason": "records.3.step is beyond 64 bits.",
     },
@@ -81,6 +84,7 @@ QUERIES = {
     ("GET", "/studies/{study_id}"): lambda world: "?axis_value=1024",
     ("GET", "/runs/{run_id}/series"): lambda world: "?metric=eval/pass_rate&points=10",
     ("GET", "/leaderboard"): lambda world: "?published=false&budget=16",
+    ("GET", "/runs/{run_id}/samples/{kind}/history"): lambda world: "?prompt_id=sum-1",
 }
 CUT = {"config", "frozen", "rival_frozen", "results", "points", "fit", "view", "ceiling", "answers", "how"}
 

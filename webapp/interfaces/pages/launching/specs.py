@@ -20,6 +20,7 @@ SECTION_TITLES = {
     "optimizer": "Optimiser",
     "resources": "Devices",
     "checkpoint": "Checkpoints",
+    "samples": "Samples",
     "length": "Length control",
     "filter": "Prompt filter",
 }
@@ -69,6 +70,7 @@ UNITS = {
     "eval.prompts": "prompts",
     "eval.k": "samples",
     "checkpoint.keep": "checkpoints",
+    "samples.groups": "prompts",
     "resources.generator_cpus": "cores",
     "resources.trainer_cpus": "cores",
     "resources.generator_gpus": "GPUs",

@@ -75,8 +75,8 @@ class RetentionForm(forms.Form):
         widget=forms.TextInput(attrs={"inputmode": "numeric"} | OFF),
     )
     log_days = forms.IntegerField(
-        label="Days that whole logs are kept",
-        help_text="After the end of their attempt; 0 keeps them for good. The last 64 KiB of each always stay.",
+        label="Days that whole logs and samples are kept",
+        help_text="After the end of their run; 0 keeps them for good. The last 64 KiB of a log always stay.",
         widget=forms.TextInput(attrs={"inputmode": "numeric"} | OFF),
     )
     under_pressure = forms.BooleanField(

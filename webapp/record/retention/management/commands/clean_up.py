@@ -51,6 +51,8 @@ class Command(BaseCommand):
             self.stdout.write(f"  {run.pk} {run.name}: step {steps}: {rows[-1].why}")
         if found.log_count:
             self.stdout.write(f"  and the stored logs of {found.log_count} attempts")
+        if found.sample_count:
+            self.stdout.write(f"  and the samples of {found.sample_count} steps")
         if found.looked_at < found.runs:
             self.stdout.write(
                 f"  ({found.looked_at:,} of {found.runs:,} ended runs were looked at in the time)"

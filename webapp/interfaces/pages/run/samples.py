@@ -1,0 +1,264 @@
+"""What the page of a run's samples shows: the responses of a step, or one prompt over the steps."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.http import QueryDict
+from django.shortcuts import get_object_or_404
+
+from training.samples import FLAGS, MOST_STEP, Wanted
+from webapp.interfaces.pages.run.sample_text import Shown, compared, harmless, shown
+from webapp.record.runs.models import Run
+from webapp.record.samples.models import SampleFile
+from webapp.record.samples.selectors import (
+    Change,
+    Gone,
+    Moment,
+    changes,
+    files_of,
+    history,
+    rows_of,
+    share_of,
+)
+
+Context = dict[str, Any]
+A_PAGE = 20  # responses
+MOST_OF_A_QUERY = 200  # characters of a text that is looked for
+FLAG_WORDS = {
+    "correct": "correct",
+    "incorrect": "not correct",
+    "unjudged": "not judged",
+    "truncated": "cut off by length",
+    "interrupted": "thinking ended by force",
+    "forced": "with forced tokens",
+    "left_out": "not in the loss",
+}
+NUMBERS = ("reward_min", "reward_max", "tokens_min", "tokens_max", "difficulty_min", "difficulty_max")
+TITLES = {"eval": "Evaluations", "train": "Batches"}
+
+
+@dataclass(frozen=True)
+class Response:
+    """One response as the page shows it. `row` has its numbers, `diff` what differs from its counterpart."""
+
+    row: Mapping[str, Any]
+    shown: Shown
+    prompt: str
+    answer: str
+    starts_group: bool = False
+
+    @property
+    def flags(self) -> list[str]:
+        row = self.row
+        said = [FLAG_WORDS[name] for name in ("truncated", "interrupted") if row[name]]
+        return [*said, f"{row['forced']} forced tokens"] if row["forced"] else said
+
+    @property
+    def verdict(self) -> str:
+        if self.row["judged"] is False:
+            return "not judged"
+        return {True: "correct", False: "not correct", None: ""}[self.row["correct"]]
+
+    @property
+    def why(self) -> str:
+        return harmless(self.row["why"])
+
+    @property
+    def part(self) -> str:
+        return harmless(self.row["part"])
+
+    @property
+    def versions(self) -> str:
+        old, new = self.row["version_oldest"], self.row["version_newest"]
+        if old is None or new is None:
+            return ""
+        return f"weights {old}" if old == new else f"weights {old} to {new}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The query: what cannot be read in it is left out and named in `problems`."""
+
+    kind: str
+    step: int | None
+    wanted: Wanted
+    page: int
+    sample: int
+    against: str
+    problems: tuple[str, ...]
+
+    @property
+    def is_filtered(self) -> bool:
+        return replace(self.wanted, prompt_id="") != Wanted()
+
+
+def asked_of(query: QueryDict) -> Asked:
+    problems: list[str] = []
+    bounds = {name: _number(query, name, problems) for name in NUMBERS}
+    for name in ("tokens_min", "tokens_max"):
+        value = bounds[name]
+        bounds[name] = None if value is None else math.ceil(value)
+    flags = tuple(flag for flag in FLAGS if flag in query.getlist("flag"))
+    text, prompt = query.get("q", "")[:MOST_OF_A_QUERY], query.get("prompt", "")[:MOST_OF_A_QUERY]
+    kind = query.get("kind", "")
+    return Asked(
+        kind=kind if kind in TITLES else "",
+        step=_whole(query, "step", problems),
+        wanted=Wanted(prompt_id=prompt, flags=flags, text=text, **bounds),  # type: ignore[arg-type]
+        page=max(1, _whole(query, "page", problems) or 1),
+        sample=_whole(query, "sample", problems) or 0,
+        against=query.get("against", "")[:MOST_OF_A_QUERY],
+        problems=tuple(problems),
+    )
+
+
+def samples_context(run: Run, query: QueryDict) -> Context:
+    """A query for the steps; of an evaluation one for what changed, of a prompt one for its history."""
+    asked = asked_of(query)
+    files = list(files_of(run))
+    kinds = [kind for kind in TITLES if any(file.kind == kind for file in files)]
+    context: Context = {
+        "run": run, "asked": asked, "kinds": {kind: TITLES[kind] for kind in kinds}, "flags": FLAG_WORDS,
+        "problems": list(asked.problems),
+        "kept": [(name, value) for name in ("kind", "step", "prompt") if (value := query.get(name))],
+    }  # fmt: skip
+    if not files:
+        return context
+    kind = asked.kind if asked.kind in kinds else kinds[0]
+    own = [file for file in files if file.kind == kind]
+    file = _of_step(own, asked.step)
+    if asked.step is not None and file.step != asked.step:
+        context["problems"].append(
+            f"There are no samples of step {asked.step}; these are of step {file.step}."
+        )
+    context |= {"kind": kind, "files": own, "file": file} | _neighbours(own, file)
+    first = A_PAGE * (asked.page - 1)
+    try:
+        rows, total = rows_of(file, asked.wanted, first=first, most=A_PAGE)
+    except Gone as error:
+        return context | {"gone": str(error)} | _of_prompt(run, kind, file, asked)
+    whole = asked.wanted.prompt_id and len(rows) == 1
+    context |= {
+        "responses": _responses(rows, whole=bool(whole)), "total": total, "first": first + 1, "last": first + len(rows),
+        "next_page": asked.page + 1 if first + len(rows) < total else None,
+        "page_before": asked.page - 1 if asked.page > 1 else None,
+    }  # fmt: skip
+    if asked.wanted.prompt_id:
+        return context | _of_prompt(run, kind, file, asked) | _side_by_side(run, kind, rows, asked)
+    return context | _changes(own, file)
+
+
+def _of_step(files: Sequence[SampleFile], step: int | None) -> SampleFile:
+    """The newest, or the one nearest to the step that is asked for."""
+    return files[-1] if step is None else min(files, key=lambda file: abs(file.step - step))
+
+
+def _neighbours(files: Sequence[SampleFile], file: SampleFile) -> Context:
+    place = files.index(file)
+    return {
+        "before": files[place - 1].step if place else None,
+        "after": files[place + 1].step if place + 1 < len(files) else None,
+    }
+
+
+def _responses(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[Response]:
+    found: list[Response] = []
+    for place, row in enumerate(rows):
+        text = shown(row["response"], most=None) if whole else shown(row["response"])
+        starts = place == 0 or rows[place - 1]["prompt_id"] != row["prompt_id"]
+        found.append(Response(row, text, harmless(row["prompt"]), harmless(row["answer"]), starts))
+    return found
+
+
+def _changes(files: Sequence[SampleFile], file: SampleFile) -> Context:
+    """Against the evaluation before. One query."""
+    place = files.index(file)
+    if file.kind != "eval" or place == 0:
+        return {}
+    pair = {each.step: each for each in SampleFile.objects.filter(pk__in=[file.pk, files[place - 1].pk])}
+    found = changes(pair[files[place - 1].step], pair[file.step])
+    lost = [_harmless(change) for change in found if change.after < change.before]
+    won = [_harmless(change) for change in found if change.after > change.before]
+    return {"lost": lost, "won": won, "compared_with": files[place - 1].step}
+
+
+def _harmless(change: Change) -> Change:
+    return replace(change, text=harmless(change.text))
+
+
+def _of_prompt(run: Run, kind: str, file: SampleFile, asked: Asked) -> Context:
+    """The prompt's row of rewards over the steps. One query."""
+    if not asked.wanted.prompt_id:
+        return {}
+    moments = history(run, kind, asked.wanted.prompt_id)
+    return {"moments": [_bar(moment, file.step) for moment in moments], "history_says": _says(moments)}
+
+
+def _bar(moment: Moment, step: int) -> Context:
+    share = moment.share
+    height = 2 + 26 * (share or 0.0)
+    words = "not judged" if share is None else f"{100 * share:.0f} % of {len(moment.correct)} correct"
+    reward = "" if moment.reward is None else f", mean reward {moment.reward:.3g}"
+    return {
+        "step": moment.step, "share": share, "height": f"{height:.1f}", "y": f"{28 - height:.1f}",
+        "words": f"step {moment.step}: {words}{reward}", "is_shown": moment.step == step,
+    }  # fmt: skip
+
+
+def _says(moments: Sequence[Moment]) -> str:
+    known = [(moment.step, moment.share) for moment in moments if moment.share is not None]
+    if len(known) < 2:
+        return "" if known else "No response to this prompt was judged."
+    (first, was), (last, now) = known[0], known[-1]
+    return f"From {100 * was:.0f} % correct at step {first:,} to {100 * now:.0f} % at step {last:,}."
+
+
+def _side_by_side(run: Run, kind: str, rows: Sequence[Mapping[str, Any]], asked: Asked) -> Context:
+    """Two responses to the prompt, of two steps or two runs, and what differs between them."""
+    if not asked.against:
+        return {}
+    run_id, _, step = asked.against.rpartition(":")
+    other = get_object_or_404(Run, pk=run_id, project=run.project_id) if run_id and run_id != run.pk else run
+    if not (step.isascii() and step.isdecimal() and len(step) < 19):
+        return {"pair_problem": f"“{harmless(asked.against)}” is no step: write a step, or RUN:STEP."}
+    file = files_of(other).filter(kind=kind, step=int(step)).first()
+    if file is None:
+        return {"pair_problem": f"{other.name} has no {kind} samples of step {int(step):,}."}
+    try:
+        there, _ = rows_of(file, Wanted(prompt_id=asked.wanted.prompt_id))
+    except Gone as error:
+        return {"pair_problem": str(error)}
+    if not there or not rows:
+        return {"pair_problem": f"{other.name} has no response to this prompt at step {int(step):,}."}
+    one, two = (each[min(asked.sample, len(each) - 1)] for each in (there, rows))
+    return {
+        "pair": _responses([one, two], whole=False), "pair_run": other, "pair_step": int(step),
+        "diff": compared(one["response"], two["response"]), "choices": range(max(len(there), len(rows))),
+        "pair_shares": [share_of([row["correct"] for row in each]) for each in (there, rows)],
+    }  # fmt: skip
+
+
+def _number(query: QueryDict, name: str, problems: list[str]) -> float | None:
+    text = query.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if math.isfinite(value):
+        return value
+    problems.append(f"{name} is no number: it is left out.")
+    return None
+
+
+def _whole(query: QueryDict, name: str, problems: list[str]) -> int | None:
+    text = query.get(name, "").strip().replace(",", "")
+    if not text:
+        return None
+    if text.isascii() and text.isdecimal() and len(text) < 19 and int(text) <= MOST_STEP:
+        return int(text)
+    problems.append(f"{name} is no whole number: it is left out.")
+    return None

@@ -1,0 +1,146 @@
+"""Samples of runs: JSON lines come in, a Parquet file is kept beside the run's checkpoints.
+
+HEADROOM_HOME/runs/RUN/samples/KIND-STEP.parquet    as the trainer writes it, where it shares the folder
+
+What clients send is never opened as Parquet: its rows are read as JSON and written anew.
+"""
+
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from training import samples
+from webapp.base.bodies import check_items
+from webapp.base.disk import bytes_in_words, check_room
+from webapp.base.errors import InvalidInput, NotFound
+from webapp.record.runs.models import Run
+from webapp.record.samples.models import SampleFile
+
+PIECE = 1 << 20  # bytes read at a time
+MOST_SENT = 64 << 20  # bytes of a request
+MOST_UNPACKED = 512 << 20
+MOST_OF_A_LINE = 8 << 20
+MOST_INDEXED = 512  # prompts of a file that can be followed over the steps
+GZIP = b"\x1f\x8b"
+Read = Callable[[int], bytes]  # at most so many bytes; none at the end
+
+
+class TooLarge(InvalidInput):
+    """More than a limit allows; the message names it."""
+
+    code = "too_large"
+
+    def __init__(self, what: str, most: int) -> None:
+        super().__init__("samples", f"{what} has more than {bytes_in_words(most)}.", status=413)
+
+
+def path_of(run_id: str, kind: str, step: int) -> Path:
+    """Raises InvalidInput for what is no kind, no step or no id of a run."""
+    if not run_id.isalnum():
+        raise InvalidInput("run", f"{run_id!r} is no id of a run.")
+    try:
+        return Path(settings.HEADROOM_HOME) / "runs" / run_id / "samples" / samples.file_name(kind, step)
+    except samples.SamplesError as error:
+        raise InvalidInput("kind" if kind not in samples.KINDS else "step", f"{error}.") from None
+
+
+def keep(run: Run, kind: str, step: int, attempt: int, read: Read) -> SampleFile:
+    """Keep what `read` gives, JSON lines that may be gzipped, as the run's samples of a step. Safe to repeat.
+
+    What an earlier attempt sends late changes nothing. Raises InvalidInput naming the line that is none, TooLarge, 507
+    where the disk has no room, and NotFound where the run is gone.
+    """
+    path = path_of(run.pk, kind, step)
+    check_room(0, "samples")
+    prepared = samples.prepare(_rows(_lines(_unpacked(read))))
+    prompts = samples.by_prompt(prepared.rows)
+    indexed = {key: prompts[key] for key in list(prompts)[:MOST_INDEXED]}
+    with transaction.atomic():
+        if not Run.objects.select_for_update(no_key=True).filter(pk=run.pk).exists():
+            raise NotFound(f"There is no run {run.pk}.")
+        before = run.samples.filter(kind=kind, step=step).first()
+        if before is not None and before.attempt > attempt:
+            return before
+        samples.write(path.parent, kind, step, prepared.rows)
+        values = {
+            "attempt": attempt, "rows": len(prepared.rows), "left_out": prepared.left_out, "prompts": indexed,
+            "size": path.stat().st_size,
+        }  # fmt: skip
+        kept, _ = run.samples.update_or_create(kind=kind, step=step, defaults=values)
+        _thin(run, kind)
+    return kept
+
+
+def _thin(run: Run, kind: str) -> None:
+    found = run.samples.filter(kind=kind)
+    gone = samples.superfluous(list(found.order_by("step").values_list("step", flat=True)))
+    if gone:
+        found.filter(step__in=gone).delete()
+
+
+def remove_file(run_id: str, kind: str, step: int) -> None:
+    """From the disk; one that is not there is no matter."""
+    path = path_of(run_id, kind, step)
+    path.unlink(missing_ok=True)
+    try:
+        path.parent.rmdir()
+    except OSError:  # there are others
+        return
+
+
+def _unpacked(read: Read) -> Iterator[bytes]:
+    """Pieces of what comes, decompressed where it is gzip."""
+    unpack: Any = None
+    sent = unpacked = 0
+    while piece := read(PIECE):
+        if sent == 0 and piece.startswith(GZIP):
+            unpack = zlib.decompressobj(wbits=31)
+        sent += len(piece)
+        if sent > MOST_SENT:
+            raise TooLarge("The request", MOST_SENT)
+        while piece:
+            part, piece = (piece, b"") if unpack is None else _inflated(unpack, piece)
+            unpacked += len(part)
+            if unpacked > MOST_UNPACKED:
+                raise TooLarge("What was sent", MOST_UNPACKED)
+            yield part
+    if unpack is not None and not unpack.eof:
+        raise InvalidInput("samples", "The samples have not arrived whole.", status=400)
+
+
+def _inflated(unpack: Any, piece: bytes) -> tuple[bytes, bytes]:
+    """(at most PIECE bytes, what is still to be inflated)."""
+    try:
+        part = unpack.decompress(piece, PIECE)
+    except zlib.error as error:
+        raise InvalidInput("samples", f"The samples are no gzip: {error}.") from None
+    return part, b"" if unpack.eof else unpack.unconsumed_tail
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+        if len(rest) > MOST_OF_A_LINE:
+            raise TooLarge("A line", MOST_OF_A_LINE)
+    yield rest
+
+
+def _rows(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        check_items(line)
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise InvalidInput("samples", f"Line {number} is no JSON object.")
+        yield row
