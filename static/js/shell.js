@@ -7,7 +7,6 @@ import "./connection.js";
 import "./print.js";
 import { addKey, showKeys } from "./keys.js";
 import { addAction, openPalette } from "./palette.js";
-import { showCurrent } from "./strip.js";
 
 // MLflow's clients print this address of a run. What stands behind # never reaches the server.
 const printed = location.hash.match(/^#\/experiments\/\w+\/runs\/([0-9a-f]{32})(?![0-9a-f])/);
@@ -62,7 +61,3 @@ if (document.getElementById("palette-template")) {
 addAction("theme", nextTheme);
 addAction("keys", showKeys);
 showTheme();
-
-const showPlace = () => showCurrent(document.querySelector("nav[aria-label=Pages]"));
-addEventListener("resize", showPlace);
-showPlace();
