@@ -1,59 +1,74 @@
-"""The project's recipes in the order in which people reach for them. Pure functions."""
+"""The project's recipes in the groups of docs/recipes.md, one family a recipe in its sizes. Pure functions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-from webapp.record.recipes.models import Revision
 from webapp.record.recipes.services import shipped_slugs
 
 PREVALENT = ("scalerl", "deepseek-grpo", "qwen25-dapo", "magistral", "minimax")
 SMALL = "tiny-"
 GROUPS = (
-    "On two CPU cores",
-    "As published",
     "Of this project",
-    "On two CPU cores: one choice of ScaleRL changed",
-    "One choice of ScaleRL changed",
-    "More, on two CPU cores",
-    "More",
+    "ScaleRL",
+    "Prevalent",
+    "Leave-one-out",
+    "One axis of ScaleRL",
+    "Other models and machines",
+    "Other practice",
 )
 
-Group = tuple[str, list[Revision]]
+T = TypeVar("T")
+Family = list[T]  # a recipe in its sizes, the small one first
 
 
-def grouped(newest: Sequence[Revision]) -> list[Group]:
-    """(title, the newest revision of each recipe) in the order of GROUPS; without the empty ones."""
-    shipped = shipped_slugs()
-    groups: list[Group] = [(title, []) for title in GROUPS]
-    for revision in sorted(newest, key=_order):
-        groups[_place(revision.recipe.slug, shipped)][1].append(revision)
+def grouped(recipes: Iterable[T], slug_of: Callable[[T], str]) -> list[tuple[str, list[Family[T]]]]:
+    """(title, families) in the order of GROUPS, the usual families first; without the empty groups."""
+    families: dict[str, Family[T]] = {}
+    for recipe in usual_first(recipes, slug_of):
+        families.setdefault(family_of(slug_of(recipe)), []).append(recipe)
+    groups: list[tuple[str, list[Family[T]]]] = [(title, []) for title in GROUPS]
+    for name, family in families.items():
+        groups[_place(name, [slug_of(recipe) for recipe in family])][1].append(family)
     return [group for group in groups if group[1]]
 
 
-def _order(revision: Revision) -> tuple[int, str]:
-    name = revision.recipe.slug.removeprefix(SMALL)
-    return PREVALENT.index(name) if name in PREVALENT else len(PREVALENT), name
+def usual_first(recipes: Iterable[T], slug_of: Callable[[T], str]) -> list[T]:
+    """The prevalent ones, each small before full, then the others by name."""
+    return sorted(recipes, key=lambda recipe: _order(slug_of(recipe)))
 
 
-def _place(slug: str, shipped: frozenset[str]) -> int:
-    name, is_small = slug.removeprefix(SMALL), slug.startswith(SMALL)
-    if slug not in shipped:
-        return 2
+def in_size_of(slug: str, family: Family[T], slug_of: Callable[[T], str]) -> T:
+    """Of a family the member in the size of `slug`, else its first."""
+    is_small = slug.startswith(SMALL)
+    return next((recipe for recipe in family if slug_of(recipe).startswith(SMALL) == is_small), family[0])
+
+
+def family_of(slug: str) -> str:
+    """A recipe's name whatever its size."""
+    return slug.removeprefix(SMALL)
+
+
+def size_of(slug: str) -> str:
+    """ "Two CPU cores", or "As published" where the recipe came with Headroom, else "Full"."""
+    if slug.startswith(SMALL):
+        return "Two CPU cores"
+    return "As published" if slug in shipped_slugs() else "Full"
+
+
+def _order(slug: str) -> tuple[int, str, bool]:
+    name = family_of(slug)
+    place = PREVALENT.index(name) if name in PREVALENT else len(PREVALENT)
+    return place, name, not slug.startswith(SMALL)
+
+
+def _place(name: str, slugs: list[str]) -> int:
+    shipped = shipped_slugs()
+    if not shipped.issuperset(slugs):
+        return 0
     if name in PREVALENT:
-        return 0 if is_small else 1
+        return 1 if name == PREVALENT[0] else 2
     if name.startswith("loo-"):
-        return 3 if is_small else 4
-    return 5 if is_small else 6
-
-
-def prominent(
-    groups: Sequence[Group], shipped: Mapping[str, int]
-) -> list[tuple[str, list[tuple[Revision, int]]]]:
-    """(title, (newest revision, the revision to launch) of each recipe) of those that stand above the form as presets.
-
-    A recipe that came with Headroom is launched as it came: launching a variant stores that as its newest revision.
-    """
-    return [
-        (title, [(revision, shipped.get(revision.recipe.slug, revision.number)) for revision in group])
-        for title, group in groups
-        if title in GROUPS[:3]
-    ]
+        return 3
+    if name.startswith(f"{PREVALENT[0]}-"):
+        return 4 if SMALL + name in shipped else 5
+    return 6
