@@ -19,7 +19,7 @@ from webapp.science.studies.models import Study
 
 # The bar. url name, title, the key after `g` (static/js/keys.js), the other url names that belong to it
 PAGES = (
-    ("overview", "Overview", "o", ()),
+    ("overview", "Overview", "o", ("connect",)),
     ("runs", "Runs", "r", ("run", "launch", "imports", "new-import", "import")),
     ("compare", "Compare", "c", ()),
     ("leaderboard", "Leaderboard", "l", ()),
@@ -79,6 +79,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
             "may_launch": Permission.LAUNCH in mine,
             "may_contribute": Permission.CONTRIBUTE in mine,
             "example": example_of(request),
+            "has_example": any(one.is_example for one in projects_of(request)),
         },
         "may": may_of(request),
         "unread_notices": unread_count(request.user),

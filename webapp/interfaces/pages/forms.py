@@ -166,7 +166,9 @@ class LaunchForm(forms.Form):
             self.fields[name].choices = values  # type: ignore[attr-defined]
         for name in ("recipe", "revision"):  # another recipe has other defaults: the form comes anew
             self.fields[name].widget.attrs |= RELOAD | {"hx-get": reverse("launch")}
-        self.fields["retries"].help_text = (
+        self.fields[
+            "retries"
+        ].help_text = (
             f"From the newest checkpoint, when a machine or a process died. Empty: {settings.RETRIES}."
         )
         held, minutes = f"{devices} device{'' if devices == 1 else 's'}", f"{60 / devices:.3g} minutes"

@@ -194,7 +194,10 @@ def test_a_recipe_is_one_row_in_its_group_with_its_sizes(ada, project):
     assert groups == ["ScaleRL", "Prevalent", "Leave-one-out", "One axis of ScaleRL", "Other models and machines",
                       "Other practice"]  # fmt: skip
     assert page.count("<td><a ") == len({slug.removeprefix("tiny-") for slug in shipped_slugs()})
-    assert '<a href="/recipes/tiny-scalerl">two cpu cores</a> · <a href="/recipes/scalerl">as published</a>' in page
+    assert (
+        '<a href="/recipes/tiny-scalerl">two cpu cores</a> · <a href="/recipes/scalerl">as published</a>'
+        in page
+    )
 
 
 def test_the_best_evidence_stands_first_in_its_group(ada, make_run):
@@ -211,7 +214,11 @@ def test_a_recipe_of_ones_own_stands_above_those_that_came(ada, project, config)
 
     page = ada.get("/recipes").content.decode()
 
-    assert page.index("Of this project") < page.index("/recipes/ours") < page.index('rowgroup" colspan="4">ScaleRL<')
+    assert (
+        page.index("Of this project")
+        < page.index("/recipes/ours")
+        < page.index('rowgroup" colspan="4">ScaleRL<')
+    )
 
 
 def test_a_recipe_says_what_it_reached(ada, make_run):
