@@ -26,7 +26,7 @@ END
 
 @never_cache
 def connect(request: HttpRequest) -> HttpResponse:
-    """The page; sent, it has a new token with the lines, once; asked by htmx, what came with the token named `token`."""
+    """The page; sent, it has a new token with the lines, once; asked by htmx, what came with the token `token`."""
     project, user = current_project(request), signed_in(request)
     if wants_fragment(request):
         token = get_object_or_404(ApiToken, pk=_number(request), user=user, project=project, run=None)

@@ -31,11 +31,11 @@ def test_a_leader_is_named_with_its_lead_and_its_chance() -> None:
     first, ceiling, seeds = standing.answer(["A", "B"], of([flat(0.7)], [flat(0.6)]))
 
     assert first == (
-        "A leads: at 8.00 device-hours it comes to 0.7000 (90 % 0.6909 to 0.7091), above B by 0.100 (95 % +0.085 to "
+        "A leads: at 8.00 device-hours it comes to 0.700 (90 % 0.691 to 0.709), above B by 0.100 (95 % +0.085 to "
         "+0.115). It is the best there with probability above 0.99."
     )
     assert ceiling.startswith(
-        "By forecast ceiling too, A is ahead with 0.7000 (90 % 0.6909 to 0.7091), above B by 0.100"
+        "By forecast ceiling too, A is ahead with 0.700 (90 % 0.691 to 0.709), above B by 0.100"
     )
     assert seeds == (
         "Seeds are taken to differ by a standard deviation of 0.005 (from 3 recipes with several seeds here), which is "
@@ -47,7 +47,7 @@ def test_a_tie_names_the_tied_and_what_would_decide() -> None:
     first, ceiling, _, decide = standing.answer(["A", "B", "C"], of([flat(0.7)], [flat(0.698)], [flat(0.6)]))
 
     assert first.startswith(
-        "A and B cannot be told apart at 8.00 device-hours; 1 other lies below. A comes to 0.7000"
+        "A and B cannot be told apart at 8.00 device-hours; 1 other lies below. A comes to 0.700"
     )
     assert (
         "0.002 (95 % −0.0" in first and "which seeds and noise may be. Likeliest to be the best is A" in first
@@ -89,8 +89,8 @@ def test_who_is_not_compared_is_named_with_the_reason() -> None:
     said = standing.answer(["A", "B", "C", "D"], found)
 
     assert said == [
-        "A comes to 0.7000 (90 % 0.6909 to 0.7091) at 8.00 device-hours, its forecast ceiling 0.7000 (90 % 0.6909 to "
-        "0.7091); there is nothing to compare it with yet.",
+        "A comes to 0.700 (90 % 0.691 to 0.709) at 8.00 device-hours, its forecast ceiling 0.700 (90 % 0.691 to "
+        "0.709); there is nothing to compare it with yet.",
         "B is not compared: no forecast yet.",
         "C is not compared: the pass rate falls.",
         "D is not compared: seen to less than a quarter of the compute that the furthest has seen (8).",

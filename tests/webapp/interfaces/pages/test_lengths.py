@@ -1,0 +1,53 @@
+"""How many words each page says to its reader: what grows above its measure has to say why, or to be cut."""
+
+from html.parser import HTMLParser
+
+from django.test import Client
+
+from tests.webapp.interfaces.pages.addresses import PAGES, WITHOUT_ACCOUNT, make_things
+
+UNSEEN = {"script", "style", "template", "svg", "head", "dialog", "select", "datalist", "pre", "textarea", "nav"}
+VOID = {"input", "br", "meta", "link", "col", "img", "hr", "path", "circle", "rect", "line", "source"}
+MOST: dict[str, int] = {}
+
+
+class Words(HTMLParser):
+    """The words outside of what is hidden at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.unseen, self.number = 0, 0
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID and (
+            self.unseen or tag in UNSEEN or {"hidden", "popover"} & {name for name, _ in attrs}
+        ):
+            self.unseen += 1
+
+    def handle_endtag(self, tag):
+        if self.unseen and tag not in VOID:
+            self.unseen -= 1
+
+    def handle_data(self, data):
+        if not self.unseen:
+            self.number += sum(any(map(str.isalpha, word)) for word in data.split())
+
+
+def count(page: str) -> int:
+    words = Words()
+    words.feed(page)
+    return words.number
+
+
+def test_words_are_counted_but_for_what_is_hidden():
+    assert count("<p>Two words <b hidden>not</b> <input> 0.7 <select><option>no</option></select></p>") == 2
+
+
+def test_no_page_says_more_than_its_measure(ada, user, make_run, published_curves):
+    things = make_things(user, make_run)
+    found = {
+        name: count((Client() if name in WITHOUT_ACCOUNT else ada).get(address(things)).content.decode())
+        for name, address in PAGES.items()
+    }
+
+    assert {name: words for name, words in found.items() if words > MOST.get(name, 0)} == {}
