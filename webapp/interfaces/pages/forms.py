@@ -55,17 +55,14 @@ class TokenForm(forms.Form):
     """A new API token, of one of these projects (slug -> role), with what the role allows."""
 
     name = forms.CharField(
-        max_length=80, required=False, label="Name", help_text="What it is for, such as trainer on node 3."
+        max_length=80, required=False, label="Name", help_text="Such as trainer on node 3."
     )
-    project = forms.ChoiceField(required=False, help_text="The only project that it opens.")
-    scope = forms.ChoiceField(
-        label="May do", help_text="Each includes what is above it. Give the least that will do."
-    )
+    project = forms.ChoiceField(required=False)
+    scope = forms.ChoiceField(label="May do", help_text="Each includes what is above it.")
     days = forms.ChoiceField(
         label="Valid for",
         required=False,
         choices=list(TOKEN_DAYS.items()),
-        help_text="A token that is not used any more should end by itself.",
     )
 
     def __init__(self, data: Any = None, *, projects: Mapping[str, tuple[str, Role]], current: str) -> None:
@@ -89,7 +86,7 @@ class TokenForm(forms.Form):
 class ShareForm(forms.Form):
     """A new link to a chart."""
 
-    title = forms.CharField(max_length=160, help_text="What the page and its preview are called.")
+    title = forms.CharField(max_length=160)
     days = forms.TypedChoiceField(
         label="Open",
         required=False,
@@ -101,7 +98,6 @@ class ShareForm(forms.Form):
             (30, "for 30 days"),
             (365, "for a year"),
         ],
-        help_text="Any contributor of the project can close it before, on the page of shared links.",
     )
 
 
@@ -200,11 +196,11 @@ class RevisionForm(forms.Form):
 
     config = forms.CharField(
         label="Configuration",
-        help_text="YAML or JSON, complete. Unknown keys are refused, so that a misspelt one never passes silently.",
+        help_text="YAML or JSON, complete. Unknown keys are refused.",
         widget=forms.Textarea(attrs={"rows": 28, "spellcheck": "false", "wrap": "off"}),
         strip=False,
     )
-    message = forms.CharField(max_length=300, label="What changes, and why", help_text="One line.")
+    message = forms.CharField(max_length=300, label="What changes, and why")
 
     def __init__(self, data: Any = None, *, slug: str, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
