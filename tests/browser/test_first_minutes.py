@@ -9,6 +9,8 @@ from playwright.sync_api import expect
 
 from tests.browser.look import look
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def test_three_clicks_and_one_paste_to_the_first_record(new_page, user, tmp_path):
     user.set_password("a-long-password")
@@ -27,7 +29,11 @@ def test_three_clicks_and_one_paste_to_the_first_record(new_page, user, tmp_path
     lines = page.evaluate("() => navigator.clipboard.readText()")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     subprocess.run(
-        ["bash", "-c", lines], cwd=tmp_path, env=os.environ | {"PATH": path}, check=True, timeout=60
+        ["bash", "-c", lines],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)},
+        check=True,
+        timeout=60,
     )
 
     expect(page.locator("#arrived")).to_contain_text("First record arrived.")

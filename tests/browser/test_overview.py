@@ -16,7 +16,7 @@ from webapp.reporting.alarms.services import judge_run
 
 def test_an_empty_overview_teaches(page: Page, project):
     page.goto("/")
-    expect(page.get_by_role("heading", name="See it work")).to_be_visible()
+    expect(page.get_by_role("heading", name="Launch a tiny run")).to_be_visible()
     expect(page.locator("#o-health")).to_contain_text("No Ray cluster is known")
 
     look(page, "overview-empty")

@@ -9,7 +9,6 @@ from django.urls import reverse
 from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import chosen_project, granted, granted_here, projects_of, shown_project
-from webapp.record.recipes.models import Recipe
 from webapp.record.runs.filtering import SHOWN
 from webapp.record.runs.models import Run
 from webapp.reporting.alerts.selectors import unread_count
@@ -105,7 +104,6 @@ def counts_of(project: Project, reader: Any) -> dict[str, int | None]:
     rows: dict[str, QuerySet[Any]] = {
         "runs": Run.objects.filter(SHOWN, project=project),
         "studies": Study.objects.filter(project=project, archived_at=None),
-        "recipes": Recipe.objects.filter(project=project),
     }
     counted = [
         Subquery(found.order_by().values("project").annotate(number=Count("pk")).values("number"))

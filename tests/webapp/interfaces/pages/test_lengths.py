@@ -6,30 +6,66 @@ from django.test import Client
 
 from tests.webapp.interfaces.pages.addresses import PAGES, WITHOUT_ACCOUNT, make_things
 
-UNSEEN = {"script", "style", "template", "svg", "head", "dialog", "select", "datalist", "pre", "textarea", "nav"}
-VOID = {"input", "option", "br", "meta", "link", "col", "img", "hr", "path", "circle", "rect", "line", "source"}
+UNSEEN = {
+    "script",
+    "style",
+    "template",
+    "svg",
+    "head",
+    "dialog",
+    "select",
+    "datalist",
+    "pre",
+    "textarea",
+    "nav",
+}
+VOID = {
+    "input",
+    "option",
+    "br",
+    "meta",
+    "link",
+    "col",
+    "img",
+    "hr",
+    "path",
+    "circle",
+    "rect",
+    "line",
+    "source",
+}
 MOST: dict[str, int] = {}
 
 
 class Words(HTMLParser):
-    """The words outside of what is hidden at first."""
+    """The words outside of what is hidden, or folded away, at first."""
 
     def __init__(self):
         super().__init__()
-        self.unseen, self.number = 0, 0
+        self.number, self.open = (
+            0,
+            [(True, False)],
+        )  # of each element: whether it is seen, and folds its content away
 
     def handle_starttag(self, tag, attrs):
-        if tag not in VOID and (
-            self.unseen or tag in UNSEEN or {"hidden", "popover"} & {name for name, _ in attrs}
-        ):
-            self.unseen += 1
+        if tag in VOID:
+            return
+        names = {name for name, _ in attrs}
+        seen, folds = self.open[-1]
+        seen = (
+            seen
+            and tag not in UNSEEN
+            and not {"hidden", "popover"} & names
+            and (tag == "summary" or not folds)
+        )
+        self.open.append((seen, tag == "details" and "open" not in names))
 
     def handle_endtag(self, tag):
-        if self.unseen and tag not in VOID:
-            self.unseen -= 1
+        if tag not in VOID:
+            self.open.pop()
 
     def handle_data(self, data):
-        if not self.unseen:
+        if self.open[-1][0]:
             self.number += sum(any(map(str.isalpha, word)) for word in data.split())
 
 
@@ -41,6 +77,12 @@ def count(page: str) -> int:
 
 def test_words_are_counted_but_for_what_is_hidden():
     assert count("<p>Two words <b hidden>not</b> <input> 0.7 <select><option>no</option></select></p>") == 2
+    assert (
+        count(
+            "<details><summary>More</summary><p>folded away</p></details><details open><p>two here</p></details>"
+        )
+        == 3
+    )
 
 
 def test_no_page_says_more_than_its_measure(ada, user, make_run):

@@ -49,10 +49,10 @@ def family_of(slug: str) -> str:
 
 
 def size_of(slug: str) -> str:
-    """ "Two CPU cores", or "As published" where the recipe came with Headroom, else "Full"."""
+    """ "two CPU cores", or "as published" where the recipe came with Headroom, else "full"."""
     if slug.startswith(SMALL):
-        return "Two CPU cores"
-    return "As published" if slug in shipped_slugs() else "Full"
+        return "two CPU cores"
+    return "as published" if slug in shipped_slugs() else "full"
 
 
 def _order(slug: str) -> tuple[int, str, bool]:
