@@ -21,7 +21,7 @@ from webapp.interfaces.pages.access import current_project, get_run, signed_in
 from webapp.interfaces.pages.cluster import cluster_now
 from webapp.interfaces.pages.forms import LaunchForm, new_key
 from webapp.interfaces.pages.fragments import page_or_fragment
-from webapp.interfaces.pages.launching import cost, draft, fields, presets
+from webapp.interfaces.pages.launching import cost, draft, families, fields
 from webapp.interfaces.pages.launching.checks import setting_of
 from webapp.interfaces.pages.launching.draft import ESSENTIALS, Draft
 from webapp.interfaces.pages.launching.fields import Status
@@ -105,7 +105,7 @@ def _choice(request: HttpRequest) -> Choice | None:
     sent = request.POST if request.method == "POST" else request.GET
     cloned = get_run(request, sent["clone"]) if sent.get("clone") else None
     project = cloned.project if cloned else current_project(request)
-    newest = presets.usual_first(_newest_revisions(project), _slug)
+    newest = families.usual_first(_newest_revisions(project), _slug)
     if not newest:
         return None
     choice = Choice(project, newest, _chosen(request, sent, newest), cloned)
@@ -129,7 +129,7 @@ def _newest_revisions(project: Project) -> list[Revision]:
 
 
 def _chosen(request: HttpRequest, sent: QueryDict, newest: Sequence[Revision]) -> Revision:
-    """The revision that was sent, else the newest of its recipe; where no recipe was, that of the first preset."""
+    """The revision that was sent, else the newest of its recipe; where no recipe was, that of the usual one."""
     found = next((revision for revision in newest if revision.recipe.slug == sent.get("recipe")), newest[0])
     number = sent.get("revision", "")
     if not sent.get("recipe") and not sent.get("clone"):
@@ -227,25 +227,25 @@ def _recipes(choice: Choice) -> list[tuple[str, list[tuple[str, str]]]]:
     """The groups of recipes to choose from, each recipe in the size that is chosen now where it has it."""
     chosen = choice.revision.recipe.slug
     shown = [
-        (title, [presets.in_size_of(chosen, family, _slug).recipe for family in families])
-        for title, families in presets.grouped(choice.newest, _slug)
+        (title, [families.in_size_of(chosen, family, _slug).recipe for family in found])
+        for title, found in families.grouped(choice.newest, _slug)
     ]
     return [(title, [(recipe.slug, recipe.name) for recipe in group]) for title, group in shown]
 
 
 def _sizes(choice: Choice) -> list[dict[str, Any]]:
     """The sizes of the chosen recipe, each with the revision that it came with: a variant's launch stores a newer."""
-    family = presets.family_of(choice.revision.recipe.slug)
+    name = families.family_of(choice.revision.recipe.slug)
     shipped = newest_shipped(choice.project)
     return [
         {
-            "title": presets.size_of(_slug(revision)),
+            "title": families.size_of(_slug(revision)),
             "slug": _slug(revision),
             "number": shipped.get(_slug(revision), revision.number),
             "current": revision.recipe_id == choice.revision.recipe_id,
         }
         for revision in choice.newest
-        if presets.family_of(_slug(revision)) == family
+        if families.family_of(_slug(revision)) == name
     ]
 
 
