@@ -53,6 +53,7 @@ function filter() {
     else if (searched) section.open = opened.has(section.dataset.section);
   }
   searched = Boolean(words.length || only);
+  if (searched) document.getElementById("view-form").open = true;
   launch.querySelector(".no-hit").hidden = hits > 0;
 }
 
@@ -127,7 +128,7 @@ if (launch) {
     if (!field) return;
     event.preventDefault();
     if (field.closest("[data-view-body=form]")) show("form");
-    field.closest("details")?.setAttribute("open", "");
+    for (let node = field.closest("details"); node; node = node.parentElement.closest("details")) node.open = true;
     (field.matches("input, select, textarea") ? field : field.querySelector("input, select, textarea"))?.focus();
     field.scrollIntoView({ block: "center" });
   });

@@ -7,7 +7,6 @@ import "./connection.js";
 import "./print.js";
 import { addKey, showKeys } from "./keys.js";
 import { addAction, openPalette } from "./palette.js";
-import { showCurrent } from "./strip.js";
 
 // MLflow's clients print this address of a run. What stands behind # never reaches the server.
 const printed = location.hash.match(/^#\/experiments\/\w+\/runs\/([0-9a-f]{32})(?![0-9a-f])/);
@@ -39,10 +38,24 @@ function showTheme() {
   for (const button of document.querySelectorAll("[data-theme-toggle]")) button.textContent = `Theme: ${currentTheme()}`;
 }
 
+/** Rows closer to each other, in this browser. */
+function nextDensity() {
+  const compact = document.documentElement.dataset.density !== "compact";
+  if (compact) document.documentElement.dataset.density = "compact";
+  else delete document.documentElement.dataset.density;
+  localStorage.setItem("headroom-density", compact ? "compact" : "");
+  showDensity();
+}
+
+function showDensity() {
+  for (const button of document.querySelectorAll("[data-density-toggle]")) button.textContent = `Rows: ${document.documentElement.dataset.density ?? "roomy"}`;
+}
+
 document.addEventListener("click", (event) => {
-  const target = event.target.closest("[data-theme-toggle], [data-open-dialog], [data-close-dialog], [data-open-palette], [data-open-keys]");
+  const target = event.target.closest("[data-theme-toggle], [data-density-toggle], [data-open-dialog], [data-close-dialog], [data-open-palette], [data-open-keys]");
   if (!target) return;
   if ("themeToggle" in target.dataset) nextTheme();
+  if ("densityToggle" in target.dataset) nextDensity();
   if ("openDialog" in target.dataset) document.getElementById(target.dataset.openDialog).showModal();
   if ("closeDialog" in target.dataset) target.closest("dialog").close();
   if ("openPalette" in target.dataset) openPalette();
@@ -62,7 +75,4 @@ if (document.getElementById("palette-template")) {
 addAction("theme", nextTheme);
 addAction("keys", showKeys);
 showTheme();
-
-const showPlace = () => showCurrent(document.querySelector("nav[aria-label=Pages]"));
-addEventListener("resize", showPlace);
-showPlace();
+showDensity();

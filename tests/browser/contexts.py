@@ -89,6 +89,12 @@ def noting_listeners(page: Page) -> Callable[..., None]:
     return on
 
 
+def sign_out(page: Page) -> None:
+    """Through the menu of the account."""
+    page.locator(".account-toggle").click()
+    page.get_by_role("button", name="Sign out", exact=True).click()
+
+
 def leave(page: Page) -> bool:
     """Empties the page and its context; whether nothing is left that another test could notice."""
     context = page.context

@@ -116,7 +116,7 @@ def test_the_leaderboard_leads_to_its_evidence(page, three_recipes, make_run, pu
     look(page, "leaderboard")
 
     page.get_by_role("link", name="Evidence").click()
-    expect(page.get_by_text("the rows are in the order of evidence")).to_be_visible()
+    expect(page.get_by_text("in the order of evidence")).to_be_visible()
     page.get_by_role("button", name="fair evidence").first.click()
     expect(page.locator(".behind").first).to_contain_text("2 seeds")
     page.get_by_label("compared at").fill("4")

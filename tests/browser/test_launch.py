@@ -16,10 +16,10 @@ def checked(page: Page):
 
 def test_one_changed_setting_is_launched_as_a_new_revision(page: Page, model_folder):
     page.goto("/runs/new?recipe=tiny-scalerl")
-    expect(page.locator("#summary")).to_contain_text("Every setting fits")
+    expect(page.locator("#summary")).to_contain_text("Ready to launch")
     look(page, "launch-closed")
 
-    page.get_by_placeholder("Search the settings").fill("learning rate optimizer.lr")
+    page.get_by_placeholder(re.compile("Search [0-9]+ settings")).fill("learning rate optimizer.lr")
     expect(page.locator("#sec-optimizer")).to_have_attribute("open", "")
     expect(page.locator("#sec-loss")).to_be_hidden()
     lr = page.get_by_label("Learning rate", exact=True)
@@ -28,7 +28,7 @@ def test_one_changed_setting_is_launched_as_a_new_revision(page: Page, model_fol
     expect(page.locator("#st-optimizer-lr")).to_contain_text("rev 1 says 8e-5")
     expect(page.locator("#b-optimizer")).to_contain_text("1 differs")
     expect(page.locator("#generated")).to_have_text("optimizer.lr 8e-5 → 0.0001")
-    page.get_by_placeholder("Search the settings").fill("")
+    page.get_by_placeholder(re.compile("Search [0-9]+ settings")).fill("")
     expect(page.locator("#sec-loss")).to_be_visible()
     page.locator("#sec-loss summary").click()
     page.locator("#sec-optimizer summary").click()
@@ -48,7 +48,7 @@ def test_one_changed_setting_is_launched_as_a_new_revision(page: Page, model_fol
     expect(page.get_by_role("alert")).to_contain_text("Nothing was launched")
     expect(page.get_by_label("Learning rate", exact=True)).to_have_value("-1")
     page.get_by_label("Learning rate", exact=True).fill("1e-4")
-    expect(page.locator("#summary")).to_contain_text("Every setting fits")
+    expect(page.locator("#summary")).to_contain_text("Ready to launch")
     page.get_by_role("button", name="Launch").click()
 
     expect(page.locator("#state")).to_have_text("queued, attempt 1")
@@ -71,7 +71,7 @@ def test_a_recipe_chosen_before_the_scripts_are_there_is_the_one_shown(page: Pag
 
 def test_the_text_and_the_form_stay_in_step(page: Page, model_folder):
     page.goto("/runs/new?recipe=tiny-scalerl")
-    expect(page.locator("#summary")).to_contain_text("Every setting fits")
+    expect(page.locator("#summary")).to_contain_text("Ready to launch")
     page.get_by_role("button", name="YAML").click()
     text = page.locator("#yaml")
 
@@ -79,7 +79,8 @@ def test_the_text_and_the_form_stay_in_step(page: Page, model_folder):
         text.fill(text.input_value().replace("generations_per_prompt: 16", "generations_per_prompt: 4"))
     assert "view=yaml" in page.url
     expect(page.locator("#generated")).to_have_text("rollout.generations_per_prompt 16 → 4")
-    page.get_by_role("button", name="Settings").click()
+    page.locator("[data-view=form]").click()
+    page.locator("#view-form > summary").click()
     page.locator("#sec-rollout summary").click()
     expect(page.locator("#i-rollout-generations_per_prompt")).to_have_value("4")
     with checked(page):
@@ -90,14 +91,14 @@ def test_the_text_and_the_form_stay_in_step(page: Page, model_folder):
     with checked(page):
         text.fill(text.input_value() + "\nbroken: [")
     expect(page.locator("#yaml_error")).to_contain_text("not YAML in line")
-    expect(page.get_by_role("button", name="Settings")).to_be_disabled()
+    expect(page.locator("[data-view=form]")).to_be_disabled()
     assert text.input_value().endswith("broken: [")
     look(page, "launch-yaml")
     with checked(page):
         page.get_by_role("button", name="Discard the text").click()
-    expect(page.get_by_role("button", name="Settings")).to_be_enabled()
+    expect(page.locator("[data-view=form]")).to_be_enabled()
     expect(text).not_to_have_value(re.compile("broken"))
-    page.get_by_role("button", name="Settings").click()
+    page.locator("[data-view=form]").click()
 
     page.locator("#sec-loss summary").click()
     with checked(page):
@@ -110,7 +111,7 @@ def test_a_run_is_cloned_and_one_thing_changed(page: Page, make_run):
     run = make_run(6, name="ScaleRL, first", seed=3)
     page.goto(f"/runs/new?clone={run.pk}")
     expect(page.get_by_label("Seeds")).to_have_value("4")
-    expect(page.locator("#summary")).to_contain_text("those of rev 1")
+    expect(page.locator("#summary")).to_contain_text("Nothing differs from rev 1")
 
     page.get_by_role("link", name="Change one thing only").click()
     expect(page.locator("#summary")).to_contain_text("Nothing differs")
@@ -130,9 +131,11 @@ def test_a_run_is_cloned_and_one_thing_changed(page: Page, make_run):
 @pytest.mark.deep
 def test_back_finds_what_was_typed(page: Page, model_folder):
     page.goto("/runs/new")
-    expect(page.locator("#summary")).to_contain_text("Every setting fits")
+    expect(page.locator("#summary")).to_contain_text("Ready to launch")
     page.get_by_label("Seeds").fill("0, 1")
+    page.locator("#policies > summary").click()
     page.get_by_label("Automatic retries").fill("1")
+    page.locator("#view-form > summary").click()
     page.locator("#sec-optimizer summary").click()
     with checked(page):
         page.get_by_label("Learning rate", exact=True).fill("1e-4")

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW
+from tests.browser.contexts import sign_out
 from tests.members import member
 from webapp.record.runs.models import Run
 
@@ -20,7 +21,7 @@ def test_signing_in_by_hand(new_page, transactional_db):
     page.get_by_role("button", name="Sign in").click()
 
     expect(page.get_by_role("heading", name="Recipes")).to_be_visible()
-    page.get_by_role("button", name="Sign out").click()
+    sign_out(page)
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
@@ -99,11 +100,13 @@ def test_the_theme_follows_the_system_until_one_is_chosen(new_page, user):
     page.goto("/runs")
     dark = paper()
 
+    page.locator(".account-toggle").click()
     page.get_by_role("button", name="Theme: system").click()
     light = paper()
     assert light != dark
     page.reload()
     assert paper() == light
+    page.locator(".account-toggle").click()
     page.get_by_role("button", name="Theme: light").click()
     assert paper() == dark
 

@@ -4,6 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
+from tests.browser.contexts import sign_out
 from tests.browser.look import look
 from webapp.interfaces.tracking.client_runs import make_client_run
 from webapp.interfaces.tracking.groups import ensure_group
@@ -145,7 +146,7 @@ def test_a_session_that_ended_elsewhere_is_said(page, new_page, make_run, user):
     other = page.context.new_page()
     other.goto("/recipes")
     expect(page.locator("#banner")).to_be_hidden()
-    other.get_by_role("button", name="Sign out").click()
+    sign_out(other)
     expect(page.locator("#banner")).to_contain_text("signed out")
 
 
@@ -228,10 +229,27 @@ def test_readers_with_colours_of_their_own_see_what_is_chosen(page, make_run):
     assert chosen.evaluate("node => getComputedStyle(node).outlineStyle") == "solid"
 
 
-def test_on_a_narrow_screen_the_page_one_is_on_is_in_sight(page, user):
+def test_on_a_narrow_screen_the_pages_stand_in_a_bar_below_and_in_a_sheet(page, user):
     page.set_viewport_size({"width": 390, "height": 844})
-    page.goto("/reports")
+    page.goto("/runs")
 
-    current = page.locator("nav[aria-label=Pages] [aria-current]")
-    expect(current).to_have_text("Reports")
-    expect(current).to_be_in_viewport(ratio=0.95)
+    bar = page.get_by_role("navigation", name="Pages")
+    expect(bar.get_by_role("link")).to_have_text(["Overview", re.compile("Runs"), "Compare", "Leaderboard"])
+    assert bar.bounding_box()["y"] > 780
+    bar.get_by_role("button", name="More").click()
+    look(page, "more")
+    page.get_by_role("link", name="Reports", exact=True).click()
+    expect(page.get_by_role("heading", name="Reports")).to_be_visible()
+
+
+def test_the_bar_has_eight_pages_and_one_button_for_all_else(page, user):
+    page.goto("/runs")
+
+    expect(page.get_by_role("navigation", name="Pages").get_by_role("link")).to_have_count(8)
+    page.get_by_role("button", name="Settings").click()
+    look(page, "settings-menu")
+    page.get_by_role("link", name="Members", exact=True).click()
+    expect(page.get_by_role("heading", name="Members", level=1)).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("p")
+    expect(page).to_have_url(re.compile("/planner$"))

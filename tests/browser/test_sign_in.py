@@ -8,6 +8,7 @@ from allauth.mfa.models import Authenticator
 from playwright.sync_api import expect
 
 from tests.authenticator_app import App
+from tests.browser.contexts import sign_out
 from tests.browser.look import look
 
 PASSWORD = "a-long-password"
@@ -67,7 +68,7 @@ def test_two_factor_from_turning_it_on_to_a_recovery_code(new_page, user):
     expect(page.get_by_text("10 recovery codes left")).to_be_visible()
     look(page, "account-two-factor")
 
-    page.get_by_role("button", name="Sign out", exact=True).click()
+    sign_out(page)
     sign_in(page)
     code = page.get_by_label("Code", exact=True)
     expect(code).to_be_focused()
@@ -83,7 +84,7 @@ def test_two_factor_from_turning_it_on_to_a_recovery_code(new_page, user):
     page.get_by_role("button", name="Sign in").click()
     expect(page).to_have_url(re.compile("/profile$"))
 
-    page.get_by_role("button", name="Sign out", exact=True).click()
+    sign_out(page)
     sign_in(page)
     page.get_by_label("Code", exact=True).fill(shown[0])
     page.get_by_role("button", name="Sign in").click()
@@ -132,13 +133,13 @@ def test_a_passkey_from_registering_it_to_signing_in_with_it_alone(new_page, use
         expect(page.get_by_role("cell", name="laptop since")).to_be_visible()
         look(page, "account-passkey")
 
-        page.get_by_role("button", name="Sign out", exact=True).click()
+        sign_out(page)
         page.goto("/recipes")
         look(page, "sign-in-passkey")
         page.get_by_role("button", name="Use a passkey").click()
         expect(page).to_have_url(re.compile("/recipes$"))
 
-        page.get_by_role("button", name="Sign out", exact=True).click()
+        sign_out(page)
         sign_in(page)
         expect(page.get_by_role("heading", name="Your code")).to_be_visible()
         page.get_by_role("button", name="Use a passkey").click()

@@ -166,6 +166,7 @@ def test_the_menu_leads_there(page, project):
         ("Members", "Members"), ("Project settings", "Project settings"), ("Audit log", "Audit log"),
         ("Organisation", "Default organisation"),
     ):  # fmt: skip
-        page.locator(".account").get_by_role("link", name=name, exact=True).click()
+        page.locator("#settings-button").click()
+        page.locator("#all-pages").get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_role("heading", name=heading, exact=True, level=1)).to_be_visible()
     look(page, "organisation-seen-by-an-admin")

@@ -46,12 +46,12 @@ class RuleForm(_Form):
     on = ""
     own_fields: tuple[str, ...] = ()
 
-    name = forms.CharField(max_length=80, help_text="What the alert is called.")
+    name = forms.CharField(max_length=80)
     runs = forms.CharField(
         max_length=1000,
         required=False,
         label="In which runs",
-        help_text="A filter as in the list of runs, such as by:me, tag:paper or recipe:scalerl. Empty: in all of them.",
+        help_text="A filter, such as tag:paper or recipe:scalerl. Empty: in all.",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "class": "mono"}),
     )
     to_page = forms.BooleanField(required=False, label="Page: under the bell")
@@ -132,13 +132,13 @@ class MetricForm(RuleForm):
     on, own_fields = "metric", ("metric", "comparison", "threshold", "in_a_row")
     metric = forms.CharField(
         max_length=250,
-        help_text="As the trainer reports it, such as train/entropy. It need not exist yet.",
+        help_text="Such as train/entropy. It need not exist yet.",
         widget=forms.TextInput(attrs={"list": "metrics", "autocomplete": "off", "spellcheck": "false"}),
     )
     comparison = forms.ChoiceField(label="Is", choices=[*COMPARISONS.items()])
     threshold = _number("Threshold", "In units of the metric; a rate from 0 to 1.")
     in_a_row = forms.CharField(
-        label="Times in a row", initial="3", max_length=10, help_text="One value may be chance.",
+        label="Times in a row", initial="3", max_length=10,
         widget=forms.TextInput(attrs=dict(WHOLE)),
     )  # fmt: skip
 

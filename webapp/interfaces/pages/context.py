@@ -9,7 +9,6 @@ from django.urls import reverse
 from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import chosen_project, granted, granted_here, projects_of, shown_project
-from webapp.record.recipes.models import Recipe
 from webapp.record.runs.filtering import SHOWN
 from webapp.record.runs.models import Run
 from webapp.reporting.alerts.selectors import unread_count
@@ -17,37 +16,35 @@ from webapp.science.predictions.models import ReviewRequest
 from webapp.science.predictions.selectors import awaiting_review
 from webapp.science.studies.models import Study
 
-# url name, title, the url names that belong to it
+# The bar. url name, title, the key after `g` (static/js/keys.js), the other url names that belong to it
 PAGES = (
-    ("overview", "Overview", {"overview"}),
-    ("runs", "Runs", {"runs", "run", "launch", "imports", "new-import", "import"}),
-    ("compare", "Compare", {"compare"}),
-    ("leaderboard", "Leaderboard", {"leaderboard"}),
-    ("studies", "Studies", {"studies", "study", "new-study"}),
-    ("planner", "Planner", {"planner"}),
-    (
-        "predictions",
-        "Predictions",
-        {"predictions", "prediction", "new-prediction", "calibration", "forecast-record"},
-    ),
-    ("recipes", "Recipes", {"recipes", "recipe", "new-revision"}),
-    ("decisions", "Decisions", {"decisions"}),
-    ("reports", "Reports", {"reports", "report", "edit-report", "report-history", "report-links"}),
+    ("overview", "Overview", "o", ("connect",)),
+    ("runs", "Runs", "r", ("run", "launch", "imports", "new-import", "import")),
+    ("compare", "Compare", "c", ()),
+    ("leaderboard", "Leaderboard", "l", ()),
+    ("studies", "Studies", "s", ("study", "new-study", "planner")),
+    ("predictions", "Predictions", "f", ("prediction", "new-prediction", "calibration", "forecast-record")),
+    ("recipes", "Recipes", "e", ("recipe", "new-revision")),
+    ("reports", "Reports", "w", ("report", "edit-report", "report-history", "report-links")),
 )
+IN_BAR = 4  # of them stand in the bar of a narrow screen, the others behind its last button
 
-# After `g`: the pages that a key leads to, wherever one is (static/js/keys.js reads them off the navigation).
-KEYS = {
-    "overview": "o",
-    "runs": "r",
-    "compare": "c",
-    "leaderboard": "l",
-    "studies": "s",
-    "planner": "p",
-    "predictions": "f",
-    "recipes": "e",
-    "decisions": "d",
-    "reports": "w",
-}
+# Behind one button. url name, title, key, what the reader needs in the chosen project
+SETTINGS = (
+    ("planner", "Planner", "p", Permission.VIEW),
+    ("decisions", "Decisions", "d", Permission.VIEW),
+    ("imports", "Imports", "i", Permission.VIEW),
+    ("shares", "Shared links", "", Permission.VIEW),
+    ("alerts", "Alerts", "a", Permission.VIEW),
+    ("automation", "Automation", "", Permission.VIEW),
+    ("tokens", "API tokens", "", Permission.VIEW),
+    ("api-docs", "API", "", Permission.VIEW),
+    ("members", "Members", "", Permission.VIEW),
+    ("project-settings", "Project settings", "", Permission.ADMIN),
+    ("audit", "Audit log", "", Permission.ADMIN),
+    ("organisation", "Organisation", "", Permission.VIEW),
+    ("status", "Status", "", Permission.VIEW),
+)
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
@@ -62,31 +59,34 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     try:
         project = chosen_project(request)
     except Http404:
-        return {"navigation": {"items": [], "projects": [], "project": None}, "may": {}}
+        return {"navigation": {"items": [], "settings": [], "projects": [], "project": None}, "may": {}}
     counts = counts_of(project, request.user)
     here = request.resolver_match.url_name if request.resolver_match else None
-    items = [
-        {
-            "url": reverse(name),
-            "title": title,
-            "current": here in names,
-            "count": counts.get(name),
-            "key": KEYS.get(name),
-        }
-        for name, title, names in PAGES
-    ]
+    mine = granted_here(request)
     return {
         "navigation": {
-            "items": items,
+            "items": [
+                _entry(name, title, key, here == name or here in others) | {"count": counts.get(name)}
+                for name, title, key, others in PAGES
+            ],
+            "in_bar": IN_BAR,
+            "settings": [
+                _entry(name, title, key, here == name) for name, title, key, need in SETTINGS if need in mine
+            ],
             "projects": projects_of(request),
             "project": project,
-            "may_launch": Permission.LAUNCH in granted_here(request),
-            "may_contribute": Permission.CONTRIBUTE in granted_here(request),
+            "may_launch": Permission.LAUNCH in mine,
+            "may_contribute": Permission.CONTRIBUTE in mine,
             "example": example_of(request),
+            "has_example": any(one.is_example for one in projects_of(request)),
         },
         "may": may_of(request),
         "unread_notices": unread_count(request.user),
     }
+
+
+def _entry(name: str, title: str, key: str, current: bool) -> dict[str, Any]:
+    return {"url": reverse(name), "title": title, "key": key, "current": current}
 
 
 def example_of(request: HttpRequest) -> dict[str, bool] | None:
@@ -104,7 +104,6 @@ def counts_of(project: Project, reader: Any) -> dict[str, int | None]:
     rows: dict[str, QuerySet[Any]] = {
         "runs": Run.objects.filter(SHOWN, project=project),
         "studies": Study.objects.filter(project=project, archived_at=None),
-        "recipes": Recipe.objects.filter(project=project),
     }
     counted = [
         Subquery(found.order_by().values("project").annotate(number=Count("pk")).values("number"))

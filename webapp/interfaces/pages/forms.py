@@ -55,17 +55,14 @@ class TokenForm(forms.Form):
     """A new API token, of one of these projects (slug -> role), with what the role allows."""
 
     name = forms.CharField(
-        max_length=80, required=False, label="Name", help_text="What it is for, such as trainer on node 3."
+        max_length=80, required=False, label="Name", help_text="Such as trainer on node 3."
     )
-    project = forms.ChoiceField(required=False, help_text="The only project that it opens.")
-    scope = forms.ChoiceField(
-        label="May do", help_text="Each includes what is above it. Give the least that will do."
-    )
+    project = forms.ChoiceField(required=False)
+    scope = forms.ChoiceField(label="May do", help_text="Each includes what is above it.")
     days = forms.ChoiceField(
         label="Valid for",
         required=False,
         choices=list(TOKEN_DAYS.items()),
-        help_text="A token that is not used any more should end by itself.",
     )
 
     def __init__(self, data: Any = None, *, projects: Mapping[str, tuple[str, Role]], current: str) -> None:
@@ -89,7 +86,7 @@ class TokenForm(forms.Form):
 class ShareForm(forms.Form):
     """A new link to a chart."""
 
-    title = forms.CharField(max_length=160, help_text="What the page and its preview are called.")
+    title = forms.CharField(max_length=160)
     days = forms.TypedChoiceField(
         label="Open",
         required=False,
@@ -101,26 +98,24 @@ class ShareForm(forms.Form):
             (30, "for 30 days"),
             (365, "for a year"),
         ],
-        help_text="Any contributor of the project can close it before, on the page of shared links.",
     )
 
 
 class LaunchForm(forms.Form):
     """What a launch asks for first; choices and defaults come from the chosen recipe."""
 
-    recipe = forms.ChoiceField(help_text="What is trained how; each setting is below.")
-    revision = forms.TypedChoiceField(coerce=int, help_text="A revision never changes once it is stored.")
-    task = forms.ChoiceField(help_text="Prompts plus a verifier, with a held-out split for evaluation.")
+    recipe = forms.ChoiceField()
+    revision = forms.TypedChoiceField(coerce=int)
+    task = forms.ChoiceField()
     model = forms.CharField(
         max_length=200,
-        help_text="A folder in HEADROOM_HOME/models, a path that the cluster sees, or org/name of the Hugging Face "
-        "hub: downloaded when the run starts, if it is not here yet.",
+        help_text="In HEADROOM_HOME/models, a path of the cluster, or org/name of the Hugging Face hub.",
         widget=forms.TextInput(attrs={"list": "models", "autocomplete": "off", "spellcheck": "false"}),
     )
     seed = forms.CharField(
         label="Seeds",
         max_length=60,
-        help_text=f"One, or up to {MAX_SEEDS} with commas: a run each. Several show how sure a ceiling is.",
+        help_text=f"A run each, up to {MAX_SEEDS}: 0, 1, 2.",
         widget=forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "off"}),
     )
     budget_hours = forms.FloatField(
@@ -130,20 +125,18 @@ class LaunchForm(forms.Form):
     task_options = forms.CharField(
         required=False,
         label="Options of the task",
-        help_text="YAML; what is left out has the task's own default.",
+        help_text="YAML; the rest as the task has it.",
         widget=forms.Textarea(attrs={"rows": 5, "spellcheck": "false", "wrap": "off"}),
         strip=False,
     )
-    name = forms.CharField(
-        max_length=120, required=False, help_text="Optional; that of the recipe if empty. Pages add the seed."
-    )
+    name = forms.CharField(max_length=120, required=False, help_text="Empty: the recipe's.")
     priority = forms.TypedChoiceField(
         coerce=int,
         required=False,
         label="Priority",
         choices=Run.Priority.choices,
         empty_value=None,
-        help_text="The highest goes first; high is for admins. Not part of the recipe.",
+        help_text="High is for admins.",
     )
     retries = forms.IntegerField(
         required=False,
@@ -169,14 +162,13 @@ class LaunchForm(forms.Form):
             self.fields[name].choices = values  # type: ignore[attr-defined]
         for name in ("recipe", "revision"):  # another recipe has other defaults: the form comes anew
             self.fields[name].widget.attrs |= RELOAD | {"hx-get": reverse("launch")}
-        self.fields["retries"].help_text = (
-            "How often it goes on by itself from its newest checkpoint when a machine or a process died; what the "
-            f"recipe broke is never retried. Empty: {settings.RETRIES}, as this installation is set."
+        self.fields[
+            "retries"
+        ].help_text = (
+            f"From the newest checkpoint, when a machine or a process died. Empty: {settings.RETRIES}."
         )
-        self.fields["budget_hours"].help_text = (
-            f"Devices allocated times hours; evaluation is not counted. This recipe holds {devices} "
-            f"device{'' if devices == 1 else 's'}, so one device-hour is {60 / devices:.3g} minutes of training."
-        )
+        held, minutes = f"{devices} device{'' if devices == 1 else 's'}", f"{60 / devices:.3g} minutes"
+        self.fields["budget_hours"].help_text = f"On {held} one device-hour is {minutes} of training."
 
     def clean_seed(self) -> list[int]:
         """The seeds as numbers, in their order."""
@@ -204,11 +196,11 @@ class RevisionForm(forms.Form):
 
     config = forms.CharField(
         label="Configuration",
-        help_text="YAML or JSON, complete. Unknown keys are refused, so that a misspelt one never passes silently.",
+        help_text="YAML or JSON, complete. Unknown keys are refused.",
         widget=forms.Textarea(attrs={"rows": 28, "spellcheck": "false", "wrap": "off"}),
         strip=False,
     )
-    message = forms.CharField(max_length=300, label="What changes, and why", help_text="One line.")
+    message = forms.CharField(max_length=300, label="What changes, and why")
 
     def __init__(self, data: Any = None, *, slug: str, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)

@@ -29,6 +29,7 @@ Payload = dict[str, Any]
 BENT_SINCE = timedelta(days=7)
 ENDED_SINCE = timedelta(days=1)
 MOST = 12  # rows of a section
+FEW = 10  # runs of a project that is new
 LEADERS_SECONDS = 60
 PARTS = ("alarms", "running", "waiting", "bent", "ended", "leaders", "reviews")
 
@@ -65,7 +66,7 @@ def overview(project: Project) -> Payload:
     running_rows = [rows[run.pk] for run in running_runs[:MOST]]
     spans = span_of_runs([row.run.pk for row in running_rows])
     return {
-        "has_runs": Run.objects.filter(project=project).exists(),
+        **beginning(project),
         "scale": shared_scale([row.ceiling for row in rows.values()]),
         "running": [(row, _to_the_end(row, spans.get(row.run.pk))) for row in running_rows],
         "more_running": len(running_runs) > MOST,
@@ -76,6 +77,12 @@ def overview(project: Project) -> Payload:
         "more_ended": len(ended_runs) > MOST,
         "leaders": leaders(project),
     }
+
+
+def beginning(project: Project) -> Payload:
+    """Whether there is a run, and whether to say how one begins: few are there, and none of a trainer elsewhere."""
+    origins = list(Run.objects.filter(project=project).values_list("origin", flat=True)[:FEW])
+    return {"has_runs": bool(origins), "begins": len(origins) < FEW and Run.Origin.TRACKED not in origins}
 
 
 def _runs(project: Project) -> Any:

@@ -1,43 +1,67 @@
 """The list of recipes: newest revision, use, and the forecast ceiling of the newest tried revision. Few queries."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from webapp.identity.accounts.models import Project
-from webapp.interfaces.pages.launching.presets import PREVALENT, SMALL
+from webapp.interfaces.pages.launching.families import grouped, size_of
 from webapp.interfaces.pages.overview import seeds_words
 from webapp.record.recipes.models import Recipe
 from webapp.record.recipes.selectors import recipes_of
 from webapp.science.curves.ranking.leaderboard import leaderboard
 
 Payload = dict[str, Any]
-SORTS = {
-    "usual": "Usual first",
-    "used": "Most used",
-    "changed": "Newest change",
-    "name": "Name",
-    "ceiling": "Forecast ceiling",
-}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A recipe with its best evidence: of the newest revision that has a fit, the task with the most seeds."""
+    """A recipe in its sizes, with its best evidence: of the newest revision that has a fit, the task with the most
+    seeds."""
 
-    recipe: Recipe
+    recipes: list[Recipe]  # the small size first
     evidence: Payload | None  # {"task", "model", "revision", "ceiling", "seeds", "others"}
 
+    @property
+    def recipe(self) -> Recipe:
+        """The largest size, whose name and description speak for all."""
+        return self.recipes[-1]
 
-def entries(project: Project, *, q: str = "", sort: str = "usual") -> list[Entry]:
-    """The project's recipes whose name, slug or description holds every word of `q`."""
+    @property
+    def sizes(self) -> list[tuple[str, Recipe]]:
+        return [(size_of(recipe.slug), recipe) for recipe in self.recipes]
+
+    @property
+    def num_runs(self) -> int:
+        return sum(getattr(recipe, "run_count", 0) for recipe in self.recipes)
+
+    @property
+    def changed_at(self) -> datetime | None:
+        return max((recipe.latest_at for recipe in self.recipes if recipe.latest_at), default=None)  # type: ignore[attr-defined]
+
+
+def entries(project: Project, *, q: str = "") -> list[tuple[str, list[Entry]]]:
+    """(group, recipes) whose name, slug or description holds every word of `q`; the best evidence first."""
     evidence = evidence_by_recipe(project)
     words = q.lower().split()
     found = [
-        Entry(recipe, evidence.get(recipe.slug))
+        recipe
         for recipe in recipes_of(project)
         if all(word in f"{recipe.name} {recipe.slug} {recipe.description}".lower() for word in words)
     ]
-    return sorted(found, key=_ORDERS.get(sort, _usual))
+    return [
+        (title, sorted((_entry(family, evidence) for family in families), key=_evidence_first))
+        for title, families in grouped(found, lambda recipe: recipe.slug)
+    ]
+
+
+def _entry(family: list[Recipe], evidence: dict[str, Payload]) -> Entry:
+    known = [evidence[recipe.slug] for recipe in family if recipe.slug in evidence]
+    return Entry(family, max(known, key=lambda row: row["seeds"], default=None))
+
+
+def _evidence_first(entry: Entry) -> tuple[int, int]:
+    return -(entry.evidence["seeds"] if entry.evidence else 0), -entry.num_runs
 
 
 def evidence_by_recipe(project: Project) -> dict[str, Payload]:
@@ -61,36 +85,6 @@ def _best(rows: list[Payload]) -> Payload:
 
 def _shown(row: Payload) -> Payload:
     return {"ceiling": row["forecast_ceiling"], "seeds_text": seeds_words(row)}
-
-
-def _usual(entry: Entry) -> tuple:
-    """As the launch form has them: those in use, then the prevalent ones, the small before the full."""
-    name = entry.recipe.slug.removeprefix(SMALL)
-    place = PREVALENT.index(name) if name in PREVALENT else len(PREVALENT)
-    is_full = not entry.recipe.slug.startswith(SMALL)
-    return not _runs(entry), place == len(PREVALENT), is_full, place, entry.recipe.slug
-
-
-def _runs(entry: Entry) -> int:
-    return getattr(entry.recipe, "run_count", 0)
-
-
-def _ceiling(entry: Entry) -> tuple:
-    """Known ones by height, then the others."""
-    value = entry.evidence["ceiling"]["value"] if entry.evidence else None
-    return value is None, -(value or 0.0), entry.recipe.slug
-
-
-_ORDERS = {
-    "usual": _usual,
-    "used": lambda entry: (-_runs(entry), entry.recipe.slug),
-    "changed": lambda entry: (
-        -entry.recipe.latest_at.timestamp() if entry.recipe.latest_at else 0,
-        entry.recipe.slug,
-    ),
-    "name": lambda entry: (entry.recipe.name.lower(), entry.recipe.slug),
-    "ceiling": _ceiling,
-}
 
 
 def evidence_of(recipe: Recipe) -> list[Payload]:

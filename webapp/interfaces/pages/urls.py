@@ -26,6 +26,7 @@ from webapp.interfaces.pages.views import (
     automation,
     calibration,
     compare,
+    connect,
     decisions,
     example,
     forecast_record,
@@ -81,6 +82,7 @@ def _change(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 # fmt: off
 urlpatterns = [
     route("", overview.overview, "overview", Need(VIEW)),
+    route("connect", connect.connect, "connect", Need(CONTRIBUTE, CONTRIBUTE)),
     route("example", example.open_example, "example", Need(VIEW)),
     route("example/remove", example.remove, "remove-example", Need(write=VIEW, owners=True)),
     route("runs", runs.runs, "runs", Need(VIEW)),

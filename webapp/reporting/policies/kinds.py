@@ -37,25 +37,25 @@ class Kind:
 KINDS = (
     Kind(
         "budget", "Budget overrun",
-        "The driver ends a run at its budget by itself. This is for one that has not: more than 5 % beyond it.",
+        "More than 5 % beyond its budget.",
         (WARN, STOP), STOP, has_alarm=False,
     ),
     Kind(
         "advice", "The planner's advice to stop",
-        "With a probability of 95 % less is left to gain than the amount below, by the forecast of the run so far.",
+        "With 95 % probability less than the amount below is left to gain.",
         (OFF, ADVISE, STOP), OFF, has_alarm=False,
     ),
     Kind(
-        "truncation", "Truncation", "A critical alarm: answers are cut off at the length limit.", (WARN, STOP), WARN,
+        "truncation", "Truncation", "Answers are cut off at the length limit.", (WARN, STOP), WARN,
         ("train/truncation_rate", "eval/truncation_rate"),
     ),
     Kind(
         "mismatch", "Mismatch of generator and trainer",
-        "A critical alarm of the log-prob gap or of the ratios: the trainer no longer trains on its own samples.",
+        "Of log-probs or ratios.",
         (WARN, STOP), WARN, ("train/mismatch_", "train/ratio_"),
     ),
     Kind(
-        "not_finite", "Not a finite number", "A value was reported as NaN or infinite.", (WARN, STOP), WARN,
+        "not_finite", "Not a finite number", "NaN or infinite.", (WARN, STOP), WARN,
         ("*",),
     ),
     Kind(

@@ -140,7 +140,8 @@ def now(forecast: Course | None, noise_sd: float, curve: Curve, question: Questi
         return said
     known = "forecast" if question.cutoff is not None and at > question.cutoff else "fitted"
     side = "inside" if there.lo[0] <= value <= there.hi[0] else "outside"
-    band = f"{known} {there.value[0]:.3f} here, {side} the {words.percent(forecast.level)} band"
+    expected = words.rate(there.value[0], (there.lo[0], there.hi[0]))
+    band = f"{known} {expected} here, {side} the {words.percent(forecast.level)} band"
     return said | {"sentence": band + answers.not_known_since(curve, question)}
 
 
@@ -211,10 +212,19 @@ def advice(
     gain, least, most = plan.gain(forecast, beyond)
     more = f"the next {axis.short_text(beyond - at)}"
     level = words.percent(forecast.level)
-    share = f"{words.signed(gain)} ({level} {words.signed(least)} to {words.signed(most)})"
+    share = f"{words.signed(gain, (least, most))} ({level} {words.signed_span((least, most))})"
     if most < noise_sd:
         return f"Close to its ceiling: {more} would add {share}, less than the noise of one evaluation."
     return f"{'Worth continuing' if least > 0 else 'Perhaps worth continuing'}: {more} would add {share}."
+
+
+def verdict(forecast: Course | None, advice: str) -> str:
+    """Where it tops out, and whether to go on: what a page about it says first."""
+    found = ceiling(forecast)
+    if found["lo"] is None:
+        return advice
+    known = f"Tops out at {found['text']}" if found["identified"] else "Where it tops out is not known yet"
+    return f"{known} ({found['interval_text']}). {advice}"
 
 
 def summary(forecast: Course | None) -> str:

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 
 Interval = tuple[float | None, float | None]
 MAX_DECIMALS = 4
+ROUNDS_UP = 0.95  # of a digit, to the next power of ten: a half width of 0.0096 is 0.01
 NAMED = 3  # of several, the others are counted
 
 
 def decimals_for(lo: float | None, hi: float | None) -> int:
-    """Decimals that give the interval's half width two significant digits, between 2 and 4; 3 where it is open."""
-    if lo is None or hi is None or hi <= lo:
+    """Decimals that give the interval's half width one significant digit, between 2 and 4; 3 where none is known."""
+    if lo is None or hi is None or not 0 < hi - lo < math.inf:
         return 3
-    return min(MAX_DECIMALS, max(2, 1 - math.floor(math.log10((hi - lo) / 2))))
+    return min(MAX_DECIMALS, max(2, -math.floor(math.log10((hi - lo) / 2 / ROUNDS_UP))))
 
 
 def rate(value: float | None, interval: Interval = (None, None)) -> str:
@@ -71,9 +72,14 @@ def between(interval: Interval, level: float, show=rate) -> str:
     return f"{percent(level)} between {number(lo)} and {number(hi)}"
 
 
-def signed(value: float, decimals: int = 3) -> str:
-    """A difference with its sign: "+0.004"."""
-    return f"{value:+.{decimals}f}".replace("-", "−")
+def signed(value: float, interval: Interval = (None, None)) -> str:
+    """A difference with its sign and the digits of its interval: "+0.004"."""
+    return f"{value:+.{decimals_for(*interval)}f}".replace("-", "−")
+
+
+def signed_span(interval: Interval) -> str:
+    """The interval of a difference: "−0.07 to −0.03"; an open end is said."""
+    return " to ".join("open" if end is None else signed(end, interval) for end in interval)
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

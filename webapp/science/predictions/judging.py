@@ -19,6 +19,7 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.points import CurvePoint, effective_points
 from webapp.science.curves import forecasts
 from webapp.science.curves.fitting import Question, curve_from, try_fit
+from webapp.science.curves.words import percent, rate, signed, signed_span
 from webapp.science.predictions.models import Prediction
 
 Statement = Prediction.Statement
@@ -124,7 +125,7 @@ def _pass_rate(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgemen
     reading = read_at_target(points, prediction)
     lo, hi = _ends(reading.value, reading.se, prediction.level)
     method = "exact" if len(reading.points) == 1 else "interpolated"
-    how = _how(prediction, method, reading.points, f"pass rate {reading.value:.4f} at the target")
+    how = _how(prediction, method, reading.points, f"pass rate {rate(reading.value, (lo, hi))} at the target")
     return _scored(prediction, reading.value, lo, hi, how)
 
 
@@ -142,7 +143,7 @@ def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
         raise NotYet(f"Nothing can be forecast up to the target: {came.message if came else problem}")
     if not came.known:
         raise NotYet(f"The evaluations up to {stop:.4g} do not tell its ceiling.")
-    words = f"ceiling {came.ceiling:.4f} by the forecast from {fit.n} evaluations up to {stop:.4g}"
+    words = f"ceiling {rate(came.ceiling, came.interval)} by the forecast from {fit.n} evaluations up to {stop:.4g}"
     how = _how(prediction, "forecast", known, words) | {"fit_digest": fit.digest}
     return _scored(prediction, came.ceiling, *came.interval, how)
 
@@ -158,13 +159,15 @@ def _passes(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
     gap = own.value - other.value
     se = None if own.se is None or other.se is None else math.hypot(own.se, other.se)
     reach = _quantile(prediction.level) * (se or 0.0)
+    ends = (gap - reach, gap + reach)
     if abs(gap) <= reach or gap == 0:
         raise NotYet(
-            f"At the target the two cannot be told apart: {gap:+.4f}, {100 * prediction.level:.3g} % between "
-            f"{gap - reach:+.4f} and {gap + reach:+.4f}."
+            f"At the target the two cannot be told apart: {signed(gap, ends)}, {percent(prediction.level)} "
+            f"{signed_span(ends)}."
         )
     happened, p = gap > 0, prediction.probability
-    words = f"{own.value:.4f} against {other.value:.4f} at the target: it {'passed' if happened else 'had not passed'}"
+    verb = "passed" if happened else "had not passed"
+    words = f"{rate(own.value, ends)} against {rate(other.value, ends)} at the target: it {verb}"
     how = _how(prediction, "difference", own.points, words)
     how |= {"own": own.value, "rival": other.value, "difference": gap, "difference_se": se}
     how |= {"rival_points": [_point(point, prediction) for point in other.points]}

@@ -12,6 +12,7 @@ import scaling
 from scaling import compare, ranking, seeds
 from scaling.curve import slope_view
 from scaling.ranking import Compared
+from webapp.science.curves import words
 from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.ranking import standing
 from webapp.science.studies.law import on_one_axis
@@ -169,7 +170,7 @@ def _why_left_out(group: Group, verdict: Verdict | None, found: Efficiency | Non
     if verdict.kind == TIE:
         return "cannot be refitted at the shared ceiling"
     side = "above" if verdict.delta > 0 else "below"
-    return f"{abs(verdict.delta):.3f} {side} the base: no ceiling to share"
+    return f"{words.rate(abs(verdict.delta), verdict.interval)} {side} the base: no ceiling to share"
 
 
 # --- an axis --------------------------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ from webapp.science.studies.verdicts import (
     Efficiency,
     Verdict,
     efficiency,
-    ends,
     headline,
     judge,
     pooled_ceiling,
@@ -196,8 +195,8 @@ def _effect(arm: Arm, group: Group, verdict: Verdict | None, found: Efficiency |
         "delta": verdict.delta,
         "lo": verdict.interval[0],
         "hi": verdict.interval[1],
-        "text": "–" if verdict.delta is None else words.signed(verdict.delta),
-        "interval_text": "" if verdict.delta is None else ends(verdict.interval),
+        "text": "–" if verdict.delta is None else words.signed(verdict.delta, verdict.interval),
+        "interval_text": "" if verdict.delta is None else words.signed_span(verdict.interval),
         "sentence": said,
     }
 

@@ -123,11 +123,6 @@ def sentence(label: str, verdict: Verdict, *, own_b=None, base_b=None, shared_a=
     return f"{verdict.said} {at}: it is {'less' if verdict.kind == SLOWER else 'more'} efficient."
 
 
-def ends(interval: Interval) -> str:
-    """A difference's interval: "−0.07 to −0.03"; an open end is said."""
-    return " to ".join("open" if end is None else words.signed(end) for end in interval)
-
-
 def headline(kinds: Sequence[str], *, rates_alone: bool = False) -> str:
     """What a study says so far, in one line, from the verdicts of its variants."""
     if not kinds:

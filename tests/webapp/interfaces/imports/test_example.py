@@ -189,7 +189,7 @@ def test_its_address_opens_it(project):
 
     answer = client.get("/example", follow=True)
 
-    assert answer.redirect_chain == [("/leaderboard", 302)]
+    assert answer.redirect_chain == [("/studies", 302)]
     assert "Example project: real runs" in answer.content.decode()
     assert Client().get("/example").status_code == 302  # to the sign-in
 

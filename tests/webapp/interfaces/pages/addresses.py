@@ -25,6 +25,7 @@ class Things:
 
 PAGES: dict[str, Callable[[Things], str]] = {
     "overview": lambda it: "/",
+    "connect": lambda it: "/connect",
     "runs": lambda it: "/runs",
     "launch": lambda it: "/runs/new",
     "run": lambda it: f"/runs/{it.run}",

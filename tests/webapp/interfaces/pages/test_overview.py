@@ -36,9 +36,9 @@ def live(ada, page):
 def test_an_empty_project_is_taught(ada):
     page = ada.get("/").content.decode()
 
-    assert 'data-copy="make demo"' in page
     assert 'href="/runs/new"' in page
-    assert "import headroom" in page
+    assert 'action="/connect"' in page
+    assert "Open the example" not in page, "there is none here"
     assert page.count("<table") == 0
 
 

@@ -1,10 +1,13 @@
 """Recipes and the form of a new revision."""
 
+import re
+
 import pytest
 import yaml
 
 from webapp.interfaces.pages.configuration import as_yaml
 from webapp.record.recipes.models import Recipe, Revision
+from webapp.record.recipes.services import create_recipe, shipped_slugs
 
 
 @pytest.fixture
@@ -170,7 +173,7 @@ def test_the_list_has_use_and_the_ceiling_with_its_interval(ada, make_run):
 
     page = ada.get("/recipes").content.decode()
 
-    assert '<a href="/runs?recipe=tiny-scalerl">2</a>' in page
+    assert '<a href="/runs?filter=recipe:tiny-scalerl,scalerl">2</a>' in page
     assert "rev 1 on arithmetic, 1 seed" in page
     assert 'aria-label="ceiling 0.' in page
 
@@ -184,17 +187,38 @@ def test_a_ceiling_that_is_not_known_is_no_point(ada, make_run):
         assert 'class="dot"' not in page
 
 
-@pytest.mark.parametrize(
-    ("sort", "first"),
-    [("usual", "tiny-minimax"), ("used", "tiny-minimax"), ("ceiling", "tiny-minimax"), ("name", "deepseek-grpo"),
-     ("nonsense", "tiny-minimax")],
-)  # fmt: skip
-def test_the_order_can_be_chosen(ada, make_run, sort, first):
+def test_a_recipe_is_one_row_in_its_group_with_its_sizes(ada, project):
+    page = ada.get("/recipes", headers=HTMX).content.decode()
+
+    groups = re.findall(r'<th scope="rowgroup"[^>]*>([^<]+)</th>', page)
+    assert groups == ["ScaleRL", "Prevalent", "Leave-one-out", "One axis of ScaleRL", "Other models and machines",
+                      "Other practice"]  # fmt: skip
+    assert page.count("<td><a ") == len({slug.removeprefix("tiny-") for slug in shipped_slugs()})
+    assert (
+        '<a href="/recipes/tiny-scalerl">two CPU cores</a> · <a href="/recipes/scalerl">as published</a>'
+        in page
+    )
+
+
+def test_the_best_evidence_stands_first_in_its_group(ada, make_run):
+    names = lambda: re.findall(r"<strong>([^<]+)</strong></a> <span", ada.get("/recipes").content.decode())
+    assert names().index("DeepSeek GRPO") < names().index("MiniMax")
+
     make_run(30, recipe="tiny-minimax")
 
-    page = ada.get("/recipes", {"sort": sort}, headers=HTMX).content.decode()
+    assert names().index("MiniMax") < names().index("DeepSeek GRPO")
 
-    assert page.index(f'href="/recipes/{first}"') == page.index('href="/recipes/')
+
+def test_a_recipe_of_ones_own_stands_above_those_that_came(ada, project, config):
+    create_recipe(project=project, slug="ours", name="Ours", config=config)
+
+    page = ada.get("/recipes").content.decode()
+
+    assert (
+        page.index("Of this project")
+        < page.index("/recipes/ours")
+        < page.index('rowgroup" colspan="4">ScaleRL<')
+    )
 
 
 def test_a_recipe_says_what_it_reached(ada, make_run):

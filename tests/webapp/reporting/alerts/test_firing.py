@@ -147,7 +147,7 @@ def test_a_ceiling_that_becomes_identified_fires_once_a_stretch(user, project, m
     assert texts() == []
     fits(run, KNOWN)
     check()
-    assert texts() == ["one, seed 0: forecast ceiling known: 0.620 (0.600 to 0.640), at 3.00 device-hours"]
+    assert texts() == ["one, seed 0: forecast ceiling known: 0.62 (0.60 to 0.64), at 3.00 device-hours"]
     fits(run, KNOWN, KNOWN, OPEN, KNOWN)
     check()
     assert len(texts()) == 1
@@ -196,7 +196,7 @@ def test_each_new_fit_fires_once_whatever_it_says(user, project, make_run):
     fits(run, KNOWN)
     check()
 
-    known = "the forecast ceiling is 0.620 (0.600 to 0.640)"
+    known = "the forecast ceiling is 0.62 (0.60 to 0.64)"
     assert texts() == [
         "one, seed 0: a new fit of 20 evaluations: the ceiling is not known yet, at 1.00 device-hours",
         f"one, seed 0: a new fit of 21 evaluations: {known}, at 2.00 device-hours",

@@ -11,9 +11,11 @@ from webapp.science.curves.axes import AXES
 @pytest.mark.parametrize(
     ("value", "interval", "text"),
     [
-        (0.6101, (0.596, 0.627), "0.610"),
+        (0.7888, (0.779, 0.799), "0.79"),
+        (0.6101, (0.604, 0.616), "0.610"),
         (0.6101, (0.5, 0.75), "0.61"),
         (0.61012, (0.6095, 0.6107), "0.6101"),
+        (0.61012, (0.61011, 0.61013), "0.6101"),
         (0.61, (None, None), "0.610"),
         (None, (0.1, 0.2), "–"),
         (math.nan, (0.1, 0.2), "–"),
@@ -74,7 +76,7 @@ def test_an_amount_with_its_unit(key, value, text):
 def test_an_open_interval_is_one_sided():
     assert words.between((0.48, None), 0.9) == "90 % at least 0.480"
     assert words.between((None, 0.7), 0.9) == "90 % at most 0.700"
-    assert words.between((0.596, 0.627), 0.9) == "90 % between 0.596 and 0.627"
+    assert words.between((0.596, 0.627), 0.9) == "90 % between 0.60 and 0.63"
 
 
 def test_count_knows_the_plural():

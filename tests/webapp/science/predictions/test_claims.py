@@ -16,9 +16,9 @@ from webapp.science.predictions.claims import Claim
     ("claim", "words"),
     [
         (Claim("pass_rate", 3600.0, Question(), 0.583, 0.56, 0.61),
-         "pass rate 0.583 at 3,600 device-hours, 90 % between 0.560 and 0.610"),
+         "pass rate 0.58 at 3,600 device-hours, 90 % between 0.56 and 0.61"),
         (Claim("ceiling", 3600.0, Question(level=0.5), 0.61, 0.6, 0.62),
-         "ceiling 0.610, 50 % between 0.600 and 0.620, judged at 3,600 device-hours"),
+         "ceiling 0.61, 50 % between 0.60 and 0.62, judged at 3,600 device-hours"),
         (Claim("passes", 10.0, rival=Run(name="GRPO", seed=3), probability=0.8),
          "passes GRPO, seed 3 by 10.0 device-hours, with probability 0.8"),
         (Claim("pass_rate", 5e9, Question("tokens", metric="eval/code/pass_rate"), 0.5, 0.4, 0.6),
@@ -33,7 +33,7 @@ def test_a_statement_says_all_of_it(claim, words):
     ("outcome", "words"),
     [
         ({"actual": 0.61, "actual_lo": 0.6, "actual_hi": 0.62, "inside": True, "error": 0.01, "interval_score": 0.05},
-         "came at 0.610 (0.600 to 0.620), inside the interval; error +0.010, interval score 0.050"),
+         "came at 0.61 (0.60 to 0.62), inside the interval; error +0.010, interval score 0.050"),
         ({"actual": 0.5, "inside": False, "error": -0.1, "interval_score": 2.0},
          "came at 0.500, outside the interval; error −0.100, interval score 2.000"),
         ({"happened": False, "probability_score": 0.64}, "it did not pass; Brier score 0.640"),

@@ -9,6 +9,7 @@ from tests.webapp.science.predictions.conftest import add_points
 from webapp.reporting.alerts import firing
 from webapp.reporting.alerts.models import AlertRule, Firing
 from webapp.reporting.alerts.rules import Wanted, create_rule
+from webapp.science.curves import words
 from webapp.science.predictions.scoring import score_run
 
 
@@ -46,6 +47,9 @@ def test_a_score_fires_once_in_the_run_that_made_it(freeze, run, watch, scored, 
 
     found = list(Firing.objects.values_list("run", "episode", "text"))
     side = "inside" if actual == 0.6 else "outside"
-    said = f"{actual:.4f} came, 0.6000 was claimed, {side} the interval"
+    said = f"{words.rate(actual, (made.lo, made.hi))} came, 0.6"
     assert [(pk, episode) for pk, episode, _ in found] == [(run.pk, f"prediction:{made.pk}")] * fires
-    assert all(text.endswith(f"a prediction of ada was scored: {said}") for *_, text in found)
+    assert all(
+        f"a prediction of ada was scored: {said}" in text and text.endswith(f", {side} the interval")
+        for *_, text in found
+    )

@@ -226,7 +226,7 @@ def test_a_difference_within_its_error_tells_nothing(rivals):
     add_points(rival, [16.0], [0.59], stderr=0.01)
 
     assert score_run(own.pk) == []
-    assert "cannot be told apart: +0.0100" in Pending.objects.get().reason
+    assert "cannot be told apart: +0.01" in Pending.objects.get().reason
 
 
 def test_evaluations_older_than_the_claim_are_marked(freeze, run):

@@ -69,7 +69,7 @@ class ClaimForm(forms.Form):
         coerce=float,
         choices=[(f"{level:g}", words.percent(level)) for level in LEVELS],
         label="Level of the interval",
-        help_text="How often the truth should lie inside. Your record says whether it does.",
+        help_text="How often the truth should lie inside.",
     )
     value = forms.FloatField(required=False, label="Value", widget=forms.TextInput(attrs=DECIMAL))
     lo_claim = forms.FloatField(required=False, label="From", widget=forms.TextInput(attrs=DECIMAL))
@@ -84,7 +84,7 @@ class ClaimForm(forms.Form):
     reasons = forms.CharField(
         label="Reasons",
         max_length=10_000,
-        help_text="Why you believe it, and what would change your mind. It can never be edited.",
+        help_text="It can never be edited.",
         widget=forms.Textarea(attrs={"rows": 5}),
     )
     reviewers = forms.MultipleChoiceField(

@@ -22,18 +22,18 @@ class StudyForm(forms.Form):
     """A new study; choices and defaults come from the chosen base."""
 
     kind = forms.ChoiceField(choices=StudyKind.choices, widget=forms.HiddenInput)
-    name = forms.CharField(max_length=120, help_text="What the study asks, in a few words.")
-    recipe = forms.ChoiceField(label="Base recipe", help_text="Every variant differs from it in one thing.")
+    name = forms.CharField(max_length=120)
+    recipe = forms.ChoiceField(label="Base recipe")
     revision = forms.TypedChoiceField(coerce=int, label="Base revision")
-    task = forms.ChoiceField(help_text="The same for all runs.")
+    task = forms.ChoiceField()
     model = forms.CharField(
         max_length=200,
-        help_text="The same for all runs, unless the model is the axis.",
+        help_text="",
         widget=forms.TextInput(attrs={"list": "models", "autocomplete": "off", "spellcheck": "false"}),
     )
     seeds = forms.CharField(
         max_length=400,
-        help_text="Whole numbers with commas. Two or three seeds show how far seeds differ; one cannot.",
+        help_text="With commas. Two or three show how far seeds differ.",
     )
     budget_hours = forms.FloatField(
         label="Compute budget of each run, device-hours",

@@ -16,7 +16,7 @@ class PolicyForm(forms.Form):
 
     advice_delta = forms.FloatField(
         label="Amount for the planner's advice",
-        help_text="Of pass rate: less than this left to gain is not worth going on.",
+        help_text="Of pass rate.",
         widget=forms.TextInput(attrs={"inputmode": "decimal"} | OFF),
     )
 
@@ -61,28 +61,27 @@ class RetentionForm(forms.Form):
     enabled = forms.BooleanField(
         required=False,
         label="Clean up",
-        help_text="Off: nothing is removed by itself. On: a step a minute, each removal in the audit log.",
+        help_text="Each removal is in the audit log.",
     )
     keep_newest = forms.IntegerField(
         label="Newest checkpoints kept of an ended run",
-        help_text="The others go an hour after its end. A recipe says how many a run that trains keeps.",
+        help_text="The others go an hour after its end.",
         widget=forms.TextInput(attrs={"inputmode": "numeric"} | OFF),
     )
     checkpoint_days = forms.IntegerField(
         label="Days that these are kept",
-        help_text="After the end. Then they go, and the run cannot be resumed from where it was; of a run that "
-        "succeeded the newest one and its model stay for good.",
+        help_text="After the end. Then the run cannot be resumed.",
         widget=forms.TextInput(attrs={"inputmode": "numeric"} | OFF),
     )
     log_days = forms.IntegerField(
         label="Days that whole logs and samples are kept",
-        help_text="After the end of their run; 0 keeps them for good. The last 64 KiB of a log always stay.",
+        help_text="0 keeps them for good. The last 64 KiB of a log always stay.",
         widget=forms.TextInput(attrs={"inputmode": "numeric"} | OFF),
     )
     under_pressure = forms.BooleanField(
         required=False,
         label="Sooner where the disk is low",
-        help_text="All but the newest checkpoint of ended runs, the longest ago first, until there is room.",
+        help_text="Checkpoints but the newest of ended runs, until there is room.",
     )
 
     def __init__(self, data: Any = None, *, policy: RetentionPolicy) -> None:

@@ -84,7 +84,7 @@ class ProjectForm(forms.Form):
         min_value=1,
         max_value=MOST_METRICS,
         label="Metrics of a run",
-        help_text="What a run reports under further names is kept in its records and has no curve.",
+        help_text="Further ones are kept and have no curve.",
         widget=forms.TextInput(attrs=OFF | {"inputmode": "numeric"}),
     )
 
@@ -110,7 +110,7 @@ class QueueForm(forms.Form):
         min_value=0,
         max_value=1e9,
         label="Quota, device-hours",
-        help_text="Of all launched runs together, with what unfinished ones may still use. Empty: none.",
+        help_text="Of all launched runs together. Empty: none.",
         widget=forms.TextInput(attrs=OFF | {"inputmode": "decimal"}),
     )
     share = forms.FloatField(
@@ -118,13 +118,13 @@ class QueueForm(forms.Form):
         min_value=LEAST_SHARE,
         max_value=MOST_SHARE,
         label="Share of the cluster",
-        help_text="Beside other projects: 2 gets twice as much as 1. Only owners of the organisation change it.",
+        help_text="2 gets twice as much as 1. Owners of the organisation change it.",
         widget=forms.TextInput(attrs=OFF | {"inputmode": "decimal"}),
     )
     steps_back = forms.BooleanField(
         required=False,
         label="Runs may step back",
-        help_text="For a run of higher priority one of these writes a checkpoint, is queued again and goes on later.",
+        help_text="For one of higher priority: after a checkpoint, to go on later.",
     )
 
 
@@ -133,12 +133,12 @@ class SecretForm(forms.Form):
 
     name = forms.CharField(
         max_length=64,
-        help_text="The variable that the project's jobs will have: HF_TOKEN for private models and data of the hub.",
+        help_text="Such as HF_TOKEN for private models and data of the hub.",
         widget=forms.TextInput(attrs=OFF | {"autocapitalize": "characters", "list": "common-secrets"}),
     )
     value = forms.CharField(
         max_length=4096,
-        help_text="Stored encrypted; nobody sees it again.",
+        help_text="",
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
     )
 
@@ -154,7 +154,7 @@ class NewProjectForm(forms.Form):
         help_text="For programs: a-z, 0-9 and hyphens. It stays.",
         widget=forms.TextInput(attrs=OFF),
     )
-    name = forms.CharField(max_length=100, help_text="For people.", widget=forms.TextInput(attrs=OFF))
+    name = forms.CharField(max_length=100, widget=forms.TextInput(attrs=OFF))
 
 
 class OwnerForm(forms.Form):

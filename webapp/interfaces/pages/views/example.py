@@ -11,9 +11,9 @@ from webapp.interfaces.pages.access import SESSION_KEY, example_project, signed_
 
 @never_cache
 def open_example(request: HttpRequest) -> HttpResponse:
-    """From now on the pages show it."""
+    """From now on the pages show it: its studies first."""
     request.session[SESSION_KEY] = example_project(request).slug
-    return redirect("leaderboard")
+    return redirect("studies")
 
 
 def remove(request: HttpRequest) -> HttpResponse:

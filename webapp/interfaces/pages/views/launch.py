@@ -21,7 +21,7 @@ from webapp.interfaces.pages.access import current_project, get_run, signed_in
 from webapp.interfaces.pages.cluster import cluster_now
 from webapp.interfaces.pages.forms import LaunchForm, new_key
 from webapp.interfaces.pages.fragments import page_or_fragment
-from webapp.interfaces.pages.launching import cost, draft, fields, presets
+from webapp.interfaces.pages.launching import cost, draft, families, fields
 from webapp.interfaces.pages.launching.checks import setting_of
 from webapp.interfaces.pages.launching.draft import ESSENTIALS, Draft
 from webapp.interfaces.pages.launching.fields import Status
@@ -39,9 +39,8 @@ from webapp.record.runs.queue import Prospect, prospect
 from webapp.reporting.policies.selectors import own_actions, project_policy
 from webapp.reporting.policies.services import set_run_policy
 
-SHOWN = (
-    "recipe", "revision", "task", "model", "seed", "budget_hours", "task_options", "name", "priority", "retries",
-)  # fmt: skip
+FIRST = ("recipe", "task", "model", "seed", "budget_hours")
+SHOWN = (*FIRST, "name", "revision", "priority", "retries", "task_options")
 KEPT = ("seed", "name", "priority", "retries")  # where another recipe is chosen
 WIDE = frozenset({"name", "task_options"})
 
@@ -106,7 +105,7 @@ def _choice(request: HttpRequest) -> Choice | None:
     sent = request.POST if request.method == "POST" else request.GET
     cloned = get_run(request, sent["clone"]) if sent.get("clone") else None
     project = cloned.project if cloned else current_project(request)
-    newest = [revision for _, group in presets.grouped(_newest_revisions(project)) for revision in group]
+    newest = families.usual_first(_newest_revisions(project), _slug)
     if not newest:
         return None
     choice = Choice(project, newest, _chosen(request, sent, newest), cloned)
@@ -130,7 +129,7 @@ def _newest_revisions(project: Project) -> list[Revision]:
 
 
 def _chosen(request: HttpRequest, sent: QueryDict, newest: Sequence[Revision]) -> Revision:
-    """The revision that was sent, else the newest of its recipe; where no recipe was, that of the first preset."""
+    """The revision that was sent, else the newest of its recipe; where no recipe was, that of the usual one."""
     found = next((revision for revision in newest if revision.recipe.slug == sent.get("recipe")), newest[0])
     number = sent.get("revision", "")
     if not sent.get("recipe") and not sent.get("clone"):
@@ -210,15 +209,44 @@ def _difference(choice: Choice, asked: Draft) -> list[configuration.Change]:
 
 def _form_arguments(choice: Choice) -> dict[str, Any]:
     numbers = choice.revision.recipe.revisions.order_by("-number").values_list("number", "message")
-    groups = presets.grouped(choice.newest)
     return {
         "choices": {
-            "recipe": [(title, [(r.recipe.slug, r.recipe.name) for r in group]) for title, group in groups],
+            "recipe": _recipes(choice),
             "revision": [(n, f"rev {n}{f': {message[:80]}' if message else ''}") for n, message in numbers],
             "task": [(name, name) for name in task_names()],
         },
         "devices": facts.devices(choice.revision.config),
     }
+
+
+def _slug(revision: Revision) -> str:
+    return revision.recipe.slug
+
+
+def _recipes(choice: Choice) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The groups of recipes to choose from, each recipe in the size that is chosen now where it has it."""
+    chosen = choice.revision.recipe.slug
+    shown = [
+        (title, [families.in_size_of(chosen, family, _slug).recipe for family in found])
+        for title, found in families.grouped(choice.newest, _slug)
+    ]
+    return [(title, [(recipe.slug, recipe.name) for recipe in group]) for title, group in shown]
+
+
+def _sizes(choice: Choice) -> list[dict[str, Any]]:
+    """The sizes of the chosen recipe, each with the revision that it came with: a variant's launch stores a newer."""
+    name = families.family_of(choice.revision.recipe.slug)
+    shipped = newest_shipped(choice.project)
+    return [
+        {
+            "title": families.size_of(_slug(revision)),
+            "slug": _slug(revision),
+            "number": shipped.get(_slug(revision), revision.number),
+            "current": revision.recipe_id == choice.revision.recipe_id,
+        }
+        for revision in choice.newest
+        if families.family_of(_slug(revision)) == name
+    ]
 
 
 def _try_launch(
@@ -286,18 +314,20 @@ def _after(request: HttpRequest, launched: Sequence[Launched]) -> HttpResponse:
 
 
 def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draft) -> dict[str, Any]:
-    groups = presets.grouped(choice.newest)
     in_text = asked.from_yaml or (not form.is_bound and request.GET.get("view") == "yaml")
-    changed, base = draft.changes(asked), choice.revision
+    changed, base, sections = draft.changes(asked), choice.revision, fields.sections_of(asked)
     return {
         "form": form,
         "draft": asked,
         "choice": choice,
         "revision": choice.revision,
         "essentials": [_essential(form, asked, name) for name in SHOWN],
-        "sections": fields.sections_of(asked),
+        "num_first": f":{len(FIRST)}",
+        "rest": f"{len(FIRST)}:",
+        "sections": sections,
+        "num_settings": sum(len(section.fields) for section in sections),
+        "sizes": [] if choice.cloned else _sizes(choice),
         "one": _one(choice, form, asked),
-        "presets": [] if form.is_bound else presets.prominent(groups, newest_shipped(choice.project)),
         "changes": changed,
         "generated": draft.message_of(changed),
         "next_number": 1

@@ -26,12 +26,11 @@ RUNS_SHOWN = 10
 
 
 def recipes(request: HttpRequest) -> HttpResponse:
-    """All recipes of the project; asked by htmx (search, order), the table alone."""
-    q, sort = request.GET.get("q", "").strip(), request.GET.get("sort", "usual")
-    found = recipes_list.entries(current_project(request), q=q, sort=sort)
-    ceilings = [entry.evidence["ceiling"] for entry in found if entry.evidence]
-    context = {"entries": found, "scale": shared_scale(ceilings), "has_ceilings": bool(ceilings), "q": q}
-    context |= {"sort": sort if sort in recipes_list.SORTS else "usual", "sorts": recipes_list.SORTS}
+    """All recipes of the project in their groups; asked by htmx (search), the table alone."""
+    q = request.GET.get("q", "").strip()
+    groups = recipes_list.entries(current_project(request), q=q)
+    ceilings = [entry.evidence["ceiling"] for _, found in groups for entry in found if entry.evidence]
+    context = {"groups": groups, "scale": shared_scale(ceilings), "has_ceilings": bool(ceilings), "q": q}
     return page_or_fragment(request, "recipes/list.html", "recipes/_table.html", context)
 
 

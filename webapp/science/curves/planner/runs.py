@@ -102,15 +102,14 @@ def _gain(run: str, course: Course | None, hours: float) -> Payload | None:
     value, lo, hi = plan.gain(course, course.seen + hours)
     if not np.isfinite(value):
         return None
-    decimals = words.decimals_for(lo, hi)
     return {
         "run": run,
         "at": course.seen,
         "gain": value,
         "lo": lo,
         "hi": hi,
-        "text": words.signed(value, decimals),
-        "interval_text": f"{words.signed(lo, decimals)} to {words.signed(hi, decimals)}",
+        "text": words.signed(value, (lo, hi)),
+        "interval_text": words.signed_span((lo, hi)),
         "verdict": "worth it" if lo > LEAST_GAIN else "may be nothing" if hi > LEAST_GAIN else "nothing",
     }
 

@@ -290,11 +290,11 @@ def _gap(place: Place, first: int, second: int) -> Gap:
 
 
 def _size(gap: Gap) -> str:
-    return f"{abs(gap.value):.3f} ({_signed(gap)})"
+    return f"{words.rate(abs(gap.value), (gap.lo, gap.hi))} ({_signed(gap)})"
 
 
 def _signed(gap: Gap) -> str:
-    return f"{SURE} {words.signed(gap.lo)} to {words.signed(gap.hi)}"
+    return f"{SURE} {words.signed_span((gap.lo, gap.hi))}"
 
 
 def _listed(names: Sequence[str]) -> str:

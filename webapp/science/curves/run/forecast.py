@@ -80,14 +80,15 @@ def answered(
     widening = record_of(run.project_id).widening(question.level, run.pk)
     found = _widened(basis["forecast"], widening)
     noise_sd = basis["noise_sd"]
+    advice = ahead.advice(found, noise_sd, curve, axis, end_x, ended=run.state in ENDED)
     return {
+        "verdict": ahead.verdict(found, advice),
         "forecast": payload(found, widening, curve, axis, end_x),
         "now": _newer(curve, question) if waiting else ahead.now(found, noise_sd, curve, question),
         "end": ahead.at_compute(found, end_x, has_budget=run.budget_hours is not None),
         "target": ahead.target(found, basis["start"], axis, goal),
         "after": ahead.after(found, noise_sd, curve, question),
         "hindsight": hindsight(basis["half"], widening, curve, axis, question),
-        "advice": ahead.advice(found, noise_sd, curve, axis, end_x, ended=run.state in ENDED),
         "summary": f"{name_of(run)}: {ahead.summary(found)}. {basis['summary']}"
         + answers.without_unknown(curve, axis),
     }
@@ -149,14 +150,13 @@ def hindsight(
             "sentence": f"From 50 % of the compute there was no forecast: {found.message}.",
         }
     value, lo, hi = (float(column[0]) for column in found.at(np.array([at])))
-    low, high = (words.rate(end, (lo, hi)) for end in (lo, hi))
     return {
         "cutoff": half["cutoff"],
         "n": score["n"],
         "inside": score["inside"],
         "mean_error": score["mean_error"],
-        "sentence": f"From 50 % of the compute: forecast {words.rate(value, (lo, hi))} [{low}, {high}] for "
-        f"{axis.short_text(at)}; the last evaluations came at {came:.3f}. {score['sentence']}",
+        "sentence": f"From 50 % of the compute: forecast {words.rate(value, (lo, hi))} ({words.span((lo, hi))}) for "
+        f"{axis.short_text(at)}; the last evaluations came at {words.rate(came, (lo, hi))}. {score['sentence']}",
     }
 
 

@@ -75,7 +75,7 @@ def _amounts(found: Course, end_x: float | None) -> list[tuple[float, str]]:
 def _more_row(found: Course, to: float, label: str, axis: Axis) -> Payload:
     value, lo, hi = found.value_at(to)
     gain, *ends = plan.gain(found, to)
-    change = lambda rate: words.signed(rate, words.decimals_for(lo, hi))
+    change = lambda rate: words.signed(rate, (lo, hi))
     return {
         "label": label,
         "to": axis.short_text(to),

@@ -198,15 +198,12 @@ def test_no_text_is_an_error_of_the_server(ada, launch_form, name, text):
     assert ada.post("/runs/new", sent).status_code in (302, 422)
 
 
-def test_presets_have_the_prevalent_ones_first(ada):
-    page = ada.get("/runs/new").content.decode()
+def test_a_recipe_is_chosen_in_its_size_and_the_prevalent_ones_stand_first(ada):
+    page = ada.get("/runs/new", {"recipe": "scalerl"}).content.decode()
 
-    slugs = re.findall(r'class="chip preset" href="/runs/new\?recipe=([^"&]+)&amp;revision=1"', page)
-    assert slugs[:5] == [
-        "tiny-scalerl",
-        "tiny-deepseek-grpo",
-        "tiny-qwen25-dapo",
-        "tiny-magistral",
-        "tiny-minimax",
-    ]
-    assert slugs[5] == "scalerl"
+    groups = page[page.index('id="id_recipe"') : page.index("</select>")]
+    slugs = re.findall(r'<option value="([^"]+)"', groups)
+    assert slugs[:5] == ["scalerl", "deepseek-grpo", "qwen25-dapo", "magistral", "minimax"]
+    assert not any(slug.startswith("tiny-") for slug in slugs)
+    assert 'href="/runs/new?recipe=tiny-scalerl&amp;revision=1">Two CPU cores</a>' in page
+    assert 'href="/runs/new?recipe=scalerl&amp;revision=1" aria-current="true">As published</a>' in page

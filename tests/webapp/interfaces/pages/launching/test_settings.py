@@ -11,7 +11,7 @@ from webapp.record.runs.models import Run
 def test_the_page_as_it_comes_differs_in_nothing(ada, whole_form):
     answer = check(ada, whole_form)
 
-    assert "Every setting fits" in answer
+    assert "Ready to launch" in answer
     assert "data-differs" not in re.sub(r'<div id="st-e-budget.*?</div></div>', "", answer)
     assert ada.post("/runs/new", whole_form).status_code == 302
     assert Run.objects.get().revision.number == 1

@@ -31,11 +31,11 @@ def test_a_leader_is_named_with_its_lead_and_its_chance() -> None:
     first, ceiling, seeds = standing.answer(["A", "B"], of([flat(0.7)], [flat(0.6)]))
 
     assert first == (
-        "A leads: at 8.00 device-hours it comes to 0.7000 (90 % 0.6909 to 0.7091), above B by 0.100 (95 % +0.085 to "
-        "+0.115). It is the best there with probability above 0.99."
+        "A leads: at 8.00 device-hours it comes to 0.700 (90 % 0.691 to 0.709), above B by 0.10 (95 % +0.08 to "
+        "+0.12). It is the best there with probability above 0.99."
     )
     assert ceiling.startswith(
-        "By forecast ceiling too, A is ahead with 0.7000 (90 % 0.6909 to 0.7091), above B by 0.100"
+        "By forecast ceiling too, A is ahead with 0.700 (90 % 0.691 to 0.709), above B by 0.10"
     )
     assert seeds == (
         "Seeds are taken to differ by a standard deviation of 0.005 (from 3 recipes with several seeds here), which is "
@@ -47,10 +47,10 @@ def test_a_tie_names_the_tied_and_what_would_decide() -> None:
     first, ceiling, _, decide = standing.answer(["A", "B", "C"], of([flat(0.7)], [flat(0.698)], [flat(0.6)]))
 
     assert first.startswith(
-        "A and B cannot be told apart at 8.00 device-hours; 1 other lies below. A comes to 0.7000"
+        "A and B cannot be told apart at 8.00 device-hours; 1 other lies below. A comes to 0.700"
     )
     assert (
-        "0.002 (95 % −0.0" in first and "which seeds and noise may be. Likeliest to be the best is A" in first
+        "0.00 (95 % −0.0" in first and "which seeds and noise may be. Likeliest to be the best is A" in first
     )
     assert ceiling.startswith(
         "By forecast ceiling those of A and B cannot be told apart; likeliest to be the highest is"
@@ -73,14 +73,14 @@ def test_another_may_have_the_higher_ceiling() -> None:
 
     assert "By forecast ceiling B is ahead with 0.800" in standing.by_ceiling(["A", "B"], found)
     said = standing.pair(["A", "B"], found, 1, 0)
-    assert said.startswith("A is better than B at 8.00 device-hours, by 0.100")
-    assert said.endswith("; the forecast ceiling of B is the higher one (95 % −0.095 to −0.065).")
+    assert said.startswith("A is better than B at 8.00 device-hours, by 0.10")
+    assert said.endswith("; the forecast ceiling of B is the higher one (95 % −0.10 to −0.06).")
 
 
 def test_a_pair_within_what_seeds_differ_by_is_not_told_apart() -> None:
     said = standing.pair(["A", "B"], of([flat(0.70)], [flat(0.71)], between=CORPUS), 0, 1)
 
-    assert said.startswith("B and A cannot be told apart at 8.00 device-hours: the first is 0.010 (95 % −0.0")
+    assert said.startswith("B and A cannot be told apart at 8.00 device-hours: the first is 0.01 (95 % −0.0")
     assert "their forecast ceilings cannot be told apart (95 %" in said
 
 
@@ -89,8 +89,8 @@ def test_who_is_not_compared_is_named_with_the_reason() -> None:
     said = standing.answer(["A", "B", "C", "D"], found)
 
     assert said == [
-        "A comes to 0.7000 (90 % 0.6909 to 0.7091) at 8.00 device-hours, its forecast ceiling 0.7000 (90 % 0.6909 to "
-        "0.7091); there is nothing to compare it with yet.",
+        "A comes to 0.700 (90 % 0.691 to 0.709) at 8.00 device-hours, its forecast ceiling 0.700 (90 % 0.691 to "
+        "0.709); there is nothing to compare it with yet.",
         "B is not compared: no forecast yet.",
         "C is not compared: the pass rate falls.",
         "D is not compared: seen to less than a quarter of the compute that the furthest has seen (8).",
@@ -122,7 +122,7 @@ def test_the_values_of_an_axis_in_words() -> None:
     apart, level = of([flat(0.7)], [flat(0.6)]), of([flat(0.7)], [flat(0.699)])
 
     assert standing.extremes(["128", "256"], apart, 0, 1) == (
-        "At 8.00 device-hours it is highest at 128 and lowest at 256, 0.100 (95 % +0.085 to +0.115) apart."
+        "At 8.00 device-hours it is highest at 128 and lowest at 256, 0.10 (95 % +0.08 to +0.12) apart."
     )
     assert standing.extremes(["128", "256"], level, 0, 1).startswith(
         "No value is told apart from the others at 8.00"
