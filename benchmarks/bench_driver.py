@@ -26,6 +26,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from training.codec import Codec
+from training.driver.attempt import Attempt
 from training.driver.controller import Controller
 from training.engines.pool import EnginePool
 from training.flops import ModelShape, Work
@@ -166,8 +167,8 @@ async def drive(folder: Path, engines: int, steps: int) -> tuple[int, float, flo
     recipe, codec = recipe_of(folder, steps), Codec(folder)
     elsewhere, trainer = Elsewhere(), Trainer()
     made = [Engine(number, elsewhere, range(3, VOCABULARY), codec.eos_ids[0]) for number in range(engines)]
-    controller = Controller(
-        recipe,
+    attempt = Attempt(
+        recipe=recipe,
         task=make_task("arithmetic", recipe.task.options),
         codec=codec,
         generator=EnginePool(made),
@@ -177,7 +178,7 @@ async def drive(folder: Path, engines: int, steps: int) -> tuple[int, float, flo
         shape=ModelShape.of(folder),
     )
     began, cpu = time.perf_counter(), time.process_time()
-    await controller.run()
+    await Controller(attempt).run()
     return trainer.completions, time.process_time() - cpu - elsewhere.seconds, time.perf_counter() - began
 
 

@@ -19,6 +19,7 @@ from training.checkpoints import Checkpoint, newest_checkpoint
 from training.cluster import cluster, machines
 from training.cluster.rewards import RewardWorkers
 from training.codec import Codec
+from training.driver.attempt import Attempt
 from training.driver.controller import Controller, Outcome
 from training.engine_choice import EngineChoice, EngineMissing, settle
 from training.errors import is_infrastructure, telling_line
@@ -30,6 +31,7 @@ from training.recipe import Recipe, RecipeError, check_runnable, content_hash
 from training.reporting import JOURNAL, Reporter, open_reporter
 from training.tasks import Task
 from training.usable import check_verifiers, demanding_verifiers
+from training.verifiers.service import Verification
 from training.waiting import Interrupted, Stopped, Switchboard
 
 log = logging.getLogger("training")
@@ -133,8 +135,8 @@ async def _run(
             generator, trainer = await actors.start()
         _write_driver_file(run_dir, address, actors, model_folder)
         actors.has_replaced = partial(_write_driver_file, run_dir, address, actors, model_folder)
-        controller = Controller(
-            recipe,
+        attempt = Attempt(
+            recipe=recipe,
             task=task,
             codec=codec,
             generator=generator,
@@ -145,12 +147,12 @@ async def _run(
             resume=checkpoint,
             model=identity,
             switch=switch,
-            verification=rewards,
+            verification=rewards or Verification(),
             uploads=uploads,
             num_lost_engines=lambda: actors.num_lost_engines,
         )
         with machines.watched(lambda: actors.parts, reporter().log_system):
-            outcome = await actors.guard(controller.run())
+            outcome = await actors.guard(Controller(attempt).run())
         if recipe.checkpoint.save_model and outcome.state == "succeeded":
             await _save_model(recipe, run_dir, model_folder, trainer)
     except Stopped:

@@ -16,6 +16,7 @@ from tests.training.test_rollouts import check_length_control
 from training.addresses import Group, free_address
 from training.broadcast import Meeting, Sender, plan
 from training.codec import Codec
+from training.driver.attempt import Attempt
 from training.driver.controller import Controller
 from training.engines.vllm_engine import EngineDied
 from training.flops import ModelShape
@@ -333,8 +334,8 @@ def test_driver_trains_with_vllm(vllm: Engine, tmp_path: Path) -> None:
     reporter = MemoryReporter()
     trainer = LocalTrainer(vllm.recipe, vllm.folder)
     vllm.run(vllm.engine.update_weights(trainer.weights(), 0))
-    controller = Controller(
-        vllm.recipe,
+    attempt = Attempt(
+        recipe=vllm.recipe,
         task=make_task("arithmetic", vllm.recipe.task.options),
         codec=Codec(vllm.folder),
         generator=vllm.engine,
@@ -344,7 +345,7 @@ def test_driver_trains_with_vllm(vllm: Engine, tmp_path: Path) -> None:
         shape=ModelShape.of(vllm.folder),
     )
 
-    outcome = vllm.run(controller.run())
+    outcome = vllm.run(Controller(attempt).run())
 
     assert (outcome.state, outcome.step) == ("succeeded", 3)
     mismatch = reporter.series("train/mismatch_logp_mean")

@@ -47,22 +47,17 @@ those of which nothing is known are made again: no prompt is lost and none is re
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-from training.checkpoint_sync import Uploads
 from training.checkpoints import Checkpoint, CheckpointError
-from training.codec import Codec
 from training.driver.accounting import ComputeMeter, Usage
-from training.driver.control import Budget
+from training.driver.attempt import Attempt
 from training.driver.curriculum import PromptSampler
 from training.driver.evaluator import Evaluator
 from training.driver.generation import Generation
-from training.driver.publisher import Publisher, TrainerHandle
+from training.driver.publisher import Publisher
 from training.driver.samples import SampleKeeper
 from training.driver.saving import Saving
 from training.driver.snapshot import RunState, from_checkpoint, to_files
@@ -70,14 +65,10 @@ from training.driver.staleness import BufferState, WorkBuffer
 from training.driver.stepmetrics import StepMetrics
 from training.driver.training_loop import TrainingLoop
 from training.errors import last_line
-from training.flops import ModelShape
-from training.reporting import Reporter
-from training.rollouts import Generator, Group, Rollouts
+from training.rollouts import Group
 from training.schema import Recipe
-from training.tasks import Task
 from training.usable import usable_held_out, usable_training
-from training.verifiers.service import Verification
-from training.waiting import Interrupted, Stopped, Switchboard, Timeouts, blame, within
+from training.waiting import Interrupted, Stopped, blame, within
 
 log = logging.getLogger("training")
 
@@ -96,95 +87,54 @@ class Outcome:
 class Controller:
     """One attempt of one run."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        *,
-        task: Task,
-        codec: Codec,
-        generator: Generator,
-        trainer: TrainerHandle,
-        reporter: Reporter,
-        run_dir: Path,
-        shape: ModelShape,
-        resume: Checkpoint | None = None,
-        model: Mapping[str, Any] | None = None,
-        switch: Switchboard | None = None,
-        verification: Verification | None = None,
-        uploads: Uploads | None = None,
-        timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
-        num_lost_engines: Callable[[], int] = lambda: 0,
-    ) -> None:
-        """model: what checkpoints note of it (`model_identity`). uploads: what copies checkpoints to a store.
-        num_lost_engines: that have died until now, and were replaced.
-
-        Raises CheckpointError where `resume` is damaged or of another recipe, ValueError where the task's prompts
-        cannot be used.
+    def __init__(self, attempt: Attempt) -> None:
+        """Raises CheckpointError where what is resumed is damaged or of another recipe, ValueError where the task's
+        prompts cannot be used.
         """
-        self._model = model
-        self._recipe, self._run_dir, self._resume, self._timeouts = recipe, run_dir, resume, timeouts
-        self._switch = switch or Switchboard()
-        verification = verification or Verification()
-        self._rollouts = Rollouts(recipe, task, codec, generator, verification, timeouts)
-        # Evaluations have their own: training's are interrupted meanwhile.
-        evaluated = Rollouts(recipe, task, codec, generator, verification, timeouts)
-        held_out = usable_held_out(task.held_out_prompts(recipe.eval.prompts), self._rollouts)
-        prompts, first_metrics = usable_training(task.training_prompts(recipe.seed), self._rollouts)
+        self._attempt = attempt
+        recipe, self._switch, self._timeouts = attempt.recipe, attempt.switch, attempt.timeouts
+        self._rollouts = attempt.rollouts()
+        held_out = usable_held_out(attempt.task.held_out_prompts(recipe.eval.prompts), self._rollouts)
+        prompts, first_metrics = usable_training(attempt.task.training_prompts(recipe.seed), self._rollouts)
         self._sampler = PromptSampler(prompts, recipe.curriculum, recipe.seed)
         start = self._boundary = self._start()
-        self._meter = ComputeMeter(devices=recipe.resources.devices, shape=shape, start=start.usage)
+        self._meter = ComputeMeter(devices=recipe.resources.devices, shape=attempt.shape, start=start.usage)
         self._buffer = make_buffer(recipe, start.buffer)
-        self._trainer, self._generator = trainer, generator
-        self._publisher = Publisher(
-            trainer=trainer,
-            generator=generator,
-            buffer=self._buffer,
-            switch=self._switch,
-            timeouts=timeouts,
+        shared = {"trainer": attempt.trainer, "switch": attempt.switch, "timeouts": attempt.timeouts}
+        self._publisher = Publisher(generator=attempt.generator, buffer=self._buffer, **shared)
+        folder, keep = attempt.run_dir / "checkpoints", recipe.checkpoint.keep
+        self._saving = Saving(folder, keep=keep, uploads=attempt.uploads, **shared)
+        resumed_at = attempt.resume.step if attempt.resume else None
+        self._samples = SampleKeeper(
+            recipe, attempt.codec, attempt.reporter, attempt.run_dir / "samples", resumed_at
         )
-        self._saving = Saving(
-            run_dir / "checkpoints",
-            keep=recipe.checkpoint.keep,
-            trainer=trainer,
-            switch=self._switch,
-            timeouts=timeouts,
-            uploads=uploads,
-        )
-        resumed_at = resume.step if resume else None
-        self._samples = SampleKeeper(recipe, codec, reporter, run_dir / "samples", resumed_at)
-        step_metrics = StepMetrics(tokens=start.usage.tokens, num_lost_engines=num_lost_engines)
+        step_metrics = StepMetrics(tokens=start.usage.tokens, num_lost_engines=attempt.num_lost_engines)
         self._generation = Generation(
-            recipe,
+            attempt,
             rollouts=self._rollouts,
             sampler=self._sampler,
             buffer=self._buffer,
             meter=self._meter,
             step_metrics=step_metrics,
-            switch=self._switch,
-            works=list(start.works),
-            num_refills=start.num_refills,
+            start=start,
         )
         self._training = TrainingLoop(
-            recipe,
+            attempt,
             buffer=self._buffer,
             sampler=self._sampler,
             generation=self._generation,
-            trainer=trainer,
             publisher=self._publisher,
-            evaluator=Evaluator(recipe, held_out, evaluated, trainer, self._switch, timeouts, self._samples),
+            # Evaluations have rollouts of their own: training's are interrupted meanwhile.
+            evaluator=Evaluator(recipe, held_out, attempt.rollouts(), samples=self._samples, **shared),
             samples=self._samples,
             meter=self._meter,
             step_metrics=step_metrics,
-            reporter=reporter,
-            switch=self._switch,
-            timeouts=timeouts,
             start=start,
             first_metrics=first_metrics,
             has_trained=self._remember,
             save=self._checkpoint,
-            budget_hours=Budget(run_dir, recipe.budget.device_hours).hours,
         )
-        self._checkpointed_step = resume.step if resume else -1
+        self._checkpointed_step = -1 if resumed_at is None else resumed_at
 
     @staticmethod
     def usage_of(checkpoint: Checkpoint | None) -> Usage:
@@ -227,17 +177,18 @@ class Controller:
 
     def _start(self) -> RunState:
         """Where this attempt begins; loads the sampler."""
-        if self._resume is None:
+        resume = self._attempt.resume
+        if resume is None:
             return RunState(Usage(), self._sampler.state(), BufferState())
-        self._resume.refuse_unless_of(self._recipe)
-        state = from_checkpoint(self._resume, self._sampler.prompt)
+        resume.refuse_unless_of(self._attempt.recipe)
+        state = from_checkpoint(resume, self._sampler.prompt)
         self._sampler.load(state.sampler)
         return state
 
     async def _prepare(self) -> None:
         """Restore or measure the start: parity of generator and trainer, pass rate before the first update."""
-        if self._resume:
-            await self._load_trainer(self._resume)
+        if self._attempt.resume:
+            await self._load_trainer(self._attempt.resume)
             await self._publisher.update_now(is_new=True)
         if self.step == 0:
             await self._training.evaluate(check=True)
@@ -248,7 +199,7 @@ class Controller:
         path = checkpoint.trainer_path
         with blame("the trainer"):
             step = await self._switch.result(
-                self._trainer.load(path),
+                self._attempt.trainer.load(path),
                 what=f"the trainer to load {path}",
                 timeout=self._timeouts.checkpoint,
             )
@@ -309,9 +260,8 @@ class Controller:
         await self._saving.settle()
         has_more = is_last and not self._buffer.is_lockstep
         if self.step and (self._checkpointed_step != self.step or has_more):
-            self._saving.begin(
-                self.step, partial(to_files, self._state().frozen(), self._recipe, self._model)
-            )
+            of, state = self._attempt, self._state().frozen()
+            self._saving.begin(self.step, partial(to_files, state, of.recipe, of.model))
             self._checkpointed_step = self.step
         if is_last:
             await self._saving.settle()

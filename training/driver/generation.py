@@ -12,16 +12,15 @@ An error in a group's task ends the run, through the switchboard.
 import asyncio
 
 from training.driver.accounting import ComputeMeter
+from training.driver.attempt import Attempt
 from training.driver.curriculum import PromptSampler, ramp_share
-from training.driver.snapshot import Work
+from training.driver.snapshot import RunState, Work
 from training.driver.spans import GroupTimes
 from training.driver.staleness import Ticket, WorkBuffer
 from training.driver.stepmetrics import StepMetrics
 from training.flops import Work as FlopsWork
 from training.rollouts import Draft, Group, Interrupted, Rollouts
-from training.schema import Recipe
 from training.tasks import Prompt
-from training.waiting import Switchboard
 
 
 class Generation:
@@ -29,21 +28,20 @@ class Generation:
 
     def __init__(
         self,
-        recipe: Recipe,
+        attempt: Attempt,
         *,
         rollouts: Rollouts,
         sampler: PromptSampler,
         buffer: WorkBuffer[Group],
         meter: ComputeMeter,
         step_metrics: StepMetrics,
-        switch: Switchboard,
-        works: list[Work],
-        num_refills: int = 0,
+        start: RunState,
     ) -> None:
-        """`works`: groups that an earlier attempt has begun; their tickets run in `buffer`."""
-        self._recipe, self._rollouts, self._sampler, self._buffer = recipe, rollouts, sampler, buffer
-        self._meter, self._step_metrics, self._switch = meter, step_metrics, switch
-        self._works = {work.ticket.number: work for work in works}
+        """`start.works`: groups that an earlier attempt has begun; their tickets run in `buffer`."""
+        self._recipe, self._switch, self._rollouts = attempt.recipe, attempt.switch, rollouts
+        self._sampler, self._buffer = sampler, buffer
+        self._meter, self._step_metrics = meter, step_metrics
+        self._works = {work.ticket.number: work for work in start.works}
         self._waiting = set(self._works)  # numbers of the groups that have begun and are to be gone on with
         self._tasks: dict[asyncio.Task[None], int] = {}
         self._generating: set[int] = set()  # numbers of the groups that the generator works on
@@ -51,7 +49,7 @@ class Generation:
         self._replacing: dict[int, int] = {}  # number -> round, of groups that wait for another prompt
         self._is_admitting = False
         self._is_exhausted = False
-        self.num_refills = num_refills  # since the last step
+        self.num_refills = start.num_refills  # since the last step
         self.times = GroupTimes()
 
     # -- what others see -------------------------------------------------------------------------------------

@@ -6,21 +6,21 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from observability import tracing
 from training.driver.accounting import ComputeMeter
+from training.driver.attempt import Attempt
+from training.driver.control import Budget
 from training.driver.curriculum import PromptSampler
 from training.driver.evaluator import Evaluator
 from training.driver.generation import Generation
 from training.driver.parity import check_parity
-from training.driver.publisher import Publisher, TrainerHandle
+from training.driver.publisher import Publisher
 from training.driver.samples import SampleKeeper
 from training.driver.snapshot import RunState
 from training.driver.spans import span_metrics
 from training.driver.staleness import Ticket, WorkBuffer
 from training.driver.stepmetrics import StepMetrics
-from training.reporting import Reporter
 from training.rollouts import Group, warn_of_failures
-from training.schema import Recipe
 from training.trainer.batching import make_batch
-from training.waiting import Switchboard, Timeouts, blame
+from training.waiting import blame
 
 log = logging.getLogger("training")
 
@@ -32,35 +32,30 @@ class TrainingLoop:
 
     def __init__(
         self,
-        recipe: Recipe,
+        attempt: Attempt,
         *,
         buffer: WorkBuffer[Group],
         sampler: PromptSampler,
         generation: Generation,
-        trainer: TrainerHandle,
         publisher: Publisher,
         evaluator: Evaluator,
         samples: SampleKeeper,
         meter: ComputeMeter,
         step_metrics: StepMetrics,
-        reporter: Reporter,
-        switch: Switchboard,
-        timeouts: Timeouts,
         start: RunState,
         first_metrics: dict[str, float],
         has_trained: Callable[[], None],
         save: Callable[[], Awaitable[None]],
-        budget_hours: Callable[[], float],
     ) -> None:
-        """budget_hours: the device-hours that may be used, as they are now. first_metrics: for the first record.
-        has_trained: called after each update, before its weights go out. save: writes a checkpoint."""
-        self._recipe, self._buffer, self._sampler, self._generation = recipe, buffer, sampler, generation
-        self._trainer, self._publisher, self._evaluator = trainer, publisher, evaluator
-        self._samples = samples
-        self._meter, self._step_metrics, self._reporter = meter, step_metrics, reporter
-        self._switch, self._timeouts = switch, timeouts
+        """first_metrics: for the first record. has_trained: called after each update, before its weights go
+        out. save: writes a checkpoint."""
+        self._recipe, self._trainer, self._reporter = attempt.recipe, attempt.trainer, attempt.reporter
+        self._switch, self._timeouts = attempt.switch, attempt.timeouts
+        self._buffer, self._sampler, self._generation = buffer, sampler, generation
+        self._publisher, self._evaluator, self._samples = publisher, evaluator, samples
+        self._meter, self._step_metrics = meter, step_metrics
         self._first_metrics, self._has_trained, self._save = first_metrics, has_trained, save
-        self._budget_hours = budget_hours
+        self._budget_hours = Budget(attempt.run_dir, attempt.recipe.budget.device_hours).hours
         self.pass_rate, self.evaluated_step = start.pass_rate, start.evaluated_step  # of the last evaluation
 
     @property

@@ -136,9 +136,9 @@ class Recipe(Section):
 
     def _contradictions(self) -> list[tuple[bool, str]]:
         """Combinations that cannot be trained, or not as their names say."""
-        rollout, length, loss, advantage = self.rollout, self.length, self.loss, self.advantage
-        untrained = rollout.max_untrained_prompts
-        free_tokens = length.penalty_max_tokens - length.penalty_cache_tokens
+        return self._contradictions_of_resources() + self._contradictions_of_the_method()
+
+    def _contradictions_of_resources(self) -> list[tuple[bool, str]]:
         return [
             (
                 self.resources.shared and not self.offpolicy.alternates,
@@ -170,6 +170,13 @@ class Recipe(Section):
                 "trainer.compile compiles whole layers: resources.trainer_tensor_parallel and trainer_expert_parallel "
                 "must be 1",
             ),
+        ]
+
+    def _contradictions_of_the_method(self) -> list[tuple[bool, str]]:
+        rollout, length, loss, advantage = self.rollout, self.length, self.loss, self.advantage
+        untrained = rollout.max_untrained_prompts
+        free_tokens = length.penalty_max_tokens - length.penalty_cache_tokens
+        return [
             (
                 untrained is not None and untrained < rollout.prompts_per_step,
                 "rollout.max_untrained_prompts is below rollout.prompts_per_step",

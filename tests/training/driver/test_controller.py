@@ -11,6 +11,7 @@ from tests.training.conftest import LocalTrainer, MemoryReporter
 from tests.training.fakes import HashGenerator, HashTrainer
 from training.checkpoints import Checkpoint
 from training.codec import Codec
+from training.driver.attempt import Attempt
 from training.driver.controller import Controller, Outcome
 from training.engines import make_engine
 from training.flops import ModelShape
@@ -41,8 +42,8 @@ class Setup:
         self.reporter = reporter or MemoryReporter()
         self.engine = engine or make_engine(recipe.model_dump(mode="json"), str(folder))
         self.trainer = trainer or LocalTrainer(recipe, folder)
-        self.controller = Controller(
-            recipe,
+        attempt = Attempt(
+            recipe=recipe,
             task=task or make_task(recipe.task.name, recipe.task.options),
             codec=Codec(folder),
             generator=self.engine,
@@ -51,10 +52,11 @@ class Setup:
             run_dir=run_dir,
             shape=ModelShape.of(folder),
             resume=resume,
-            verification=verification,
+            verification=verification or Verification(),
             timeouts=timeouts,
             num_lost_engines=num_lost_engines,
         )
+        self.controller = Controller(attempt)
 
     def run(self) -> Outcome:
         return asyncio.run(asyncio.wait_for(self.controller.run(), 60))
