@@ -98,9 +98,12 @@ def prepare(rows: Iterable[Mapping[str, Any]]) -> Prepared:
     groups: dict[str, int] = {}
     seen: Counter[str] = Counter()
     for row in rows:
+        if left or len(kept) >= MOST_ROWS:
+            left += 1
+            continue
         made = _row(row)
         room -= len(made["prompt"]) + len(made["answer"]) + len(made["response"]) + len(made["extra"])
-        if len(kept) >= MOST_ROWS or (room < 0 and kept):
+        if room < 0 and kept:
             left += 1
             continue
         key = made["prompt_id"]

@@ -107,7 +107,7 @@ def urls() -> list[URLPattern | URLResolver]:
     patterns, *_ = api.urls
     api_patterns: list[URLPattern | URLResolver] = [
         path("api/v1/", (problems.in_our_form(patterns), "api", "api")),
-        re_path(r"^api/(?P<rest>.*)$", problems.nothing_here),
+        re_path(r"^api/", problems.nothing_here),
     ]
     return [
         route("healthz", healthz, "healthz", Need(EVERYBODY)),

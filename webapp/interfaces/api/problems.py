@@ -119,7 +119,7 @@ def _of_bug(error: Exception) -> JsonResponse:
     return problem(500, "internal", "Something went wrong here; it has been logged.")
 
 
-def nothing_here(request: HttpRequest, rest: str = "") -> HttpResponse:
+def nothing_here(request: HttpRequest) -> HttpResponse:
     """For every address under the API that does not exist. With a slash at its end it is the address without."""
     try:
         match = resolve(request.path_info.rstrip("/"))

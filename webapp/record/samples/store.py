@@ -23,7 +23,8 @@ from webapp.record.samples.models import SampleFile
 
 PIECE = 1 << 20  # bytes read at a time
 MOST_SENT = 64 << 20  # bytes of a request
-MOST_UNPACKED = 512 << 20
+MOST_UNPACKED = 128 << 20
+MOST_LINES = 3 * samples.MOST_ROWS  # of which a file takes a third
 MOST_OF_A_LINE = 8 << 20
 MOST_INDEXED = 512  # prompts of a file that can be followed over the steps
 GZIP = b"\x1f\x8b"
@@ -134,6 +135,8 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _rows(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
+        if number > MOST_LINES:
+            raise InvalidInput("samples", f"A step has at most {MOST_LINES:,} lines of samples.", status=413)
         if not line.strip():
             continue
         check_items(line)

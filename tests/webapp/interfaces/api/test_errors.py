@@ -24,7 +24,7 @@ def test_wrong_token(anonymous, problem):
 
 
 @pytest.mark.parametrize(
-    "path", ["", "nothing", "nothing/", "runs/x/nothing/", "runs/x/nothing", "fits/abc", "fits/abc/"]
+    "path", ["", "nothing", "nothing/", "runs/x/nothing/", "runs/x/nothing", "fits/abc", "fits/abc/", "a%0Ab"]
 )
 def test_unknown_address(reader, problem, path):
     assert problem(reader.get(path))[:2] == (404, "not_found")

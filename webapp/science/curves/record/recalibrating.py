@@ -123,7 +123,7 @@ def _read(project: int) -> Record:
 
 
 def outcomes_of(project: Project | int) -> QuerySet[ForecastOutcome]:
-    """Of its runs that have ended, without those that are deleted: judged ones, and with a `why` those that cannot be."""
+    """Of its runs that have ended and are not deleted: judged ones, and with a `why` those that cannot be."""
     return ForecastOutcome.objects.filter(run__project=project, run__deleted_at=None)
 
 
