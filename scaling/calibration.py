@@ -16,7 +16,8 @@ from scaling.corpus import Curve
 from scaling.curve import Array
 from scaling.extrapolate import at_levels
 from scaling.fitting import fit
-from scaling.points import MIN_POINTS
+from scaling.points import MIN_POINTS, prepare
+from scaling.saturates import problem
 from scaling.scores import interval_score
 
 CUTS = (0.375, 0.5, 0.75)
@@ -99,6 +100,19 @@ def judge(curves: Iterable[Curve], methods: dict[str, Method] = METHODS) -> list
     return found
 
 
+def refusals(curves: Iterable[Curve]) -> list[tuple[str, str, tuple[float, ...]]]:
+    """(run, why it has no forecast, from which of CUTS) of those that have none somewhere."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for curve in curves:
+        for cut in CUTS:
+            early = curve.until(cut)
+            n = len(early[0])
+            few = f"only {n} evaluations before the cut: at least {MIN_POINTS} are needed"
+            if why := few if n < MIN_POINTS else problem(prepare(*early)):
+                found.setdefault((curve.run, why), []).append(cut)
+    return [(run, why, tuple(cuts)) for (run, why), cuts in found.items()]
+
+
 @dataclass(frozen=True)
 class Row:
     """One method from one cut: of `runs`, `without` had no forecast; the rest is of the others, None without any.
@@ -152,7 +166,8 @@ class Group:
 
     @property
     def title(self) -> str:
-        return f"All {self.runs} runs" if self.task is None else f"{self.source}, {self.task}"
+        every = f"All {self.runs} runs" if self.runs != 1 else "1 run"
+        return every if self.task is None else f"{self.source}, {self.task}"
 
 
 def calibrate(curves: Sequence[Curve]) -> list[Group]:

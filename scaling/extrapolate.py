@@ -9,14 +9,14 @@ error of a forecast is therefore the form, and no interval of one form knows it.
   tail: 1 is Eq. 1, and towards 0 it becomes Weibull's 1 - 2**-((C / C_mid)**B).
 - d: what no smooth form follows (the discrepancy of Kennedy and O'Hagan, J. Royal Statistical Society B 63, 2001), an
   Ornstein-Uhlenbeck process in log C.
-- kappa: what the growth of the form is multiplied by beyond the data, which say nothing about it: from "it stays where
-  it is" (0) over "as the form says" (1) to a little more.
+- A run may have stopped: it follows Eq. 1 up to a share of the compute seen, and stays there.
+- kappa: what the growth of the form is multiplied by beyond the data, which say nothing about it: about 1.
 
-nu and the kind of d are a few each; for each pair of them B and C_mid lie on a grid that is drawn in around what the
-data say, since precise evaluations would fall between its nodes; R0 and A are integrated in closed form under normal
-priors cut to 0 <= R0 <= A <= 1. The same data give the same numbers. What comes out is DRAWS draws of the whole curve,
-spread evenly over the posterior by a lattice (no random numbers). docs/validation.md says how good forecasts of real
-runs are, and how `Prior` was chosen.
+Tails (nu, and where a run stopped) and kinds of d are a few each; for each pair of them B and C_mid lie on a grid that
+is drawn in around what the data say, since precise evaluations would fall between its nodes; R0 and A are integrated in
+closed form under normal priors cut to 0 <= R0 <= A <= 1. The same data give the same numbers. What comes out is DRAWS
+draws of the whole curve, spread evenly over the posterior by a lattice (no random numbers). docs/validation.md says how
+good forecasts of real runs are, and how `Prior` was chosen.
 """
 
 import math
@@ -46,20 +46,28 @@ MAX_CEILING_WIDTH = 0.1  # of the ceiling's 90 % interval, to be called known
 
 @dataclass(frozen=True)
 class Prior:
-    """nu: tails, and how likely each is. log_b, log_mid: mean and standard deviation of log B and of log(C_mid / last
+    """nu: tails, and how likely each is. stopped: shares of the last compute at which a run along Eq. 1 may have
+    stopped, and how likely that is. log_b, log_mid: mean and standard deviation of log B and of log(C_mid / last
     compute). discrepancy: standard deviation of d, its length in log compute, and how likely that is. r0, a: mean and
     standard deviation; the gain A - R0 is about as likely in each octave. kappa: mean and standard deviation, cut to
     [0, KAPPA_MAX].
     """
 
     nu: tuple[tuple[float, float], ...] = ((0.05, 1.0), (0.5, 1.0), (1.0, 1.0))
+    stopped: tuple[tuple[float, float], ...] = ((0.45, 0.2), (0.65, 0.2), (0.85, 0.2))
     log_b: tuple[float, float] = (0.3, 0.6)
     log_mid: tuple[float, float] = (-1.0, 1.2)
-    discrepancy: tuple[tuple[float, float, float], ...] = ((0.003, 4.0, 1.0), (0.02, 4.0, 2.0))
+    discrepancy: tuple[tuple[float, float, float], ...] = ((0.003, 4.0, 1.0), (0.02, 4.0, 1.0))
     r0: tuple[float, float] = (0.3, 0.4)
     a: tuple[float, float] = (0.6, 0.5)
-    kappa: tuple[float, float] = (0.95, 0.1)
+    kappa: tuple[float, float] = (1.0, 0.1)
     steps: tuple[int, int] = (13, 17)  # of the grid in B and C_mid
+
+    @property
+    def tails(self) -> Array:
+        """[3, t]: nu, log of the share of the last compute where growth stops (infinity where it does not), weight."""
+        stops = [(1.0, math.log(share), weight) for share, weight in self.stopped]
+        return np.array([(nu, math.inf, weight) for nu, weight in self.nu] + stops).T
 
 
 KAPPA_MAX = 1.5
@@ -174,7 +182,7 @@ class Posterior:
         self.log_evidence = float(np.logaddexp.reduce(weights))
         chosen = _evenly(np.exp(weights - self.log_evidence))
         drawn, self._node = np.unique(chosen, return_inverse=True)  # many draws share a shape
-        self._nu, self._b, self._mid, kind = shapes[:, drawn]
+        self._nu, self._stop, self._b, self._mid, kind = shapes[:, drawn]
         bounds = np.searchsorted(kind[self._node], range(len(prior.discrepancy) + 1))  # nodes go by kind
         self._of = [slice(*pair) for pair in pairwise(bounds)]
         self._r0, self._a = _line_ends(linear[:, chosen], *_lattice()[:2])
@@ -196,7 +204,7 @@ class Posterior:
 
     def ceilings(self) -> Array:
         """[DRAWS]: for compute without bound."""
-        form = self._grown(self._a)
+        form = self._grown(np.where(np.isinf(self._stop[self._node]), self._a, self._end))
         for (size, *_), own in zip(self._prior.discrepancy, self._of, strict=True):
             form[own] += size * self._normal[own]
         return np.clip(form, 0.0, 1.0)
@@ -211,7 +219,8 @@ class Posterior:
 
     def _curve(self, u: Array) -> Array:
         """[m, DRAWS] of R0 + (A - R0) s at log compute [m]."""
-        curve = share(u[:, None] - self._mid, self._b, self._nu).take(self._node, axis=1)
+        seen = np.minimum(u[:, None], self._stop) - self._mid
+        curve = share(seen, self._b, self._nu).take(self._node, axis=1)
         curve *= self._a - self._r0
         curve += self._r0
         return curve
@@ -232,22 +241,23 @@ class Posterior:
         return np.asarray(solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False))
 
     def _grid(self, start: Array) -> tuple[Array, Array, Array]:
-        """At each node: log weights [g], (nu, B, log C_mid, kind of d) [4, g], and R0, A with their variances and
+        """At each node: log weights [g], (nu, stop, B, log C_mid, kind of d) [5, g], and R0, A with their variances and
         covariance [5, g]. start: pass rates before the first update.
 
         For each tail and kind of d the nodes lie in a box that is drawn in around what the last pass found.
         """
         prior = self._prior
-        kinds, tails = len(prior.discrepancy), np.array([nu for nu, _ in prior.nu])
-        often = np.log(np.outer([one[2] for one in prior.discrepancy], [one[1] for one in prior.nu]))
+        kinds, (nu, stop, likely) = len(prior.discrepancy), prior.tails
+        u = np.minimum(self._u, stop[:, None, None])
+        often = np.log(np.outer([one[2] for one in prior.discrepancy], likely))
         often -= np.log(np.exp(often).sum())
         nodes, h = _nodes(prior.steps)
-        centre, axes = np.zeros((1, len(tails), 2)), np.zeros((1, len(tails), 2, 2)) + REACH * np.eye(2)
+        centre, axes = np.zeros((1, len(nu), 2)), np.zeros((1, len(nu), 2, 2)) + REACH * np.eye(2)
         for last in (False,) * (PASSES - 1) + (True,):
             z = centre[:, :, None] + nodes @ np.swapaxes(axes, -1, -2)
             b = np.exp(prior.log_b[0] + prior.log_b[1] * z[..., 0])
             mid = prior.log_mid[0] + prior.log_mid[1] * z[..., 1]
-            gained = share(self._u - mid[..., None], b[..., None], tails[:, None, None])
+            gained = share(u - mid[..., None], b[..., None], nu[:, None, None])
             gained = gained.reshape(len(gained), -1, len(self._u))  # [1, ...] while the kinds have one box
             found = [self._line(gained[min(k, len(gained) - 1)], k, start) for k in range(kinds)]
             weight = np.stack([one[0] for one in found]).reshape(kinds, *b.shape[1:]) - 0.5 * (z**2).sum(-1)
@@ -258,7 +268,7 @@ class Posterior:
         weight = weight + (often + volume)[..., None]
         shapes = [
             np.broadcast_to(x, weight.shape).ravel()
-            for x in (tails[:, None], b, mid, np.arange(kinds)[:, None, None])
+            for x in (nu[:, None], stop[:, None], b, mid, np.arange(kinds)[:, None, None])
         ]
         return weight.ravel(), np.stack(shapes), np.concatenate([one[1] for one in found], axis=1)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from scaling.calibration import LEVELS, Row, calibrate
+from scaling.calibration import LEVELS, Row, calibrate, refusals
 from scaling.cli.options import CommandError, show
 from scaling.cli.words import level_text, markdown
 from scaling.corpus import AXES, Curve, read
@@ -45,9 +45,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def describe(curves: Sequence[Curve]) -> dict:
-    """Tables as JSON-ready numbers, None where a method had no forecast."""
+    """Tables as JSON-ready numbers, None where a method had no forecast; `without`: why, and from where."""
     return {
         "levels": list(LEVELS),
+        "without": [{"run": run, "why": why, "from": list(cuts)} for run, why, cuts in refusals(curves)],
         "tables": [
             {"title": one.title, "rows": [asdict(row) for row in one.rows]} for one in calibrate(curves)
         ],
@@ -56,7 +57,8 @@ def describe(curves: Sequence[Curve]) -> dict:
 
 def render(payload: dict) -> str:
     """The same as Markdown."""
-    return "\n".join(table(one["title"], [Row(**row) for row in one["rows"]]) for one in payload["tables"])
+    tables = [table(one["title"], [Row(**row) for row in one["rows"]]) for one in payload["tables"]]
+    return "\n".join([*tables, *map(_refusal, payload["without"])])
 
 
 def table(title: str, rows: Sequence[Row]) -> str:
@@ -78,3 +80,8 @@ def _line(row: Row) -> list[str]:
 def _share(k: int, n: int) -> str:
     lo, hi = clopper_pearson(k, n)
     return f"{100 * k / n:.0f} % ({100 * lo:.0f} to {100 * hi:.0f})"
+
+
+def _refusal(one: dict) -> str:
+    cuts = ", ".join(map(level_text, one["from"]))
+    return f"- {one['run']} has no forecast from {cuts}: {one['why']}"

@@ -54,6 +54,22 @@ def test_the_last_five_have_their_t_interval() -> None:
     assert hi - lo == pytest.approx(2 * 2.131847 * reward[1:].std(ddof=1) / 5**0.5)
 
 
+def test_runs_without_a_forecast_are_named_with_the_reason(tmp_path, capsys) -> None:
+    level = "".join(f"flat,{k},0.4\n" for k in range(1, 31))
+    short = "".join(f"short,{k},0.{k}\n" for k in range(1, 9))
+    file = str(csv(tmp_path / "runs.csv", "run,compute,reward\n" + lines(32) + level + short))
+
+    assert main(["calibrate", file]) == 0
+
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
+    assert told == [
+        "- flat has no forecast from 37.5 %, 50 %, 75 %: "
+        "all evaluations have the pass rate 0.4: nothing shows when, or whether, it rises",
+        "- short has no forecast from 37.5 %: only 3 evaluations before the cut: at least 5 are needed",
+        "- short has no forecast from 50 %: only 4 evaluations before the cut: at least 5 are needed",
+    ]
+
+
 TWO_TASKS = (
     "run,task,compute,reward\n"
     + lines(32).replace("a,", "a,sums,")

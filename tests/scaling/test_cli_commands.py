@@ -169,7 +169,7 @@ def test_plan_of_several_runs_says_which_is_likely_the_best(files, capsys) -> No
 
     assert [one["file"] for one in payload["choice"]] == [files["high"], files["fast"], files["flat"]]
     text = run_text(capsys, *argv)
-    assert f"{files['high']}: the best at 2000 with probability 0.96\n" in text
+    assert f"{files['high']}: the best at 2000 with probability 0.97\n" in text
     assert payload["choice"][2]["why"] and f"{files['flat']}: {payload['choice'][2]['why']}" in text
 
 
