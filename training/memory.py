@@ -17,7 +17,9 @@ GIB = 1 << 30
 SHAPES = Path(__file__).parent / "shapes"  # config.json of models, without weights
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 ADAM_BYTES = 16  # of a parameter: weight, gradient and two moments, all float32
-GPU_SPARE = 1.5 * GIB  # CUDA's context, what the allocator loses between blocks, buffers of NCCL
+# Of a trainer's GPU beside tensors, as measured on an H200 (docs/scale.md): CUDA's context took 0.77 GiB, and blocks
+# that the allocator kept for itself 1.3 to 13.5 % of the peak. Buffers of NCCL were not measured.
+CONTEXT, GAPS = 0.8 * GIB, 0.14
 ENGINE_SPARE = 4.0 * GIB  # of an engine beside weights and cache: activations, CUDA graphs, logits
 LOADING_UNITS = (
     2.5  # of the largest layer in float32: what a rank holds while it reads; benchmarks/bench_loading.py
@@ -178,15 +180,26 @@ def trainer_bytes(recipe: Recipe, shape: Shape, length: int | None = None) -> in
     layer = dense + shape.expert_parameters // experts
     gathered = (head if ranks > 1 else 0, low * layer if ranks > 1 else 0)
     sent = shape.copies * shape.hidden // tensor if experts > 1 else 0
-    width = (6 * shape.mlp + 6 * shape.queries) // tensor + (8 + 2 * shape.copies) * shape.hidden
-    kept = shape.hidden if recipe.trainer.activation_checkpointing else width
-    inputs = shape.layers * tokens * low * kept
+    is_alone = (
+        ranks == 1 and low < 4
+    )  # then weights of norms are float32, and autocast keeps copies of the others
+    width = (4 * shape.mlp + 7 * shape.queries + 3 * shape.keys) // tensor
+    width += (8 + 3 * is_alone + 2 * shape.copies) * shape.hidden
+    if recipe.trainer.activation_checkpointing:
+        inputs = shape.layers * tokens * low * shape.hidden
+    else:
+        inputs = shape.layers * low * (tokens * width + is_alone * shape.layer_parameters)
     at_head = sum(gathered) + inputs + head + 16 * min(chunk, tokens // tensor) * shape.vocabulary
     at_head += 9 * tokens * shape.hidden * low
-    working = (7 * shape.mlp + 7 * shape.queries) // tensor + (9 + 4 * shape.copies) * shape.hidden + 4 * sent
+    working = width + (2 + 2 * shape.copies) * shape.hidden + 4 * sent
     at_layer = gathered[0] + (2 if tensor == 1 else 3) * head + 3 * gathered[1] + 4 * layer + inputs
     at_layer += tokens * low * working
     return int(_state_bytes(recipe, shape) + max(at_head, at_layer))
+
+
+def occupied(peak: float) -> float:
+    """Bytes of a GPU that a trainer rank with such a peak of tensors takes."""
+    return CONTEXT + (1 + GAPS) * peak
 
 
 def tokens_of_a_rank(recipe: Recipe, length: int) -> int:
@@ -263,19 +276,19 @@ def problem(recipe: Recipe, shape: Shape, traced: int | None = None) -> tuple[st
             "more GPUs an engine (resources.generators below generator_gpus) would hold it",
         )
     lent = said.engine_weights + said.kv_cache + ENGINE_SPARE if resources.shared else 0
-    if not resources.trainer_gpus or trainer + lent + GPU_SPARE <= gpu:
+    if not resources.trainer_gpus or occupied(trainer) + lent <= gpu:
         return None
     beside = f" beside {gib(lent)} of an engine" if lent else ""
     return (
         "resources.trainer_gpus",
-        f"a trainer rank needs {gib(trainer + GPU_SPARE)}{beside} of a GPU with {resources.gpu_gib:g} GiB "
+        f"a trainer rank needs {gib(occupied(trainer))}{beside} of a GPU with {resources.gpu_gib:g} GiB "
         f"(resources.gpu_gib); {_proposal(recipe, shape, gpu - lent)}",
     )
 
 
 def _proposal(recipe: Recipe, shape: Shape, room: float) -> str:
     for words, changed in _changes(recipe):
-        wanted = trainer_bytes(changed, shape) + GPU_SPARE
+        wanted = occupied(trainer_bytes(changed, shape))
         if wanted <= room and layout_problem(changed, shape) is None:
             return f"{words} would take {gib(wanted)}"
     return f"no number of GPUs up to {MOST_GPUS:,} makes it fit: {_shorter(recipe, shape, room)}"
@@ -286,7 +299,7 @@ def _shorter(recipe: Recipe, shape: Shape, room: float) -> str:
     while length := length // 2:
         lean = {"activation_checkpointing": True, "micro_batch_tokens": length, "head_chunk_tokens": 1024}
         changed = recipe.model_copy(update={"trainer": recipe.trainer.model_copy(update=lean)})
-        if trainer_bytes(changed, shape, length) + GPU_SPARE <= room:
+        if occupied(trainer_bytes(changed, shape, length)) <= room:
             return f"sequences of {length:,} tokens would"
     return "shorter sequences would not either"
 

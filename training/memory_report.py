@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from training import memory
-from training.memory import GIB, GPU_SPARE, Need, Shape, gib
+from training.memory import CONTEXT, GAPS, GIB, Need, Shape, gib, occupied
 from training.recipe import RecipeError
 from training.schema import Recipe
 
@@ -19,6 +19,11 @@ class Report:
     traced: int | None
     problem: tuple[str, str] | None
 
+    @property
+    def occupied(self) -> float:
+        """Bytes of a GPU that a trainer rank takes, by the trace where there is one."""
+        return occupied(self.need.trainer if self.traced is None else self.traced)
+
     def as_json(self) -> dict[str, Any]:
         """Bytes and counts."""
         field, reason = self.problem or (None, None)
@@ -29,6 +34,7 @@ class Report:
             "gpu_bytes": int(self.recipe.resources.gpu_gib * GIB),
             "trainer_ranks": self.recipe.resources.num_trainers,
             "trainer_traced_bytes": self.traced,
+            "trainer_occupied_bytes": int(self.occupied),
             **asdict(self.need),
             "fits": self.problem is None,
             "field": field,
@@ -42,8 +48,8 @@ class Report:
         lines = [
             f"{self.recipe.name}, {self.shape.parameters / 1e9:.2f} billion parameters ({self.recipe.model}), "
             f"sequences of {length:,} tokens, GPUs of {resources.gpu_gib:g} GiB",
-            f"trainer, each of {resources.num_trainers} ranks   {traced}, {gib(need.trainer)} by arithmetic; "
-            f"{gib(GPU_SPARE)} to spare are asked for beside it",
+            f"trainer, each of {resources.num_trainers} ranks   {traced}, {gib(need.trainer)} by arithmetic; of a GPU "
+            f"{gib(self.occupied)}, with {gib(CONTEXT)} for its context and {GAPS:.0%} for the allocator's gaps",
         ]
         if resources.generator_gpus:
             lines += [
@@ -75,4 +81,17 @@ def report(recipe: Recipe, *, is_traced: bool) -> Report:
         from training.trainer.memory_trace import trace_peak
 
         traced = trace_peak(recipe, file)
-    return Report(recipe, shape, need, traced, memory.problem(recipe, shape, traced))
+    return Report(
+        recipe, shape, need, traced, _too_long(recipe, shape) or memory.problem(recipe, shape, traced)
+    )
+
+
+def _too_long(recipe: Recipe, shape: Shape) -> tuple[str, str] | None:
+    """As a launch says it of a model that is there."""
+    wanted = recipe.rollout.max_sequence_tokens
+    if wanted <= shape.context:
+        return None
+    return (
+        "model",
+        f"a context of {shape.context:,} tokens; the recipe needs {wanted:,} (prompt, thinking and answer)",
+    )

@@ -118,14 +118,14 @@ def _trace(recipe: Recipe, config: Any, layout: Layout) -> int:
     tracker = MemTracker() if is_alone else FSDPMemTracker(networks)
     if is_alone:
         tracker.track_external(networks)
-    context, length = recipe.resources.trainer_context_parallel, recipe.rollout.max_sequence_tokens
-    total = tokens_of_a_rank(recipe, length) * context
+    length = recipe.rollout.max_sequence_tokens
+    total = tokens_of_a_rank(recipe, length) * recipe.resources.trainer_context_parallel
     rows = max(1, total // length)
     with tracker:
         for _ in range(2):
             tokens = torch.zeros(rows, total // rows, dtype=torch.long)
-            lengths = None if context == 1 else [tokens.shape[1]] * rows
-            logp, _, values = networks(tokens, torch.ones_like(tokens[:, 1:], dtype=torch.bool), lengths)
+            wanted = torch.ones_like(tokens[:, 1:], dtype=torch.bool)
+            logp, _, values = networks(tokens, wanted, [tokens.shape[1]] * rows)
             (logp.sum() if values is None else logp.sum() + values.sum()).backward()
             tracker.reset_mod_stats()
     peak = tracker.get_tracker_snapshot("peak")
@@ -137,8 +137,8 @@ def _sharded(recipe: Recipe, config: Any, layout: Layout, *, with_critic: bool) 
     add_adapters(policy, recipe.trainer, "cpu")
     critic = Critic(policy, recipe.critic.trunk) if with_critic else None
     networks = _AllPositions(policy, critic, recipe, layout)
-    if recipe.resources.trainer_context_parallel > 1:
-        sequences.install(networks.transformers())
+    # Without padding: transformers makes a mask for rows that it cannot look into, of all positions squared.
+    sequences.install(networks.transformers())
     if recipe.trainer.activation_checkpointing:
         layers.recompute_layers(networks)
     if layout.shards is not None:
