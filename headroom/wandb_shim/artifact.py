@@ -1,4 +1,4 @@
-"""`wandb.Artifact`: named files. They are gathered here, and kept where the run can keep files."""
+"""`wandb.Artifact`: named files. They are gathered here, and kept with the run that logs them."""
 
 import hashlib
 import os
@@ -118,10 +118,6 @@ class Artifact:
     get_path = get_entry
     get = accepts("Artifact.get", "tables and images of artifacts are not read back")
 
-    def get_added_local_path_name(self, local_path: str) -> str | None:
-        wanted = str(Path(local_path).resolve())
-        return next((name for name, entry in self.entries.items() if entry.local_path == wanted), None)
-
     def files(self, names: list[str] | None = None, **others: Any) -> list[Entry]:
         return [entry for name, entry in self.entries.items() if names is None or name in names]
 
@@ -141,14 +137,6 @@ class Artifact:
 
     def wait(self, timeout: int | None = None) -> Self:
         return self
-
-    def new_draft(self) -> "Artifact":
-        made = Artifact(self.name, self.type, self.description, self.metadata)
-        made.entries = dict(self.entries)
-        return made
-
-    def is_draft(self) -> bool:
-        return self.state == "PENDING"
 
     @property
     def manifest(self) -> Any:
@@ -182,3 +170,5 @@ class Artifact:
     unlink = delete = accepts("Artifact.delete", "artifacts are not deleted from here")
     logged_by = accepts("Artifact.logged_by", "")
     used_by = accepts("Artifact.used_by", "", [])
+    new_draft = is_draft = accepts("Artifact.new_draft", "there are no drafts of artifacts: make another one")
+    get_added_local_path_name = accepts("Artifact.get_added_local_path_name", "")

@@ -1,4 +1,4 @@
-"""Files of a run: its folder, artifacts, pictures. They are kept with it where the client can keep files."""
+"""Files of a run: its folder, artifacts, pictures. They are kept with it."""
 
 import atexit
 import json
@@ -26,7 +26,7 @@ class Nothing:
     def log(self, *args: Any, **kwargs: Any) -> None:
         pass
 
-    finish = describe = __exit__ = log
+    finish = describe = log_artifact = __exit__ = log
 
 
 class Files:
@@ -67,19 +67,9 @@ class Files:
                 f"{name!r} is a Histogram, no number: count, min, max, mean and std are kept, bins are not",
             )
             return
-        if self._keeper is None:
-            lost = f"{name!r} is a {kind}, no number: left out"
-            warn_once(
-                kind,
-                f"{lost}, but for its number of rows and its columns of numbers" if media.numbers() else lost,
-            )
-            return
-        if isinstance(media, Table) and are_samples(media.columns) and hasattr(self._inner, "log_samples"):
-            kind = (
-                "eval"
-                if {"eval", "val", "validation", "test"} & set(re.split(r"\W|_", name.lower()))
-                else "train"
-            )
+        if isinstance(media, Table) and are_samples(media.columns):
+            words = set(re.split(r"\W|_", name.lower()))
+            kind = "eval" if {"eval", "val", "validation", "test"} & words else "train"
             self._inner.log_samples(self._step, media, kind=kind)
         if isinstance(media, Table) and any(isinstance(cell, Media) for row in media.data for cell in row):
             warn_once("media in tables", f"pictures and the like in the table {name!r} are not kept")
@@ -96,19 +86,8 @@ class Files:
             suffix = written.name.removeprefix(stem.name)
             self._keep_file(written, f"media/{name}_{self._step}{suffix}")
 
-    @property
-    def _keeper(self) -> Any:
-        """Of a client that can keep files with its runs."""
-        return getattr(self._inner, "log_artifact", None)
-
-    def _keep_file(self, path: str | os.PathLike[str], name: str) -> bool:
-        if self.disabled:
-            return False
-        if self._keeper is None:
-            warn_once("artifacts", "artifacts and files are not kept: they stay on this machine")
-            return False
-        self._keeper(str(path), name)
-        return True
+    def _keep_file(self, path: str | os.PathLike[str], name: str) -> None:
+        self._inner.log_artifact(str(path), name)
 
     def log_artifact(
         self,
@@ -119,7 +98,7 @@ class Files:
         tags: Sequence[str] | None = None,
         **others: Any,
     ) -> Artifact:
-        """Its files are kept with the run, as NAME/path, where the client can keep files."""
+        """Its files are kept with the run, as NAME/path."""
         artifact = artifact_or_path if isinstance(artifact_or_path, Artifact) else None
         if artifact is None:
             path = Path(str(artifact_or_path))
@@ -166,7 +145,7 @@ class Files:
         return self.use_artifact(name).download()
 
     def save(self, glob_str: Any = None, base_path: Any = None, *args: Any, **others: Any) -> list[str]:
-        """The files that it names; they are kept with the run, where the client can keep files."""
+        """The files that it names; they are kept with the run."""
         if glob_str is None:
             return []
         pattern = Path(os.fspath(glob_str))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headroom.wandb_shim.accepted import log, warn_once
+from headroom.wandb_shim.accepted import accepts, log, warn_once
 from headroom.wandb_shim.errors import UsageError
 from headroom.wandb_shim.util import generate_id
 
@@ -104,8 +104,9 @@ def agent(
             return
 
 
-def controller(*args: Any, **kwargs: Any) -> None:
-    warn_once("controller", "there is no controller of sweeps: wandb.agent tries their settings itself")
+controller = accepts(
+    "controller", "there is no controller of sweeps: wandb.agent tries their settings itself"
+)
 
 
 def _check(parameters: Spec, method: str) -> None:

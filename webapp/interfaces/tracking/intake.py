@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
 
 from training.records import MIN_STEP
 from webapp.base.compiled import Compiled
@@ -49,12 +48,16 @@ def locked(client_run: ClientRun) -> tuple[Run, ClientRun]:
     return here.run, here
 
 
-def _both(run: str) -> QuerySet[ClientRun]:
-    found = ClientRun.objects.select_for_update(of=("self", "run")).select_related("run", "group")
-    return found.filter(pk=run).order_by().defer("run__config")
-
-
-_LOCKED = Compiled(_both, run="an id")
+_LOCKED = Compiled(
+    lambda run: (
+        ClientRun.objects.select_for_update(of=("self", "run"))
+        .select_related("run", "group")
+        .filter(pk=run)
+        .order_by()
+        .defer("run__config")
+    ),
+    run="an id",
+)
 
 
 def _without_repeats(here: ClientRun, values: Sequence[Value]) -> list[Value]:

@@ -42,11 +42,12 @@ def client_run_by_key(project: Project, client: str, key: str) -> ClientRun:
     return found
 
 
-def _by_key(project: int, client: str, key: str) -> QuerySet[ClientRun]:
-    return runs_of_client(project, client).filter(key=key).order_by().defer("run__config")
-
-
-_BY_KEY = Compiled(_by_key, project=-1, client="a client", key="a key")
+_BY_KEY = Compiled(
+    lambda project, client, key: (
+        runs_of_client(project, client).filter(key=key).order_by().defer("run__config")
+    ),
+    project=-1, client="a client", key="a key",
+)  # fmt: skip
 
 
 def newest_of(client_runs: Iterable[ClientRun]) -> dict[str, list[ClientMetric]]:

@@ -19,7 +19,7 @@ from webapp.record.runs.states import ENDED
 log = logging.getLogger(__name__)
 
 UNDO = timedelta(days=1)
-deleted_or_restored = Signal()  # run; inside the transaction
+deleted_or_restored = Signal()  # project: of the run; inside the transaction
 
 
 @transaction.atomic
@@ -40,7 +40,7 @@ def delete_run(run: Run, *, user: User | None) -> Run:
         is_there = Run.objects.filter(pk=run.pk).exists()
         raise Conflict("It has not ended; stop it first." if is_there else "This run is deleted already.")
     record("run.deleted", actor=user, project=run.project, kind="run", key=run.pk, name=run.name)
-    deleted_or_restored.send(Run, run=run)
+    deleted_or_restored.send(Run, project=run.project)
     run.refresh_from_db()
     return run
 
@@ -55,7 +55,7 @@ def restore_run(run: Run, *, user: User | None) -> Run:
     if not deleted.update(deleted_at=None, version=F("version") + 1):
         raise Conflict("This run is not deleted.")
     record("run.restored", actor=user, project=run.project, kind="run", key=run.pk, name=run.name)
-    deleted_or_restored.send(Run, run=run)
+    deleted_or_restored.send(Run, project=run.project)
     run.refresh_from_db()
     return run
 

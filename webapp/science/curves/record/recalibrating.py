@@ -123,11 +123,11 @@ def _read(project: int) -> Record:
 
 
 def outcomes_of(project: Project | int) -> QuerySet[ForecastOutcome]:
-    """Of its runs that have ended and are not deleted: judged ones, and with a `why` those that cannot be."""
+    """Of its runs that are not deleted: of judged ones, and with a `why` of those that cannot be."""
     return ForecastOutcome.objects.filter(run__project=project, run__deleted_at=None)
 
 
-def note_changed(project: Project) -> None:
+def note_changed(project: Project, **_: Any) -> None:
     """One more run of the project is judged, or one is deleted or restored."""
     with transaction.atomic():
         Recalibration.objects.get_or_create(pk=project.pk)
