@@ -95,7 +95,7 @@ def test_two_factor_from_turning_it_on_to_a_recovery_code(new_page, user):
     confirm(page)
     look(page, "two-factor-off")
     page.get_by_role("button", name="Turn it off").click()
-    expect(page.get_by_text("Off. With it, signing in takes")).to_be_visible()
+    expect(page.get_by_text("Off. With it, a stolen password")).to_be_visible()
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def test_a_passkey_from_registering_it_to_signing_in_with_it_alone(new_page, use
         page.get_by_role("link", name="security key").click()
         page.get_by_role("button", name="Use a passkey").click()
         page.get_by_role("button", name="Remove it").click()
-        expect(page.get_by_text("Off. With it, signing in takes")).to_be_visible()
+        expect(page.get_by_text("Off. With it, a stolen password")).to_be_visible()
 
 
 def test_who_has_no_passkey_is_told_so(new_page, transactional_db):

@@ -9,18 +9,21 @@ ROUNDS_UP = 0.95  # of a digit, to the next power of ten: a half width of 0.0096
 NAMED = 3  # of several, the others are counted
 
 
-def decimals_for(lo: float | None, hi: float | None) -> int:
-    """Decimals that give the interval's half width one significant digit, between 2 and 4; 3 where none is known."""
+def decimals_for(lo: float | None, hi: float | None, spare: int = 0) -> int:
+    """Decimals that give the interval's half width one significant digit, between 2 and 4; 3 where none is known.
+
+    spare: further ones, for what a person has said and nobody may round.
+    """
     if lo is None or hi is None or not 0 < hi - lo < math.inf:
         return 3
-    return min(MAX_DECIMALS, max(2, -math.floor(math.log10((hi - lo) / 2 / ROUNDS_UP))))
+    return min(MAX_DECIMALS, max(2, spare - math.floor(math.log10((hi - lo) / 2 / ROUNDS_UP))))
 
 
-def rate(value: float | None, interval: Interval = (None, None)) -> str:
+def rate(value: float | None, interval: Interval = (None, None), spare: int = 0) -> str:
     """A pass rate such as "0.610"; an en dash where there is none."""
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{value:.{decimals_for(*interval)}f}"
+    return f"{value:.{decimals_for(*interval, spare)}f}"
 
 
 def amount(value: float | None, *, counted: bool = False) -> str:

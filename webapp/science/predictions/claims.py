@@ -55,14 +55,18 @@ class Claim:
         """The claimed number alone, with the digits that its interval supports."""
         if self.statement == Statement.PASSES:
             return "–" if self.probability is None else f"{100 * self.probability:.3g} %"
-        return words.rate(self.value, (self.lo, self.hi))
+        return self._exactly(self.value)
 
     @property
     def interval(self) -> str:
         """How sure, in words."""
         if self.statement == Statement.PASSES:
             return "probability that it passes"
-        return words.between((self.lo, self.hi), self.question.level)
+        return words.between((self.lo, self.hi), self.question.level, self._exactly)
+
+    def _exactly(self, value: float | None) -> str:
+        """What was said: nothing that tells two claims apart is rounded away."""
+        return words.rate(value, (self.lo, self.hi), spare=1)
 
     @property
     def passed(self) -> str:

@@ -79,7 +79,7 @@ def test_what_0_1_0_stores_is_in_the_log(tables, user, make_run, is_stored_befor
     assert len(found) == 2 and of_other.object_id == other.pk
     assert (first.kind, first.name, first.key, first.decided_by) == ("stop", "Narrow", "k", user)
     assert first.reason == f"It has bent.\n\nIt rests on the prediction {things[3].pk}."
-    assert said(first.state).startswith("Pass rate 0.500; ceiling not identified yet")
+    assert said(first.state).startswith("Pass rate 0.50; ceiling not identified yet")
     assert (second.to, third.to) == (str(revision), "Wide")
     assert second.reason.endswith("It revises the decision one.")
     assert f"{first.decided_at:%d %H}" == "24 10" and f"{note.decided_at:%d %H}" == "25 10"

@@ -1,8 +1,9 @@
 """The project's recipes in the groups of docs/recipes.md, one family a recipe in its sizes. Pure functions."""
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
+from webapp.record.recipes.models import Revision
 from webapp.record.recipes.services import shipped_slugs
 
 PREVALENT = ("scalerl", "deepseek-grpo", "qwen25-dapo", "magistral", "minimax")
@@ -37,12 +38,6 @@ def usual_first(recipes: Iterable[T], slug_of: Callable[[T], str]) -> list[T]:
     return sorted(recipes, key=lambda recipe: _order(slug_of(recipe)))
 
 
-def in_size_of(slug: str, family: Family[T], slug_of: Callable[[T], str]) -> T:
-    """Of a family the member in the size of `slug`, else its first."""
-    is_small = slug.startswith(SMALL)
-    return next((recipe for recipe in family if slug_of(recipe).startswith(SMALL) == is_small), family[0])
-
-
 def family_of(slug: str) -> str:
     """A recipe's name whatever its size."""
     return slug.removeprefix(SMALL)
@@ -53,6 +48,38 @@ def size_of(slug: str) -> str:
     if slug.startswith(SMALL):
         return "two CPU cores"
     return "as published" if slug in shipped_slugs() else "full"
+
+
+def slug_of(revision: Revision) -> str:
+    """Of its recipe."""
+    return revision.recipe.slug
+
+
+def options(newest: Iterable[Revision], chosen: Revision) -> list[tuple[str, list[tuple[str, str]]]]:
+    """(group, (slug, name) of each recipe), in the size of the chosen one where it has that."""
+    is_small = slug_of(chosen).startswith(SMALL)
+    found = []
+    for title, families in grouped(newest, slug_of):
+        shown = [
+            next((one for one in family if slug_of(one).startswith(SMALL) == is_small), family[0]).recipe
+            for family in families
+        ]
+        found.append((title, [(recipe.slug, recipe.name) for recipe in shown]))
+    return found
+
+
+def sizes(newest: Iterable[Revision], chosen: Revision, shipped: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The sizes of the chosen recipe, each with the revision that it came with: a variant's launch stores a newer."""
+    return [
+        {
+            "title": size_of(slug_of(revision)),
+            "slug": slug_of(revision),
+            "number": shipped.get(slug_of(revision), revision.number),
+            "current": revision.recipe_id == chosen.recipe_id,
+        }
+        for revision in newest
+        if family_of(slug_of(revision)) == family_of(slug_of(chosen))
+    ]
 
 
 def _order(slug: str) -> tuple[int, str, bool]:

@@ -105,7 +105,7 @@ def _choice(request: HttpRequest) -> Choice | None:
     sent = request.POST if request.method == "POST" else request.GET
     cloned = get_run(request, sent["clone"]) if sent.get("clone") else None
     project = cloned.project if cloned else current_project(request)
-    newest = families.usual_first(_newest_revisions(project), _slug)
+    newest = families.usual_first(_newest_revisions(project), families.slug_of)
     if not newest:
         return None
     choice = Choice(project, newest, _chosen(request, sent, newest), cloned)
@@ -211,42 +211,12 @@ def _form_arguments(choice: Choice) -> dict[str, Any]:
     numbers = choice.revision.recipe.revisions.order_by("-number").values_list("number", "message")
     return {
         "choices": {
-            "recipe": _recipes(choice),
+            "recipe": families.options(choice.newest, choice.revision),
             "revision": [(n, f"rev {n}{f': {message[:80]}' if message else ''}") for n, message in numbers],
             "task": [(name, name) for name in task_names()],
         },
         "devices": facts.devices(choice.revision.config),
     }
-
-
-def _slug(revision: Revision) -> str:
-    return revision.recipe.slug
-
-
-def _recipes(choice: Choice) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The groups of recipes to choose from, each recipe in the size that is chosen now where it has it."""
-    chosen = choice.revision.recipe.slug
-    shown = [
-        (title, [families.in_size_of(chosen, family, _slug).recipe for family in found])
-        for title, found in families.grouped(choice.newest, _slug)
-    ]
-    return [(title, [(recipe.slug, recipe.name) for recipe in group]) for title, group in shown]
-
-
-def _sizes(choice: Choice) -> list[dict[str, Any]]:
-    """The sizes of the chosen recipe, each with the revision that it came with: a variant's launch stores a newer."""
-    name = families.family_of(choice.revision.recipe.slug)
-    shipped = newest_shipped(choice.project)
-    return [
-        {
-            "title": families.size_of(_slug(revision)),
-            "slug": _slug(revision),
-            "number": shipped.get(_slug(revision), revision.number),
-            "current": revision.recipe_id == choice.revision.recipe_id,
-        }
-        for revision in choice.newest
-        if families.family_of(_slug(revision)) == name
-    ]
 
 
 def _try_launch(
@@ -326,7 +296,9 @@ def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draf
         "rest": f"{len(FIRST)}:",
         "sections": sections,
         "num_settings": sum(len(section.fields) for section in sections),
-        "sizes": [] if choice.cloned else _sizes(choice),
+        "sizes": []
+        if choice.cloned
+        else families.sizes(choice.newest, choice.revision, newest_shipped(choice.project)),
         "one": _one(choice, form, asked),
         "changes": changed,
         "generated": draft.message_of(changed),

@@ -90,7 +90,7 @@ def test_a_budget_buys_what_is_forecast(good, poor):
     assert rows[0]["at_budget_lo"] < lo  # seeds are in it
     assert rows[0]["at_budget_chance_text"] == "above 0.99"
     assert rows[0]["beyond_text"] == "2.0 × as far as it has been seen"
-    assert said[0].startswith("Good leads: at 16.0 device-hours it comes to 0.6")
+    assert said[0].startswith("Good leads: at 16.0 device-hours it comes to 0.70")
 
 
 def test_a_recipe_that_is_not_compared_says_why(good, early):

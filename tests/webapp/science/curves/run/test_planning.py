@@ -98,9 +98,9 @@ def test_more_compute_has_a_row_for_each_amount_and_the_budget(asked):
     row = next(row for row in said["more"] if row["label"] == "1.5 × so far")
     here = at(found, found.seen)[0]
     value, lo, hi = at(found, 1.5 * found.seen)
-    digits = words.decimals_for(lo, hi)
-    assert row["gain"] == words.signed(value - here, digits)
-    assert row["gain_interval"] == f"{words.signed(lo - here, digits)} to {words.signed(hi - here, digits)}"
+    change = lambda rate: words.signed(rate - here, (lo, hi))
+    assert row["gain"] == change(value)
+    assert row["gain_interval"] == f"{change(lo)} to {change(hi)}"
 
 
 def test_too_few_evaluations_are_too_early(make_run):
