@@ -20,7 +20,7 @@ from webapp.science.studies.models import Study
 # url name, title, the url names that belong to it
 PAGES = (
     ("overview", "Overview", {"overview"}),
-    ("runs", "Runs", {"runs", "run", "launch", "imports", "new-import", "import"}),
+    ("runs", "Runs", {"runs", "run", "run-samples", "launch", "imports", "new-import", "import"}),
     ("compare", "Compare", {"compare"}),
     ("leaderboard", "Leaderboard", {"leaderboard"}),
     ("studies", "Studies", {"studies", "study", "new-study"}),
