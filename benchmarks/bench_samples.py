@@ -151,6 +151,7 @@ def pages(options: argparse.Namespace) -> None:
             Question(
                 "a prompt's history", lambda i: f"/runs/{another(i)}/samples?prompt=p{i % PROMPTS}", 200
             ),
+            Question("list of runs, beside them", lambda i: "/runs"),
             Question("side by side", lambda i: f"/runs/{another(i)}/samples?prompt=p{i % PROMPTS}&against=0"),
         ]
         inside = {question.name: in_process(question, options.repeats) for question in asked}

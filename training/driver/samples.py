@@ -92,7 +92,7 @@ class SampleKeeper:
         self, kind: str, step: int, groups: Sequence[Group], found: Mapping[int, Mapping[str, float]]
     ) -> None:
         rows = [
-            self._row(group, sample) | found.get(id(sample), {})
+            {**self._row(group, sample), **found.get(id(sample), {})}
             for group in groups
             for sample in group.samples
         ]

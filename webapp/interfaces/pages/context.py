@@ -19,7 +19,7 @@ from webapp.science.studies.models import Study
 # The bar. url name, title, the key after `g` (static/js/keys.js), the other url names that belong to it
 PAGES = (
     ("overview", "Overview", "o", ("connect",)),
-    ("runs", "Runs", "r", ("run", "launch", "imports", "new-import", "import")),
+    ("runs", "Runs", "r", ("run", "run-samples", "launch", "imports", "new-import", "import")),
     ("compare", "Compare", "c", ()),
     ("leaderboard", "Leaderboard", "l", ()),
     ("studies", "Studies", "s", ("study", "new-study", "planner")),

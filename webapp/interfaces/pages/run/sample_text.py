@@ -10,8 +10,9 @@ from difflib import SequenceMatcher
 from training.verifiers.text import BEGIN_THINK, END_THINK, last_boxed
 
 MOST_SHOWN = 20_000  # characters of a response in a list
-MOST_WORDS = 3_000  # of each text that is compared
-_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+AROUND = 200  # characters of what is the same before and after a difference
+MOST_WORDS = 10_000  # of each text that is compared
+_WORDS = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")  # each with the space after it
 _KEPT = "\n\t"
 _STATED = re.compile(r"(?:\n####\s*|\b(?:final )?answer(?: is\b|:)+\s*)([^\n]{1,200})\s*$", re.IGNORECASE)
 
@@ -94,16 +95,25 @@ def _final_span(answer: str) -> tuple[int, int] | None:
     return start + stated.start(1), start + stated.end(1)
 
 
+def _shortened(text: str) -> str:
+    """What is the same in both, where it is long: its beginning and its end."""
+    left = len(text) - 2 * AROUND
+    if left <= AROUND:
+        return text
+    return f"{text[:AROUND]}\n[… {left:,} characters that are the same …]\n{text[-AROUND:]}"
+
+
 def compared(one: str, two: str) -> list[Part] | None:
     """Both texts word by word: what is the same, what is gone from the first, what is new in the second. None where
     they are too long to be compared."""
     left, right = _WORDS.findall(one), _WORDS.findall(two)
-    if max(len(left), len(right)) > 2 * MOST_WORDS:
+    if max(len(left), len(right)) > MOST_WORDS:
         return None
     parts: list[Part] = []
-    for _, a, b, c, d in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+    # Words that are everywhere begin no match: without that, texts of few words would take minutes.
+    for _, a, b, c, d in SequenceMatcher(None, left, right, autojunk=True).get_opcodes():
         if left[a:b] == right[c:d]:
-            parts.append(Part("same", harmless("".join(left[a:b]))))
+            parts.append(Part("same", _shortened(harmless("".join(left[a:b])))))
             continue
         if a < b:
             parts.append(Part("gone", harmless("".join(left[a:b]))))

@@ -59,5 +59,7 @@ def test_words_that_differ():
     assert compared("one plus two", "one plus three\u202e") == [
         Part("same", "one plus "), Part("gone", "two"), Part("new", "three⟨U+202E⟩"),
     ]  # fmt: skip
+    (part,) = compared("word " * 500, "word " * 500)
+    assert "[… 2,100 characters that are the same …]" in part.text and len(part.text) < 500
     assert compared("same", "same") == [Part("same", "same")]
-    assert compared("a " * 2 * MOST_WORDS, "b") is None
+    assert compared("a " * (MOST_WORDS + 1), "b") is None
