@@ -93,7 +93,7 @@ lock: setup
 	.venv/bin/uv pip compile pyproject.toml --extra server --extra train requirements/*.in --python-version 3.11 \
 		--override requirements/overrides.txt --no-header --no-annotate --quiet --generate-hashes $(ARGS) \
 		--output-file requirements.lock
-	awk '/^[^ ]/ {left_out = /^(torch|nvidia-|cuda-|triton|ninja=)/} !left_out' requirements.lock > requirements.lock.partial
+	awk '/^[^ ]/ {left_out = /^(torch|nvidia-|cuda-|triton|ninja=)/ && !/^nvidia-ml-py/} !left_out' requirements.lock > requirements.lock.partial
 	mv requirements.lock.partial requirements.lock
 	.venv/bin/uv pip compile pyproject.toml --extra vllm --python-version 3.11 \
 		--override requirements/overrides.txt --no-header --no-annotate --quiet $(ARGS) --output-file deploy/docker/ray-gpu.lock

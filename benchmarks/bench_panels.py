@@ -11,6 +11,7 @@ import argparse
 import os
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from benchmarks.bench_run_page import timed
@@ -70,7 +71,7 @@ def measure(options: argparse.Namespace) -> None:
     baseline = None
     for name, query in rows.items():
         size = len(client.get("/compare/panels", query).content)
-        median, p95 = timed(lambda query=query: client.get("/compare/panels", query), options.repeats)
+        median, p95 = timed(partial(client.get, "/compare/panels", query), options.repeats)
         baseline = baseline or median
         print(f"{name:30}{median:10.1f}{p95:10.1f}{size:12,}{median / baseline:8.2f}")
 

@@ -5,7 +5,7 @@ import { amount, withUnit } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = { 1: 300, 2: 200, 3: 150 };
-const PAD = { l: 6, r: 6, t: 14, b: 16 };
+const PAD = { l: 46, r: 6, t: 8, b: 16 };
 const FAINT_UP_TO = 12; // of so many lines the unsmoothed ones stay in sight
 
 const box = document.getElementById("panels");
@@ -77,6 +77,9 @@ function ends(values) {
   return lo <= hi ? [lo, hi] : null;
 }
 
+/** A number that has room beside a panel. */
+const label = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1) : amount(value));
+
 const shownLines = (panel) => panel.lines.filter((line) => !hidden.has(payload.groups[payload.series[line.series].group].label));
 
 /** One horizontal axis for all panels, so that the cursor is at the same place in each. */
@@ -115,7 +118,8 @@ function drawPanel(panel, card, range, height, weight) {
     svg.append(element("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "nothing to draw"));
     return { svg, lines: [], card };
   }
-  const [lo, hi] = heights[0] === heights[1] ? [heights[0] - 1, heights[1] + 1] : heights;
+  const flat = heights[1] - heights[0] <= 1e-9 * Math.max(Math.abs(heights[0]), Math.abs(heights[1]));
+  const [lo, hi] = flat ? [heights[0] - 1, heights[0] + 1] : heights;
   const place = {
     x: (value) => PAD.l + ((value - range[0]) / (range[1] - range[0] || 1)) * (width - PAD.l - PAD.r),
     y: (value) => height - PAD.b - ((value - lo) / (hi - lo)) * (height - PAD.t - PAD.b),
@@ -130,8 +134,10 @@ function drawPanel(panel, card, range, height, weight) {
     svg.append(line.node);
   }
   for (const [x, y, anchor, text] of [
-    [2, 10, "start", amount(heights[1])], [2, height - PAD.b - 2, "start", amount(heights[0])],
-    [2, height - 3, "start", amount(range[0])], [width - 2, height - 3, "end", withUnit(range[1], payload.x.short)],
+    ...(flat ? [[PAD.l - 6, place.y(heights[0]) + 4, "end", label(heights[0])]] : [
+      [PAD.l - 6, PAD.t + 8, "end", label(heights[1])], [PAD.l - 6, height - PAD.b, "end", label(heights[0])],
+    ]),
+    [PAD.l, height - 3, "start", amount(range[0])], [width - 2, height - 3, "end", withUnit(range[1], payload.x.short)],
   ]) svg.append(element("text", { x, y, "text-anchor": anchor }, text));
   const cursor = element("line", { class: "cursor", y1: PAD.t, y2: height - PAD.b, visibility: "hidden" });
   svg.append(cursor);

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from headroom import about
+from headroom.adapters.naming import SYSTEM
 from training.recipe import content_hash
 from training.schema import Recipe
 from training.study import corpus
@@ -202,13 +203,13 @@ def _effective(journal: Path) -> Iterator[dict[str, Any]]:
 
 
 def _kept(records: list[dict[str, Any]]) -> dict[str, set[int]]:
-    """Metric -> the records whose value of it is kept."""
+    """Metric -> the records whose value of it is kept; what machines do, with their names, is not."""
     found: dict[str, list[int]] = defaultdict(list)
     for place, record in enumerate(records):
         metrics = record["metrics"]
         for metric, value in metrics.items():
             is_stderr = metric.endswith(_STDERR) and metric.removesuffix(_STDERR) in metrics
-            if value is not None and not is_stderr:
+            if value is not None and not is_stderr and not metric.startswith(SYSTEM):
                 found[metric].append(place)
     return defaultdict(
         set, {m: set(places if m.startswith("eval/") else _thinned(places)) for m, places in found.items()}

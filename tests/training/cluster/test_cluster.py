@@ -17,6 +17,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from tests.training.cluster.toy_actors import DyingTrainer, StuckTrainer, ToyGenerator, ToyTrainer
 from tests.waiting import wait_until
 from training.cluster.cluster import LOCAL, Cluster, ClusterError
+from training.cluster.machines import figures_of
 from training.cluster.placement import Patience
 from training.recipe import apply_overrides, load_recipe
 from training.rollouts import Request
@@ -80,6 +81,19 @@ def test_engines_and_ranks_lie_on_both_nodes_and_answer_as_one() -> None:
 
         answers = await generator.generate([Request([1], 2), Request([2], 2)], 1.0)
         assert [(answer.tokens, answer.versions) for answer in answers] == [([4], [7])] * 2
+
+    on_cluster(work)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_every_part_tells_of_its_machine_also_while_ranks_train() -> None:
+    async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
+        steps = [trainer.train_step(name) for name in "ab"]
+        told = await figures_of(cluster.parts, seconds=60)
+        await asyncio.gather(*steps)
+
+        parts = {name.split("/")[2] for name in told}
+        assert parts == {"host", "generator-0", "generator-1", "trainer-rank-0", "trainer-rank-1"}
 
     on_cluster(work)
 

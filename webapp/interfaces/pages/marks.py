@@ -138,12 +138,15 @@ def small_multiple(
     label: str,
     limits: Sequence[Limit] = (),
     alarming: Sequence[tuple[float, float]] = (),
+    sight: Scale = (math.inf, -math.inf),
 ) -> SafeString:
-    """A line over steps in a 200 x 56 box; beyond a limit the ground is tinted, (step, value) that alarm are dots."""
+    """A line over steps in a 200 x 56 box; beyond a limit the ground is tinted, (step, value) that alarm are dots.
+    From `sight` to its end all is seen, whatever the values are."""
     if len(values) < 2:
         return mark_safe("")  # nosec B308  # digits and constants
     width, height, margin = 200, 56, 4
     lo, hi = _sight(values, limits)
+    lo, hi = min(lo, sight[0]), max(hi, sight[1])
     first, span = steps[0], (steps[-1] - steps[0]) or 1
     across = lambda step: (step - first) / span * width
     ys = _heights(values, height, margin, lo, hi)

@@ -7,6 +7,7 @@ index of its steps, so that what it costs does not grow with the runs' length.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 from django.db import connection
@@ -97,7 +98,7 @@ def lines_of(run_ids: Sequence[str], metrics: Sequence[str], x: str) -> dict[str
     ValueError for no axis."""
     if x not in AXES:
         raise ValueError(f"{x!r} is no axis")
-    parameters = {"runs": list(run_ids), "metrics": list(metrics), "most": MOST_POINTS}
+    parameters: dict[str, Any] = {"runs": list(run_ids), "metrics": list(metrics), "most": MOST_POINTS}
     with connection.cursor() as cursor:
         cursor.execute(_ENDS, parameters)
         ends = {

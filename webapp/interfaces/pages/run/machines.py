@@ -49,6 +49,11 @@ class Panel:
         return f"{device.upper().replace('GPU', 'GPU ')} {said[0].lower()}{said[1:]}"
 
     @property
+    def sight(self) -> tuple[float, float]:
+        """What its picture shows in any case: all of a share, else the zero."""
+        return 0.0, 1.0 if self.figure.what.endswith("_fraction") else 0.0
+
+    @property
     def latest(self) -> str:
         return in_words(self.figure.what, self.line.latest)
 

@@ -97,7 +97,7 @@ def _note(known: int, runs: int, broken: int) -> str:
     elif known < runs:
         said.append(f"{known:,} of {runs:,} runs report it.")
     if broken:
-        said.append(f"{words.count(broken, 'value')} not finite, where lines break.")
+        said.append(f"Left out as not finite: {words.count(broken, 'value')}.")
     return " ".join(said)
 
 

@@ -55,7 +55,7 @@ def test_a_line_breaks_where_a_value_was_not_finite(trained):
     (panel,) = panels_of([trained({"a": [1.0, None, 3.0]})], ["a"])["panels"]
 
     assert panel["lines"][0]["y"] == [1.0, None, 3.0]
-    assert panel["note"] == "1 value not finite, where lines break."
+    assert panel["note"] == "Left out as not finite: 1 value."
     json.dumps(panel, allow_nan=False)
 
 

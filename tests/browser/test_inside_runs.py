@@ -1,0 +1,138 @@
+"""What shows inside of runs, in a real browser: any metrics side by side, machines, where the time of steps went."""
+
+import math
+import random
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.look import look
+from training.records import Record
+from webapp.record.runs import ingest
+from webapp.reporting.alarms.services import judge_run
+
+BEGAN = datetime.now(UTC) - timedelta(hours=2)
+
+
+def store(run, rows, *, first=100, seconds=60.0, step=None):
+    """Rows of metrics as records, `seconds` apart; of one step where it is given."""
+    records = [
+        {
+            "attempt": 1, "seq": first + i, "step": first + i if step is None else step,
+            "time": (BEGAN + timedelta(seconds=seconds * i)).isoformat(),
+            "compute": {"device_hours": 8 + 0.01 * i, "flops": 8e15, "tokens": 8e6 + i}, "metrics": row,
+        }
+        for i, row in enumerate(rows)
+    ]  # fmt: skip
+    ingest.store_records(run, [Record.model_validate(each) for each in records])
+
+
+@pytest.fixture
+def chosen(make_run):
+    """Two recipes with two seeds each, which report some metrics: one with a break, and one that one run has."""
+    runs = [make_run(30, a=0.6, seed=seed) for seed in (0, 1)]
+    runs += [make_run(30, a=0.5, recipe="tiny-minimax", seed=seed) for seed in (2, 3)]
+    for number, run in enumerate(runs):
+        rng = random.Random(number)
+        rows = [
+            {
+                "train/entropy": 0.9 * math.exp(-i / (60 + 20 * number)) + rng.gauss(0, 0.02),
+                "train/grad_norm": None
+                if number == 0 and 40 < i < 50
+                else 1 + rng.random() + (30 if i == 80 else 0),
+                "train/response_length": 300 + i * (2 + number) + rng.gauss(0, 20),
+            }
+            | ({"train/kl": 0.01 * rng.random()} if number == 1 else {})
+            for i in range(120)
+        ]
+        store(run, rows)
+    return [run.pk for run in runs]
+
+
+def test_any_metrics_of_runs_and_of_recipes(page, chosen):
+    query = "&".join(f"run={pk}" for pk in chosen)
+    page.goto(f"/compare?{query}&tab=metrics&m=train/*+eval/pass_rate")
+    expect(page.locator("#panels .panel")).to_have_count(7)
+    expect(page.locator("#panels-words")).to_have_text("7 metrics of 4 runs.")
+    expect(page.get_by_text("1 of 4 runs report it.")).to_be_visible()
+    expect(page.get_by_text("Left out as not finite: 9 values.")).to_be_visible()
+    look(page, "compare-metrics-runs")
+
+    page.locator("#panels svg").first.hover()
+    expect(page.locator(".readout").first).to_contain_text(re.compile("seed .*: "))
+    expect(page.locator("#panels .cursor[visibility=visible]")).to_have_count(7)
+
+    page.locator("#legend button").first.click()
+    expect(page).to_have_url(re.compile("hide="))
+    expect(page.locator("#panels path:not(.range)")).to_have_count(12)
+    page.locator("#smooth").fill("0.6")
+    page.locator("#smooth").dispatch_event("change")
+    expect(page).to_have_url(re.compile("smooth=0.6"))
+    expect(page.locator("#smooth-words")).to_contain_text("averaged with those before")
+
+    page.locator("#legend button").first.click()
+    page.get_by_role("link", name="Recipes", exact=True).last.click()
+    expect(page.locator("#panels path.range").first).to_be_attached()
+    expect(page).to_have_url(re.compile("smooth=0.6"))
+    look(page, "compare-metrics-recipes")
+
+
+def test_metrics_that_no_run_reports_are_one_sentence(page, chosen):
+    page.goto(f"/compare?run={chosen[0]}&tab=metrics&m=nothing")
+
+    expect(page.locator("#panels-words")).to_have_text("These runs report no such metric.")
+    look(page, "compare-metrics-none")
+
+
+def test_machines_by_node_and_part(page, make_run):
+    run = make_run(30)
+    gpus = lambda i, part: {
+        f"system/node-a/{part}/gpu{i}/busy_fraction": random.random(),
+        f"system/node-a/{part}/gpu{i}/memory_fraction": 0.9,
+        f"system/node-a/{part}/gpu{i}/power_watts": 300 + 100 * random.random(),
+    }
+    host = {
+        "cpu_fraction": 0.4, "memory_fraction": 0.96, "memory_bytes": 9e10, "disk_fraction": 0.3,
+        "network_sent_bytes_per_second": 2e6, "gpu_busy_fraction": 0.5,
+    }  # fmt: skip
+    hosts = [(node, name) for node in ("node-a", "node-b") for name in host]
+    rows = [
+        {f"system/{node}/host/{name}": host[name] * random.uniform(0.99, 1) for node, name in hosts}
+        | gpus(0, "generator-0")
+        | gpus(1, "trainer-rank-0")
+        for _ in range(200)
+    ]
+    store(run, rows, seconds=15, step=30)
+    judge_run(run.pk)
+
+    page.goto(f"/runs/{run.pk}?tab=machines")
+    expect(page.get_by_role("heading", name="Generator 0")).to_be_visible()
+    expect(page.get_by_text("Memory of the host on node-a is at or above 95 %")).to_be_visible()
+    look(page, "run-machines")
+
+    page.get_by_label("Machine", exact=True).select_option("node-b")
+    expect(page.get_by_role("heading", name="The machine node-b")).to_be_visible()
+    expect(page).to_have_url(re.compile("node=node-b"))
+
+
+def test_a_timeline_and_earlier_steps(page, make_run):
+    run = make_run(30)
+    row = lambda i: {
+        "perf/step_seconds": 60.0, "perf/trainer_idle": 0.3, "perf/update_seconds": 38.0,
+        "perf/update_ago_seconds": 0.1, "perf/generate_seconds": 150.0 + i % 7, "perf/generate_ago_seconds": 50.0,
+        "perf/reward_seconds": 20.0,
+        "perf/reward_ago_seconds": 42.0, "perf/weights_seconds": 3.0, "perf/weights_ago_seconds": 55.0,
+    } | ({"perf/evaluate_seconds": 12.0} if i % 10 == 0 else {})  # fmt: skip
+    store(run, [row(i) for i in range(60)])
+
+    page.goto(f"/runs/{run.pk}?tab=timeline")
+    expect(page.get_by_role("heading", name="Steps 140 to 159")).to_be_visible()
+    look(page, "run-timeline")
+
+    page.get_by_role("link", name="Earlier", exact=True).click()
+    expect(page.get_by_role("heading", name="Steps 120 to 139")).to_be_visible()
+    with page.expect_download() as found:
+        page.get_by_role("link", name="For Perfetto").click()
+    assert found.value.suggested_filename == f"{run.pk}-timeline.json"
