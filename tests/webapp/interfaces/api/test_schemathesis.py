@@ -30,6 +30,7 @@ CASES = int(os.environ.get("SCHEMATHESIS_CASES") or (10_000 if IS_DEEP else 200)
 # Whether a token opens something, and which methods there are, tests/webapp/permissions walks for every address.
 NOT_MEANT = {"positive_data_acceptance"}
 CHECKS = [check for check in ALL_CHECKS.get_all() if check.__name__ not in NOT_MEANT]
+schemathesis.serializer.alias("application/jsonl", "text/plain")
 assert openapi_checks.status_code_conformance in CHECKS  # its import has registered them
 
 
