@@ -5,7 +5,7 @@ import { amount, withUnit } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = { 1: 300, 2: 200, 3: 150 };
-const PAD = { l: 46, r: 6, t: 8, b: 16 };
+const PAD = { l: 52, r: 6, t: 8, b: 16 };
 const FAINT_UP_TO = 12; // of so many lines the unsmoothed ones stay in sight
 
 const box = document.getElementById("panels");

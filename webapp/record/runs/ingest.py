@@ -175,7 +175,12 @@ def _insert(run: Run, unique: Sequence[tuple[int, Record]]) -> tuple[int, bool, 
             for row in _rows(unique):
                 copy.write_row(row)
         if metric_names:
-            values = {"run": run.pk, "names": metric_names, "always": PASS_RATE, "system": SYSTEM}
+            values: dict[str, Any] = {
+                "run": run.pk,
+                "names": metric_names,
+                "always": PASS_RATE,
+                "system": SYSTEM,
+            }
             cursor.execute(INSERT_SERIES, values)
             (left_out,) = cursor.fetchone()
         cursor.execute(INSERT_RECORDS_AND_POINTS, {"run": run.pk})
