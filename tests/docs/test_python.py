@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import headroom
 from headroom.adapters.transformers import HeadroomCallback
 from headroom.adapters.verl import NAME
 from tests.docs.commands import of_python
@@ -25,7 +26,7 @@ HERE = {
     "docs/howto/trl.md": 1,
     "docs/howto/verl.md": 1,
     "docs/tasks.md": 1,
-    "docs/tracking.md": 3,
+    "docs/tracking.md": 4,
 }
 ELSEWHERE = {"docs/api.md": 4}
 THINKING = "<think>about a hundred</think>"
@@ -87,6 +88,14 @@ def test_tracking_logs_metrics_and_an_evaluation_with_its_error(reporting: FakeS
     assert trained["compute"] == {"device_hours": 1.5, "flops": None, "tokens": 2e6}
     assert evaluated["metrics"]["eval/pass_rate"] == 0.41
     assert evaluated["metrics"]["eval/pass_rate_stderr"] == pytest.approx((0.41 * 0.59 / 1000) ** 0.5)
+
+
+def test_tracking_logs_samples(reporting: FakeServer) -> None:
+    made = headroom.init(name="samples")
+    run("docs/tracking.md", 3, run=made, held_out_rows=[{"prompt": "1 + 1 =", "response": "2"}])
+    made.finish()
+
+    assert sorted(name for _, name in reporting.files) == ["eval/10?attempt=1", "train/10?attempt=1"]
 
 
 def test_the_callback_is_made_as_trl_takes_it() -> None:
