@@ -126,16 +126,10 @@ class Api:
         with _server() as server:
             return [PublicRun(found) for found in server.runs(" ".join(words + _filter(filters or {})))]
 
-    artifact = use_artifact = accepts(
-        "Api.artifact", "artifacts are not fetched here: see the page of the run"
-    )
     artifacts = artifact_versions = accepts("Api.artifacts", "artifacts are not listed here", [])
-    sweep = accepts("Api.sweep", "sweeps are known to the process that made them alone")
     projects = reports = users = teams = accepts(
         "Api.projects", "projects and people are not listed here", []
     )
-    project = user = team = viewer = accepts("Api.project", "")
-    create_project = flush = accepts("Api.flush", "")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
