@@ -113,7 +113,7 @@ def test_a_start_alone_is_no_curve_over_hours_that_nobody_knows(ada, elsewhere):
     assert figure["start"] is not None
     assert figure["empty"]["title"] == "Its device-hours are not known"
     assert figure["now"]["sentence"] == "of no evaluation the device-hours are known"
-    assert "which are not known of enough evaluations" in figure["advice"]
+    assert "which are not known of enough evaluations" in figure["verdict"]
     assert figure["progress"]["text"] == "device-hours not known"
     flops = figure_of(ada, elsewhere("silent"), "?x=flops")["empty"]
     assert flops["title"] == "Its FLOPs are not known"
