@@ -29,6 +29,9 @@ PARAMETERS = {
 # model gave on 2026-11-26.
 TRACED = {
     ("dense-8b", 16, 16_384, 4_096, False): 149_055,
+    ("dense-8b", 16, 32_768, 4_096, True): 33_449,
+    ("dense-8b", 8, 32_768, 1_024, True): 39_692,
+    ("dense-8b", 16, 16_384, 1_024, True): 25_546,
 }
 # The same on 2026-11-25, with a mask of one byte for each pair of positions that a real pass does not make.
 TRACED_WITH_MASK = {

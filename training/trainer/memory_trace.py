@@ -121,11 +121,12 @@ def _trace(recipe: Recipe, config: Any, layout: Layout) -> int:
     length = recipe.rollout.max_sequence_tokens
     total = tokens_of_a_rank(recipe, length) * recipe.resources.trainer_context_parallel
     rows = max(1, total // length)
+    is_packed = _can_be_packed(networks.policy)
     with tracker:
         for _ in range(2):
             tokens = torch.zeros(rows, total // rows, dtype=torch.long)
             wanted = torch.ones_like(tokens[:, 1:], dtype=torch.bool)
-            logp, _, values = networks(tokens, wanted, [tokens.shape[1]] * rows)
+            logp, _, values = networks(tokens, wanted, [tokens.shape[1]] * rows if is_packed else None)
             (logp.sum() if values is None else logp.sum() + values.sum()).backward()
             tracker.reset_mod_stats()
     peak = tracker.get_tracker_snapshot("peak")
@@ -137,13 +138,19 @@ def _sharded(recipe: Recipe, config: Any, layout: Layout, *, with_critic: bool) 
     add_adapters(policy, recipe.trainer, "cpu")
     critic = Critic(policy, recipe.critic.trunk) if with_critic else None
     networks = _AllPositions(policy, critic, recipe, layout)
-    # Without padding: transformers makes a mask for rows that it cannot look into, of all positions squared.
-    sequences.install(networks.transformers())
+    if _can_be_packed(policy):
+        sequences.install(networks.transformers())
     if recipe.trainer.activation_checkpointing:
         layers.recompute_layers(networks)
     if layout.shards is not None:
         layers.shard(networks, layout, DTYPES[recipe.precision.trainer])
     return networks
+
+
+def _can_be_packed(policy: Any) -> bool:
+    """Then padded rows are traced so, too: of rows that it cannot look into transformers makes a mask of all positions
+    squared, which a real pass does not have."""
+    return sequences.is_packed(None, policy, "cuda")
 
 
 def _local_bytes(networks: Networks, *, trained_only: bool = False) -> int:
