@@ -102,7 +102,7 @@ class Store:
                 if file in sent:
                     continue
                 before_each()
-                self._put(folder / file, size, name, file)
+                self._copy(folder / file, size, name, file)
                 sent.add(file)
             before_each()
             self._write(marker, name, MARKER)
@@ -156,7 +156,7 @@ class Store:
         """Copy a file there, in place of what is. Raises FileNotFoundError where it is gone."""
         size = file.stat().st_size
         with self._asked("be written"):
-            self._put(file, size, *parts)
+            self._copy(file, size, *parts)
 
     def open(self, *parts: str) -> BinaryIO | None:
         """A file to be read; None where it is not there."""
@@ -166,7 +166,7 @@ class Store:
             except FileNotFoundError:
                 return None
 
-    def _put(self, file: Path, size: int, *parts: str) -> None:
+    def _copy(self, file: Path, size: int, *parts: str) -> None:
         self._files.put_file(str(file), self._at(*parts))
         if (arrived := self._files.size(self._at(*parts))) != size:
             raise OSError(f"{parts[-1]} has {arrived} bytes there, of {size}")
