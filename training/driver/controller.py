@@ -47,6 +47,7 @@ those of which nothing is known are made again: no prompt is lost and none is re
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -67,6 +68,7 @@ from training.driver.training_loop import TrainingLoop
 from training.errors import last_line
 from training.rollouts import Group
 from training.schema import Recipe
+from training.tasks import Prompt
 from training.usable import usable_held_out, usable_training
 from training.waiting import Interrupted, Stopped, blame, within
 
@@ -100,10 +102,21 @@ class Controller:
         start = self._boundary = self._start()
         self._meter = ComputeMeter(devices=recipe.resources.devices, shape=attempt.shape, start=start.usage)
         self._buffer = make_buffer(recipe, start.buffer)
-        shared = {"trainer": attempt.trainer, "switch": attempt.switch, "timeouts": attempt.timeouts}
-        self._publisher = Publisher(generator=attempt.generator, buffer=self._buffer, **shared)
-        folder, keep = attempt.run_dir / "checkpoints", recipe.checkpoint.keep
-        self._saving = Saving(folder, keep=keep, uploads=attempt.uploads, **shared)
+        self._publisher = Publisher(
+            trainer=attempt.trainer,
+            generator=attempt.generator,
+            buffer=self._buffer,
+            switch=attempt.switch,
+            timeouts=attempt.timeouts,
+        )
+        self._saving = Saving(
+            attempt.run_dir / "checkpoints",
+            keep=recipe.checkpoint.keep,
+            trainer=attempt.trainer,
+            switch=attempt.switch,
+            timeouts=attempt.timeouts,
+            uploads=attempt.uploads,
+        )
         resumed_at = attempt.resume.step if attempt.resume else None
         self._samples = SampleKeeper(
             recipe, attempt.codec, attempt.reporter, attempt.run_dir / "samples", resumed_at
@@ -124,8 +137,7 @@ class Controller:
             sampler=self._sampler,
             generation=self._generation,
             publisher=self._publisher,
-            # Evaluations have rollouts of their own: training's are interrupted meanwhile.
-            evaluator=Evaluator(recipe, held_out, attempt.rollouts(), samples=self._samples, **shared),
+            evaluator=self._evaluator(held_out),
             samples=self._samples,
             meter=self._meter,
             step_metrics=step_metrics,
@@ -135,6 +147,12 @@ class Controller:
             save=self._checkpoint,
         )
         self._checkpointed_step = -1 if resumed_at is None else resumed_at
+
+    def _evaluator(self, held_out: Sequence[Prompt]) -> Evaluator:
+        """With rollouts of its own: training's are interrupted meanwhile."""
+        of = self._attempt
+        rollouts = of.rollouts()
+        return Evaluator(of.recipe, held_out, rollouts, of.trainer, of.switch, of.timeouts, self._samples)
 
     @staticmethod
     def usage_of(checkpoint: Checkpoint | None) -> Usage:
