@@ -198,7 +198,7 @@ def test_the_cost_in_queries_is_constant(writer, tracked, record, size, django_a
     gathering.reporting_runs()  # counted every few seconds
 
     batch = {"records": [record(i, {f"m{j}": 1.0 for j in range(20)}) for i in range(size)]}
-    with django_assert_num_queries(13):  # token, run, and the service's eleven
+    with django_assert_num_queries(12):  # token, run, and the service's ten
         assert writer.post(f"runs/{tracked.pk}/records", batch).status_code == 200
 
 
