@@ -28,7 +28,7 @@ def test_no_run_yet_says_what_to_do(ada):
     page = ada.get("/runs").content.decode()
 
     assert "No run yet" in page
-    assert 'data-copy="make demo"' in page
+    assert 'href="/runs/new"' in page and 'href="/connect"' in page
     assert "<table" not in page
 
 
