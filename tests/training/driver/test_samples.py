@@ -51,8 +51,10 @@ def test_some_groups_of_each_evaluation_and_each_nth_batch_are_kept(recipe: Reci
     rows, _ = samples.read(folder / samples.file_name("train", 2))
     assert len(rows) == recipe.rollout.generations_per_prompt
     assert {row["version_newest"] for row in rows} == {1} and all(row["tokens"] > 0 for row in rows)
-    # The prompt opens the thinking: the verifier judged the response after `<think>`.
-    assert all(row["correct"] == (len("<think>" + row["response"]) % 2 == 0) for row in rows)
+    # The prompt opens the thinking: judged is what comes from its end on, or a thought that has none.
+    judged = [row["response"].partition("</think>") for row in rows]
+    lengths = [len(end + answer) if end else len("<think>" + thought) for thought, end, answer in judged]
+    assert [row["correct"] for row in rows] == [length % 2 == 0 for length in lengths]
     assert sorted(setup.reporter.samples) == [
         ("eval", 0),
         ("eval", 2),
