@@ -32,6 +32,6 @@ def test_a_link_to_a_shape_opens_it(new_page, user):
 def test_the_shell_leads_there(page):
     page.goto("/tokens")
 
-    page.get_by_role("link", name="its page").click()
+    page.get_by_role("link", name="examples").click()
 
     expect(page.get_by_role("heading", name="API", exact=True)).to_be_visible()

@@ -28,7 +28,7 @@ def file(name, content):
 
 def test_a_table_becomes_a_run_with_a_fitted_curve(page, user, project):
     page.goto("/runs")
-    page.get_by_role("link", name="imported").click()
+    page.get_by_role("link", name="import", exact=True).click()
     look(page, "imports-empty")
     page.get_by_role("link", name="Import a file").click()
     look(page, "import-new")

@@ -54,7 +54,7 @@ def test_a_new_evaluation_arrives_by_itself_and_then_its_fit(page, make_run):
     stored = time.monotonic()
     page.wait_for_function(drawn("waiting", 1))
     assert time.monotonic() - stored < LIVE_SECONDS
-    assert before != now.inner_text() == "0.512"
+    assert before != now.inner_text() == "0.51"
     assert roles(page)["fitted"] == 30
     expect(page.locator("[data-text=fit_sentence]")).to_contain_text("1 newer evaluation is not in it yet")
     expect(page.locator("#waiting-key")).to_be_visible()

@@ -78,7 +78,7 @@ def ranks_of(case: str) -> int:
 def gradients(trainer: Trainer) -> dict[str, torch.Tensor]:
     """Of all trained weights, whole, after the passes of one batch; and its loss."""
     targets, _ = trainer._targets(BATCHES[0])
-    metrics = trainer._accumulate(BATCHES[0], targets)
+    metrics, _ = trainer._accumulate(BATCHES[0], targets)
     found = {
         name: whole(p.grad).clone() for name, p in trainer._networks.named_parameters() if p.grad is not None
     }

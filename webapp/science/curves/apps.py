@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.apps import AppConfig
 
 
@@ -6,6 +8,12 @@ class CurvesConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.record.runs.deleting import deleted_or_restored
-        from webapp.science.curves.record.recalibrating import note_changed
 
         deleted_or_restored.connect(note_changed)
+
+
+def note_changed(**told: Any) -> None:
+    """Imported here: with it comes numpy, which not every process needs."""
+    from webapp.science.curves.record import recalibrating
+
+    recalibrating.note_changed(**told)

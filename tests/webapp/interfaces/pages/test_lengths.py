@@ -35,7 +35,8 @@ VOID = {
     "source",
 }
 MOST = {
-    "overview": 180, "connect": 40, "runs": 130, "launch": 100, "run": 290, "run-samples": 60, "compare": 300, "leaderboard": 160,
+    "overview": 180, "connect": 40, "runs": 130, "launch": 100, "run": 290, "run-samples": 60, "compare": 300,
+    "leaderboard": 160,
     "studies": 80, "study": 360, "new-study": 300, "planner": 260, "predictions": 80, "prediction": 330,
     "new-prediction": 170, "calibration": 80, "forecast-record": 110, "recipes": 320, "recipe": 290, "new-revision":
     50, "shares": 90, "new-share": 60, "shared": 80, "embed": 20, "members": 80, "project-settings": 190,
