@@ -56,7 +56,9 @@ def test_the_time_of_a_record_is_read_without_the_rest_of_it() -> None:
 
 
 def test_a_group_that_is_gone_uses_nothing() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    program = [sys.executable, "-c", "print('here', flush=True); input()"]
+    child = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout and child.stdout.readline()  # before that the program may not be loaded
     watched = Watched({"child": [child.pid]})
     watched.look()
     child.communicate(b"\n")

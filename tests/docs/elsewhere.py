@@ -121,7 +121,7 @@ ELSEWHERE = {
         "tests/training/test_pretrain.py::test_model_is_complete_and_made_once", "pretrain(",
     ),
     "python -m training run my-task.yaml --run-dir runs/my-task": (
-        "tests/training/test_main.py::test_run_and_resume_end_to_end", "--run-dir",
+        "tests/training/test_main.py::test_run_end_to_end", "--run-dir",
     ),
     "deploy/docker/make_env.sh headroom.example.com > .env": _ENV,
     "curl -s http://127.0.0.1:8000/healthz": ("tests/e2e/test_story.py::test_health_names_every_part", "healthz"),
