@@ -1,6 +1,7 @@
 """The overview: what it says of runs in every state, and that it costs the same whatever their number."""
 
 import re
+import shutil
 from datetime import timedelta
 
 import pytest
@@ -215,3 +216,11 @@ def test_it_asks_to_sign_in(client, db):
 )
 def test_seeds_without_an_identified_ceiling_are_not_counted_for_it(seeds, identified, words):
     assert overviews.seeds_words({"seeds": seeds, "identified_seeds": identified}) == words
+
+
+def test_a_tiny_run_is_offered_with_what_it_needs(ada, project, model_folder):
+    ready = ada.get("/").content.decode()
+    shutil.rmtree(model_folder)
+
+    assert "Launch a tiny run" in ready and "pretrain" not in ready
+    assert "python -m training pretrain" in ada.get("/").content.decode()

@@ -9,6 +9,7 @@ from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django.utils.safestring import SafeString
 
+from training.models import BASE_MODEL, available_models, default_home
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.cluster import cluster_now
 from webapp.interfaces.pages.context import may_of
@@ -32,6 +33,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     said |= {"reviews": reviews[:MOST], "more_reviews": len(reviews) > MOST}
     is_fragment = wants_fragment(request)
     said["may"] = may_of(request)
+    said["has_tiny_model"] = BASE_MODEL in available_models(default_home())
     said["troubles"] = cluster_now().troubles if is_fragment else []
     parts = {name: _part(name, said) for name in ("health", *PARTS)}
     digests = {name: _digest(name + html) for name, html in parts.items()}
