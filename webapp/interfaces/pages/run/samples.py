@@ -41,7 +41,7 @@ TITLES = {"eval": "Evaluations", "train": "Batches"}
 
 @dataclass(frozen=True)
 class Response:
-    """One response as the page shows it. `row` has its numbers, `diff` what differs from its counterpart."""
+    """One response as the page shows it. `row` has its numbers."""
 
     row: Mapping[str, Any]
     shown: Shown

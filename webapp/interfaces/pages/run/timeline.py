@@ -1,6 +1,6 @@
 """Where the time of some steps went: a drawing of lanes, and the same in numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -36,13 +36,15 @@ def timeline_context(run: Run, query: QueryDict) -> dict[str, Any]:
     found = timeline_of(run, until_of(query), STEPS)
     if not found.spans:
         return {"timeline": found}
+    tops, height = _places(found.spans)
+    began, length = _ends(found.spans)
     return {
         "timeline": found,
-        "lanes": _lanes(found.spans),
-        "bars": _bars(found.spans),
-        "height": _heights(found.spans)[-1][1],
+        "lanes": [(lane, top + ROW) for lane, top in tops.items()],  # where their names stand
+        "bars": _bars(found.spans, tops, began, length),
+        "height": height,
         "totals": totals(found),
-        "span": _seconds(_ends(found.spans)[1]),
+        "span": _seconds(length),
         "earlier": found.first - 1 if found.first > 0 else None,
         "later": min(found.newest or 0, found.last + STEPS) if found.last < (found.newest or 0) else None,
     }
@@ -79,27 +81,18 @@ def _ends(spans: Sequence[Span]) -> tuple[float, float]:
     return began, max(max(span.began + span.seconds for span in spans) - began, 1e-3)
 
 
-def _heights(spans: Sequence[Span]) -> list[tuple[str, int]]:
-    """(lane, its lower end) from the top, of lanes that have spans."""
-    lower, found = 0, []
+def _places(spans: Sequence[Span]) -> tuple[dict[str, int], int]:
+    """(lane -> its upper end, from the top, of lanes that have spans; the height of all)."""
+    height, tops = 0, {}
     for lane in LANES:
         rows = [span.row for span in spans if span.lane == lane]
         if rows:
-            lower += ROW * min(MOST_ROWS, max(rows) + 1) + GAP
-            found.append((lane, lower))
-    return found
+            tops[lane] = height
+            height += ROW * min(MOST_ROWS, max(rows) + 1) + GAP
+    return tops, height
 
 
-def _lanes(spans: Sequence[Span]) -> list[tuple[str, int]]:
-    """(lane, where its name stands)."""
-    tops = [0, *(lower for _, lower in _heights(spans))]
-    return [(lane, top + ROW) for (lane, _), top in zip(_heights(spans), tops, strict=False)]
-
-
-def _bars(spans: Sequence[Span]) -> list[Bar]:
-    began, length = _ends(spans)
-    heights = _heights(spans)
-    tops = dict(zip((lane for lane, _ in heights), [0, *(lower for _, lower in heights)], strict=False))
+def _bars(spans: Sequence[Span], tops: Mapping[str, int], began: float, length: float) -> list[Bar]:
     return [
         Bar(
             x=f"{WIDTH * (span.began - began) / length:.1f}",
