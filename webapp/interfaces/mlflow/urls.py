@@ -46,5 +46,5 @@ urlpatterns = [
 artifact_patterns = [
     path("artifacts", artifacts.artifacts),
     path("artifacts/<path:path>", artifacts.artifacts),
-    re_path(r"^(?P<rest>.*)$", nothing_here),
+    re_path(r"^(?P<rest>(?s:.*))\Z", nothing_here),
 ]

@@ -127,7 +127,8 @@ def test_what_is_wrong_is_said_in_mlflows_form(mlflow, refusal, run_id, address,
         assert refusal(mlflow._client.get(f"{ROOT}/{wrong}"))[:2] == (404, "RESOURCE_DOES_NOT_EXIST")
     assert refusal(mlflow._client.post(f"{ROOT}/{address}/a"))[0] == 405
     assert refusal(mlflow._client.delete(ROOT))[0] == 405
-    assert refusal(mlflow._client.post("/api/2.0/mlflow-artifacts/mpu/create/x"))[1] == "ENDPOINT_NOT_FOUND"
+    for path in ("mpu/create/x", "mpu/a%0Ab"):
+        assert refusal(mlflow._client.post(f"/api/2.0/mlflow-artifacts/{path}"))[1] == "ENDPOINT_NOT_FOUND"
     mlflow.ok("runs/delete", run_id=run_id)
     assert "active" in refusal(put(mlflow, f"{address}/a"))[2]
 
