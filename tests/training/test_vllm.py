@@ -113,7 +113,7 @@ def shifted(recipe: Recipe, folder: Path) -> LocalTrainer:
     with torch.no_grad():
         for name, parameter in trainer.trainer._networks.policy.named_parameters():
             if "norm" not in name:
-                parameter.add_(0.2 * torch.randn(parameter.shape, generator=noise))
+                parameter.add_(0.2 * torch.randn(parameter.shape, generator=noise).to(parameter.device))
     return trainer
 
 

@@ -374,7 +374,9 @@ def _set_environment(threads: int, on_gpu: bool) -> None:
     """Before vLLM is imported: offline, quiet, and on CPU one child process without a core of its own."""
     os.environ.update(HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", DO_NOT_TRACK="1")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    if not on_gpu:
+    if on_gpu:  # who has only counted GPUs cannot fork a process that uses them, and vLLM does not notice
+        os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
+    else:
         os.environ["OMP_NUM_THREADS"] = str(threads)
         os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"  # the system shares cores better than a pin does
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # worker inside the engine core: one import less
