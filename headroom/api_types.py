@@ -219,6 +219,8 @@ class Forecast(TypedDict):
     seen: float  # The last compute used
     ceiling: float | None  # For compute without bound
     interval: list[float] | None  # Of the ceiling
+    # Lower end of the mean pass rate at the last compute used: widened intervals do not begin below
+    reached: float | None
     compute: list[float] | None  # From a quarter of the first compute used to 20 times the last
     value: list[float] | None
     lo: list[float] | None

@@ -74,17 +74,23 @@ class Course:
         seen = None if self.seen is None else self.seen / unit
         return replace(self, compute=self.compute / unit, seen=seen)
 
+    @property
+    def reached(self) -> float | None:
+        """Lower end of the mean pass rate at the last compute known; None where failed."""
+        return self.value_at(self.seen)[1] if self.seen is not None and len(self.compute) else None
+
     def widened(self, factor: float) -> "Course":
         """The same with the half widths multiplied, cut to [0, 1]: by what the record of earlier forecasts asks for.
 
         That record is of what lay ahead: up to the last compute known nothing changes, from FULL_FROM times that on all
-        does, and in between the factor grows with log compute. Whether the ceiling is known is decided anew.
+        does, and in between the factor grows with log compute. No form falls, so that no lower end goes below what is
+        reached. Whether the ceiling is known is decided anew.
         """
         if factor == 1.0 or self.ceiling is None or self.interval is None:
             return self
-        status, (lo, hi) = widened_ceiling(self.ceiling, self.interval, self.level, factor)
+        status, (lo, hi) = widened_ceiling(self.ceiling, self.interval, self.level, factor, self.reached)
         ahead = np.clip(np.log(self.compute / (self.seen or 1.0)) / math.log(FULL_FROM), 0.0, 1.0)
-        bottom, top = widen(self.value, self.lo, self.hi, factor**ahead)
+        bottom, top = widen(self.value, self.lo, self.hi, factor**ahead, self.reached)
         return replace(
             self, interval=(lo, hi), lo=bottom, hi=top, widening=self.widening * factor, status=status,
             message="" if status == "ok" else not_known(lo, hi),
@@ -106,11 +112,11 @@ def course_of(fit: Fit) -> Course:
 
 
 def widened_ceiling(
-    value: float, interval: tuple[float, float], level: float, factor: float
+    value: float, interval: tuple[float, float], level: float, factor: float, reached: float | None
 ) -> tuple[str, tuple[float, float]]:
-    """(status, interval) of a forecast ceiling whose half widths are multiplied."""
+    """(status, interval) of a forecast ceiling whose half widths are multiplied. reached: as of a Course."""
     below, above = np.array(interval)
-    lo, hi = (float(end) for end in widen(np.array(value), below, above, factor))
+    lo, hi = (float(end) for end in widen(np.array(value), below, above, factor, reached))
     return "ok" if hi - lo <= widest_known(level) else "not_identified", (lo, hi)
 
 
@@ -125,6 +131,9 @@ def normal_quantile(level: float) -> float:
     return NormalDist().inv_cdf(0.5 + 0.5 * level)
 
 
-def widen(value: Array, lo: Array, hi: Array, factor: float | Array) -> tuple[Array, Array]:
-    """The ends with their distances from `value` multiplied, cut to [0, 1]."""
-    return np.clip(value - factor * (value - lo), 0.0, 1.0), np.clip(value + factor * (hi - value), 0.0, 1.0)
+def widen(
+    value: Array, lo: Array, hi: Array, factor: float | Array, reached: float | None
+) -> tuple[Array, Array]:
+    """The ends with their distances from `value` multiplied, cut to [0, 1]; lower ends do not sink below `reached`."""
+    least = np.minimum(lo, 0.0 if reached is None else reached)
+    return np.maximum(value - factor * (value - lo), least), np.minimum(value + factor * (hi - value), 1.0)

@@ -203,6 +203,9 @@ class ForecastOut(Exact):
     seen: float = Field(description="The last compute used.")
     ceiling: float | None = Field(description="For compute without bound.")
     interval: tuple[float, float] | None = Field(description="Of the ceiling.")
+    reached: float | None = Field(
+        description="Lower end of the mean pass rate at the last compute used: widened intervals do not begin below."
+    )
     compute: list[float] | None = Field(
         description="From a quarter of the first compute used to 20 times the last."
     )

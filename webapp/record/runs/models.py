@@ -263,6 +263,9 @@ class Summary(models.Model):
     ceiling = models.FloatField(null=True)  # the same, only where it is known
     ceiling_lo = models.FloatField(null=True)
     ceiling_hi = models.FloatField(null=True)
+    reached = models.FloatField(
+        null=True
+    )  # lower end of the mean pass rate now, below which nothing is forecast
 
 
 class BulkAction(models.Model):

@@ -20,8 +20,8 @@ DRAWN_POINTS = 180
 
 
 def forecast_of(fit: "scaling.Fit") -> Payload | None:
-    """What is stored beside a fit, JSON-ready: {"status", "message", "level", "seen", "ceiling", "interval", "compute",
-    "value", "lo", "hi"}. None where the forecast crashed, which is logged."""
+    """What is stored beside a fit, JSON-ready: {"status", "message", "level", "seen", "ceiling", "interval", "reached",
+    "compute", "value", "lo", "hi"}. None where the forecast crashed, which is logged."""
     try:
         return _forecast_of(fit)
     except Exception:  # the fit is stored and shown all the same
@@ -44,6 +44,7 @@ def stored(course: Course) -> Payload:
         "seen": course.seen,
         "ceiling": course.ceiling,
         "interval": None if course.interval is None else list(course.interval),
+        "reached": course.reached,  # for the list of runs, which reads no arrays
         **{name: short(getattr(course, name)) or None for name in names},
     }
 

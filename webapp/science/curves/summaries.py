@@ -13,7 +13,7 @@ from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 CHUNK = 200  # runs a statement
 
 COLUMNS = """used_hours, used_attempt, used_seq, pass_rate, pass_rate_stderr, pass_rate_attempt, pass_rate_seq,
-    spark, fit_status, level, tail, ceiling, ceiling_lo, ceiling_hi"""
+    spark, fit_status, level, tail, ceiling, ceiling_lo, ceiling_hi, reached"""
 # A row that would say the same is not written, so that the count tells how many runs changed.
 REBUILD = """
 INSERT INTO runs_summary AS known (run_id, {columns})
@@ -21,7 +21,8 @@ SELECT run.id, coalesce(used.hours, line.hours), coalesce(used.attempt, 0), coal
     line.value, line.stderr, coalesce(line.attempt, 0), coalesce(line.seq, -1), coalesce(line.spark, '[]'),
     coalesce(fit.forecast ->> 'status', ''), (fit.forecast -> 'level')::float8, (fit.forecast ->> 'ceiling')::float8,
     CASE WHEN fit.forecast ->> 'status' = 'ok' THEN (fit.forecast ->> 'ceiling')::float8 END,
-    (fit.forecast -> 'interval' ->> 0)::float8, (fit.forecast -> 'interval' ->> 1)::float8
+    (fit.forecast -> 'interval' ->> 0)::float8, (fit.forecast -> 'interval' ->> 1)::float8,
+    (fit.forecast ->> 'reached')::float8
 FROM runs_run AS run
 LEFT JOIN LATERAL (
     SELECT nullif(compute -> 'device_hours', 'null')::float8 AS hours, attempt, seq FROM runs_record

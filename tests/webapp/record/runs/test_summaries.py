@@ -77,6 +77,7 @@ def test_a_refit_stores_the_ceiling_and_a_later_one_replaces_it(tracked, report)
     said = fit.forecast
     assert (found.fit_status, found.level, found.tail) == (said["status"], said["level"], said["ceiling"])
     assert [found.ceiling_lo, found.ceiling_hi] == said["interval"]
+    assert found.reached == said["reached"] < found.ceiling_lo
     assert found.ceiling == (said["ceiling"] if said["status"] == "ok" else None)
     assert found.spark == rates[::2] + rates[-1:]
 
@@ -141,6 +142,7 @@ def test_the_migration_fills_summaries_of_what_is_stored(tracked, report):
         "ceiling",
         "ceiling_lo",
         "ceiling_hi",
+        "reached",
     }  # of the forecast since 0013
     after = values(tracked)
     assert all(after[name] == value for name, value in before.items() if name not in later)

@@ -120,16 +120,32 @@ def test_widened_by_a_factor_the_value_stays_and_the_ends_ahead_move(make_run):
     assert wide.value is found.value
     assert (wide.value - wide.lo)[known] == pytest.approx(below[known])
     assert (wide.hi - wide.value)[ahead] == pytest.approx(np.minimum(1.5 * above, 1 - found.value)[ahead])
-    assert (wide.value - wide.lo)[ahead] == pytest.approx(np.minimum(1.5 * below, found.value)[ahead])
-    assert wide.interval[0] == pytest.approx(found.ceiling - 1.5 * (found.ceiling - found.interval[0]))
+    lowest = np.minimum(found.lo, found.reached)
+    assert wide.lo[ahead] == pytest.approx(np.maximum(found.value - 1.5 * below, lowest)[ahead])
+    below_ceiling = 1.5 * (found.ceiling - found.interval[0])
+    assert wide.interval[0] == pytest.approx(
+        max(found.ceiling - below_ceiling, min(found.reached, found.interval[0]))
+    )
     assert found.widened(1.0) is found
+
+
+def test_no_lower_end_sinks_below_what_is_reached(make_run):
+    found = read(fitted(make_run(n=30)).forecast)
+
+    wide = found.widened(500.0)
+
+    now, ahead = found.reached, found.compute > found.seen
+    assert found.value_at(found.seen)[1] == now
+    assert wide.interval == (pytest.approx(min(now, found.interval[0])), 1.0)
+    assert wide.lo[ahead].min() >= min(now, found.lo[ahead].min())
+    assert wide.hi[found.compute > 1.25 * found.seen].min() == 1.0
 
 
 def test_whether_the_ceiling_is_known_is_decided_by_the_widened_interval(make_run):
     found = read(fitted(make_run(n=30)).forecast)
-    lo, hi = found.interval
+    hi = found.interval[1]
 
-    wide = found.widened(0.12 / (hi - lo))
+    wide = found.widened(0.12 / (hi - found.ceiling))
 
     assert found.known and not wide.known
     assert (wide.status, wide.ceiling) == ("not_identified", found.ceiling)

@@ -79,5 +79,5 @@ def _ceiling(run: Run, record: Record) -> dict[str, Any] | None:
     interval = (summary.ceiling_lo, summary.ceiling_hi)
     factor = record.widening(level, without=run.pk).factor
     if factor != 1.0:
-        status, interval = widened_ceiling(summary.tail, interval, level, factor)
+        status, interval = widened_ceiling(summary.tail, interval, level, factor, summary.reached)
     return ahead.ceiling_from(status, summary.tail, interval, level)

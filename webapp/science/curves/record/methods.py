@@ -50,11 +50,13 @@ def forecast(curve: Curve) -> tuple[str, str, Payload | None]:
 
 
 def at(stored: Payload, compute: float) -> Payload:
-    """{"value", "levels"} of a stored forecast at one compute; beyond what is kept, its end."""
+    """{"value", "levels", "reached"} of a stored forecast at one compute; beyond what is kept, its end. reached: lower
+    end of each level at the last compute known."""
     nodes, where = np.log(stored["compute"]), math.log(compute)
     read = lambda column: float(np.interp(where, nodes, column))
     levels = {level: [read(ends["lo"]), read(ends["hi"])] for level, ends in stored["levels"].items()}
-    return {"value": read(stored["value"]), "levels": levels}
+    reached = {level: ends["lo"][0] for level, ends in stored["levels"].items()}
+    return {"value": read(stored["value"]), "levels": levels, "reached": reached}
 
 
 def last_value(curve: Curve) -> Payload:

@@ -1,7 +1,7 @@
 """How good a project's forecasts were, beside simpler methods: over all, and by level, share, task and recipe."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from django.db.models import Count, Q
@@ -23,10 +23,12 @@ NO_RECIPE = "no recipe"
 
 @dataclass(frozen=True)
 class Said:
-    """A value and its intervals by level; without any where the method gives none."""
+    """A value and its intervals by level; without any where the method gives none. reached: by level, the lower end
+    at the last compute known, where it was kept."""
 
     value: float
     levels: dict[str, tuple[float, float]]
+    reached: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,8 @@ def _one(
 def _said(stored: dict | None) -> Said | None:
     if stored is None:
         return None
-    return Said(stored["value"], {level: (lo, hi) for level, (lo, hi) in stored["levels"].items()})
+    levels = {level: (lo, hi) for level, (lo, hi) in stored["levels"].items()}
+    return Said(stored["value"], levels, stored.get("reached", {}))
 
 
 def recalibrated(one: Judged, own: Record) -> Judged:
@@ -176,7 +179,7 @@ def recalibrated(one: Judged, own: Record) -> Judged:
     levels = {}
     for level, factor in factors.items():
         below, above = (np.array([end]) for end in said.levels[key(level)])
-        lo, hi = widen(np.array([said.value]), below, above, factor or 1.0)
+        lo, hi = widen(np.array([said.value]), below, above, factor or 1.0, said.reached.get(key(level)))
         levels[key(level)] = (float(lo[0]), float(hi[0]))
     return replace(one, by=one.by | {RECALIBRATED: Said(said.value, levels)})
 

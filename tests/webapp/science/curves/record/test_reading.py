@@ -1,11 +1,12 @@
 """The tables of the record."""
 
+import numpy as np
 import pytest
 
 from webapp.record.runs.deleting import delete_run, restore_run
 from webapp.record.runs.models import Run
-from webapp.science.curves.record.reading import record
-from webapp.science.curves.record.recalibrating import record_of
+from webapp.science.curves.record.reading import Judged, Said, recalibrated, record
+from webapp.science.curves.record.recalibrating import Record, record_of
 from webapp.science.curves.record.services import choices_of
 
 
@@ -91,3 +92,15 @@ def test_a_deleted_run_does_not_count_until_it_is_restored(judged, project):
     restore_run(gone, user=None)
 
     assert (record(project).runs, record_of(project).n_runs) == (2, 2)
+
+
+def test_recalibrated_intervals_end_at_what_was_reached():
+    levels = {"0.5": (0.49, 0.51), "0.8": (0.48, 0.52), "0.9": (0.47, 0.53)}
+    said = Said(0.5, levels, {"0.9": 0.465})
+    one = Judged("r", "math", "scalerl", 0.5, 0.52, False, {"forecast": said})
+    ratios = {level: np.full(30, 2.0) for level in levels}
+
+    found = recalibrated(one, Record(np.arange(30).astype(str), ratios)).by["recalibrated"]
+
+    assert found.levels["0.9"] == pytest.approx((0.465, 0.56))
+    assert found.levels["0.8"] == pytest.approx((0.46, 0.54))  # not kept for this level: as wide as asked for

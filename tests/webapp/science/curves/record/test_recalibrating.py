@@ -8,7 +8,8 @@ from webapp.identity.accounts.models import Project, Role
 from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.models import Event
 from webapp.science.curves import services
-from webapp.science.curves.models import ForecastOrigin
+from webapp.science.curves.forecasts import read
+from webapp.science.curves.models import Fit, ForecastOrigin
 from webapp.science.curves.record.recalibrating import MOST, conformal, record_of, switch
 from webapp.science.curves.record.services import switch_recalibration
 from webapp.science.curves.run.figure import run_figure
@@ -64,13 +65,15 @@ def test_the_run_page_shows_widened_intervals_and_says_so(judged, project, make_
 
     wide = run_figure(run)["forecast"]
 
+    reached = read(Fit.objects.filter(run=run).latest("pk").forecast).reached
     assert (plain["widening"], plain["recalibrated"]) == (1.0, "")
     assert wide["widening"] == pytest.approx(1.5)
     assert wide["recalibrated"] == "Widened by 1.50, by how forecasts of 20 other runs came out."
     for before, after in zip(plain["multiples"], wide["multiples"], strict=True):
         assert after["value"] == before["value"]
+        below = 1.5 * (before["value"] - before["interval"][0])
         assert after["interval"][0] == pytest.approx(
-            after["value"] - 1.5 * (before["value"] - before["interval"][0])
+            max(after["value"] - below, min(reached, before["interval"][0]))
         )
     switch(project, is_on=False)
     assert run_figure(run)["forecast"] == plain
