@@ -86,6 +86,33 @@ def test_metrics_that_no_run_reports_are_one_sentence(page, chosen):
     look(page, "compare-metrics-none")
 
 
+def test_settings_against_what_came(page, chosen):
+    query = "&".join(f"run={pk}" for pk in chosen)
+    page.goto(f"/compare?{query}&tab=settings")
+    expect(page.locator("#scatter-words")).to_contain_text("4 runs: forecast ceiling over")
+    expect(page.locator("#scatter .point")).to_have_count(4)
+    expect(page.locator("#parallel path")).to_have_count(4)
+    look(page, "compare-settings")
+
+    page.locator("select[name=sy]").select_option("pass_rate")
+    expect(page).to_have_url(re.compile("sy=pass_rate"))
+    expect(page.locator("#scatter-words")).to_contain_text("pass rate now over")
+    expect(page.locator(".tabs a").first).to_have_attribute("href", re.compile("sy=pass_rate"))
+
+    axis = page.locator("#parallel g.axis").last.locator("rect").first.bounding_box()
+    middle = axis["x"] + axis["width"] / 2
+    page.mouse.move(middle, axis["y"] + 1)
+    page.mouse.down()
+    page.mouse.move(middle, axis["y"] + axis["height"] / 3, steps=4)
+    page.mouse.up()
+    expect(page.locator("#parallel-words")).to_contain_text("2 of 4 runs pass there.")
+    expect(page.locator("#settings-table tbody tr:visible")).to_have_count(2)
+    look(page, "compare-settings-kept")
+
+    page.get_by_role("button", name="Show all runs").click()
+    expect(page.locator("#settings-table tbody tr:visible")).to_have_count(4)
+
+
 def test_machines_by_node_and_part(page, make_run):
     run = make_run(30)
     gpus = lambda i, part: {

@@ -290,6 +290,18 @@ def test_metrics_are_the_second_tab_and_keep_the_choice(ada, make_run):
     assert 'name="tab" value="metrics"' in metrics
 
 
+def test_settings_are_the_third_tab(ada, make_run):
+    runs = [make_run(12, name="one").pk, make_run(12, name="two", seed=1).pk]
+
+    page = page_of(ada, run=runs, tab="settings", sx="seed", sy="pass_rate", x="tokens")
+
+    assert 'src="/static/js/compare_settings' in page and "tab=metrics" in page
+    assert '<option value="seed" selected>' in page and '<option value="pass_rate" selected>' in page
+    assert page.count("data-run=") == 2 and "Forecast ceiling" in page
+    assert "No runs chosen yet" in page_of(ada, tab="settings", ref="scalerl")
+    assert "selected>Forecast ceiling" in page_of(ada, run=runs, tab="settings", sx="nothing", sy="nothing")
+
+
 def test_panels_answer_what_the_page_asks(ada, make_run):
     runs = [make_run(12, name="one").pk, make_run(12, name="two", seed=1).pk]
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db.models import prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -9,6 +10,7 @@ from django.urls import reverse
 from webapp.base.amounts import NoAmount, amount_in
 from webapp.interfaces.pages.access import current_project
 from webapp.interfaces.pages.config_table import config_table
+from webapp.interfaces.pages.settings_plot import CEILING, settings_plot
 from webapp.interfaces.pages.ties import tie_stripes
 from webapp.record.recipes.selectors import revisions_with_runs
 from webapp.record.runs.names import label_of
@@ -23,6 +25,7 @@ from webapp.science.curves.comparison.entries import Entry
 from webapp.science.curves.comparison.panels import MOST_PATTERNS, panels_of
 from webapp.science.curves.models import ReferenceFit
 
+TABS = {"curves": "Curves", "metrics": "Metrics", "settings": "Settings"}
 VIEWS = dict(zip(KNOWN_VIEWS, ("Pass rate", "Share of the gain", "Slope"), strict=True))
 CHIPS_UP_TO = 8
 FOUND_RUNS, FOUND_RECIPES, FOUND_CURVES = 12, 6, 4
@@ -45,10 +48,13 @@ def compare(request: HttpRequest) -> HttpResponse:
         "many_chips": len(request.GET.getlist("run")) > CHIPS_UP_TO,
         "most_runs": MOST_RUNS,
         "kept": _kept(request, asked),
-        "tab": "metrics" if request.GET.get("tab") == "metrics" else "curves",
+        "tab": request.GET.get("tab") if request.GET.get("tab") in TABS else "curves",
+        "axes": AXES,
     }
     if shell["tab"] == "metrics":
         return render(request, "compare_metrics.html", shell | _metrics(request, choice))
+    if shell["tab"] == "settings":
+        return render(request, "compare_settings.html", shell | _settings(request, choice, asked["x"]))
     entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
     payload = payload_of(entries, **asked)
     budget, problem = read_budget(request)
@@ -57,7 +63,6 @@ def compare(request: HttpRequest) -> HttpResponse:
         "drawing": _drawing(payload),
         "table": tie_stripes(payload["table"]),
         "config": config_table(entries),
-        "axes": AXES,
         "views": VIEWS,
         "by": BY,
         "problem": problem,
@@ -72,11 +77,31 @@ def _metrics(request: HttpRequest, choice: Choice) -> dict[str, Any]:
     return asked | {
         "names": names[:MOST_NAMES],
         "more_names": max(0, len(names) - MOST_NAMES),
-        "axes": AXES,
         "choices": BY,
         "widths": WIDTHS,
         "cols": request.GET.get("cols") if request.GET.get("cols") in WIDTHS else "3",
         "smooth": _smoothing(request),
+    }
+
+
+def _settings(request: HttpRequest, choice: Choice, x: str) -> dict[str, Any]:
+    """Settings that differ against what came, of each run. sx, sy of the query: the columns of the scatter plot."""
+    if not choice.runs:
+        return {}
+    prefetch_related_objects(choice.runs, "summary")
+    entries = entries_of(choice.runs, (), x=x)
+    plot = settings_plot(entries, x)
+    across, up = request.GET.get("sx", ""), request.GET.get("sy", "")
+    columns, outcomes = [c.key for c in plot.columns], [c.key for c in plot.outcomes]
+    default = columns[0] if plot.settings else "hours"
+    return {
+        "plot": plot,
+        "rows": [(entry, [column.cell(i) for column in plot.columns]) for i, entry in enumerate(entries)],
+        "drawn": {"columns": plot.payload, "runs": [{"id": e.key, "label": e.label} for e in entries]},
+        "x": x,
+        "sx": across if across in columns else default,
+        "sy": up if up in outcomes else (CEILING if CEILING in outcomes else next(iter(outcomes), "")),
+        "several": len({entry.rivals for entry in entries}) > 1,
     }
 
 
@@ -183,7 +208,7 @@ def _asked(request: HttpRequest) -> dict[str, str]:
 def _kept(request: HttpRequest, asked: dict[str, str]) -> list[tuple[str, str]]:
     """What the form of the choice sends along besides the choice."""
     said = [(name, asked[name]) for name in ("x", "view", "by") if request.GET.get(name)]
-    as_they_are = ("scale", "hide", "tab", "m", "smooth", "cols")
+    as_they_are = ("scale", "hide", "tab", "m", "smooth", "cols", "sx", "sy")
     return said + [(name, value) for name in as_they_are for value in request.GET.getlist(name) if value]
 
 
