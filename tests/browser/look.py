@@ -33,7 +33,7 @@ SIDEWAYS = """document.documentElement.scrollWidth > innerWidth ? ["the page scr
 # What axe finds; null: it has to be loaded first.
 VIOLATIONS = """async () => {
     if (!window.axe) return null;
-    const {violations} = await axe.run(document, {resultTypes: ["violations"]});
+    const {violations} = await axe.run(document, {resultTypes: ["violations"], preload: false});
     return violations.map(
         (rule) => `${rule.id}: ${rule.nodes.map((node) => node.target.join(" ")).slice(0, 5).join(", ")}`);
 }"""

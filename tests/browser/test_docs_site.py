@@ -20,7 +20,7 @@ class Quiet(SimpleHTTPRequestHandler):
 def address(tmp_path_factory) -> Iterator[str]:
     folder = build(tmp_path_factory.mktemp("docs") / "site")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -40,6 +40,7 @@ def test_each_figure_of_the_science_is_drawn(open_context, address):
         expect(figures.nth(number).locator(".scatterlayer .trace").first).to_be_attached()
 
 
+@pytest.mark.deep
 def test_the_search_finds_a_setting(open_context, address):
     page = open_context(address)
     page.goto("/index.html")

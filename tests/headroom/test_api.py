@@ -212,7 +212,7 @@ def server_that():
                 pass
 
         started.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-        threading.Thread(target=started[-1].serve_forever, daemon=True).start()
+        threading.Thread(target=started[-1].serve_forever, args=(0.02,), daemon=True).start()
         return f"http://127.0.0.1:{started[-1].server_port}"
 
     yield start

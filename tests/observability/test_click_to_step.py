@@ -1,5 +1,6 @@
 """One trace, from the request that launches a run to the steps of its driver: the real API, a real Celery worker, the
-worker's own submission, and the driver's own command. Only Ray's Jobs API is a small server of ours."""
+worker's own submission, and the driver's own command. Only Ray's Jobs API is a small server of ours, and in the short
+form the driver's actors know no torch."""
 
 import json
 import os
@@ -13,6 +14,7 @@ from django.db import connections
 from django.test import Client
 
 from observability import tracing
+from tests.deep import IS_DEEP
 from tests.training.conftest import toy_model  # noqa: F401 (fixture)
 from tests.waiting import wait_until
 from tests.worker.conftest import broker, ray, with_broker  # noqa: F401 (fixtures)
@@ -69,9 +71,12 @@ def drive(submission):
         name: value for name, value in given.items() if name not in ("HEADROOM_URL", "HEADROOM_TOKEN_FILE")
     }
     words = shlex.split(submission["entrypoint"])[1:] + shlex.split(SMALL)
+    if not IS_DEEP:
+        words[words.index("training")] = "tests.training.cluster.toy_command"
     return subprocess.run(words, env=os.environ | variables, capture_output=True, text=True, timeout=240)
 
 
+@pytest.mark.long_form
 def test_one_trace_holds_everything_from_the_click_to_the_gradient_steps(
     collector, worker, ray, toy_model, settings, tmp_path  # noqa: F811
 ):  # fmt: skip

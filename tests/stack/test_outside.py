@@ -110,7 +110,7 @@ def dashboard() -> Iterator[tuple[str, dict[str, object]]]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}", answer
     server.shutdown()

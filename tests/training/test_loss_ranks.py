@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor
 
 from tests.training.objectives import ROWS, TOKENS, a_recipe, random_batch
+from tests.training.ranks import in_ranks
 from training.objective import Prediction, Targets, objective
 from training.schema import Recipe
 
@@ -63,7 +63,7 @@ def free_port() -> int:
 def all_reduced(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[Tensor]]]:
     """What each rank holds after the all-reduce, by recipe."""
     folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(rank_main, args=(free_port(), str(folder)), nprocs=RANKS)
+    in_ranks(rank_main, free_port(), str(folder), count=RANKS)
     return [torch.load(folder / f"{rank}.pt") for rank in range(RANKS)]
 
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.multiprocessing as mp
 from safetensors.torch import load_file
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from tests.deep import IS_DEEP
 from tests.training.conftest import cut_down
+from tests.training.ranks import in_ranks
 from tests.training.trainer.test_ranks import FAST, PPO, trained
 from tests.training.trainer.test_trainer import a_batch
 from training.addresses import free_address
@@ -157,7 +157,7 @@ def found(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     }
     for count in sorted({ranks_of(case) for case in CASES}):
         recipes = {case: recipe_of(case, models) for case in CASES if ranks_of(case) == count}
-        mp.spawn(rank_main, args=(free_address(), count, recipes, str(folder)), nprocs=count)
+        in_ranks(rank_main, free_address(), count, recipes, str(folder), count=count)
         for index in range(count):
             by_case = torch.load(folder / f"rank-{index}-of-{count}.pt", weights_only=False)
             for case, of_rank in by_case.items():

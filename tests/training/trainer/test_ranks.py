@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.multiprocessing as mp
 from transformers import Qwen2ForCausalLM
 
 from tests.deep import IS_DEEP
 from tests.training.conftest import cut_down
+from tests.training.ranks import in_ranks
 from tests.training.trainer.test_trainer import a_batch
 from training.addresses import free_address
 from training.checkpoints import CheckpointError
@@ -181,7 +181,7 @@ def found(
     folder = tmp_path_factory.mktemp("ranks")
     places = {case: folder / str(number) for number, case in enumerate(recipes)}
     said = {case: {"alone": work(recipes[case], places[case], ALONE)} for case in recipes}
-    mp.spawn(rank_main, args=(free_address(), recipes, str(folder)), nprocs=RANKS)
+    in_ranks(rank_main, free_address(), recipes, str(folder), count=RANKS)
     for index in range(RANKS):
         by_case = torch.load(folder / f"rank-{index}.pt", weights_only=False)
         for case, of_rank in by_case.items():

@@ -15,9 +15,12 @@ from tests.databases import database_url
 from tests.running_stack import stack_environment
 from webapp.operation.backups import BackupError, back_up, restore
 
-ASK = """
-import json, django
+SETUP = """
+import django
 django.setup()
+"""
+ASK = """
+import json
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Point, Record, Run
 from webapp.identity.secrets.services import hand_to_job
@@ -25,9 +28,8 @@ project = Project.objects.get(slug="lab")
 print(json.dumps([Run.objects.count(), Record.objects.count(), Point.objects.count(), hand_to_job(project)]))
 """
 FILL = """
-import django
-django.setup()
 from django.core.management import call_command
+call_command("prepare_stack")
 from benchmarks.made.command import Command as MakeData
 call_command(MakeData(), runs=6, points=6000, project="lab", processes=1, seed=1)
 from webapp.identity.accounts.models import Project, User
@@ -62,28 +64,25 @@ def databases():
 
 @pytest.fixture(scope="module")
 def installation(databases, tmp_path_factory):
-    """A folder whose database has runs and a secret; and its backup."""
+    """A folder whose database has runs and a secret, its backup, and what is told of it."""
     home = tmp_path_factory.mktemp("installation")
     here = {"DATABASE_URL": databases[0]}
-    prepared = run(home, "manage.py", "prepare_stack", **here)
-    assert prepared.returncode == 0, prepared.stderr
-    filled = run(home, "-c", FILL, **here)
-    assert filled.returncode == 0, filled.stderr
+    said = told(home, databases[0], FILL)
     file = home / "lab.backup"
     made = run(home, "manage.py", "backup", str(file), **here)
     assert made.returncode == 0, made.stderr
     assert made.stdout.startswith(f"{file}: 0.")
-    return home, file
+    return home, file, said
 
 
-def told(home: Path, url: str) -> list:
-    asked = run(home, "-c", ASK, DATABASE_URL=url)
+def told(home: Path, url: str, first: str = "") -> list:
+    asked = run(home, "-c", SETUP + first + ASK, DATABASE_URL=url)
     assert asked.returncode == 0, asked.stderr
     return json.loads(asked.stdout.splitlines()[-1])
 
 
 def test_everything_is_there_again_in_another_installation(installation, databases, tmp_path):
-    home, file = installation
+    home, file, before = installation
     (tmp_path / "secrets").mkdir()
     shutil.copy(home / "secrets" / "django_key", tmp_path / "secrets")
 
@@ -91,25 +90,25 @@ def test_everything_is_there_again_in_another_installation(installation, databas
 
     assert restored.returncode == 0, restored.stderr
     assert "the key here is another" not in restored.stdout
-    before, after = told(home, databases[0]), told(tmp_path, databases[1])
+    after = told(tmp_path, databases[1])
     assert before == after and before[2] > 1000
     assert after[3] == {"HF_TOKEN": "hf_of_the_lab_1234"}
 
 
 def test_without_the_key_a_restore_says_what_cannot_be_opened(installation, databases, tmp_path):
-    _, file = installation
+    _, file, _ = installation
     restored = run(tmp_path / "other", "manage.py", "restore", str(file), DATABASE_URL=databases[2])
     assert restored.returncode == 0, restored.stderr
     assert "Set HEADROOM_SECRET_KEY to the key of then." in restored.stdout
 
 
 def test_the_file_is_its_owners(installation):
-    _, file = installation
+    _, file, _ = installation
     assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_database_with_tables_is_left_alone(installation, databases, tmp_path):
-    _, file = installation
+    _, file, _ = installation
     refused = run(tmp_path, "manage.py", "restore", str(file), DATABASE_URL=databases[0])
 
     assert refused.returncode == 1
@@ -117,7 +116,7 @@ def test_a_database_with_tables_is_left_alone(installation, databases, tmp_path)
 
 
 def test_files_that_are_no_whole_backup_are_refused(installation, databases, tmp_path):
-    _, file = installation
+    _, file, _ = installation
     whole = file.read_bytes()
     cases = {
         "missing": (None, "is no whole backup of Headroom"),
@@ -129,15 +128,15 @@ def test_files_that_are_no_whole_backup_are_refused(installation, databases, tmp
         path = tmp_path / name
         if content is not None:
             path.write_bytes(content)
-        refused = run(tmp_path, "manage.py", "restore", str(path), DATABASE_URL=databases[3])
-        assert refused.returncode == 1 and words in refused.stderr, (name, refused.stderr)
+        with pytest.raises(BackupError, match=words):
+            restore(path, databases[3])
         with psycopg.connect(databases[3]) as connection:
             tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
             assert connection.execute(tables).fetchone() == (0,), name
 
 
-def test_a_backup_of_a_newer_version_is_refused(installation, databases, tmp_path):
-    home, _ = installation
+@pytest.mark.usefixtures("installation")
+def test_a_backup_of_a_newer_version_is_refused(databases, tmp_path):
     newer = "INSERT INTO django_migrations (app, name, applied) VALUES ('runs', '0999_of_the_future', now())"
     with psycopg.connect(databases[0]) as connection:
         connection.execute(newer)
@@ -158,7 +157,7 @@ def test_a_dump_that_fails_leaves_no_file(db, tmp_path):
 
 
 def test_an_embedded_database_is_started_for_a_restore(installation, tmp_path):
-    _, file = installation
+    _, file, _ = installation
     restored = run(tmp_path, "manage.py", "restore", str(file))
     assert restored.returncode == 0, restored.stderr
 

@@ -1,14 +1,17 @@
-"""`python -m tests.webapp.operation.moving.telling`: what the API says of the project `lab`, and its points' digest."""
+"""`python -m tests.webapp.operation.moving.telling FILE`: brings the project `lab` of the file into a database in which
+there is an ada already; what the API says of it, and the digest of its points."""
 
 import hashlib
 import json
 import re
+import sys
 
 import django
 
 django.setup()
 
 from django.conf import settings  # noqa: E402
+from django.core.management import call_command  # noqa: E402
 from django.db import connection  # noqa: E402
 from django.test import Client  # noqa: E402
 
@@ -95,5 +98,11 @@ def digest_of_points(lab) -> list:
     return [len(rows), hashlib.sha256(repr(rows).encode()).hexdigest()]
 
 
+def words() -> str:
+    return json.dumps(tell(), default=str)
+
+
 if __name__ == "__main__":
-    print(json.dumps(tell(), default=str))
+    User.objects.create_user("ada", "ada@lab.example")
+    call_command("import_project", sys.argv[1])
+    print(words())

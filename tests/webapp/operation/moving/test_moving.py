@@ -7,6 +7,7 @@ import zipfile
 import psycopg
 import pytest
 from django.apps import apps
+from django.db import connection
 
 from tests.databases import database_url
 from tests.webapp.operation.moving.filling import SECRET
@@ -27,18 +28,19 @@ CHANGED = {"states", "people", "members"}
 
 
 @pytest.fixture(scope="module")
-def databases(tmp_path_factory):
-    """Addresses of two migrated ones, without a row: the first is filled by `exported`."""
+def databases(django_db_setup, django_db_blocker):
+    """Addresses of two migrated ones, without an organisation: the first is filled by `exported`."""
     there, here = names = [f"moving_{os.getpid()}_{i}" for i in range(2)]
-    with psycopg.connect(database_url("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {there}")
-        done(
-            tmp_path_factory.mktemp("empty"), database_url(there), "manage.py", "migrate", "--verbosity", "0"
-        )
-        connection.execute(f"CREATE DATABASE {here} TEMPLATE {there}")
+    with psycopg.connect(database_url("postgres"), autocommit=True) as server:
+        with django_db_blocker.unblock():
+            connection.close()  # nobody may use what is copied
+            server.execute(f"CREATE DATABASE {there} TEMPLATE {connection.settings_dict['NAME']}")
+        with psycopg.connect(database_url(there)) as copy:
+            copy.execute("TRUNCATE accounts_organisation CASCADE")
+        server.execute(f"CREATE DATABASE {here} TEMPLATE {there}")
         yield [database_url(name) for name in names]
         for name in names:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def done(home, url, *words):
@@ -49,25 +51,24 @@ def done(home, url, *words):
 
 @pytest.fixture(scope="module")
 def exported(databases, tmp_path_factory):
-    """The folder of the installation with the project, and the project's file."""
+    """What is told of the project in its installation, and its file."""
     home = tmp_path_factory.mktemp("there")
-    done(home, databases[0], "-m", "tests.webapp.operation.moving.filling")
     file = home / "lab.headroom"
-    said = done(home, databases[0], "manage.py", "export_project", "lab", str(file))
+    said, told = told_by("filling", home, databases[0], file)
     assert "8 runs" in said and "2 predictions" in said
-    return home, file
+    return told, file
 
 
-def told(home, url):
-    return json.loads(done(home, url, "-m", "tests.webapp.operation.moving.telling").splitlines()[-1])
+def told_by(module, home, url, file):
+    """(what it said on the way, what it told in the end)."""
+    said, _, told = done(home, url, "-m", f"{__package__}.{module}", str(file)).rstrip().rpartition("\n")
+    return said, json.loads(told)
 
 
 def test_a_project_is_the_same_in_another_installation(exported, databases, tmp_path):
-    there, file = exported
-    done(tmp_path, databases[1], "-c", ADA_IS_HERE)
-    said = done(tmp_path, databases[1], "manage.py", "import_project", str(file))
+    before, file = exported
+    said, after = told_by("telling", tmp_path, databases[1], file)
 
-    before, after = told(there, databases[0]), told(tmp_path, databases[1])
     assert before.keys() == after.keys() and before["points"][0] > 1000
     before["leaderboard"] = as_ended(before["leaderboard"])
     differing = [key for key in sorted(before.keys() - CHANGED) if after[key] != before[key]]
@@ -96,14 +97,6 @@ def as_ended(said):
             for key, value in said.items()
         }
     return [as_ended(one) for one in said] if isinstance(said, list) else said
-
-
-ADA_IS_HERE = """
-import django
-django.setup()
-from webapp.identity.accounts.models import User
-User.objects.create_user("ada", "ada@lab.example")
-"""
 
 
 def test_the_file_is_its_owners_and_holds_no_secret(exported):
@@ -244,8 +237,8 @@ def test_a_slug_that_is_taken_or_no_slug_is_refused(exported, here, tmp_path):
 
 def test_a_run_that_is_here_already_keeps_everything_out(exported, here):
     _, file = exported
-    with psycopg.connect(exported_database(file)) as connection:
-        (key,) = connection.execute("SELECT id FROM runs_run ORDER BY id LIMIT 1").fetchone()
+    with psycopg.connect(exported_database(file)) as there:
+        (key,) = there.execute("SELECT id FROM runs_run ORDER BY id LIMIT 1").fetchone()
     other = Project.objects.create(slug="other", name="Other", organisation=here)
     Run.objects.create(pk=key, project=other, name="r", task="t", model="m")
     with pytest.raises(MovingError, match=f"The run {key} is here already, in the project other"):

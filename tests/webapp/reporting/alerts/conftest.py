@@ -44,7 +44,7 @@ def receiver(settings) -> Iterator[Receiver]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     state.url = f"http://127.0.0.1:{server.server_port}/hook"
     settings.ALLOW_PRIVATE_HOSTS = [f"127.0.0.1:{server.server_port}"]

@@ -36,7 +36,7 @@ class Recorded:
         self.asked: list[tuple[str, str | None]] = []
         self.status, self.body = 200, None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         self.address = f"http://127.0.0.1:{self._server.server_port}"
 
     def stop(self) -> None:
