@@ -29,7 +29,21 @@ DRAWN = """new Promise((drawn) => requestAnimationFrame(
     () => setTimeout(drawn, document.querySelector(".js-plotly-plot") ? 100 : 0, true)))"""
 # What a request is about to change is faded.
 STILL = "!document.querySelector('.htmx-request.busy')"
-SIDEWAYS = """document.documentElement.scrollWidth > innerWidth ? ["the page scrolls sideways"] : []"""
+# What axe does not look at: width, ids that stand twice, and names of ids that are nowhere.
+STRUCTURE = """() => {
+    const all = (chosen) => [...document.querySelectorAll(chosen)];
+    const found = document.documentElement.scrollWidth > innerWidth ? ["the page scrolls sideways"] : [];
+    const ids = all("[id]").map((node) => node.id);
+    for (const [at, id] of ids.entries()) if (ids.indexOf(id) !== at) found.push(`the id ${id} stands twice`);
+    for (const name of ["for", "list", "popovertarget", "aria-controls", "aria-describedby", "aria-labelledby"]) {
+        const named = all(`[${name}]`).flatMap((node) => node.getAttribute(name).split(/\\s+/)).filter(Boolean);
+        for (const id of named) if (!document.getElementById(id)) found.push(`${name}=${id} is nowhere`);
+    }
+    for (const { id } of all("body:not(.embedded) [role=img]:is(.chart, .tab-chart, .report-chart)")) {
+        if (!document.querySelector(`[data-chart="${id}"] [data-values]`)) found.push(`the chart ${id} has no table`);
+    }
+    return [...new Set(found)];
+}"""
 # What axe finds; null: it has to be loaded first.
 VIOLATIONS = """async () => {
     if (!window.axe) return null;
@@ -49,7 +63,7 @@ def problems_of(page: Page) -> list[str]:
     if found is None:
         page.evaluate(_axe())
         found = page.evaluate(VIOLATIONS)
-    return page.evaluate(SIDEWAYS) + found
+    return page.evaluate(STRUCTURE) + found
 
 
 def looks_at(name: str) -> list[tuple[str, str]]:

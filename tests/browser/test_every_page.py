@@ -1,4 +1,4 @@
-"""Every page in a real browser: no violation of its policy, or of its width; in the long form, of accessibility in the
+"""Every page in a real browser: no violation of its policy, of its width or of its ids; in the long form, of accessibility in the
 dark, which the test of each page looks at, too.
 
 The pages that no other test looks at have their pictures taken in both themes and widths.
@@ -7,7 +7,7 @@ The pages that no other test looks at have their pictures taken in both themes a
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.look import IS_LONG, SIDEWAYS, look, problems_of
+from tests.browser.look import IS_LONG, STRUCTURE, look, problems_of
 from tests.webapp.interfaces.pages.addresses import PAGES, WITHOUT_ACCOUNT, make_things
 
 LOOKED_AT_HERE = {"sign-in", "tokens"}
@@ -23,7 +23,7 @@ def test_every_page_is_clean(page, new_page, user, make_run, published_curves):
         where.goto(address(things))
         if name in LOOKED_AT_HERE:
             look(where, name)
-        elif found := problems_of(where) if IS_LONG else where.evaluate(SIDEWAYS):
+        elif found := problems_of(where) if IS_LONG else where.evaluate(STRUCTURE):
             problems[name] = found
 
     assert problems == {}
