@@ -36,7 +36,7 @@ STRUCTURE = """() => {
     const ids = all("[id]").map((node) => node.id);
     for (const [at, id] of ids.entries()) if (ids.indexOf(id) !== at) found.push(`the id ${id} stands twice`);
     for (const name of ["for", "list", "popovertarget", "aria-controls", "aria-describedby", "aria-labelledby"]) {
-        const named = all(`[${name}]`).flatMap((node) => node.getAttribute(name).split(/\\s+/)).filter(Boolean);
+        const named = all(`[${name}]:not([type=hidden])`).flatMap((node) => node.getAttribute(name).split(/\\s+/)).filter(Boolean);
         for (const id of named) if (!document.getElementById(id)) found.push(`${name}=${id} is nowhere`);
     }
     for (const { id } of all("body:not(.embedded) [role=img]:is(.chart, .tab-chart, .report-chart)")) {
@@ -44,10 +44,11 @@ STRUCTURE = """() => {
     }
     return [...new Set(found)];
 }"""
-# What axe finds; null: it has to be loaded first.
-VIOLATIONS = """async () => {
+# What axe finds, by rules that are off by default, too; null: it has to be loaded first.
+VIOLATIONS = """async (also) => {
     if (!window.axe) return null;
-    const {violations} = await axe.run(document, {resultTypes: ["violations"]});
+    const rules = Object.fromEntries(also.map((name) => [name, {enabled: true}]));
+    const {violations} = await axe.run(document, {resultTypes: ["violations"], rules});
     return violations.map(
         (rule) => `${rule.id}: ${rule.nodes.map((node) => node.target.join(" ")).slice(0, 5).join(", ")}`);
 }"""
@@ -58,11 +59,12 @@ def _axe() -> str:
     return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 
 
-def problems_of(page: Page) -> list[str]:
-    found = page.evaluate(VIOLATIONS)
+def problems_of(page: Page, *also: str) -> list[str]:
+    """also: further rules of axe."""
+    found = page.evaluate(VIOLATIONS, also)
     if found is None:
         page.evaluate(_axe())
-        found = page.evaluate(VIOLATIONS)
+        found = page.evaluate(VIOLATIONS, also)
     return page.evaluate(STRUCTURE) + found
 
 
