@@ -36,8 +36,10 @@ STRUCTURE = """() => {
     const ids = all("[id]").map((node) => node.id);
     for (const [at, id] of ids.entries()) if (ids.indexOf(id) !== at) found.push(`the id ${id} stands twice`);
     for (const name of ["for", "list", "popovertarget", "aria-controls", "aria-describedby", "aria-labelledby"]) {
-        const named = all(`[${name}]:not([type=hidden])`).flatMap((node) => node.getAttribute(name).split(/\\s+/)).filter(Boolean);
-        for (const id of named) if (!document.getElementById(id)) found.push(`${name}=${id} is nowhere`);
+        const named = all(`[${name}]:not([type=hidden])`).map((node) => node.getAttribute(name));
+        for (const id of named.join(" ").split(/\\s+/)) {
+            if (id && !document.getElementById(id)) found.push(`${name}=${id} is nowhere`);
+        }
     }
     for (const { id } of all("body:not(.embedded) [role=img]:is(.chart, .tab-chart, .report-chart)")) {
         if (!document.querySelector(`[data-chart="${id}"] [data-values]`)) found.push(`the chart ${id} has no table`);
