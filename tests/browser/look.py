@@ -33,7 +33,7 @@ STILL = "!document.querySelector('.htmx-request.busy')"
 STRUCTURE = """() => {
     const all = (chosen) => [...document.querySelectorAll(chosen)];
     const found = document.documentElement.scrollWidth > innerWidth ? ["the page scrolls sideways"] : [];
-    const ids = all("[id]").map((node) => node.id);
+    const ids = all("[id]:not(svg *)").map((node) => node.id);
     for (const [at, id] of ids.entries()) if (ids.indexOf(id) !== at) found.push(`the id ${id} stands twice`);
     for (const name of ["for", "list", "popovertarget", "aria-controls", "aria-describedby", "aria-labelledby"]) {
         const named = all(`[${name}]:not([type=hidden])`).map((node) => node.getAttribute(name));
