@@ -1,8 +1,10 @@
 // The budget of the comparison: a slider over stops that the server chose and a field for any other amount, one model.
 // What they change is asked of the server shortly after the last move; while one question is out only the newest waits.
+import { say as readOut } from "./copy.js";
 import { amount } from "./format.js";
 
 const REST = 60; // milliseconds without a move
+const MOST_READ = 3; // curves whose numbers are read out
 
 /** `moved(value)` gets every new budget at once, before the server has answered. */
 export function budgetSlider({ stops, unit, moved }) {
@@ -64,6 +66,11 @@ export function budgetSlider({ stops, unit, moved }) {
   for (const name of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) {
     document.addEventListener(name, () => say("The server does not answer. The numbers below are those of the last answer."));
   }
-  document.addEventListener("htmx:afterSwap", (event) => { if (event.detail.target.id === "odds") say(""); });
+  document.addEventListener("htmx:afterSwap", ({ detail: { target } }) => {
+    if (target.id !== "odds") return;
+    say("");
+    const rows = [...target.querySelectorAll("tbody tr")].slice(0, MOST_READ).map((row) => [...row.cells].map((cell) => cell.innerText).join(", "));
+    readOut([target.querySelector("caption")?.textContent, ...rows].join(". ").replace(/\s+/g, " "));
+  });
   place(Number(field.value.replaceAll(",", "")) || stops[0]);
 }

@@ -1,10 +1,11 @@
-// Any chart as PNG, SVG or CSV, and a link to it as it is: buttons `data-download` in an element with `data-chart` (the
-// chart's id) and `data-name` (the file's name). The CSV has every value drawn, a row a point; where the server has a
-// fuller table, the template links to it instead.
+// Any chart as a table on the page, as PNG, SVG or CSV, and a link to it as it is: `details[data-values]` and buttons
+// `data-download` in an element with `data-chart` (the chart's id) and `data-name` (the file's name). The CSV has every
+// value drawn, a row a point; where the server has a fuller table, the template links to it instead.
 import { copyFrom, say } from "./copy.js";
-import { colours, escaped } from "./format.js";
+import { amount, colours, escaped } from "./format.js";
 
 const LONGEST_NAME = 80;
+const MOST_ROWS = 20; // of a series in the table: nobody reads more
 const PNG_SCALE = 2;
 const MOST_KEYS = 36; // series that colour and shape tell apart
 const KEY_HEIGHT = 20;
@@ -118,9 +119,50 @@ function blobOf(url) {
   return new Blob([Uint8Array.from(atob(body), (character) => character.charCodeAt(0))], { type });
 }
 
-/** series, x, y of every value drawn, with lo and hi where intervals are; x of a log axis as it is, not its logarithm. */
+// A table is made when it is opened: it shows what is drawn then.
+document.addEventListener("toggle", ({ target: details }) => {
+  if (!details.matches?.("[data-values]") || !details.open) return;
+  const tools = details.closest("[data-chart]");
+  details.querySelector(".scroll")?.remove();
+  details.append(tableOf(document.getElementById(tools.dataset.chart)));
+}, true);
+
+function tableOf(node) {
+  const [head, ...rows] = evenly(rowsOf(node));
+  const { xaxis, yaxis } = node.layout ?? {};
+  const named = { x: xaxis?.title?.text ?? "x", y: yaxis?.title?.text ?? "Value", lo: "From", hi: "To", series: "Series" };
+  const box = document.createElement("div");
+  Object.assign(box, { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "Values of this chart" });
+  const table = box.appendChild(document.createElement("table"));
+  table.createCaption().textContent = rows.length ? "At most 20 values of a series, evenly chosen." : "Nothing is drawn yet.";
+  const heads = table.createTHead().insertRow();
+  for (const name of head) heads.append(Object.assign(document.createElement("th"), { scope: "col", textContent: named[name] }));
+  const body = table.createTBody();
+  for (const row of rows) {
+    const line = body.insertRow();
+    for (const value of row) line.insertCell().textContent = typeof value === "number" ? amount(value) : value ?? "–";
+  }
+  return box;
+}
+
+/** Of each series at most MOST_ROWS rows, the first and the last among them. */
+function evenly([head, ...rows]) {
+  const series = Map.groupBy(rows, ([name]) => name);
+  const chosen = [...series.values()].flatMap((all) => {
+    const step = Math.max(1, (all.length - 1) / (MOST_ROWS - 1));
+    return all.filter((_, at) => Math.floor(at / step) !== Math.floor((at - 1) / step) || at === all.length - 1);
+  });
+  return [head, ...chosen];
+}
+
+/** Every value drawn as CSV; x of a log axis as it is, not its logarithm. */
 export function csvOf(node) {
-  const traces = node.data ?? [];
+  return `${rowsOf(node).map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
+}
+
+/** series, x, y of every value drawn below a row of these names, with lo and hi where intervals are. */
+function rowsOf(node) {
+  const traces = node?.data ?? [];
   const spans = traces.some((trace) => trace.error_y?.array);
   const rows = [["series", "x", "y", ...(spans ? ["lo", "hi"] : [])]];
   for (const [index, trace] of traces.entries()) {
@@ -129,7 +171,7 @@ export function csvOf(node) {
       rows.push([series, x, trace.y?.[at], ...(spans ? ends(trace, at) : [])]);
     }
   }
-  return `${rows.map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
+  return rows;
 }
 
 /** The ends of a value's interval; an open one is empty. */

@@ -6,6 +6,9 @@ document.addEventListener("change", (event) => {
   if (event.target.closest("form[data-send-on-change]")) event.target.form.requestSubmit();
 });
 
+// A form that came back is taken up where the mistake is.
+if (!location.hash) document.querySelector("main [aria-invalid=true]")?.focus();
+
 // A second click while the first is on its way sends nothing; the idempotency key covers the rest.
 document.addEventListener("submit", (event) => {
   const form = event.target;

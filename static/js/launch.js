@@ -1,4 +1,5 @@
 // Launch: which of form and text was edited last, searching the settings, resets. What is right is said by the server.
+import { say } from "./copy.js";
 import "./leaving.js";
 import { keep, restore } from "./kept_form.js";
 
@@ -8,6 +9,7 @@ const opened = new Set(); // sections that a person opened stay open when the fo
 let searched = false;
 let edits = 0; // an answer to a question that is out of date must not overwrite what was typed since
 let asked = 0;
+let answered = ""; // what was read out of the last check
 
 const form = () => launch.querySelector("form.launch");
 const all = (selector) => [...launch.querySelectorAll(selector)];
@@ -71,6 +73,14 @@ function mark() {
   const summary = document.getElementById("summary");
   const message = document.getElementById("message-field");
   if (message && summary) message.hidden = !("changes" in summary.dataset);
+}
+
+/** The check in one breath: that it is ready, or what is to mend first. */
+function readOut() {
+  const parts = all("#summary > .good, #summary > .bad, #summary > .problems li:first-child").map((each) => each.textContent.trim());
+  const words = parts.join(". ");
+  if (words !== answered) say(words);
+  answered = words;
 }
 
 function reset(button) {
@@ -137,6 +147,7 @@ if (launch) {
     for (const section of all("[data-section]")) if (opened.has(section.dataset.section)) section.open = true;
     filter();
     mark();
+    readOut();
     if (edits && form()) keep(form(), FRESH); // the answer may have changed the text beside the form, or the form
   });
   if (form() && !launch.querySelector("[role=alert]")) restore(form(), FRESH); // before htmx asks what is wrong with it

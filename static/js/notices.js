@@ -10,7 +10,7 @@ const said = document.getElementById("bell-said");
 function show(unread) {
   count.textContent = unread >= 100 ? "99+" : String(unread);
   count.hidden = !unread;
-  said.textContent = unread ? " unread" : "none unread";
+  said.textContent = unread ? " unread" : "";
 }
 
 async function ask() {

@@ -1,6 +1,10 @@
-// Paper is white: while a page is printed it and its charts have the light theme, whatever the reader's is.
+// Paper is white and small: while a page is printed it and its charts have the light theme, whatever the reader's is, and
+// no chart is wider than the paper or takes all of it.
 const root = document.documentElement;
+const MOST = { width: 650, height: 300 }; // pixels: A4 upright without its margins and those of a card; as in components.css
 let before = null; // the theme to go back to; "" is the system's
+
+const drawn = () => document.querySelectorAll(".js-plotly-plot:not([hidden])");
 
 function changed() {
   document.dispatchEvent(new CustomEvent("theme-changed"));
@@ -12,6 +16,7 @@ window.addEventListener("beforeprint", () => {
   before = root.dataset.theme ?? "";
   root.dataset.theme = "light";
   changed();
+  for (const chart of drawn()) window.Plotly.relayout(chart, { width: Math.min(chart.clientWidth, MOST.width), height: MOST.height });
 });
 window.addEventListener("afterprint", () => {
   if (before === null) return;
@@ -19,5 +24,5 @@ window.addEventListener("afterprint", () => {
   else delete root.dataset.theme;
   before = null;
   changed();
-  for (const chart of document.querySelectorAll(".js-plotly-plot")) window.Plotly?.Plots.resize(chart);
+  for (const chart of drawn()) window.Plotly.relayout(chart, { width: null, height: null, autosize: true });
 });

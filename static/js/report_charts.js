@@ -1,4 +1,5 @@
 // The charts of a report, on its page, on its link and in its preview.
+import "./downloads.js";
 import { keepDrawn } from "./drawing.js";
 import "./print.js";
 

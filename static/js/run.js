@@ -1,5 +1,6 @@
 // The run page: draws the payload, keeps it fresh, and asks again when the question (axis, view, window) changes.
 import { CONFIG, keepTicks } from "./chart.js";
+import { holdFocus } from "./focus.js";
 import { colours } from "./format.js";
 import { fetchJson, keepAsking } from "./live.js";
 import { runChart } from "./run_chart.js";
@@ -186,7 +187,9 @@ function writeHtml(node, html) {
   if (written.get(node) === html) return;
   written.set(node, html);
   const open = [...node.querySelectorAll("details")].map((details) => details.open);
+  const restore = holdFocus();
   node.innerHTML = html;
+  restore();
   for (const [index, details] of node.querySelectorAll("details").entries()) details.open = open[index] ?? false;
 }
 

@@ -1,6 +1,7 @@
 // Runs list: what is ticked stays ticked while the table refreshes, sorts and pages; actions on it; what changed.
 import "./filterbox.js";
 import { inTime } from "./connection.js";
+import { holdFocus } from "./focus.js";
 import { keepAsking } from "./live.js";
 
 const form = document.getElementById("bulk-form");
@@ -144,9 +145,11 @@ async function reload(here) {
   const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
   const fresh = parsed.getElementById("table");
   if (!fresh) return;
+  const restore = holdFocus();
   here.replaceWith(document.adoptNode(fresh));
   window.htmx.process(fresh);
   settled();
+  restore();
 }
 
 function settled() {
@@ -156,10 +159,12 @@ function settled() {
 
 function exchange(html) {
   const parsed = new DOMParser().parseFromString(html, "text/html");
+  const restore = holdFocus();
   for (const row of parsed.querySelectorAll("tr[data-run]")) {
     document.querySelector(`tr[data-run="${row.dataset.run}"]`)?.replaceWith(document.adoptNode(row));
   }
   settled();
+  restore();
 }
 
 if (form) {

@@ -1,6 +1,7 @@
 // What every page has: themes, dialogs, times, forms, keys, the palette, and word of the server. Each has its module.
 import "./times.js";
 import "./copy.js";
+import "./focus.js";
 import "./forms.js";
 import "./progress.js";
 import "./connection.js";

@@ -29,11 +29,28 @@ DRAWN = """new Promise((drawn) => requestAnimationFrame(
     () => setTimeout(drawn, document.querySelector(".js-plotly-plot") ? 100 : 0, true)))"""
 # What a request is about to change is faded.
 STILL = "!document.querySelector('.htmx-request.busy')"
-SIDEWAYS = """document.documentElement.scrollWidth > innerWidth ? ["the page scrolls sideways"] : []"""
-# What axe finds; null: it has to be loaded first.
-VIOLATIONS = """async () => {
+# What axe does not look at: width, ids that stand twice, and names of ids that are nowhere.
+STRUCTURE = """() => {
+    const all = (chosen) => [...document.querySelectorAll(chosen)];
+    const found = document.documentElement.scrollWidth > innerWidth ? ["the page scrolls sideways"] : [];
+    const ids = all("[id]:not(svg *)").map((node) => node.id);
+    for (const [at, id] of ids.entries()) if (ids.indexOf(id) !== at) found.push(`the id ${id} stands twice`);
+    for (const name of ["for", "list", "popovertarget", "aria-controls", "aria-describedby", "aria-labelledby"]) {
+        const named = all(`[${name}]:not([type=hidden])`).map((node) => node.getAttribute(name));
+        for (const id of named.join(" ").split(/\\s+/)) {
+            if (id && !document.getElementById(id)) found.push(`${name}=${id} is nowhere`);
+        }
+    }
+    for (const { id } of all("body:not(.embedded) [role=img]:is(.chart, .tab-chart, .report-chart)")) {
+        if (!document.querySelector(`[data-chart="${id}"] [data-values]`)) found.push(`the chart ${id} has no table`);
+    }
+    return [...new Set(found)];
+}"""
+# What axe finds, by rules that are off by default, too; null: it has to be loaded first.
+VIOLATIONS = """async (also) => {
     if (!window.axe) return null;
-    const {violations} = await axe.run(document, {resultTypes: ["violations"], preload: false});
+    const rules = Object.fromEntries(also.map((name) => [name, {enabled: true}]));
+    const {violations} = await axe.run(document, {resultTypes: ["violations"], preload: false, rules});
     return violations.map(
         (rule) => `${rule.id}: ${rule.nodes.map((node) => node.target.join(" ")).slice(0, 5).join(", ")}`);
 }"""
@@ -44,12 +61,13 @@ def _axe() -> str:
     return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 
 
-def problems_of(page: Page) -> list[str]:
-    found = page.evaluate(VIOLATIONS)
+def problems_of(page: Page, *also: str) -> list[str]:
+    """also: further rules of axe."""
+    found = page.evaluate(VIOLATIONS, also)
     if found is None:
         page.evaluate(_axe())
-        found = page.evaluate(VIOLATIONS)
-    return page.evaluate(SIDEWAYS) + found
+        found = page.evaluate(VIOLATIONS, also)
+    return page.evaluate(STRUCTURE) + found
 
 
 def looks_at(name: str) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from tests.browser.test_run_page import open_run
 
 def saved(page: Page, name: str) -> tuple[str, bytes]:
     """The file's name and content after the button was pressed by keyboard."""
+    page.locator(".chart-tools details").last.evaluate("node => { node.open = true; }")
     button = page.get_by_role("button", name=name, exact=True)
     button.focus()
     with page.expect_download() as download:
@@ -57,7 +58,7 @@ def test_a_chart_is_saved_as_it_is_drawn(new_page, user, make_run):
     assert name == "wide-batch-20-seed-0.png"
     assert abs(Image.open(io.BytesIO(png)).width - 2 * width) <= 2
     assert corner(png) < 200
-    page.get_by_label("pictures in light colours").check()
+    page.get_by_label("in light colours").check()
     assert corner(saved(page, "PNG")[1]) > 600
 
     name, svg = saved(page, "SVG")

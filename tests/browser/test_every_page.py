@@ -1,5 +1,5 @@
-"""Every page in a real browser: no violation of its policy, or of its width; in the long form, of accessibility in the
-dark, which the test of each page looks at, too.
+"""Every page in a real browser: no violation of its policy, width or ids, and nothing that makes it slow; in the long
+form, none of accessibility in the dark, which the test of each page looks at, too.
 
 The pages that no other test looks at have their pictures taken in both themes and widths.
 """
@@ -7,10 +7,23 @@ The pages that no other test looks at have their pictures taken in both themes a
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.look import IS_LONG, SIDEWAYS, look, problems_of
+from tests.browser.look import IS_LONG, STRUCTURE, look, problems_of
 from tests.webapp.interfaces.pages.addresses import PAGES, WITHOUT_ACCOUNT, make_things
 
 LOOKED_AT_HERE = {"sign-in", "tokens"}
+MOST_ELEMENTS = {"api-docs": 15_000}  # folded away but for a line of each operation
+# What makes a page slow, as far as it is no matter of the machine; how fast pages are is measured by
+# benchmarks/bench_paint.py.
+SLOW = """(most) => {
+    const scripts = [...document.querySelectorAll("head script[src]:not([defer], [async], [type=module])")];
+    const held = scripts.map((script) => script.src).filter((src) => !src.endsWith("/theme.js"));
+    const found = held.map((src) => `${src} holds up the first paint`);
+    const files = performance.getEntriesByType("resource").filter((file) => /[.](js|css|svg)$/.test(file.name));
+    if (files.length > 36) found.push(`${files.length} files`);
+    const elements = document.querySelectorAll("*").length;
+    if (elements > most) found.push(`${elements} elements`);
+    return found;
+}"""
 
 
 def test_every_page_is_clean(page, new_page, user, make_run, published_curves):
@@ -23,8 +36,10 @@ def test_every_page_is_clean(page, new_page, user, make_run, published_curves):
         where.goto(address(things))
         if name in LOOKED_AT_HERE:
             look(where, name)
-        elif found := problems_of(where) if IS_LONG else where.evaluate(SIDEWAYS):
+        elif found := problems_of(where, "target-size") if IS_LONG else where.evaluate(STRUCTURE):
             problems[name] = found
+        if found := where.evaluate(SLOW, MOST_ELEMENTS.get(name, 2_500)):
+            problems[name] = [*problems.get(name, []), *found]
 
     assert problems == {}
 

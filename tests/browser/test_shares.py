@@ -17,6 +17,7 @@ def test_a_chart_is_shared_as_it_is_seen_framed_and_closed(page, new_page, make_
     open_run(page, run, "?cutoff=4")
     page.get_by_role("button", name="lin", exact=True).click()
 
+    page.get_by_text("Save or share").click()
     page.get_by_role("link", name="Share", exact=True).click()
     look(page, "share-new")
     page.get_by_label("Title").fill("Where it tops out")
@@ -71,6 +72,7 @@ def framed(page, snippet: str) -> None:
 def test_a_comparison_is_shared(page, new_page, make_run, published_curves):
     runs = [make_run(20, a=0.7, name="better"), make_run(20, a=0.5, seed=1, name="worse")]
     page.goto(f"/compare?run={runs[0].pk}&run={runs[1].pk}")
+    page.get_by_text("Save or share").click()
     page.get_by_role("link", name="Share", exact=True).click()
     page.get_by_role("button", name="Make a link").click()
 

@@ -211,6 +211,9 @@ def test_on_paper_there_is_the_page_without_its_shell_in_light_colours(new_page,
     for gone in (".side", ".chart-tools", "#tabs .tabs"):
         expect(page.locator(gone).first).to_be_hidden()
     page.wait_for_function(f"{grid} !== '{dark}'")
+    assert (
+        page.evaluate("document.querySelector('#chart .main-svg').clientWidth") <= 690
+    )  # as wide as A4 at most
     page.emulate_media(media="screen", color_scheme="dark")
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     page.wait_for_function(f"{grid} === '{dark}'")

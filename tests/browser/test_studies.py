@@ -139,6 +139,7 @@ def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
     expect(page.locator("#axis-said")).to_contain_text("Batch 1,024: forecast ceiling ")
     page.wait_for_selector("#axis-chart .main-svg")
     look(page, "study-axis")
+    page.locator("[data-chart=axis-chart]").get_by_text("Save or share").click()
     with page.expect_download() as download:
         page.locator("[data-chart=axis-chart]").get_by_role("button", name="CSV", exact=True).click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))

@@ -21,6 +21,7 @@ HINTS = {"hx-trigger": "input changed delay:400ms", "hx-target": "#hints", "hx-s
 RELOAD = {
     "hx-trigger": "change consume",
     "hx-target": "#launch",
+    "hx-swap": "innerHTML",  # not that of the form it stands in
     "hx-include": "[name=recipe],[name=revision],[name=seed],[name=name],[name=priority],[name=retries]",
     "hx-push-url": "true",
 }

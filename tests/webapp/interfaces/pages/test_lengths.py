@@ -35,16 +35,15 @@ VOID = {
     "source",
 }
 MOST = {
-    "overview": 180, "connect": 40, "runs": 130, "launch": 100, "run": 290, "run-samples": 60, "compare": 300,
-    "leaderboard": 160,
-    "studies": 80, "study": 360, "new-study": 300, "planner": 260, "predictions": 80, "prediction": 330,
-    "new-prediction": 170, "calibration": 80, "forecast-record": 110, "recipes": 320, "recipe": 290, "new-revision":
-    50, "shares": 90, "new-share": 60, "shared": 80, "embed": 20, "members": 80, "project-settings": 190,
-    "organisation": 70, "audit": 200, "alerts": 380, "new-alert-rule": 110, "new-alert-channel": 70,
-    "alert-preferences": 90, "notices": 80, "automation": 240, "status": 180, "tokens": 90, "api-docs": 1120,
-    "sign-in": 30, "decisions": 70, "reports": 50, "report": 80, "edit-report": 90, "report-history": 80,
-    "report-links": 70, "imports": 50, "new-import": 190, "import": 140, "shared-report": 70, "profile": 100,
-    "change-password": 60, "forgot-password": 30,
+    "overview": 170, "connect": 30, "runs": 120, "launch": 90, "run": 260, "run-samples": 50, "compare":
+    250, "leaderboard": 150, "studies": 70, "study": 260, "new-study": 170, "planner": 220, "predictions":
+    70, "prediction": 230, "new-prediction": 170, "calibration": 70, "forecast-record": 100, "recipes": 270,
+    "recipe": 120, "new-revision": 50, "shares": 80, "new-share": 50, "shared": 70, "embed": 20, "members":
+    70, "project-settings": 170, "organisation": 60, "audit": 190, "alerts": 270, "new-alert-rule": 100,
+    "new-alert-channel": 60, "alert-preferences": 80, "notices": 70, "automation": 240, "status": 160,
+    "tokens": 80, "api-docs": 1120, "sign-in": 20, "decisions": 60, "reports": 40, "report": 80,
+    "edit-report": 80, "report-history": 70, "report-links": 70, "imports": 40, "new-import": 180, "import":
+    140, "shared-report": 70, "profile": 90, "change-password": 50, "forgot-password": 30,
 }  # fmt: skip
 
 

@@ -195,7 +195,7 @@ def test_a_recipe_is_one_row_in_its_group_with_its_sizes(ada, project):
                       "Other practice"]  # fmt: skip
     assert page.count("<td><a ") == len({slug.removeprefix("tiny-") for slug in shipped_slugs()})
     assert (
-        '<a href="/recipes/tiny-scalerl">two CPU cores</a> · <a href="/recipes/scalerl">as published</a>'
+        '<a href="/recipes/tiny-scalerl">2 cores</a> · <a href="/recipes/scalerl">as published</a>'
         in page
     )
 

@@ -44,9 +44,9 @@ def family_of(slug: str) -> str:
 
 
 def size_of(slug: str) -> str:
-    """ "two CPU cores", or "as published" where the recipe came with Headroom, else "full"."""
+    """ "2 cores", or "as published" where the recipe came with Headroom, else "full"."""
     if slug.startswith(SMALL):
-        return "two CPU cores"
+        return "2 cores"
     return "as published" if slug in shipped_slugs() else "full"
 
 

@@ -32,9 +32,8 @@ def to_continue(courses: Mapping[str, Course | None], keep: int, more: float) ->
     ]
     kept = sum(row["best"] for row in rows if row["keep"])
     rule = (
-        f"Each run that goes on gets {words.amount(share)} of the {words.amount(more)} {HOURS}. The rule: draw where "
-        "each run's forecast ends, see which run ends highest, and keep those that do so most often; where that is the "
-        "same to 1 %, those forecast to end higher."
+        f"Each run that goes on gets {words.amount(share)} of the {words.amount(more)} {HOURS}. Kept are those whose "
+        "forecasts most often end highest."
     )
     return {
         "rows": rows,

@@ -205,5 +205,5 @@ def test_a_recipe_is_chosen_in_its_size_and_the_prevalent_ones_stand_first(ada):
     slugs = re.findall(r'<option value="([^"]+)"', groups)
     assert slugs[:5] == ["scalerl", "deepseek-grpo", "qwen25-dapo", "magistral", "minimax"]
     assert not any(slug.startswith("tiny-") for slug in slugs)
-    assert 'href="/runs/new?recipe=tiny-scalerl&amp;revision=1">Two CPU cores</a>' in page
+    assert 'href="/runs/new?recipe=tiny-scalerl&amp;revision=1">2 cores</a>' in page
     assert 'href="/runs/new?recipe=scalerl&amp;revision=1" aria-current="true">As published</a>' in page
