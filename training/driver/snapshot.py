@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from training.checkpoints import DRIVER, Checkpoint, CheckpointError, damaged, what_is_trained
+from training.checkpoints import DRIVER, FREE_SECTIONS, Checkpoint, CheckpointError, damaged, what_is_trained
 from training.driver.accounting import Usage
 from training.driver.staleness import BufferState, Ticket
 from training.rollouts import Draft, Group, Sample
@@ -62,6 +62,7 @@ def to_files(state: RunState, recipe: Recipe, model: Mapping[str, Any] | None = 
     driver = {
         "step": state.buffer.trainer_version,
         "recipe": what_is_trained(recipe),
+        "free": recipe.model_dump(mode="json", include=set(FREE_SECTIONS)),
         "model": dict(model or {}),
         "usage": state.usage.as_dict(),
         "sampler": state.sampler,
