@@ -4,7 +4,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,9 @@ class RunState:
     works: Sequence[Work] = ()  # one for each running ticket
     pass_rate: float | None = None
     evaluated_step: int = -1
+    benchmarked: Mapping[str, int] = field(
+        default_factory=dict
+    )  # benchmark -> step that it was last taken at
     num_refills: int = 0
 
     def frozen(self) -> "RunState":
@@ -68,6 +71,7 @@ def to_files(state: RunState, recipe: Recipe, model: Mapping[str, Any] | None = 
         "sampler": state.sampler,
         "pass_rate": state.pass_rate,
         "evaluated_step": state.evaluated_step,
+        "benchmarked": dict(state.benchmarked),
         "num_refills": state.num_refills,
         "generator_version": state.buffer.generator_version,
         "num_finished": len(finished),
@@ -107,6 +111,7 @@ def _state(driver: dict[str, Any], groups: Sequence["_Entry"], prompt: Callable[
         works=[entry.work(prompt) for entry in running],
         pass_rate=driver["pass_rate"],
         evaluated_step=driver["evaluated_step"],
+        benchmarked=driver.get("benchmarked", {}),
         num_refills=driver["num_refills"],
     )
 
