@@ -4,12 +4,13 @@ import asyncio
 import math
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from training import harness
 from training.benchmarks import Benchmark, contamination, make_benchmark
 from training.chat import ChatTemplate, ChatTemplateError
 from training.checkpoints import (
@@ -25,10 +26,11 @@ from training.codec import Codec
 from training.engine_choice import choose_for, is_installed
 from training.engines import make_engine
 from training.evaluation import evaluation_metrics, sampled
+from training.harness import PREFIX
 from training.models import check_model, context_tokens, default_home, find_model, parameter_count
 from training.recipe import Recipe, apply_overrides
 from training.rollouts import Group, Rollouts
-from training.tasks import TaskError, make_task
+from training.tasks import Prompt, TaskError, make_task
 from training.usable import demanding_verifiers_of, usable_held_out
 from training.verifiers.service import Verification
 
@@ -135,35 +137,54 @@ def evaluate(
     `limit`: the first so many prompts. Raises TaskError where the benchmark's data are missing, ValueError where the
     model cannot take a prompt.
     """
-    benchmark = make_benchmark(task, options, home, patience=DOWNLOAD_TIMEOUT_SECONDS)
-    benchmark = Benchmark(task, benchmark.task, benchmark.prompts[:limit])
+    home = home or default_home()
     began = time.monotonic()
-    with exported(subject, home) as folder:
-        groups = asyncio.run(_groups(subject.recipe, folder, benchmark, k))
-    metrics = evaluation_metrics(groups)
-    checkpoint = subject.checkpoint
+    measure = _by_the_harness if task.startswith(PREFIX) else _by_our_verifiers
+    figures, prompts = measure(subject, task, options, k, limit, home)
     return {
         "task": task,
-        "step": checkpoint.step if checkpoint else None,
+        "step": subject.checkpoint.step if subject.checkpoint else None,
         "model": str(subject.base),
         "engine": subject.recipe.engine.type,
-        "temperature": subject.recipe.eval.temperature,
         "limit": limit,
-        **{name.removeprefix("eval/"): _known(value) for name, value in metrics.items()},
-        "contamination": _contamination(subject, benchmark, home),
+        **figures,
+        "contamination": _contamination(subject, prompts, home),
         "seconds": round(time.monotonic() - began, 3),
     }
 
 
+Measured = tuple[dict[str, Any], Sequence[Prompt]]
+
+
+def _by_our_verifiers(
+    subject: Subject, task: str, options: Mapping[str, Any], k: int, limit: int | None, home: Path
+) -> Measured:
+    benchmark = make_benchmark(task, options, home, patience=DOWNLOAD_TIMEOUT_SECONDS)
+    benchmark = replace(benchmark, prompts=benchmark.prompts[:limit])
+    with exported(subject, home) as folder:
+        groups = asyncio.run(_groups(subject.recipe, folder, benchmark, k))
+    found = {name.removeprefix("eval/"): _known(value) for name, value in evaluation_metrics(groups).items()}
+    return {"temperature": subject.recipe.eval.temperature, **found}, benchmark.prompts
+
+
+def _by_the_harness(
+    subject: Subject, task: str, options: Mapping[str, Any], k: int, limit: int | None, home: Path
+) -> Measured:
+    if k != 1:
+        raise TaskError(f"{task} says itself how often it samples: --k is for benchmarks of our own")
+    with exported(subject, home) as folder:
+        return harness.measure(task, options, subject.recipe, folder, home, limit)
+
+
 @contextmanager
-def exported(subject: Subject, home: Path | None = None) -> Iterator[Path]:
+def exported(subject: Subject, home: Path) -> Iterator[Path]:
     """A folder with the model in Hugging Face format; of a checkpoint, for as long as it is needed."""
     if subject.checkpoint is None:
         yield subject.base
         return
     from training.export import export_model
 
-    models = (home or default_home()) / "models"
+    models = home / "models"
     models.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".evaluate-", dir=models) as place:
         folder = Path(place) / "model"
@@ -190,7 +211,7 @@ async def _groups(recipe: Recipe, folder: Path, benchmark: Benchmark, k: int) ->
         engine.shutdown()
 
 
-def _contamination(subject: Subject, benchmark: Benchmark, home: Path | None) -> float | None:
+def _contamination(subject: Subject, prompts: Sequence[Prompt], home: Path) -> float | None:
     """Against the run's training prompts; None for a model of which they are not known."""
     if subject.checkpoint is None:
         return None
@@ -199,7 +220,7 @@ def _contamination(subject: Subject, benchmark: Benchmark, home: Path | None) ->
         task = make_task(of.name, of.options, home, patience=DOWNLOAD_TIMEOUT_SECONDS)
     except TaskError:  # its data are not on this machine
         return None
-    return contamination(benchmark.prompts, task.training_prompts(subject.recipe.seed))
+    return contamination(prompts, task.training_prompts(subject.recipe.seed))
 
 
 def _known(value: float) -> float | None:
@@ -209,14 +230,16 @@ def _known(value: float) -> float | None:
 def as_text(result: Mapping[str, Any]) -> str:
     """One line for people."""
     stderr, overlap = result["pass_rate_stderr"], result["contamination"]
+    cut = result["truncation_rate"]
     parts = [
         f"{result['task']}: {result['pass_rate']:.4f}" + ("" if stderr is None else f" ± {stderr:.4f}"),
         f"{result['n_prompts']:.0f} prompts"
         + (" (limited)" if result["limit"] else "")
         + f" x {result['k']:.0f}",
-        f"{result['truncation_rate']:.1%} truncated",
         f"{result['seconds']:.1f} s",
     ]
+    if cut is not None:
+        parts.append(f"{cut:.1%} truncated")
     if overlap is not None:
         parts.append(f"{overlap:.1%} share 13 words in a row with a training prompt")
     return "; ".join(parts)
