@@ -49,7 +49,7 @@ class RayJobs:
 
         Raises RayUnreachable or RayRefused.
         """
-        body = {
+        body: dict[str, Any] = {
             "submission_id": submission_id,
             "entrypoint": entrypoint,
             "runtime_env": {"env_vars": dict(variables)},

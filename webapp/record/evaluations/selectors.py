@@ -59,7 +59,7 @@ def matrix_of(run: Run) -> Matrix:
     """Three queries."""
     found = _recorded(run)
     for one in run.evaluations.filter(state=Evaluation.State.SUCCEEDED):
-        found.setdefault(one.label, {})[one.step] = _score(one.result)
+        found.setdefault(one.label, {})[one.step] = _score(one.result or {})
     steps = sorted({step for by_step in found.values() for step in by_step})
     held_out = _held_out(run, steps)
     rows = [

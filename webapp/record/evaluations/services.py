@@ -69,18 +69,15 @@ def ask_for(run: Run, asked: Asked, *, user: User | None) -> tuple[Evaluation, b
         failed = Evaluation.objects.filter(pk=found.pk, state=State.FAILED)
         is_new |= bool(failed.update(state=State.QUEUED, error="", ended_at=None, created_by=user))
         if is_new:
-            what = {"task": found.task, "step": found.step}
-            record(
-                "run.evaluated",
-                actor=user,
-                project=run.project,
-                kind="run",
-                key=run.pk,
-                name=run.name,
-                **what,
-            )
+            _record(found, user)
     found.refresh_from_db()
     return found, is_new
+
+
+def _record(one: Evaluation, user: User | None) -> None:
+    key, name = one.run_id, one.run.name
+    what: dict[str, Any] = {"task": one.task, "step": one.step}
+    record("run.evaluated", actor=user, project=one.run.project, kind="run", key=key, name=name, **what)
 
 
 def _check(asked: Asked) -> None:

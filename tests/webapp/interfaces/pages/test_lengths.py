@@ -41,7 +41,7 @@ MOST = {
     "new-prediction": 170, "calibration": 80, "forecast-record": 110, "recipes": 320, "recipe": 290, "new-revision":
     50, "shares": 90, "new-share": 60, "shared": 80, "embed": 20, "members": 80, "project-settings": 190,
     "organisation": 70, "audit": 200, "alerts": 380, "new-alert-rule": 110, "new-alert-channel": 70,
-    "alert-preferences": 90, "notices": 80, "automation": 240, "status": 180, "tokens": 90, "api-docs": 1120,
+    "alert-preferences": 90, "notices": 80, "automation": 240, "status": 180, "tokens": 90, "api-docs": 1140,
     "sign-in": 30, "decisions": 70, "reports": 50, "report": 80, "edit-report": 90, "report-history": 80,
     "report-links": 70, "imports": 50, "new-import": 190, "import": 140, "shared-report": 70, "profile": 100,
     "change-password": 60, "forgot-password": 30,
