@@ -2,7 +2,7 @@
 VENV_PYTHON := .venv/bin/python
 # Bytecode is kept, whatever the environment says: tests start this code in a hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo up test test-deep chaos check lint types security arrows docs audit bench parity trackers manifests lock wheel clean
+.PHONY: help setup demo up test test-deep chaos check lint types security arrows docs audit bench parity trackers lm-eval manifests lock wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make bench   benchmarks with their baselines"
 	@echo "make parity  compare the losses with TRL's and verl's, the model with torchtitan's, in an environment of its own"
 	@echo "make trackers  the real clients of MLflow and trackio, TRL and verl, against a real server"
+	@echo "make lm-eval  the real lm-evaluation-harness on a tiny model, in an environment on top of .venv"
 	@echo "make manifests  hold deploy/ to the schemas of Kubernetes and to hadolint"
 	@echo "make lock    recompile requirements.lock from pyproject.toml and requirements/*.in"
 	@echo "make wheel   dist/headroom-VERSION-py3-none-any.whl (docs/packaging.md)"
@@ -82,6 +83,9 @@ parity:
 # The clients get an environment of their own; the server runs from .venv.
 trackers: setup
 	@exec bash scripts/trackers.sh $(ARGS)
+
+lm-eval: setup
+	@exec bash scripts/lm_eval.sh $(ARGS)
 
 # No `setup`: an environment of their own.
 manifests:

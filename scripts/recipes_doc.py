@@ -81,7 +81,13 @@ def kind(field: FieldInfo) -> str:
     if parts and all(isinstance(part, str) for part in parts):
         return ", ".join(parts)
     name = getattr(parts[0] if parts else annotation, "__name__", str(annotation))
-    return {"int": "whole number", "float": "number", "str": "text", "bool": "yes or no"}.get(name, name)
+    return {
+        "int": "whole number",
+        "float": "number",
+        "str": "text",
+        "bool": "yes or no",
+        "Downstream": "list",
+    }.get(name, name)
 
 
 def default(field: FieldInfo) -> str:
@@ -93,7 +99,7 @@ def default(field: FieldInfo) -> str:
         return "open"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    if value == "" or value == {}:
+    if value in ("", {}, ()):
         return "empty"
     plain = list(value) if isinstance(value, tuple) else value
     return f"`{plain:g}`" if isinstance(plain, float) else f"`{plain}`"

@@ -1,4 +1,5 @@
-"""`python -m training pretrain|run|export|memory`: without any server. With HEADROOM_URL set, records go there too."""
+"""`python -m training pretrain|run|export|evaluate|memory`: without any server. With HEADROOM_URL set, records of a run
+go there too."""
 
 import argparse
 import contextlib
@@ -29,8 +30,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Exit status: 0 the budget was reached or a stop was asked for, 1 an error (its reason is the last line),
     75 one of what it ran on: the same with --resume may go through."""
     options = _parser().parse_args(arguments)
+    is_json = getattr(options, "json", False)  # then it has standard output for itself
     logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout
+        level=logging.INFO,
+        format="%(asctime)s %(message)s",
+        datefmt="%H:%M:%S",
+        stream=sys.stderr if is_json else sys.stdout,
     )
     for chatty in ("httpx", "httpcore", "filelock", "aiobotocore", "botocore"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
@@ -47,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="pretrain|run|export|memory")
+    commands = parser.add_subparsers(required=True, metavar="pretrain|run|export|evaluate|memory")
 
     pretrain = commands.add_parser(
         "pretrain", help="make a tiny base model (that of the default task: about a minute)"
@@ -81,6 +86,18 @@ def _parser() -> argparse.ArgumentParser:
         "--base-model", type=Path, help="folder of the model that the run started from, if moved"
     )
     export.set_defaults(command=_export)
+
+    evaluate = commands.add_parser("evaluate", help="measure a checkpoint, or any model, on a benchmark")
+    evaluate.add_argument("subject", help="folder of a checkpoint or of a run (its newest), or a model")
+    evaluate.add_argument(
+        "--task", required=True, help="a benchmark such as gsm8k, or a task's held-out prompts"
+    )
+    evaluate.add_argument("--k", type=int, default=1, help="responses to each prompt (default: 1)")
+    evaluate.add_argument("--limit", type=int, help="the first so many prompts alone")
+    evaluate.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="of the task")
+    evaluate.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of run")
+    evaluate.add_argument("--json", action="store_true", help="all figures, as JSON")
+    evaluate.set_defaults(command=_evaluate)
 
     memory = commands.add_parser("memory", help="what a recipe takes of GPUs and hosts; needs neither")
     memory.add_argument("recipe", help="as of run")
@@ -132,6 +149,18 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
+def _evaluate(options: argparse.Namespace) -> int:
+    from training.evaluate import as_text, evaluate, subject_of
+
+    if options.k < 1 or (options.limit or 1) < 1:
+        raise RecipeError("", "--k and --limit must be at least 1")
+    subject = subject_of(options.subject, dict(map(_parse_setting, options.set)), default_home())
+    settings = dict(map(_parse_setting, options.option))
+    result = evaluate(subject, options.task, settings, k=options.k, limit=options.limit)
+    print(json.dumps(result, indent=2) if options.json else as_text(result), flush=True)
+    return 0
+
+
 def _memory(options: argparse.Namespace) -> int:
     from training.memory_report import report
 
@@ -162,7 +191,7 @@ def _overrides(options: argparse.Namespace) -> dict[str, Any]:
 def _parse_setting(setting: str) -> tuple[str, Any]:
     key, equals, value = setting.partition("=")
     if not equals or not key:
-        raise RecipeError("", f"--set takes KEY=VALUE, not {setting!r}")
+        raise RecipeError("", f"--set and --option take KEY=VALUE, not {setting!r}")
     number = yaml.safe_load(value)
     if isinstance(number, str):  # YAML reads 1e-4 as text
         with contextlib.suppress(ValueError):

@@ -100,6 +100,16 @@ class Checkpoint:
         """What `Trainer.load` reads."""
         return str(self.folder / TRAINER)
 
+    @property
+    def recipe(self) -> Recipe:
+        """Of the attempt that wrote it; its model is a name. Where nothing was noted of engine and lengths of an
+        evaluation: auto, and the defaults. CheckpointError."""
+        assumed = {"name": "run", "title": "Run", "engine": {"type": "auto"}}
+        try:
+            return Recipe.model_validate(assumed | self.driver.get("free", {}) | self.driver["recipe"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(self.folder / DRIVER, error) from error
+
     def refuse_unless_of(self, recipe: Recipe) -> None:
         """CheckpointError naming what differs, where it belongs to another recipe or model."""
         ours, theirs = what_is_trained(recipe), _completed(self.driver["recipe"], recipe)

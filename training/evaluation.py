@@ -1,11 +1,26 @@
 """Held-out pass rate: mean@k and pass@k with their standard errors, also for each part of a mixture and difficulty."""
 
+import asyncio
 import math
 from collections.abc import Sequence
 
-from training.rollouts import Group
+from training.rollouts import Group, Rollouts
+from training.tasks import Prompt
 
+CHUNK_PROMPTS = 64  # in one call of the generator
 MAX_DIFFICULTIES = 12  # with a curve of their own
+
+
+async def sampled(
+    rollouts: Rollouts, prompts: Sequence[Prompt], k: int, temperature: float, key: str
+) -> list[Group]:
+    """`k` scored samples of each prompt; `key` and place alone say with which random numbers."""
+    starts = range(0, len(prompts), CHUNK_PROMPTS)
+    work = (
+        rollouts.groups(prompts[start : start + CHUNK_PROMPTS], k, temperature, key=f"{key}/{start}")
+        for start in starts
+    )
+    return [group for chunk in await asyncio.gather(*work) for group in chunk]
 
 
 def pass_rate(groups: Sequence[Group]) -> tuple[float, float]:

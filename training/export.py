@@ -43,7 +43,7 @@ def export_run(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ExportError(f"{out} is there already")
     trainer_folder = _checkpoint(run_dir, step)
-    base_model = base_model or _base_model(run_dir)
+    base_model = base_model or base_model_of(run_dir)
     if not (base_model / "config.json").is_file():
         raise ExportError(f"the base model {base_model} is not there; --base-model says where it is now")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -64,8 +64,8 @@ def _checkpoint(run_dir: Path, step: int | None) -> Path:
     return folder / TRAINER
 
 
-def _base_model(run_dir: Path) -> Path:
-    """What the run started from."""
+def base_model_of(run_dir: Path) -> Path:
+    """What the run started from. Raises ExportError where its folder does not say so."""
     file = run_dir / "driver.json"
     try:
         return Path(json.loads(file.read_text())["model"])

@@ -143,6 +143,7 @@ async def _run(
             trainer=trainer,
             reporter=reporter(),
             run_dir=run_dir,
+            home=_home(run_dir),
             shape=ModelShape.of(model_folder),
             resume=checkpoint,
             model=identity,

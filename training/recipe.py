@@ -13,6 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from training import memory, models, tasks
+from training.benchmarks import make_benchmark
 from training.cluster.devices import NoDevice, check_devices
 from training.engine_choice import EngineMissing, refuse_missing
 from training.plain_yaml import LOADER
@@ -128,8 +129,9 @@ def resolve(
 def check_runnable(
     recipe: Recipe, home: Path | None = None, *, patience: float = tasks.PATIENCE_SECONDS
 ) -> tasks.Task:
-    """The recipe's task. RecipeError (field "task", "eval.prompts", "curriculum.mode", "model", "engine.type" or one of
-    resources) where the task, its data, the model, the engine, the devices or their memory cannot do what is asked.
+    """The recipe's task. RecipeError (field "task", "eval.prompts", "eval.downstream", "curriculum.mode", "model",
+    "engine.type" or one of resources) where the task, a benchmark, their data, the model, the engine, the devices or
+    their memory cannot do what is asked.
 
     `patience`: longest download of data, seconds. With RAY_ADDRESS another cluster trains: its engines say themselves
     what they lack.
@@ -142,6 +144,11 @@ def check_runnable(
         task.held_out_prompts(recipe.eval.prompts)
     except ValueError as error:
         raise RecipeError("eval.prompts", str(error)) from None
+    for each in recipe.eval.downstream:
+        try:
+            make_benchmark(each.task, each.options, home, patience=patience)
+        except tasks.TaskError as error:
+            raise RecipeError("eval.downstream", str(error)) from None
     if recipe.curriculum.mode.endswith("_ramp"):
         _check_difficulties(recipe, task)
     _check_model(recipe, home)

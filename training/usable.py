@@ -21,6 +21,11 @@ def check_verifiers(task: Task, recipe: Recipe) -> None:
 def demanding_verifiers(task: Task, recipe: Recipe) -> list[Any]:
     """Those that need something of the machine that judges (the sandbox): their `check` raises what is missing."""
     prompts = [*task.training_prompts(recipe.seed), *task.held_out_prompts(recipe.eval.prompts)]
+    return demanding_verifiers_of(task, prompts)
+
+
+def demanding_verifiers_of(task: Task, prompts: Sequence[Prompt]) -> list[Any]:
+    """The same, of these prompts."""
     verifiers = {task.verifier(prompt) for prompt in prompts}
     return [verifier for verifier in verifiers if hasattr(verifier, "check")]
 

@@ -50,6 +50,7 @@ INSTALLED_APPS = [
     "webapp.reporting.alerts",
     "webapp.reporting.policies",
     "webapp.record.retention",
+    "webapp.record.evaluations",
     "webapp.science.predictions",
     "webapp.science.decisions",
     "webapp.reporting.reports",

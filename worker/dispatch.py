@@ -138,9 +138,8 @@ def entrypoint(spec: JobSpec) -> str:
 
     With `exec` the shell becomes the driver: a stop that comes before the driver has been started cannot miss it.
     """
-    python = os.environ.get("HEADROOM_JOB_PYTHON") or sys.executable
     words = [
-        python,
+        job_python(),
         "-m",
         "training",
         "run",
@@ -151,7 +150,16 @@ def entrypoint(spec: JobSpec) -> str:
     return "exec " + shlex.join(words + (["--resume"] if spec.resume else []))
 
 
+def job_python() -> str:
+    """The cluster's."""
+    return os.environ.get("HEADROOM_JOB_PYTHON") or sys.executable
+
+
+def handed_on() -> dict[str, str]:
+    """Variables of this worker's that every job has, too."""
+    return {name: value for name in HANDED_ON if (value := os.environ.get(name))}
+
+
 def job_variables(spec: JobSpec) -> dict[str, str]:
     """The driver's variables: who it reports to, and time enough to write a checkpoint when it is stopped."""
-    handed_on = {name: value for name in HANDED_ON if (value := os.environ.get(name))}
-    return handed_on | spec.env | {"RAY_JOB_STOP_WAIT_TIME_S": JOB_STOP_SECONDS}
+    return handed_on() | spec.env | {"RAY_JOB_STOP_WAIT_TIME_S": JOB_STOP_SECONDS}

@@ -36,16 +36,26 @@ class RayJobs:
         self._client = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT)
         self._address = url
 
-    def submit(self, submission_id: str, entrypoint: str, variables: Mapping[str, str]) -> None:
-        """Have Ray run `entrypoint`. An id that Ray knows already is the same job: success.
+    def submit(
+        self,
+        submission_id: str,
+        entrypoint: str,
+        variables: Mapping[str, str],
+        *,
+        cpus: int = 0,
+        gpus: int = 0,
+    ) -> None:
+        """Have Ray run `entrypoint` once it has these devices. An id that Ray knows already is the same job: success.
 
         Raises RayUnreachable or RayRefused.
         """
-        body = {
+        body: dict[str, Any] = {
             "submission_id": submission_id,
             "entrypoint": entrypoint,
             "runtime_env": {"env_vars": dict(variables)},
         }
+        if cpus or gpus:
+            body |= {"entrypoint_num_cpus": cpus, "entrypoint_num_gpus": gpus}
         response = self._request("POST", "/api/jobs/", json=body)
         if response.is_success or self.status(submission_id) is not None:
             return

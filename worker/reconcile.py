@@ -17,6 +17,7 @@ from worker.alerting import deliver_wanted, fire_wanted
 from worker.cleaning import watch_disk_now
 from worker.cluster import look_at_cluster, look_at_groups
 from worker.dispatch import send_dispatches
+from worker.evaluations import see_to_evaluations
 from worker.forecasts import judge_overdue
 from worker.imports import wish_example, wish_turns
 from worker.logs import keep_logs
@@ -125,6 +126,7 @@ STEPS: tuple[Callable[[], int], ...] = (
     observation.lose_silent_trackers,
     end_silent_trackio,
     keep_logs,
+    see_to_evaluations,
     refit_wanted,
     judge_wanted,
     act_on_overlooked,

@@ -78,6 +78,9 @@ ELSEWHERE = {
         "tests/training/test_memory.py::test_the_command_says_what_a_rank_takes_and_exits_by_whether_it_fits",
         "MEMORY",
     ),
+    "python -m training evaluate RUN_DIR --task gsm8k --k 4": (
+        "tests/training/test_evaluate.py::test_a_checkpoint_is_its_model_with_the_lengths_of_its_run", "--task",
+    ),
     "python -m scaling calibrate RUNS.csv": (
         "tests/scaling/test_calibration.py::test_both_programs_write_the_same_tables",
         '"calibrate"',

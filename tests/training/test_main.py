@@ -20,7 +20,7 @@ def run(*arguments: str) -> int:
         (["nothing"], "no recipe named 'nothing'; there are: deepseek-grpo"),
         (["gone.yaml"], "no recipe file gone.yaml"),
         (["tiny/scalerl", "--set", "loss.type=best"], "loss.type: Input should be"),
-        (["tiny/scalerl", "--set", "loss"], "--set takes KEY=VALUE"),
+        (["tiny/scalerl", "--set", "loss"], "take KEY=VALUE, not"),
         (["tiny/scalerl", "--set", "nothing.at.all=1"], "nothing.at.all: no such field"),
         (["tiny/scalerl", "--steps", "0"], "budget.max_steps: Input should be greater"),
         (["tiny/scalerl", "--depth", "-1"], "offpolicy.k: Input should be greater"),

@@ -30,6 +30,7 @@ class Attempt:
     reporter: Reporter
     run_dir: Path
     shape: ModelShape
+    home: Path | None = None  # where benchmarks' data are; None: HEADROOM_HOME
     resume: Checkpoint | None = None
     model: Mapping[str, Any] | None = None  # what checkpoints note of it (`model_identity`)
     switch: Switchboard = field(default_factory=Switchboard)
@@ -38,5 +39,7 @@ class Attempt:
     timeouts: Timeouts = Timeouts()
     num_lost_engines: Callable[[], int] = lambda: 0  # that have died until now, and were replaced
 
-    def rollouts(self) -> Rollouts:
-        return Rollouts(self.recipe, self.task, self.codec, self.generator, self.verification, self.timeouts)
+    def rollouts(self, task: Task | None = None) -> Rollouts:
+        """Of the run's task, or of another."""
+        task = task or self.task
+        return Rollouts(self.recipe, task, self.codec, self.generator, self.verification, self.timeouts)

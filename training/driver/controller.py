@@ -16,10 +16,11 @@ the training loop raises it, and `run` does. Generator and trainer may be here o
 
 An evaluation in the middle. Admission is closed as the update ends; the push under way is awaited, so that the
 generator holds what is evaluated; running groups are interrupted: the generator answers with what it has; the clock
-stops; the evaluation has the generator to itself; the clock runs, interrupted groups are gone on with (same seeds, same
-positions, each token under the version that made it) and others admitted. So the pipeline is as full after as before.
-Groups that are being scored go on meanwhile. What an interrupted group has is counted with the rest, when it has
-finished. Where generation and training take turns, no group is running between two steps, and none is interrupted.
+stops; the evaluation and the benchmarks that are due have the generator to themselves; the clock runs, interrupted
+groups are gone on with (same seeds, same positions, each token under the version that made it) and others admitted. So
+the pipeline is as full after as before. Groups that are being scored go on meanwhile. What an interrupted group has is
+counted with the rest, when it has finished. Where generation and training take turns, no group is running between two
+steps, and none is interrupted.
 
 How a run ends. Each wait has a timeout (`training.waiting.Timeouts`), and its error names what it waited for.
 
@@ -55,6 +56,7 @@ from functools import partial
 from training.checkpoints import Checkpoint, CheckpointError
 from training.driver.accounting import ComputeMeter, Usage
 from training.driver.attempt import Attempt
+from training.driver.benchmarks import Benchmarks
 from training.driver.curriculum import PromptSampler
 from training.driver.evaluator import Evaluator
 from training.driver.generation import Generation
@@ -138,6 +140,7 @@ class Controller:
             generation=self._generation,
             publisher=self._publisher,
             evaluator=self._evaluator(held_out),
+            benchmarks=Benchmarks(attempt, prompts),
             samples=self._samples,
             meter=self._meter,
             step_metrics=step_metrics,
@@ -270,7 +273,11 @@ class Controller:
         usage = replace(state.usage, device_hours=self._meter.usage().device_hours)
         training = self._training
         return replace(
-            state, usage=usage, pass_rate=training.pass_rate, evaluated_step=training.evaluated_step
+            state,
+            usage=usage,
+            pass_rate=training.pass_rate,
+            evaluated_step=training.evaluated_step,
+            benchmarked=dict(training.benchmarked),
         )
 
     async def _checkpoint(self, *, is_last: bool = False) -> None:

@@ -1,19 +1,16 @@
 """Evaluation of the weights that generator and trainer hold: held-out pass rate, and how far the two agree."""
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol
 
 from training.driver.parity import PARITY_SAMPLES, gaps_of_rows, mismatch, sample_rows
 from training.driver.samples import SampleKeeper
-from training.evaluation import evaluation_metrics
+from training.evaluation import evaluation_metrics, sampled
 from training.rollouts import Group, Rollouts, warn_of_failures
 from training.schema import Recipe
 from training.tasks import Prompt
 from training.trainer.batching import Batch, make_batch
 from training.waiting import Switchboard, Timeouts, blame
-
-CHUNK_PROMPTS = 64
 
 
 class ScoresTokens(Protocol):
@@ -62,17 +59,8 @@ class Evaluator:
         return metrics
 
     async def _sample(self, prompts: Sequence[Prompt], k: int, temperature: float, key: str) -> list[Group]:
-        chunks = {
-            start: prompts[start : start + CHUNK_PROMPTS] for start in range(0, len(prompts), CHUNK_PROMPTS)
-        }
-        work = asyncio.gather(
-            *(
-                self._rollouts.groups(chunk, k, temperature, key=f"{key}/{start}")
-                for start, chunk in chunks.items()
-            )
-        )
-        parts = await self._switch.result(work, what="an evaluation", timeout=self._timeout)
-        return [group for part in parts for group in part]
+        work = sampled(self._rollouts, prompts, k, temperature, key)
+        return await self._switch.result(work, what="an evaluation", timeout=self._timeout)
 
     async def _mismatch(self, groups: Sequence[Group]) -> tuple[dict[str, float], dict[int, float]]:
         """Generator against trainer, with the same weights, on the same tokens: metrics, and id of a sample -> its

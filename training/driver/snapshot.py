@@ -4,12 +4,12 @@ import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from training.checkpoints import DRIVER, Checkpoint, CheckpointError, damaged, what_is_trained
+from training.checkpoints import DRIVER, FREE_SECTIONS, Checkpoint, CheckpointError, damaged, what_is_trained
 from training.driver.accounting import Usage
 from training.driver.staleness import BufferState, Ticket
 from training.rollouts import Draft, Group, Sample
@@ -45,6 +45,9 @@ class RunState:
     works: Sequence[Work] = ()  # one for each running ticket
     pass_rate: float | None = None
     evaluated_step: int = -1
+    benchmarked: Mapping[str, int] = field(
+        default_factory=dict
+    )  # benchmark -> step that it was last taken at
     num_refills: int = 0
 
     def frozen(self) -> "RunState":
@@ -62,11 +65,13 @@ def to_files(state: RunState, recipe: Recipe, model: Mapping[str, Any] | None = 
     driver = {
         "step": state.buffer.trainer_version,
         "recipe": what_is_trained(recipe),
+        "free": recipe.model_dump(mode="json", include=set(FREE_SECTIONS)),
         "model": dict(model or {}),
         "usage": state.usage.as_dict(),
         "sampler": state.sampler,
         "pass_rate": state.pass_rate,
         "evaluated_step": state.evaluated_step,
+        "benchmarked": dict(state.benchmarked),
         "num_refills": state.num_refills,
         "generator_version": state.buffer.generator_version,
         "num_finished": len(finished),
@@ -106,6 +111,7 @@ def _state(driver: dict[str, Any], groups: Sequence["_Entry"], prompt: Callable[
         works=[entry.work(prompt) for entry in running],
         pass_rate=driver["pass_rate"],
         evaluated_step=driver["evaluated_step"],
+        benchmarked=driver.get("benchmarked", {}),
         num_refills=driver["num_refills"],
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from observability import tracing
 from training.driver.accounting import ComputeMeter
 from training.driver.attempt import Attempt
+from training.driver.benchmarks import Benchmarks
 from training.driver.control import Budget
 from training.driver.curriculum import PromptSampler
 from training.driver.evaluator import Evaluator
@@ -39,6 +40,7 @@ class TrainingLoop:
         generation: Generation,
         publisher: Publisher,
         evaluator: Evaluator,
+        benchmarks: Benchmarks,
         samples: SampleKeeper,
         meter: ComputeMeter,
         step_metrics: StepMetrics,
@@ -57,6 +59,7 @@ class TrainingLoop:
         self._first_metrics, self._has_trained, self._save = first_metrics, has_trained, save
         self._budget_hours = Budget(attempt.run_dir, attempt.recipe.budget.device_hours).hours
         self.pass_rate, self.evaluated_step = start.pass_rate, start.evaluated_step  # of the last evaluation
+        self._benchmarks, self.benchmarked = benchmarks, dict(start.benchmarked)
 
     @property
     def _step(self) -> int:
@@ -64,8 +67,11 @@ class TrainingLoop:
 
     @property
     def is_evaluation_due(self) -> bool:
-        """Whether the weights of this step are still to be evaluated."""
-        return self._step % self._recipe.eval.every_steps == 0 and self.evaluated_step != self._step
+        """Whether something of the weights of this step is still to be evaluated."""
+        is_open = self.evaluated_step != self._step or bool(
+            self._benchmarks.due(self._step, self.benchmarked)
+        )
+        return is_open and self._step % self._recipe.eval.every_steps == 0
 
     async def loop(self) -> str:
         """Train until budget or steps are used up, or every prompt is solved: the reason. Raises Stopped."""
@@ -84,8 +90,8 @@ class TrainingLoop:
                 await self._evaluate_between_steps()
             if self._step % recipe.checkpoint.every_steps == 0:
                 await self._save()
-        if self.evaluated_step != self._step:
-            await self._evaluate_between_steps()
+        if self.evaluated_step != self._step or self._benchmarks.missing(self._step, self.benchmarked):
+            await self._evaluate_between_steps(is_last=True)
         return reason
 
     def _is_over(self) -> str:
@@ -151,7 +157,7 @@ class TrainingLoop:
 
     # -- evaluation ------------------------------------------------------------------------------------------
 
-    async def _evaluate_between_steps(self) -> None:
+    async def _evaluate_between_steps(self, *, is_last: bool = False) -> None:
         """Have the generator hold the trainer's weights, interrupt running groups, stop the clock, evaluate, go on.
 
         Where generation and training take turns, no group is running then.
@@ -162,14 +168,24 @@ class TrainingLoop:
             await self._generation.pause(self._timeouts.generation)
         self._meter.pause()
         self._step_metrics.pause()
-        await self.evaluate()
+        await self.evaluate(is_last=is_last)
         self._step_metrics.resume()
         self._meter.run()
         if not self._is_over():
             self._generation.open()
 
-    async def evaluate(self, *, check: bool = False) -> None:
-        """Measure and record the held-out pass rate; with `check`, refuse to start on a wrong ratio."""
+    async def evaluate(self, *, check: bool = False, is_last: bool = False) -> None:
+        """Measure and record what is open of these weights, each at once: the held-out pass rate, and the benchmarks
+        that are due; of the last weights, all. With `check`, refuse to start on a wrong ratio."""
+        if self.evaluated_step != self._step:
+            await self._evaluate_held_out(check)
+        wanted = self._benchmarks.missing if is_last else self._benchmarks.due
+        for name in wanted(self._step, self.benchmarked):
+            with tracing.span("benchmark", task=name, step=self._step):
+                self._log(await self._benchmarks.measure(name, self._step))
+            self.benchmarked[name] = self._step
+
+    async def _evaluate_held_out(self, check: bool) -> None:
         began = time.time()
         with tracing.span("evaluate", step=self._step):
             metrics = await self._evaluator.measure(self._step, always_compare=check)

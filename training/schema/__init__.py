@@ -11,6 +11,7 @@ from training.schema.base import Section
 from training.schema.data import Budget, Rollout, Task
 from training.schema.machine import (
     Checkpoint,
+    Downstream,
     Engine,
     Evaluation,
     Optimizer,
@@ -38,6 +39,7 @@ __all__ = [
     "Checkpoint",
     "Critic",
     "Curriculum",
+    "Downstream",
     "Engine",
     "Evaluation",
     "Filter",

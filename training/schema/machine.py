@@ -1,6 +1,6 @@
 """Optimiser, precision, engine and devices; when to evaluate and to save."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -231,11 +231,33 @@ class Resources(Section):
             )
 
 
+class Downstream(Section):
+    task: str = Field(min_length=1, description="A benchmark such as gsm8k, or any task's held-out prompts.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Of the task.")
+    k: Positive = Field(default=1, description="Generations a prompt; the metric is mean@k.")
+    every_steps: Positive | None = Field(
+        default=None, description="Updates between, a multiple of eval.every_steps; open: every evaluation."
+    )
+
+
 class Evaluation(Section):
     every_steps: Positive = Field(default=100, description="Updates between evaluations (paper: 100).")
     prompts: Positive = Field(default=1000, description="Held-out prompts (paper: 1000).")
     k: Positive = Field(default=16, description="Generations a prompt; the metric is mean@k (paper: 16).")
     temperature: PositiveFloat = Field(default=1.0, description="Sampling temperature of evaluation.")
+    downstream: Annotated[tuple[Downstream, ...], Field(max_length=20)] = Field(
+        default=(),
+        description="Benchmarks of evaluations, after the held-out prompts: a list of task, options, k, every_steps.",
+    )
+
+    @model_validator(mode="after")
+    def _benchmarks_have_a_place(self) -> "Evaluation":
+        names = [each.task for each in self.downstream]
+        if len(set(names)) < len(names):
+            raise ValueError("downstream names a task twice")
+        if any((each.every_steps or self.every_steps) % self.every_steps for each in self.downstream):
+            raise ValueError("every_steps of a downstream task must be a multiple of eval.every_steps")
+        return self
 
 
 class Samples(Section):

@@ -128,6 +128,14 @@ class DatasetTask(BaseModel):
             raise ValueError(f"the task holds out {len(held_out)} prompts, not {count}")
         return held_out[:count]
 
+    def benchmark_prompts(self) -> Sequence[Prompt]:
+        """The held-out set where there is one, else every problem: nobody trains on a benchmark. TaskError."""
+        try:
+            held_out = self._held_out_problems()
+            return self._prompts(self._training_problems() if held_out is None else held_out)
+        except DataError as error:
+            raise TaskError(str(error)) from None
+
     def verifier(self, prompt: Prompt) -> Verifier:
         """The same for every problem of the kind."""
         raise NotImplementedError

@@ -47,7 +47,7 @@ class ExactMatchTask(DatasetTask):
 class MathText(DatasetTask):
     """Mathematics in words, judged by Math-Verify. The final answer stands in \\boxed{}.
 
-    Data sets: polaris, gsm8k, math, aime.
+    Data sets: polaris, gsm8k, math, aime, aime25.
     """
 
     kind: ClassVar[Kind] = "math"
@@ -65,7 +65,7 @@ class MathText(DatasetTask):
 class Code(DatasetTask):
     """Programs in Python, run against unit tests in a sandbox. The program stands in a ```python block.
 
-    Data sets: deepcoder, humaneval, mbpp, livecodebench.
+    Data sets: deepcoder, humaneval, humaneval_plus, mbpp, mbpp_plus, livecodebench.
     """
 
     kind: ClassVar[Kind] = "code"

@@ -33,8 +33,9 @@ def make_task(
     home: Path | None = None,
     *,
     patience: float = PATIENCE_SECONDS,
+    reads: bool = True,
 ) -> Task:
-    """The task with these options, its data read and checked.
+    """The task with these options, its data read and checked (unless not `reads`).
 
     Relative paths are under `home`/data (default: HEADROOM_HOME). A download that takes longer than `patience` seconds
     is an error and goes on in the background. TaskError for an unknown name, a wrong option, or
@@ -52,7 +53,8 @@ def make_task(
         option = ".".join(str(part) for part in first["loc"]) or "options"
         message = first["msg"].removeprefix("Value error, ")
         raise TaskError(f"option {option}: {message}") from None
-    task.check()
+    if reads:
+        task.check()
     return task
 
 

@@ -79,3 +79,14 @@ ROWS: dict[str, dict[str, Any]] = {
         "answer": ["14 December 1972 UTC", "December 1972"],
     },
 }
+
+ROWS["aime25"] = {"id": "0", "problem": "Find the number.", "answer": "70"}
+ROWS["humaneval_plus"] = ROWS["humaneval"]
+ROWS["mbpp_plus"] = {
+    "task_id": 11,
+    "prompt": "Write a function to double a number.",
+    "code": "def double(x): return 2 * x",
+    "test_imports": [],
+    "test_list": ["assert double(2) == 4"],
+    "test": "for given, expected in [(2, 4), (0, 0), (-7, -14)]:\n    assert double(given) == expected\n",
+}

@@ -55,7 +55,9 @@ def test_answers_in_words(tmp_path: Path, source: str, response: str, correct: b
     ("source", "code", "change"),
     [
         ("humaneval", DOUBLE, {}),
+        ("humaneval_plus", DOUBLE, {}),
         ("mbpp", DOUBLE, {}),
+        ("mbpp_plus", DOUBLE, {}),
         (
             "mbpp",
             DOUBLE.replace("double", "sum"),

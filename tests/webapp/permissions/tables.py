@@ -34,7 +34,8 @@ ADMINS = (
     r"|forecast-recalibration|new-project|rename-organisation|(add|remove)-owner"
 )
 SPENDS = (
-    r"launch(-check)?|run-(stop|resume|extend|priority|launch|delete)|new-study|study-(seeds|stop|archive)"
+    r"launch(-check)?|run-(stop|resume|extend|priority|launch|delete|evaluate)"
+    r"|new-study|study-(seeds|stop|archive)"
 )
 # One's own things, and what asks for more itself where it is the project's.
 FOR_VIEWERS = (
@@ -127,7 +128,7 @@ API_NEEDS: dict[tuple[str, str], BearerToken] = {
 # run's own token opens. All others: read to GET, write to change.
 API_SPENDS = (
     r"POST /recipes.*|POST /studies|DELETE /runs/{run_id}"
-    r"|POST /runs/{run_id}/(restore|cancel|resume|stop|extend|priority|launch)"
+    r"|POST /runs/{run_id}/(restore|cancel|resume|stop|extend|priority|launch|evaluations)"
 )
 API_REPORTS = (
     r"GET /runs/{run_id}(/(transitions|records|artifacts.*))?|PUT /runs/{run_id}/artifacts/{path}"
@@ -152,6 +153,7 @@ API_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/runs/{run_id}/refused"): {"refused_records": 1, "refused_values": 0},
     ("POST", "/runs/{run_id}/extend"): {"budget_hours": 2.0},
     ("POST", "/runs/{run_id}/priority"): {"priority": "high"},
+    ("POST", "/runs/{run_id}/evaluations"): {"task": "arithmetic", "limit": 100},
     ("POST", "/runs/{run_id}/records"): {"records": []},
     ("PUT", "/runs/{run_id}/artifacts/{path}"): "2 + 2 = 4",
     ("PUT", "/runs/{run_id}/samples/{kind}/{step}"): '{"prompt": "2 + 2 =", "response": "4", "reward": 1.0}',

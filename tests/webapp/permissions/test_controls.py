@@ -23,7 +23,7 @@ from webapp.record.runs.models import Run, State
 
 ACTIONS = ("stop", "resume", "extend", "launch", "delete", "priority")
 FIELDS = ("input", "select", "textarea", "button")
-TABS = ("log", "forms", "window", "history", "plan", "configuration", "attempts", "diagnostics")
+TABS = ("log", "forms", "window", "history", "plan", "configuration", "attempts", "diagnostics", "benchmarks")
 
 
 class Controls(HTMLParser):

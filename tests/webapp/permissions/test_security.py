@@ -289,6 +289,33 @@ def test_data_of_a_recipe_lie_inside_the_data_folder(model_folder, option, path)
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (
+            {
+                "task": {
+                    "name": "mixture",
+                    "options": {"parts": [{"task": "math", "options": {"path": "/etc/x"}}]},
+                }
+            },
+            "config.task.options",
+        ),
+        ({"eval": {"downstream": [{"task": "math", "options": {"path": "../x"}}]}}, "config.eval.downstream"),
+    ],
+)
+def test_so_do_those_of_a_mixtures_parts_and_of_benchmarks(model_folder, change, field):
+    world = make_world("admin")
+    recipe = world.project.recipes.get(slug="tiny-scalerl")
+    config = recipe.revisions.latest("number").config | change
+
+    with pytest.raises(InvalidInput, match="inside HEADROOM_HOME/data") as caught:
+        add_revision(recipe=recipe, config=config, message="", user=world.user)
+
+    assert caught.value.field == field
+
+
+@pytest.mark.django_db
 def test_data_inside_the_folder_are_taken(model_folder):
     world = make_world("admin")
     recipe = world.project.recipes.get(slug="tiny-scalerl")

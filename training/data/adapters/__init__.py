@@ -34,13 +34,16 @@ ADAPTERS: dict[str, Adapter] = {
     ),
     "math": Adapter("math", math.math, Location("DigitalLearningGmbH/MATH-lighteval"), _MATH_500),
     "aime": Adapter("math", math.aime, Location("HuggingFaceH4/aime_2024")),
+    "aime25": Adapter("math", math.aime, Location("math-ai/aime25", split="test")),
     "deepcoder": Adapter(
         "code", code.deepcoder, Location(_DEEPCODER, "primeintellect"), Location(_DEEPCODER, "lcbv5", "test")
     ),
     "humaneval": Adapter(
         "code", code.humaneval, Location("openai/openai_humaneval", "openai_humaneval", "test")
     ),
+    "humaneval_plus": Adapter("code", code.humaneval, Location("evalplus/humanevalplus", split="test")),
     "mbpp": Adapter("code", code.mbpp, Location(_MBPP, "full"), Location(_MBPP, "full", "test")),
+    "mbpp_plus": Adapter("code", code.mbpp_plus, Location("evalplus/mbppplus", split="test")),
     "livecodebench": Adapter(
         "code",
         code.livecodebench,

@@ -79,13 +79,21 @@ def humaneval(row: Row) -> Problem:
 def mbpp(row: Row) -> Problem:
     """Fields text or prompt, test_list, task_id, code (the reference), and test_setup_code or (sanitized)
     test_imports."""
-    cases = row.texts("test_list")
+    return _mbpp(row, row.texts("test_list"), "test_list")
+
+
+def mbpp_plus(row: Row) -> Problem:
+    """As `mbpp`, and test: the program that compares many more cases. The prompt shows test_list alone."""
+    return _mbpp(row, [row.text("test")], "test")
+
+
+def _mbpp(row: Row, sources: list[str], field: str) -> Problem:
     imports = row.texts("test_imports", least=0) if row.has("test_imports") else []
     setup = "\n".join([*imports, row.optional_text("test_setup_code")]).strip()
-    examples = "\n".join(cases)
+    examples = "\n".join(row.texts("test_list"))
     name = _tested_function(row.optional_text("code"), examples)
-    tests = {"kind": "asserts", "setup": setup, "tests": cases, "entry_point": name}
-    check_tests(row, "test_list", tests)
+    tests = {"kind": "asserts", "setup": setup, "tests": sources, "entry_point": name}
+    check_tests(row, field, tests)
     text = f"{row.text('text', 'prompt').strip()}\n\nYour code should pass these tests:\n\n{examples}"
     return Problem(text, json.dumps(tests), row.optional_label("task_id"))
 

@@ -73,6 +73,7 @@ WORDS = {
     "run.priority_changed": "changed the priority of the run",
     "run.restored": "brought back the deleted run",
     "run.resumed": "resumed the run",
+    "run.evaluated": "asked for a benchmark of the run",
     "run.stopped": "stopped the run",
     "run.tagged": "tagged the run",
     "run.tracked": "began to track the run",

@@ -148,6 +148,7 @@ LEFT_OUT = {
     "curves.ForecastOutcome": "forecast and judged anew from the runs",
     "curves.Recalibration": "follows from the runs there; a project decides anew whether it wants it",
     "retention.Looked": "of folders that are there",
+    "evaluations.Evaluation": "of checkpoints, which stay there",
     "samples.SampleFile": "its files lie beside the checkpoints, which stay there",
 }
 PARTS_BY_MODEL = {part.model: part for part in PARTS}

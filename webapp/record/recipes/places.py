@@ -13,14 +13,28 @@ from typing import Any
 from django.conf import settings
 
 from training.models import available_models, is_hub_id
-from training.recipe import RecipeError
+from training.recipe import Recipe, RecipeError
 
 PATH_OPTIONS = ("path", "held_out_path")
 
 
+def misplaced(recipe: Recipe) -> tuple[str, str] | None:
+    """(field, what is wrong) where a task or benchmark would read outside of HEADROOM_HOME/data."""
+    given = [("task.options", recipe.task.options)]
+    given += [("eval.downstream", each.options) for each in recipe.eval.downstream]
+    return next(((field, words_on(option)) for field, one in given if (option := outside_data(one))), None)
+
+
 def outside_data(options: Mapping[str, Any]) -> str | None:
-    """The first option of a task whose path leads out of HEADROOM_HOME/data; None where there is none."""
-    return next((name for name in PATH_OPTIONS if _leads_out(options.get(name))), None)
+    """The first option of a task whose path leads out of HEADROOM_HOME/data, also of a mixture's part; None where there
+    is none."""
+    if found := next((name for name in PATH_OPTIONS if _leads_out(options.get(name))), None):
+        return found
+    parts = options.get("parts")
+    inner = (
+        [part.get("options") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    )
+    return next((option for one in inner if isinstance(one, dict) and (option := outside_data(one))), None)
 
 
 def words_on(option: str) -> str:

@@ -14,7 +14,7 @@ from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.record.recipes.models import Recipe, Revision
-from webapp.record.recipes.places import outside_data, words_on
+from webapp.record.recipes.places import misplaced
 
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,78}[a-z0-9])?")
 SHIPPED = "shipped with Headroom"
@@ -78,8 +78,9 @@ def parse_config(config: Mapping[str, Any]) -> RecipeConfig:
     except RecipeError as error:
         field = f"config.{error.field}" if error.field else "config"
         raise InvalidInput(field, f"{field}: {error.reason}.") from error
-    if option := outside_data(parsed.task.options):
-        raise InvalidInput("config.task.options", f"config.task.options: {words_on(option)}.")
+    if wrong := misplaced(parsed):
+        field, words = wrong
+        raise InvalidInput(f"config.{field}", f"config.{field}: {words}.")
     return parsed
 
 

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.files.uploadedfile import SimpleUploadedFile
 
+from tests.checkpoints import whole_checkpoint
 from tests.launching import tracked_run
 from tests.members import member
 from tests.webapp.interfaces.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
@@ -21,6 +22,7 @@ from webapp.interfaces.imports.asked import asked_of
 from webapp.interfaces.imports.models import State
 from webapp.interfaces.tracking import client_runs, groups
 from webapp.interfaces.tracking.models import ClientRun
+from webapp.record.evaluations import services as evaluations
 from webapp.record.recipes import services as recipes
 from webapp.record.retention import services as retention
 from webapp.record.runs import (
@@ -260,6 +262,15 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.record.runs.launch.resume_run": [
         (lambda w: launch.resume_run(w.ended, user=w.user), "run.resumed")
     ],
+    "webapp.record.evaluations.services.ask_for": [
+        (
+            lambda w: (
+                whole_checkpoint((run := w.run).pk, 4)
+                and evaluations.ask_for(run, evaluations.Asked(task="arithmetic"), user=w.user)
+            ),
+            "run.evaluated",
+        )
+    ],
     "webapp.record.runs.launch_seeds.launch_seeds": [
         (
             lambda w: launch_seeds.launch_seeds(w.request, [1, 2], user=w.user, project=w.project),
@@ -454,6 +465,14 @@ SILENT = {
         "resolved_config": "reads",
         "objections": "reads",
         "job_spec": "the worker's part of a launch, which is told",
+    },
+    "webapp.record.evaluations.services": {
+        "checkpoints_by_step": "reads",
+        "open_ones": "reads",
+        "claim": "the worker's part of what was told",
+        "succeeded": "the worker's part of what was told",
+        "failed": "the worker's part of what was told",
+        "put_back": "the worker's part of what was told",
     },
     "webapp.record.runs.drafts": {},
     "webapp.record.runs.extending": {},

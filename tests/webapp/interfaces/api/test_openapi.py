@@ -14,6 +14,7 @@ from django.db import transaction
 from django.test import Client
 from jsonschema import Draft202012Validator
 
+from tests.checkpoints import whole_checkpoint
 from tests.launching import launched, tracked_run
 from tests.webapp.permissions import tables
 from tests.webapp.permissions.world import make_world, trained
@@ -22,6 +23,8 @@ from webapp.identity.accounts.services import create_token
 from webapp.interfaces.api.api import api
 from webapp.interfaces.api.openapi import EXAMPLES_FILE, examples
 from webapp.interfaces.imports.reading import take_turn
+from webapp.record.evaluations.models import Evaluation
+from webapp.record.evaluations.services import Asked, ask_for
 from webapp.record.runs import deleting, ingest, lifecycle
 from webapp.record.runs.models import Run
 from webapp.science.studies.planning import StudyRequest
@@ -111,6 +114,19 @@ def _draft(world):
     ).pk  # fmt: skip
 
 
+def _with_checkpoint(world):
+    whole_checkpoint(world.run.pk, 8)
+    return world.run.pk
+
+
+def _measured(world):
+    _with_checkpoint(world)
+    one, _ = ask_for(world.run, Asked(task="arithmetic", limit=100), user=world.author)
+    result = {"pass_rate": 0.41, "pass_rate_stderr": 0.012, "n_prompts": 100, "contamination": 0.0}
+    Evaluation.objects.filter(pk=one.pk).update(state="succeeded", result=result)
+    return world.run.pk
+
+
 def _ended(world):
     return lifecycle.report_finished(Run.objects.get(pk=_tracked(world)), attempt=1, state="succeeded").pk
 
@@ -131,6 +147,8 @@ RUNS = {
     ("POST", "/runs/{run_id}/meaning"): _tracked,
     ("POST", "/runs/{run_id}/meaning/preview"): _tracked,
     ("POST", "/runs/{run_id}/priority"): _queued,
+    ("POST", "/runs/{run_id}/evaluations"): _with_checkpoint,
+    ("GET", "/runs/{run_id}/evaluations"): _measured,
     ("POST", "/runs/{run_id}/resume"): _failed,
     ("POST", "/runs/{run_id}/launch"): _draft,
     ("PATCH", "/runs/{run_id}"): _tracked,

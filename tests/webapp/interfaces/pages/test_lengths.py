@@ -41,7 +41,7 @@ MOST = {
     "recipe": 120, "new-revision": 50, "shares": 80, "new-share": 50, "shared": 70, "embed": 20, "members":
     70, "project-settings": 170, "organisation": 60, "audit": 190, "alerts": 270, "new-alert-rule": 100,
     "new-alert-channel": 60, "alert-preferences": 80, "notices": 70, "automation": 240, "status": 160,
-    "tokens": 80, "api-docs": 1120, "sign-in": 20, "decisions": 60, "reports": 40, "report": 80,
+    "tokens": 80, "api-docs": 1140, "sign-in": 20, "decisions": 60, "reports": 40, "report": 80,
     "edit-report": 80, "report-history": 70, "report-links": 70, "imports": 40, "new-import": 180, "import":
     140, "shared-report": 70, "profile": 90, "change-password": 50, "forgot-password": 30,
 }  # fmt: skip

@@ -19,7 +19,7 @@ from webapp.base.plain_yaml import strange
 from webapp.interfaces.pages.launching.specs import by_path, sections
 from webapp.interfaces.pages.launching.values import Config
 from webapp.record.recipes.hints import parameters_of
-from webapp.record.recipes.places import check_model_place, outside_data, words_on
+from webapp.record.recipes.places import check_model_place, misplaced
 from webapp.record.runs.bounds import check_budget
 
 LIVE_PATIENCE_SECONDS = 0.5  # for data of the hub, while a person types; the download goes on
@@ -117,8 +117,8 @@ def _words(problem: dict[str, Any]) -> str:
 
 def runnable_problem(recipe: Recipe, *, patience: float | None = None) -> tuple[str, str] | None:
     """(setting, why a run could not begin), or None: task, its data, the model, this machine's engine and devices."""
-    if option := outside_data(recipe.task.options):
-        return "task.options", words_on(option)
+    if wrong := misplaced(recipe):
+        return wrong
     try:
         check_model_place(recipe.model)
         if patience is None:

@@ -88,7 +88,7 @@ def _number(spec: Spec, text: str) -> Any:
 
 def _from_yaml(spec: Spec, text: str) -> Any:
     if not text:
-        return {} if spec.default == {} else None
+        return type(spec.default)() if spec.default in ({}, []) else None
     return load_yaml(text)
 
 

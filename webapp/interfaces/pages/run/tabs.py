@@ -14,6 +14,7 @@ from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run import diagnostics, logs
 from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
+from webapp.interfaces.pages.run.benchmarks import benchmarks_context
 from webapp.interfaces.pages.run.enlarged import diagnostics_context
 from webapp.interfaces.pages.run.machines import machines_context
 from webapp.interfaces.pages.run.questions import OF, BadQuestion, FigureRequest, delta_of, forgiving
@@ -41,6 +42,7 @@ TABS = {
     "diagnostics": "Diagnostics",
     "machines": "Machines",
     "timeline": "Timeline",
+    "benchmarks": "Benchmarks",
     "forms": "Forms",
     "window": "Window",
     "history": "Forecast history",
@@ -221,6 +223,7 @@ CONTEXTS: dict[str, Callable[[TabRequest], Context]] = {
     "diagnostics": _diagnostics,
     "machines": _machines,
     "timeline": _timeline,
+    "benchmarks": lambda asked: benchmarks_context(asked.run),
     "forms": _forms,
     "window": _window,
     "history": _history,

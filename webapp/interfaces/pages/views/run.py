@@ -21,11 +21,13 @@ from webapp.interfaces.pages.run import alarms as alarm_pages
 from webapp.interfaces.pages.run import forecast as forecast_page
 from webapp.interfaces.pages.run import meaning as meanings
 from webapp.interfaces.pages.run import policies
+from webapp.interfaces.pages.run.benchmarks import asked_in
 from webapp.interfaces.pages.run.changing import changes_in
 from webapp.interfaces.pages.run.logs import last_words, since
 from webapp.interfaces.pages.run.questions import BadQuestion, FigureRequest, question_of
 from webapp.interfaces.pages.run.resuming import before_resuming
 from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, TabRequest, tab_context
+from webapp.record.evaluations.services import ask_for
 from webapp.record.logs.selectors import Kept
 from webapp.record.runs import drafts, extending, launch, lifecycle, places
 from webapp.record.runs.bounds import SPENT_SHARE
@@ -220,6 +222,19 @@ def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Launch the run's next attempt from its last checkpoint."""
     run = get_run(request, run_id)
     return _change(request, run, lambda: launch.resume_run(run, user=signed_in(request)), "Resuming")
+
+
+def evaluate(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Measure a checkpoint of the run on a benchmark."""
+    run = get_run(request, run_id)
+    try:
+        found, is_new = ask_for(run, asked_in(request.POST.dict()), user=signed_in(request))
+    except (Conflict, InvalidInput) as error:
+        messages.warning(request, str(error))
+    else:
+        words = "will be measured" if is_new else f"was asked for before, and has {found.state}"
+        messages.info(request, f"Step {found.step:,} on {found.label} {words}.")
+    return redirect(f"{reverse('run', args=[run.pk])}?tab=benchmarks#tabs")
 
 
 def extend(request: HttpRequest, run_id: str) -> HttpResponse:

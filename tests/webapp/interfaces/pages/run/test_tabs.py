@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 import scaling
+from tests.checkpoints import whole_checkpoint
 from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.data import curve_records, record
 from webapp.interfaces.pages.run.attempts import attempt_rows, duration
@@ -22,6 +23,7 @@ TABS = [
     "diagnostics",
     "machines",
     "timeline",
+    "benchmarks",
     "forms",
     "window",
     "history",
@@ -86,8 +88,8 @@ def test_a_crash_is_said_on_the_tab_and_the_page_stands(ada, panel, make_run, ta
 
 
 BUDGETS = {
-    "diagnostics": 8, "machines": 6, "timeline": 6, "forms": 5, "window": 5, "history": 6, "plan": 6, "log": 7,
-    "configuration": 6, "attempts": 9,
+    "diagnostics": 8, "machines": 6, "timeline": 6, "benchmarks": 8, "forms": 5, "window": 5, "history": 6, "plan": 6,
+    "log": 7, "configuration": 6, "attempts": 9,
 }  # fmt: skip
 
 
@@ -344,3 +346,32 @@ def test_the_configuration_is_compared_with_any_run_of_the_project(ada, panel, m
     assert f'<option value="{run.pk}"' not in fragment
     for unknown in (foreign_run.pk, "no-such-run", "a\0b"):
         assert "There is no such run in this project." in panel(run, tab="configuration", other=unknown)
+
+
+def test_a_checkpoint_is_measured_from_its_tab(ada, panel, make_run):
+    run = make_run(3)
+    assert "run-evaluate" not in panel(run, tab="benchmarks") and "No benchmark yet" in panel(
+        run, tab="benchmarks"
+    )
+    whole_checkpoint(run.pk, 4)
+    sent = {
+        "task": "arithmetic",
+        "k": "2",
+        "limit": "",
+        "step": "4",
+        "options": '{"max_digits": 2, "train_prompts": 20}',
+    }
+
+    answer = ada.post(f"/runs/{run.pk}/evaluate", sent, follow=True)
+    broken = ada.post(f"/runs/{run.pk}/evaluate", sent | {"options": "[1]"}, follow=True)
+
+    assert (
+        "Step 4 on arithmetic, max_digits=2, train_prompts=20, k=2 will be measured."
+        in answer.content.decode()
+    )
+    assert "options: JSON such as" in broken.content.decode()
+    assert 'data-state="queued"' in panel(run, tab="benchmarks")
+    result = {"pass_rate": 0.5, "pass_rate_stderr": 0.125, "contamination": 0.5}
+    run.evaluations.update(state="succeeded", result=result)
+    shown = panel(run, tab="benchmarks")
+    assert "± 0.125" in shown and "50.0 % seen" in shown

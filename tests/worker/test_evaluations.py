@@ -1,0 +1,131 @@
+import json
+import shlex
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from tests.checkpoints import whole_checkpoint
+from tests.worker.fake_ray import FakeRay
+from webapp.record.evaluations.models import Evaluation
+from webapp.record.evaluations.services import Asked, ask_for
+from webapp.record.runs.models import Run
+from worker.evaluations import see_to_evaluations
+from worker.ray_jobs import RayUnreachable
+
+pytestmark = pytest.mark.django_db
+RESULT = {"pass_rate": 0.25, "pass_rate_stderr": 0.05, "contamination": 0.0}
+
+
+@pytest.fixture
+def one(run: Run) -> Evaluation:
+    whole_checkpoint(run.pk, 7)
+    options = {"max_digits": 2, "held_out_pool": 5, "train_prompts": 20}
+    return ask_for(run, Asked(task="arithmetic", options=options, k=4, limit=3), user=None)[0]
+
+
+def name_of(one: Evaluation) -> str:
+    one.refresh_from_db()
+    return one.submission_id
+
+
+def test_it_is_a_job_with_one_engine_of_the_recipe(one: Evaluation, ray: FakeRay, tmp_path: Path) -> None:
+    assert see_to_evaluations() == see_to_evaluations() == 1
+
+    assert ray.submitted == [name_of(one)]
+    submission = ray.jobs[one.submission_id].submission
+    command, _, out = submission["entrypoint"].rpartition(" > ")
+    folder = tmp_path / "runs" / one.run_id
+    assert shlex.split(command) == [
+        "exec", sys.executable, "-m", "training", "evaluate", str(folder / "checkpoints" / "step-00000007"),
+        "--task", "arithmetic", "--k", "4", "--limit", "3", "--option", "max_digits=2", "--option", "held_out_pool=5",
+        "--option", "train_prompts=20", "--json",
+    ]  # fmt: skip
+    assert Path(out).parent.is_dir() and folder in Path(out).parents
+    assert (submission["entrypoint_num_cpus"], submission["entrypoint_num_gpus"]) == (1, 0)
+    assert submission["runtime_env"]["env_vars"]["HEADROOM_HOME"] == str(tmp_path)
+
+
+def test_what_a_person_typed_stays_one_word_of_the_command(one: Evaluation, ray: FakeRay) -> None:
+    typed = "{problem}'; touch /tmp/owned #\n$(id) `id`"
+    Evaluation.objects.update(options={"template": typed})
+
+    see_to_evaluations()
+
+    words = shlex.split(ray.jobs[name_of(one)].submission["entrypoint"])
+    assert json.loads(words[words.index("--option") + 1].removeprefix("template=")) == typed
+    assert words[-3:-1] == ["--json", ">"] and "touch" not in words
+
+
+def test_its_result_is_kept(one: Evaluation, ray: FakeRay) -> None:
+    see_to_evaluations()
+    job = ray.jobs[name_of(one)]
+    Path(shlex.split(job.submission["entrypoint"])[-1]).write_text(json.dumps(RESULT))
+    job.status = "SUCCEEDED"
+
+    assert (see_to_evaluations(), see_to_evaluations()) == (1, 0)
+
+    one.refresh_from_db()
+    assert (one.state, one.result, one.error) == ("succeeded", RESULT, "") and one.ended_at is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "log", "words"),
+    [
+        ("FAILED", "loading\nerror: openai/gsm8k is not here\n", "error: openai/gsm8k is not here"),
+        ("STOPPED", "", "Its job is stopped."),
+        ("SUCCEEDED", "", "Its result cannot be read"),
+    ],
+)
+def test_why_it_failed_is_said(one: Evaluation, ray: FakeRay, status: str, log: str, words: str) -> None:
+    see_to_evaluations()
+    job = ray.jobs[name_of(one)]
+    job.status, job.log = status, log
+
+    see_to_evaluations()
+
+    one.refresh_from_db()
+    assert one.state == "failed" and words in one.error
+
+
+def test_a_refused_job_and_a_checkpoint_that_went_meanwhile_fail(one: Evaluation, ray: FakeRay) -> None:
+    ray.refuse_submissions = (400, "no such entrypoint")
+    see_to_evaluations()
+    one.refresh_from_db()
+    assert one.state == "failed" and "no such entrypoint" in one.error
+
+    again, _ = ask_for(one.run, Asked(task="arithmetic", options=one.options), user=None)
+    marker = whole_checkpoint(one.run_id, 7) / "COMPLETE"
+    marker.unlink()
+    see_to_evaluations()
+    again.refresh_from_db()
+    assert again.error == "The checkpoint of step 7 is not there any more."
+
+
+def test_an_unreachable_ray_gets_the_same_job_later(one: Evaluation, ray: FakeRay) -> None:
+    ray.fail = (503, "starting")
+    with pytest.raises(RayUnreachable):
+        see_to_evaluations()
+    ray.fail, ray.refuse_submissions = None, (503, "not now")
+    see_to_evaluations()
+    one.refresh_from_db()
+    assert (one.state, one.tries) == ("queued", 0)
+
+    ray.refuse_submissions = None
+    see_to_evaluations()
+    assert ray.submitted == [name_of(one)] and one.tries == 1
+
+
+def test_a_lost_job_goes_again_a_few_times(one: Evaluation, ray: FakeRay) -> None:
+    for _ in range(3):
+        see_to_evaluations()
+        ray.jobs.clear()
+        see_to_evaluations()  # it may just have been handed over
+        Evaluation.objects.update(submitted_at=timezone.now() - timedelta(minutes=2))
+        see_to_evaluations()
+
+    one.refresh_from_db()
+    assert (one.state, one.tries, len(set(ray.submitted))) == ("failed", 3, 3)
+    assert "does not know its job" in one.error

@@ -1,0 +1,94 @@
+"""What a checkpoint is measured on beside its own held-out prompts: a data set by name, or any task. No torch."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.tasks import PATIENCE_SECONDS, Prompt, Task, TaskError, make_task, task_names
+from training.tasks.dataset import DatasetTask
+
+_WORDS = 13  # of an overlap that counts as contamination (GPT-3, arXiv 2005.14165, appendix C)
+_WORD = re.compile(r"\w+")
+# Name -> task and options. Each is all of a data set's test problems.
+BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gsm8k": ("math", {"source": "gsm8k"}),
+    "math500": ("math", {"source": "math"}),
+    "aime24": ("math", {"source": "aime"}),
+    "aime25": ("math", {"source": "aime25"}),
+    "humaneval": ("code", {"source": "humaneval"}),
+    "humaneval_plus": ("code", {"source": "humaneval_plus"}),
+    "mbpp": ("code", {"source": "mbpp"}),
+    "mbpp_plus": ("code", {"source": "mbpp_plus"}),
+    "livecodebench": ("code", {"source": "livecodebench"}),
+    "arc_challenge": ("choice", {"source": "arc"}),
+    "arc_easy": ("choice", {"source": "arc", "config": "ARC-Easy"}),
+    "hellaswag": ("choice", {"source": "hellaswag"}),
+    "truthfulqa": ("choice", {"source": "truthfulqa"}),
+    "natural_questions": ("exact", {"source": "natural_questions"}),
+}
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Prompts, and the task that judges responses to them."""
+
+    name: str
+    task: Task
+    prompts: Sequence[Prompt]
+
+
+def make_benchmark(
+    name: str,
+    options: Mapping[str, Any] | None = None,
+    home: Path | None = None,
+    *,
+    patience: float = PATIENCE_SECONDS,
+) -> Benchmark:
+    """One of BENCHMARKS, or any task's held-out prompts. `options` are the task's; `path` (a file under HOME/data)
+    takes the place of the hub. TaskError where the name or an option is wrong, or the data are missing: it names the
+    folder and what belongs there.
+    """
+    if name not in BENCHMARKS and name not in task_names():
+        known = ", ".join([*BENCHMARKS, *task_names()])
+        raise TaskError(f"no benchmark named {name!r}; there are: {known}")
+    task_name, given = BENCHMARKS.get(name, (name, {}))
+    options = dict(options or {})
+    if "path" in options and given:
+        given = {"adapter": given["source"]}
+    task = make_task(task_name, given | options, home, patience=patience, reads=False)
+    if isinstance(task, DatasetTask):
+        return Benchmark(name, task, task.benchmark_prompts())
+    task.check()
+    return Benchmark(name, task, task.held_out_prompts(task.held_out_pool))
+
+
+def contamination(prompts: Sequence[Prompt], training: Iterable[Prompt]) -> float:
+    """Share of `prompts` that have 13 words in a row in common with a training prompt; of a shorter one, all its words.
+
+    What all prompts of a set begin or end with (a template) does not count.
+    """
+    wanted = [set(spans) for spans in _spans_of(prompts)]
+    every = set().union(*wanted)
+    found = every & {span for spans in _spans_of(list(training)) for span in spans if span in every}
+    return sum(not spans.isdisjoint(found) for spans in wanted) / len(wanted)
+
+
+def _spans_of(prompts: Sequence[Prompt]) -> Iterator[Iterator[tuple[str, ...]]]:
+    parts: dict[str, list[list[str]]] = {}
+    for prompt in prompts:  # each part of a mixture has a template of its own
+        parts.setdefault(prompt.part, []).append(_WORD.findall(prompt.text.casefold()))
+    for texts in parts.values():
+        before, after = _shared(texts), _shared([words[::-1] for words in texts])
+        for words in texts:
+            own = words[before : len(words) - after] if len(texts) > 1 else words
+            yield (tuple(own[i : i + _WORDS]) for i in range(max(1, len(own) - _WORDS + 1)))
+
+
+def _shared(texts: Sequence[list[str]]) -> int:
+    """How many words all of them begin with."""
+    first, last = min(texts), max(texts)
+    return next(
+        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last))
+    )

@@ -1,0 +1,79 @@
+"""/api/v1/runs/{id}/evaluations: checkpoints measured on benchmarks."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from django.http import HttpRequest
+from ninja import Query, Router, Schema, Status
+from pydantic import Field
+
+from webapp.interfaces.api.auth import LAUNCH, READ_HEAVY, run_of, user_of
+from webapp.interfaces.api.openapi import answers
+from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.schemas import PageQuery
+from webapp.record.evaluations import services
+from webapp.record.evaluations.models import Evaluation
+
+router = Router(tags=["runs"])
+
+
+class EvaluationBody(Schema):
+    task: str = Field(max_length=120, description="gsm8k, aime24, lm_eval/arc_easy, or a task's name.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Of the task.")
+    k: int = Field(1, ge=1, le=services.MOST_K, description="Responses to each prompt.")
+    limit: int = Field(0, ge=0, le=services.MOST_PROMPTS, description="The first so many prompts; 0: all.")
+    step: int | None = Field(None, ge=0, lt=2**63, description="Of the checkpoint; null: the newest.")
+
+
+class EvaluationOut(Schema):
+    id: int
+    step: int = Field(description="Of the checkpoint.")
+    task: str
+    options: dict[str, Any]
+    k: int
+    limit: int = Field(description="The first so many prompts; 0: all.")
+    state: Literal["queued", "running", "succeeded", "failed"]
+    error: str = Field(description="Why it failed; else empty.")
+    result: dict[str, Any] | None = Field(
+        description="pass_rate (pass@1) with pass_rate_stderr over prompts, n_prompts, contamination (share of prompts "
+        "that share 13 words in a row with a training prompt) and more."
+    )
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class EvaluationPage(Schema):
+    items: list[EvaluationOut]
+    next: str | None
+
+
+@router.get(
+    "/{run_id}/evaluations",
+    auth=READ_HEAVY,
+    response=EvaluationPage,
+    summary="Benchmarks of a run's checkpoints",
+)
+def list_evaluations(request: HttpRequest, run_id: str, query: Query[PageQuery]) -> dict[str, Any]:
+    """Those that were asked for, oldest first. What its recipe measures while it trains is among its metrics, as
+    `downstream/TASK`."""
+    rows = run_of(request, run_id).evaluations.all()
+    return page(rows, order=["id"], cursor=query.cursor, limit=query.limit, payload=evaluation_payload)
+
+
+@router.post(
+    "/{run_id}/evaluations",
+    auth=LAUNCH,
+    response={200: EvaluationOut, 201: EvaluationOut},
+    summary="Measure a checkpoint on a benchmark",
+    description="A job of its own, with one engine of the run's recipe. Safe to repeat: the same question is the same "
+    "evaluation (200), and goes again where it had failed. 409 where the run has no checkpoint here.",
+    openapi_extra=answers(409),
+)
+def evaluate(request: HttpRequest, run_id: str, body: EvaluationBody) -> Status:
+    run = run_of(request, run_id)
+    found, is_new = services.ask_for(run, services.Asked(**body.model_dump()), user=user_of(request))
+    return Status(201 if is_new else 200, evaluation_payload(found))
+
+
+def evaluation_payload(one: Evaluation) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in EvaluationOut.model_fields}

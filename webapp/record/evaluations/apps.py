@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class EvaluationsConfig(AppConfig):
+    name = "webapp.record.evaluations"

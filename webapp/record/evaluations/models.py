@@ -1,0 +1,68 @@
+"""Checkpoints measured on benchmarks, each by a job of its own."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+
+from webapp.record.runs.models import Run
+
+
+class Evaluation(models.Model):
+    """One benchmark of one checkpoint. Asked for again, it is the same one, and goes again where it had failed."""
+
+    class State(models.TextChoices):
+        QUEUED = "queued"
+        RUNNING = "running"  # Ray has its job, which may wait for devices there
+        SUCCEEDED = "succeeded"
+        FAILED = "failed"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="evaluations", db_index=False)
+    step = models.BigIntegerField()  # of the checkpoint
+    task = models.CharField(max_length=120)
+    options = models.JSONField(default=dict)
+    k = models.PositiveIntegerField(default=1)
+    limit = models.PositiveIntegerField(default=0)  # the first so many prompts; 0: all
+    state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED)
+    tries = models.PositiveIntegerField(default=0)
+    submitted_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    error = models.TextField(blank=True)
+    result = models.JSONField(null=True)  # `training.evaluate.evaluate`
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "step", "task", "options", "k", "limit"], name="evaluation_once"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["id"],
+                name="evaluation_open",
+                condition=models.Q(state__in=["queued", "running"]),
+            )
+        ]
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.label} of step {self.step}"
+
+    @property
+    def submission_id(self) -> str:
+        """Of the job of its newest try."""
+        return f"evaluation-{self.pk}-{self.tries}"
+
+    @property
+    def label(self) -> str:
+        """What is measured, and how far that differs from all prompts once."""
+        said = [f"{name}={_short(value)}" for name, value in self.options.items()]
+        said += [f"k={self.k}"] if self.k > 1 else []
+        said += [f"first {self.limit}"] if self.limit else []
+        return ", ".join([self.task, *said])
+
+
+def _short(value: Any) -> str:
+    return str(value)[:40]
