@@ -11,6 +11,9 @@ from training.tasks.dataset import DatasetTask
 
 _WORDS = 13  # of an overlap that counts as contamination (GPT-3, arXiv 2005.14165, appendix C)
 _WORD = re.compile(r"\w+")
+PREFIX = "lm_eval/"
+# Of `lm_eval.simple_evaluate`. Others say what is loaded and run: `confirm_run_unsafe_code` runs a model's programs.
+OPTIONS = ("num_fewshot", "fewshot_as_multiturn", "apply_chat_template", "system_instruction", "gen_kwargs")
 # Name -> task and options. Each is all of a data set's test problems.
 BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "gsm8k": ("math", {"source": "gsm8k"}),
@@ -62,6 +65,12 @@ def make_benchmark(
         return Benchmark(name, task, task.benchmark_prompts())
     task.check()
     return Benchmark(name, task, task.held_out_prompts(task.held_out_pool))
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """TaskError for an option that is none of OPTIONS."""
+    if unknown := sorted(set(options) - set(OPTIONS)):
+        raise TaskError(f"no option {', '.join(unknown)} of lm_eval tasks; there are: {', '.join(OPTIONS)}")
 
 
 def contamination(prompts: Sequence[Prompt], training: Iterable[Prompt]) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from training import harness
-from training.benchmarks import Benchmark, contamination, make_benchmark
+from training.benchmarks import PREFIX, Benchmark, contamination, make_benchmark
 from training.chat import ChatTemplate, ChatTemplateError
 from training.checkpoints import (
     MARKER,
@@ -26,7 +26,6 @@ from training.codec import Codec
 from training.engine_choice import choose_for, is_installed
 from training.engines import make_engine
 from training.evaluation import evaluation_metrics, sampled
-from training.harness import PREFIX
 from training.models import check_model, context_tokens, default_home, find_model, parameter_count
 from training.recipe import Recipe, apply_overrides
 from training.rollouts import Group, Rollouts

@@ -6,20 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from training.benchmarks import PREFIX, check_options
 from training.errors import first_line
 from training.schema import Recipe
 from training.tasks import Prompt, TaskError
 
-PREFIX = "lm_eval/"
-# Of `lm_eval.simple_evaluate`. Others say what to load and what to run: `confirm_run_unsafe_code` runs a model's programs.
-OPTIONS = ("num_fewshot", "fewshot_as_multiturn", "apply_chat_template", "system_instruction", "gen_kwargs")
 OWN_TASKS = "lm_eval"  # folder of HEADROOM_HOME/data with YAML tasks of one's own
-
-
-def check_options(options: Mapping[str, Any]) -> None:
-    """TaskError for an option that is none of OPTIONS."""
-    if unknown := sorted(set(options) - set(OPTIONS)):
-        raise TaskError(f"no option {', '.join(unknown)} of lm_eval tasks; there are: {', '.join(OPTIONS)}")
 
 
 def measure(

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
 
 
@@ -26,6 +27,6 @@ def _first(token: str) -> int:
         text = base64.urlsafe_b64decode(token.encode()).decode("ascii")
     except (binascii.Error, ValueError):
         text = ""
-    if not text.isdigit() or len(text) > 9:
+    if (first := whole_in(text)) is None:
         raise InvalidInput("page_token", "page_token is none that this server gave.")
-    return int(text)
+    return first

@@ -12,8 +12,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from training.benchmarks import make_benchmark
-from training.harness import check_options
+from training.benchmarks import PREFIX, check_options, make_benchmark
 from training.tasks import TaskError
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
@@ -92,7 +91,7 @@ def _check(asked: Asked) -> None:
         raise InvalidInput("options", f"options: at most {MOST_OPTIONS} characters of JSON.")
     if option := outside_data(asked.options):
         raise InvalidInput("options", f"options: {words_on(option)}.")
-    if asked.task.startswith("lm_eval/"):
+    if asked.task.startswith(PREFIX):
         if not HARNESS.fullmatch(asked.task) or asked.k != 1:
             raise InvalidInput("task", "task: lm_eval/ and the name of one of its tasks, with k 1.")
         try:

@@ -62,7 +62,11 @@ def test_one_that_failed_goes_again(run):
         ({"k": 0}, "k", "from 1 to"),
         ({"limit": -1}, "limit", "from 0"),
         ({"task": "lm_eval/../x", "options": {}}, "task", "lm_eval/ and the name"),
-        ({"task": "lm_eval/x", "options": {"confirm_run_unsafe_code": True}}, "options", "no option confirm_run"),
+        (
+            {"task": "lm_eval/x", "options": {"confirm_run_unsafe_code": True}},
+            "options",
+            "no option confirm_run",
+        ),
     ],
 )
 def test_what_cannot_be_measured_is_said_at_once(run, asked, field, words):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
 from webapp.interfaces.pages.run.meaning import meaning_in
 
@@ -17,10 +18,9 @@ def changes_in(sent: Mapping[str, str]) -> dict[str, Any]:
     if "tags" in sent:
         changes["tags"] = sent["tags"].replace(",", " ").split()
     if "seed" in sent:
-        seed = sent["seed"].strip()
-        if not (seed.isascii() and seed.isdecimal() and len(seed) < 20):
+        changes["seed"] = whole_in(sent["seed"].strip(), 19)
+        if changes["seed"] is None:
             raise InvalidInput("seed", "Seed: a whole number from 0.")
-        changes["seed"] = int(seed)
     return changes
 
 
