@@ -194,10 +194,7 @@ def test_a_recipe_is_one_row_in_its_group_with_its_sizes(ada, project):
     assert groups == ["ScaleRL", "Prevalent", "Leave-one-out", "One axis of ScaleRL", "Other models and machines",
                       "Other practice"]  # fmt: skip
     assert page.count("<td><a ") == len({slug.removeprefix("tiny-") for slug in shipped_slugs()})
-    assert (
-        '<a href="/recipes/tiny-scalerl">2 cores</a> · <a href="/recipes/scalerl">as published</a>'
-        in page
-    )
+    assert '<a href="/recipes/tiny-scalerl">2 cores</a> · <a href="/recipes/scalerl">as published</a>' in page
 
 
 def test_the_best_evidence_stands_first_in_its_group(ada, make_run):
