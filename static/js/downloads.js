@@ -128,7 +128,7 @@ document.addEventListener("toggle", ({ target: details }) => {
 }, true);
 
 function tableOf(node) {
-  const [head, ...rows] = evenly(rowsOf(node));
+  const [head, ...rows] = evenly(rowsOf(node), (node?.data ?? []).map((trace, at, all) => [nameOf(all, at), rankOf(trace)]));
   const { xaxis, yaxis } = node.layout ?? {};
   const named = { x: xaxis?.title?.text ?? "x", y: yaxis?.title?.text ?? "Value", lo: "From", hi: "To", series: "Series" };
   const box = document.createElement("div");
@@ -145,10 +145,17 @@ function tableOf(node) {
   return box;
 }
 
-/** Of each series at most MOST_ROWS rows, the first and the last among them. */
-function evenly([head, ...rows]) {
-  const series = Map.groupBy(rows, ([name]) => name);
-  const chosen = [...series.values()].flatMap((all) => {
+/** Points first, then curves, then the edges of bands. */
+function rankOf({ mode, line }) {
+  if (mode?.includes("markers")) return 0;
+  return line?.width === 0 ? 2 : 1;
+}
+
+/** Of each series at most MOST_ROWS rows, the first and the last among them; the series by their ranks, [name, rank]. */
+function evenly([head, ...rows], ranks) {
+  const rank = new Map(ranks);
+  const series = [...Map.groupBy(rows, ([name]) => name)].sort(([one], [other]) => rank.get(one) - rank.get(other));
+  const chosen = series.flatMap(([, all]) => {
     const step = Math.max(1, (all.length - 1) / (MOST_ROWS - 1));
     return all.filter((_, at) => Math.floor(at / step) !== Math.floor((at - 1) / step) || at === all.length - 1);
   });
