@@ -18,6 +18,7 @@ from training.checkpoints import (
     TRAINER,
     Checkpoint,
     CheckpointError,
+    complete_by_step,
     newest_checkpoint,
     read_checkpoint,
     refuse_damaged,
@@ -69,8 +70,9 @@ def _checkpoint(path: Path) -> Checkpoint | None:
         refuse_damaged(path)
         return read_checkpoint(path)
     if not (path / "checkpoints").is_dir():
-        if (path / TRAINER).exists():
-            raise CheckpointError(f"{path} has no {MARKER}: the checkpoint was not written to its end")
+        if path.parent.name == "checkpoints" or (path / TRAINER).exists():
+            whole = ", ".join(folder.name for folder in complete_by_step(path.parent).values())
+            raise CheckpointError(f"{path} is no complete checkpoint; beside it there are: {whole or 'none'}")
         return None
     newest = newest_checkpoint(path / "checkpoints")
     if newest is None:

@@ -100,6 +100,13 @@ def test_what_cannot_be_measured_is_said(
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_a_checkpoint_that_is_not_there_names_those_that_are(
+    run_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", str(run_dir / "checkpoints" / "step-00000008"), "--task", "arithmetic"]) == 1
+    assert "beside it there are: step-00000007" in capsys.readouterr().err
+
+
 def test_a_vocabulary_without_words_refuses_a_benchmark_in_words(
     schooled_model: Path, capsys: pytest.CaptureFixture[str], home: Path
 ) -> None:
