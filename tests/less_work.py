@@ -4,8 +4,29 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.hashers import Argon2PasswordHasher
+from django.db import connection
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from webapp.identity.accounts.models import Project
+from webapp.identity.accounts.services import DEFAULT_PROJECT
+from webapp.record.recipes import signals
+from webapp.record.recipes.services import SHIPPED, shipped_slugs, sync_shipped_recipes
+
+COPY_RECIPES = """
+INSERT INTO recipes_recipe (project_id, slug, name, description, created_at)
+SELECT %(project)s, recipe.slug, recipe.name, recipe.description, now()
+FROM recipes_recipe AS recipe JOIN accounts_project AS project ON project.id = recipe.project_id
+WHERE project.slug = %(of)s AND recipe.slug = ANY(%(slugs)s) ORDER BY recipe.id
+"""
+COPY_REVISIONS = """
+INSERT INTO recipes_revision (recipe_id, number, config, content_hash, message, created_at)
+SELECT new.id, 1, revision.config, revision.content_hash, revision.message, now()
+FROM recipes_recipe AS new
+JOIN recipes_recipe AS recipe ON recipe.slug = new.slug
+JOIN accounts_project AS project ON project.id = recipe.project_id AND project.slug = %(of)s
+JOIN recipes_revision AS revision ON revision.recipe_id = recipe.id AND revision.message = %(message)s
+WHERE new.project_id = %(project)s ORDER BY new.id
+"""
 _scan = WhiteNoiseMiddleware.add_files_from_finders
 _found: dict[tuple[Any, ...], dict[str, Any]] = {}
 
@@ -27,3 +48,20 @@ def _scan_once(self: WhiteNoiseMiddleware) -> None:
 def scan_assets_once() -> None:
     """Each test client begins the middleware anew, which looks through all assets."""
     WhiteNoiseMiddleware.add_files_from_finders = _scan_once
+
+
+def _copied(project: Project) -> int:
+    """The recipes of the default project as far as they are shipped; they are read from files where it has none."""
+    slugs = sorted(shipped_slugs())
+    shipped = {"project": project.pk, "slugs": slugs, "of": DEFAULT_PROJECT, "message": SHIPPED}
+    with connection.cursor() as cursor:
+        cursor.execute(COPY_RECIPES, shipped)
+        is_whole = cursor.rowcount == len(slugs)
+        if is_whole:
+            cursor.execute(COPY_REVISIONS, shipped)
+    return len(slugs) if is_whole else sync_shipped_recipes(project)
+
+
+def ship_by_copying() -> None:
+    """A new project has the recipes that files hold. To copy their rows takes a tenth of the time."""
+    signals.sync_shipped_recipes = _copied
