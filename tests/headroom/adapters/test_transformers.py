@@ -1,6 +1,7 @@
 """The callback as a trainer calls it; the real trainers of transformers and TRL are in tests/parity."""
 
 import json
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -100,10 +101,14 @@ def test_a_pass_rate_is_taken_where_it_is_named_only(tmp_path: Path, caplog) -> 
     assert caplog.text.count("names the pass rate among eval_rewards/exact/mean") == 1
 
 
-def test_a_server_that_is_away_ends_no_training(settings, server: FakeServer, tmp_path: Path, caplog) -> None:
+def test_a_server_that_is_away_ends_no_training(
+    settings, server: FakeServer, tmp_path: Path, caplog, monkeypatch
+) -> None:
     server.stop()
 
-    training = Training(tmp_path, HeadroomCallback(**settings))
+    callback = HeadroomCallback(**settings)
+    training = Training(tmp_path, callback)
+    monkeypatch.setattr(callback.run, "finish", partial(callback.run.finish, timeout=0.2))
     training.step()
     training.tell("on_train_end")
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from tests.training.conftest import LocalTrainer
+from tests.training.conftest import LocalTrainer, cut_down
 from tests.training.driver.test_controller import Setup, change
 from tests.training.driver.test_resume import timeless
 from training.checkpoints import newest_checkpoint
-from training.recipe import Recipe
+from training.recipe import Recipe, load_recipe
 from training.rollouts import Completion, Request
 from training.seeds import seed_of
 from training.trainer.network import head_logits, load_network
@@ -63,12 +63,11 @@ class SeededEngine:
         pass
 
 
-@pytest.fixture
-def recipe(toy_recipe: Recipe, schooled_model: Path) -> Recipe:
+@pytest.fixture(scope="module")
+def recipe(schooled_model: Path) -> Recipe:
     """Six synchronous steps that change the weights, with everything that has a state: moments, schedule, history."""
     return change(
-        toy_recipe,
-        model=str(schooled_model),
+        cut_down(load_recipe("tiny/scalerl"), schooled_model),
         task__options={"min_digits": 1, "max_digits": 1, "train_prompts": 40, "held_out_pool": 16},
         offpolicy__k=0,
         rollout__generations_per_prompt=16,
@@ -92,6 +91,14 @@ def attempt(recipe: Recipe, run_dir: Path) -> Setup:
     return Setup(recipe, run_dir, resume, engine=SeededEngine(folder), trainer=LocalTrainer(recipe, folder))
 
 
+@pytest.fixture(scope="module")
+def whole(recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Setup:
+    """The run that never ended."""
+    setup = attempt(recipe, tmp_path_factory.mktemp("whole"))
+    setup.run()
+    return setup
+
+
 def weights(setup: Setup) -> dict[str, Any]:
     return {name: tensor.clone() for name, tensor in setup.trainer.trainer.named_weights()}
 
@@ -104,10 +111,9 @@ def die() -> None:
     "call", [8, 14]
 )  # in the third step and in the fifth; the last call is an evaluation
 @pytest.mark.parametrize("end", ["stop", "crash"])
-def test_resumed_run_is_the_same_run(recipe: Recipe, tmp_path: Path, end: str, call: int) -> None:
-    whole = attempt(recipe, tmp_path / "whole")
-    whole.run()
-
+def test_resumed_run_is_the_same_run(
+    recipe: Recipe, whole: Setup, tmp_path: Path, end: str, call: int
+) -> None:
     first = attempt(recipe, tmp_path / "parts")
     first.engine.at_call[call] = first.controller.stop if end == "stop" else die
     try:
