@@ -16,7 +16,7 @@ from webapp.reporting.alarms.models import Alarm
 from webapp.science.curves.models import Fit
 from webapp.science.curves.services import refit
 
-RUNS, POINTS, SEED = 40, 80_000, 4
+RUNS, POINTS, SEED = 24, 40_000, 5
 
 
 def make(**options):
@@ -93,7 +93,7 @@ def test_truncated_runs_alarm_and_no_others(made):
 
 
 def test_a_project_with_runs_is_left_alone_unless_told(made):
-    with pytest.raises(CommandError, match="the project big has 40 runs; --remove"):
+    with pytest.raises(CommandError, match=f"the project big has {RUNS} runs; --remove"):
         make()
 
     vic = member("vic", project=Project.objects.get(slug="big"), role=Role.VIEWER)
