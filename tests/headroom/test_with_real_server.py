@@ -20,7 +20,7 @@ def begin(stack: RunningStack, journal: Path, **settings: Any) -> Run:
 
 
 def stored(stack: RunningStack, path: str) -> dict[str, Any]:
-    headers = {"Authorization": f"Bearer {stack.token('read')}"}
+    headers = {"Authorization": f"Bearer {stack.token('write')}"}
     answer = httpx.get(f"{stack.url}/api/v1/{path}", headers=headers, timeout=30)
     assert answer.status_code == 200, answer.text
     return answer.json()

@@ -36,7 +36,7 @@ def addresses(client):
 
 def share(turn):
     """Of the odd texts: in the short form every address gets some, and every text goes to some addresses."""
-    return ODD_TEXTS if IS_DEEP else ODD_TEXTS[turn % 4 :: 4]
+    return ODD_TEXTS if IS_DEEP else ODD_TEXTS[turn % 8 :: 8]
 
 
 @pytest.mark.long_form

@@ -108,7 +108,7 @@ def test_no_made_up_request_is_a_500(db, model_folder):
     got_request_exception.connect(note)
     rng = random.Random(20261125)
     try:
-        nul = [*with_nul(offered)][:: 1 if IS_DEEP else 4]
+        nul = [*with_nul(offered)][:: 1 if IS_DEEP else 8]
         for case in range(CASES + len(nul)):
             caches["limits"].clear()
             client.cookies.clear()
