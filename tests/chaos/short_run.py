@@ -13,8 +13,8 @@ from tests.pretrained import MODEL, have_model
 from training.tasks.arithmetic import THINK
 
 RECIPE, TASK, SEED = "chaos", "math", 7
-STEPS, EVERY = 20, 4  # updates, and from one evaluation and checkpoint to the next: just enough for a fit
-MIDDLE = 6  # two updates past a checkpoint
+STEPS, EVERY = 12, 3  # updates, and from one evaluation and checkpoint to the next
+MIDDLE = 5  # two updates past a checkpoint
 BUDGET_HOURS = 5.0  # never reached: the steps end it
 CHANGES: dict[str, dict[str, Any]] = {
     "task": {

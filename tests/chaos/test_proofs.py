@@ -100,8 +100,8 @@ def test_missing_update_is_found(undisturbed: list[Json]) -> None:
 
 def test_one_other_bit_is_another_curve(undisturbed: list[Json]) -> None:
     other = copy.deepcopy(undisturbed)
-    other[4]["metrics"]["train/reward"] += 1e-15
-    step = other[4]["step"]
+    other[5]["metrics"]["train/reward"] += 1e-15
+    step = other[5]["step"]
 
     found = proofs.same_curve(proofs.timeless(undisturbed), other)
 
