@@ -26,6 +26,7 @@ from training.waiting import Stopped, Switchboard, WaitTimeout
 pytestmark = pytest.mark.ray
 
 SPREAD = {"generators": 2, "generator_cpus": 2, "trainers": 2, "trainer_cpus": 2}
+TWO_RANKS = {"trainers": 2, "trainer_cpus": 2}
 SHORT = Patience(report=0.2, too_small=0.5, full=60)
 
 
@@ -226,7 +227,7 @@ def test_death_of_a_rank_in_a_call() -> None:
         ):
             await cluster.guard(trainer.train_step("die"))
 
-    on_cluster(work)
+    on_cluster(work, TWO_RANKS)
 
 
 @pytest.mark.usefixtures("two_nodes")
@@ -238,7 +239,7 @@ def test_death_that_nobody_awaits_ends_the_work() -> None:
         with pytest.raises(ClusterError, match=rf"^trainer rank 1 \(process {process} on .+\) died: killed"):
             await asyncio.wait_for(cluster.guard(asyncio.Event().wait()), 20)
 
-    on_cluster(work)
+    on_cluster(work, TWO_RANKS)
 
 
 @pytest.mark.usefixtures("two_nodes")
@@ -279,13 +280,13 @@ def test_death_is_the_reason_of_the_error_that_it_causes() -> None:
         with pytest.raises(ClusterError, match="^trainer rank 1 .* died"):
             await cluster.guard(fail_first())
 
-    on_cluster(work)
+    on_cluster(work, TWO_RANKS)
 
 
 @pytest.mark.usefixtures("two_nodes")
 def test_death_while_loading() -> None:
     async def run() -> None:
-        cluster = make(Switchboard(), SPREAD, trainer_class=DyingTrainer)
+        cluster = make(Switchboard(), TWO_RANKS, trainer_class=DyingTrainer)
         with pytest.raises(ClusterError, match="^trainer rank 1 .* died: killed"):
             await asyncio.wait_for(cluster.start(), 60)
         await cluster.stop(patiently=False)
@@ -297,7 +298,7 @@ def test_death_while_loading() -> None:
 @pytest.mark.usefixtures("two_nodes")
 def test_what_does_not_load_is_named() -> None:
     async def run() -> None:
-        cluster = make(Switchboard(), SPREAD, trainer_class=StuckTrainer, loading_timeout=1.0)
+        cluster = make(Switchboard(), TWO_RANKS, trainer_class=StuckTrainer, loading_timeout=1.0)
         with pytest.raises(
             WaitTimeout, match=r"^waited 1 s for trainer rank 1 \(process \d+ on .+\) to load$"
         ):
