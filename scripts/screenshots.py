@@ -43,7 +43,7 @@ def shoot(browser: Browser, url, user, password, folder: Path, width: int, heigh
     page.fill("input[name=username]", user)
     page.fill("input[name=password]", password)
     page.press("input[name=password]", "Enter")
-    page.wait_for_selector("main table, main .empty")
+    page.wait_for_selector("main h1")
     save(page, folder, "runs", width, scheme)
     for name, path in pages(page).items():
         page.goto(url + path)
