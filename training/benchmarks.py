@@ -91,7 +91,7 @@ def _spans_of(prompts: Sequence[Prompt]) -> Iterator[Iterator[tuple[str, ...]]]:
     for texts in parts.values():
         before, after = _shared(texts), _shared([words[::-1] for words in texts])
         for words in texts:
-            own = words[before : len(words) - after] if len(texts) > 1 else words
+            own = (words[before : len(words) - after] if len(texts) > 1 else []) or words
             yield (tuple(own[i : i + _WORDS]) for i in range(max(1, len(own) - _WORDS + 1)))
 
 

@@ -64,5 +64,8 @@ def test_thirteen_words_in_a_row_are_an_overlap_and_templates_are_none() -> None
     assert contamination(benchmark, prompts("What is two and two?", "Other words")) == 0.25
     assert contamination(benchmark, prompts("What is three and two?", "Other words")) == 0
     assert (
+        contamination(prompts("a", "a a"), prompts("b", "b b")) == 0
+    )  # nothing but template is left of the first
+    assert (
         contamination(benchmark, [*prompts("Why?", "Else", part="a"), *prompts(LONG, "1", part="b")]) == 0.5
     )
