@@ -4,7 +4,6 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, Scope
 from webapp.interfaces.mlflow import checks, payloads
@@ -23,7 +22,8 @@ def find_group(project: Project, experiment_id: str) -> Group:
     if experiment_id == payloads.DEFAULT_ID:
         group = found.filter(name=groups.DEFAULT).first()
     else:
-        group = found.filter(pk=whole_in(experiment_id, 18) or 0).first()
+        is_id = experiment_id.isascii() and experiment_id.isdigit() and len(experiment_id) < 19
+        group = found.filter(pk=int(experiment_id)).first() if is_id else None
     if group is None:
         raise NotFound(f"No Experiment with id={experiment_id} exists.")
     return group

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.http import QueryDict
 
-from webapp.base.amounts import NoAmount, amount_in, whole_in
+from webapp.base.amounts import NoAmount, amount_in
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
@@ -101,10 +101,10 @@ def _known_runs(project: Project, ids: list[str]) -> list[str]:
 
 def _runs_of_recipe(project: Project, token: str) -> list[str]:
     slug, _, number = token.rpartition("@")
-    if not slug or (revision := whole_in(number)) is None:
+    if not slug or not number.isdecimal() or len(number) > 9:
         raise InvalidInput("recipe", "recipe must be a slug and a revision, such as scalerl@2.")
     runs = Run.objects.filter(
-        project=project, revision__recipe__slug=slug, revision__number=revision
+        project=project, revision__recipe__slug=slug, revision__number=int(number)
     ).order_by("seed", "pk")
     if not (found := list(runs.values_list("pk", flat=True))):
         raise NotFound(f"There is no run of {token} in this project.", field="recipe")

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
 from webapp.interfaces.pages.run.meaning import meaning_in
 
@@ -18,9 +17,10 @@ def changes_in(sent: Mapping[str, str]) -> dict[str, Any]:
     if "tags" in sent:
         changes["tags"] = sent["tags"].replace(",", " ").split()
     if "seed" in sent:
-        changes["seed"] = whole_in(sent["seed"].strip(), 19)
-        if changes["seed"] is None:
+        seed = sent["seed"].strip()
+        if not (seed.isascii() and seed.isdecimal() and len(seed) < 20):
             raise InvalidInput("seed", "Seed: a whole number from 0.")
+        changes["seed"] = int(seed)
     return changes
 
 

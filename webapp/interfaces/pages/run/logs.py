@@ -7,7 +7,6 @@ from typing import Any
 from django.http import QueryDict
 from django.template.loader import render_to_string
 
-from webapp.base.amounts import whole_in
 from webapp.record.logs.selectors import MOST_WANTED, Gap, Kept, Line, last_error_of
 from webapp.record.runs.models import Attempt, Run
 
@@ -71,7 +70,7 @@ def log_page(attempt: Attempt, query: QueryDict) -> LogPage:
     if wanted:
         lines = kept.newest_matching(wanted, SHOWN + 1)
         return LogPage(kept, lines[-SHOWN:], wanted, False, len(lines) > SHOWN)
-    before = whole_in(query.get("before", ""), 15)
+    before = _number(query.get("before", ""))
     if before is not None and 1 < before <= kept.total:
         return LogPage(kept, kept.before(before, SHOWN), "", False, False)
     return LogPage(kept, kept.newest(SHOWN), "", True, False)
@@ -88,6 +87,10 @@ def since(attempt: Attempt, after: int) -> dict[str, Any]:
         "anew": kept.is_tail,  # its end is given as a whole, and its numbers move
         "more": len(lines) == MOST_AT_ONCE,
     }
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
 
 
 def last_words(run: Run) -> str:

@@ -9,7 +9,6 @@ from django.http import QueryDict
 from django.shortcuts import get_object_or_404
 
 from training.samples import FLAGS, MOST_STEP, Wanted
-from webapp.base.amounts import whole_in
 from webapp.interfaces.pages.run.sample_text import Shown, compared, harmless, shown
 from webapp.record.runs.models import Run
 from webapp.record.samples.models import SampleFile
@@ -222,11 +221,11 @@ def _side_by_side(run: Run, kind: str, rows: Sequence[Mapping[str, Any]], asked:
         return {}
     run_id, _, step = asked.against.rpartition(":")
     other = get_object_or_404(Run, pk=run_id, project=run.project_id) if run_id and run_id != run.pk else run
-    if (number := whole_in(step, 18)) is None:
+    if not (step.isascii() and step.isdecimal() and len(step) < 19):
         return {"pair_problem": f"“{harmless(asked.against)}” is no step: write a step, or RUN:STEP."}
-    file = files_of(other).filter(kind=kind, step=number).first()
+    file = files_of(other).filter(kind=kind, step=int(step)).first()
     if file is None:
-        return {"pair_problem": f"{other.name} has no {kind} samples of step {number:,}."}
+        return {"pair_problem": f"{other.name} has no {kind} samples of step {int(step):,}."}
     try:
         there, _ = rows_of(file, Wanted(prompt_id=asked.wanted.prompt_id))
     except Gone as error:
@@ -259,7 +258,7 @@ def _whole(query: QueryDict, name: str, problems: list[str]) -> int | None:
     text = query.get(name, "").strip().replace(",", "")
     if not text:
         return None
-    if (number := whole_in(text, 18)) is not None and number <= MOST_STEP:
-        return number
+    if text.isascii() and text.isdecimal() and len(text) < 19 and int(text) <= MOST_STEP:
+        return int(text)
     problems.append(f"{name} is no whole number: it is left out.")
     return None

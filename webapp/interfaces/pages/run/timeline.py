@@ -7,7 +7,6 @@ from typing import Any
 
 from django.http import QueryDict
 
-from webapp.base.amounts import whole_in
 from webapp.interfaces.pages.durations import duration
 from webapp.record.runs.models import Run
 from webapp.record.runs.timeline import LANES, Span, Timeline, timeline_of
@@ -53,7 +52,8 @@ def timeline_context(run: Run, query: QueryDict) -> dict[str, Any]:
 
 def until_of(query: QueryDict) -> int | None:
     """The step that is asked for; None for the newest, and for what is no step."""
-    return whole_in(query.get("until", ""), 15)
+    said = query.get("until", "")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < 16 else None
 
 
 def totals(timeline: Timeline) -> list[dict[str, str]]:

@@ -11,7 +11,6 @@ from django.http import QueryDict
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
-from webapp.base.amounts import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run_list.columns import (
@@ -124,8 +123,7 @@ class Table:
         self._project = project
         self._found = compiled.runs(project)
         self.shows_deleted = compiled.names("deleted")
-        asked = whole_in(number or "")
-        self._asked = 1 if asked is None else asked
+        self._asked = int(number) if number and number.isdigit() and len(number) < 9 else 1
 
     @cached_property
     def total(self) -> int:

@@ -7,7 +7,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import REFUSED, Conflict, InvalidInput, ServiceError
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted, signed_in
@@ -36,9 +35,10 @@ def alerts(request: HttpRequest) -> HttpResponse:
     if not any(row.rule.default_key for row in own):  # the worker has not met this member yet
         ensure_defaults(user, project)
         own = selectors.rules_of(user, project, shared=False)
+    before = request.GET.get("before", "")
     firings = selectors.firings_of(project, user).select_related("run", "rule")
-    if (before := whole_in(request.GET.get("before", ""), 18)) is not None:
-        firings = firings.filter(pk__lt=before)
+    if before.isdigit() and len(before) < 19:
+        firings = firings.filter(pk__lt=int(before))
     found = list(firings[: NEWEST + 1])
     context = {
         "own": own,

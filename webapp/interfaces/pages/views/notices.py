@@ -6,7 +6,6 @@ from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
-from webapp.base.amounts import whole_in
 from webapp.interfaces.pages.access import signed_in
 from webapp.reporting.alerts.notices import mark_read
 from webapp.reporting.alerts.selectors import notices_of, unread_count
@@ -41,10 +40,13 @@ def unread(request: HttpRequest) -> JsonResponse:
 
 def read(request: HttpRequest) -> HttpResponse:
     """Mark one (`notice`) or all up to one (`up_to`) as read; with `next` go on to what it is about. Safe to repeat."""
-    user = signed_in(request)
-    notice, up_to = (whole_in(request.POST.get(name, ""), 18) for name in ("notice", "up_to"))
-    if notice is not None or up_to is not None:
-        mark_read(user, notice_id=notice, up_to=up_to)
+    user, chosen = signed_in(request), {}
+    for name in ("notice", "up_to"):
+        text = request.POST.get(name, "")
+        if text.isdigit() and len(text) < 19:
+            chosen[name] = int(text)
+    if chosen:
+        mark_read(user, notice_id=chosen.get("notice"), up_to=chosen.get("up_to"))
     target = request.POST.get("next", "")
     if url_has_allowed_host_and_scheme(target, allowed_hosts=None) and target.startswith("/"):
         return redirect(target)

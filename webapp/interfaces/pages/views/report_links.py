@@ -8,7 +8,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import ServiceError
 from webapp.interfaces.pages.access import signed_in
 from webapp.interfaces.pages.links import gone, unlisted
@@ -28,8 +27,14 @@ def links(request: HttpRequest, report_id: str) -> HttpResponse:
     if request.method == "POST":
         days = request.POST.get("days", "")
         try:
-            lifetime = (whole_in(days, 5) or 0) if days else None
-            token = services.create_link(found, user=signed_in(request), days=lifetime)
+            number = (
+                None
+                if not days
+                else int(days)
+                if days.isascii() and days.isdecimal() and len(days) < 6
+                else 0
+            )
+            token = services.create_link(found, user=signed_in(request), days=number)
         except ServiceError as error:
             problem = error.message
     now = timezone.now()

@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError
 from webapp.interfaces.pages.access import allow, current_project, signed_in
 from webapp.interfaces.pages.forms import new_key
@@ -36,8 +35,7 @@ SHOWN = 12  # runs that a confirmation names
 def complete(request: HttpRequest) -> HttpResponse:
     """What could stand at place `at` of the filter `text`, as JSON."""
     text, at = request.GET.get("text", "")[:2000], request.GET.get("at", "")
-    place = whole_in(at, 5)
-    place = len(text) if place is None else min(place, len(text))
+    place = min(int(at), len(text)) if at.isdigit() and len(at) < 6 else len(text)
     return JsonResponse(completions(current_project(request), signed_in(request), text, place))
 
 
@@ -176,7 +174,8 @@ def _who(request: HttpRequest) -> dict[str, Any]:
 
 
 def _version(request: HttpRequest) -> dict[str, Any]:
-    return _who(request) | {"version": whole_in(request.POST.get("version", "")) or 0}
+    text = request.POST.get("version", "")
+    return _who(request) | {"version": int(text) if text.isdigit() and len(text) < 9 else 0}
 
 
 def _overwrite(request: HttpRequest, view_id: int) -> HttpResponse:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from django.db.models import Q
 
-from webapp.base.amounts import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
 from webapp.science.curves.models import ReferenceFit
@@ -73,5 +72,6 @@ def _runs(project: Project, ids: list[str], revisions: list[tuple[str, int]]) ->
 def _revision(token: str) -> tuple[str, int] | None:
     """("slug", 2) of "slug@2"; None for anything else."""
     slug, _, number = token.rpartition("@")
-    value = whole_in(number)
-    return (slug, value) if slug and value is not None else None
+    if not slug or not number.isdecimal() or len(number) > 9:
+        return None
+    return slug, int(number)
