@@ -5,25 +5,18 @@ from collections.abc import Callable, Mapping
 
 from django.utils import timezone
 
-from webapp.base.advisory_locks import only_one
+from webapp.base.claims import only_one
 from webapp.interfaces.tracking.client_runs import end_silent_trackio
 from webapp.record.health.services import forget_old_workers, note_round
 from webapp.record.runs import observation, retrying
 from webapp.record.runs.models import Run
 from webapp.record.runs.observation import JobStatus
 from webapp.record.runs.retired_secrets import purge_retired
-from worker.alarms import judge_or_wait
-from worker.alerting import deliver_wanted, fire_wanted
-from worker.cleaning import watch_disk_now
 from worker.cluster import look_at_cluster, look_at_groups
 from worker.dispatch import send_dispatches
-from worker.forecasts import judge_overdue
-from worker.imports import wish_example, wish_turns
-from worker.logs import keep_logs
-from worker.policies import act_on_overlooked
-from worker.predictions import score_overdue
 from worker.ray_jobs import RayJobs, RayUnreachable, connect
-from worker.refits import refit_or_wait
+from worker.refits import act_on_overlooked, judge_or_wait, judge_overdue, refit_or_wait, score_overdue
+from worker.upkeep import deliver_wanted, fire_wanted, keep_logs, watch_disk_now, wish_example, wish_turns
 
 log = logging.getLogger(__name__)
 

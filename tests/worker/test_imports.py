@@ -11,9 +11,9 @@ from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.services import begin_import
 from worker import names
 from worker.app import app
-from worker.imports import wish_example, wish_turns
 from worker.reconcile import STEPS
 from worker.tasks import import_runs
+from worker.upkeep import wish_example, wish_turns
 
 pytestmark = pytest.mark.django_db
 

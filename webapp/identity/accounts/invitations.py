@@ -2,14 +2,19 @@
 
 The link holds 256 random bits and is stored as its SHA-256 only. Guessing one is hopeless at any rate of requests, so
 wrong links are not counted; and a wrong one is refused before a password is hashed.
+
+Sending an invitation by mail, where the installation can.
 """
 
+import logging
 import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
+from django.core.mail import send_mail
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -208,3 +213,33 @@ def _record(verb: str, invitation: Invitation, actor: User, **detail: Any) -> No
         verb, actor=actor, project=invitation.project, kind="invitation", key=invitation.pk,
         name=invitation.email or "a link", **detail,
     )  # fmt: skip
+
+
+log = logging.getLogger(__name__)
+
+TEXT = """{inviter} invites you to the project {project} of Headroom, as {role}.
+
+{url}
+
+The link works once, until {until} UTC. If you do not know {inviter}, ignore this mail.
+"""
+
+
+def send_invitation(invitation: Invitation, url: str) -> bool | None:
+    """True: handed to the mail server; False: it was not taken; None: no mail is set up, or no address is known.
+
+    A mail server that is away does not undo the invitation: its link can be sent in another way.
+    """
+    if not settings.EMAIL_CONFIGURED or not invitation.email:
+        return None
+    inviter = invitation.invited_by.get_username() if invitation.invited_by else "Somebody"
+    until = f"{invitation.expires_at:%-d %B %Y, %H:%M}"
+    text = TEXT.format(
+        inviter=inviter, project=invitation.project, role=invitation.role, url=url, until=until
+    )
+    subject = " ".join(f"{inviter} invites you to {invitation.project}".split())
+    try:
+        return send_mail(subject, text, None, [invitation.email]) == 1
+    except Exception as error:  # whatever the mail server or the network raises
+        log.warning("an invitation could not be mailed: %s", type(error).__name__)
+        return False

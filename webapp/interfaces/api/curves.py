@@ -46,7 +46,7 @@ from webapp.interfaces.api.schemas import (
     TimelineQuery,
 )
 from webapp.record.runs import selectors
-from webapp.record.runs.filtering.errors import nearest
+from webapp.record.runs.filtering.parsing import nearest
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import AS_JSON, curve_columns, effective_points
 from webapp.record.runs.sampling import columns_of_runs, sampled_points

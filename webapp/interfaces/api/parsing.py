@@ -9,9 +9,9 @@ from django.http import HttpRequest
 from ninja.parser import Parser
 from pydantic_core import from_json
 
-from webapp.base.bodies import check_items
 from webapp.base.errors import MOST_OF_PATH, InvalidInput
-from webapp.record.runs.filtering.errors import nearest
+from webapp.base.requests import check_items
+from webapp.record.runs.filtering.parsing import nearest
 
 
 class StrictJson(Parser):

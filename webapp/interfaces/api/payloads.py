@@ -4,11 +4,10 @@ from dataclasses import asdict
 from typing import Any
 
 from webapp.record.recipes.models import Recipe, Revision
+from webapp.record.runs.ingest import refused_of
 from webapp.record.runs.models import Attempt, Point, Record, Run, Transition
 from webapp.record.runs.points import CurvePoint
-from webapp.record.runs.refusals import refused_of
-from webapp.record.runs.sampling import Columns, Sampled
-from webapp.record.runs.thinning import ROLES
+from webapp.record.runs.sampling import ROLES, Columns, Sampled
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.words import alarm_payload
 

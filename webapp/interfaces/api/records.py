@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from training.records import Record
-from webapp.base.bodies import check_items
 from webapp.base.errors import MOST_NAMED, InvalidInput, found_in
+from webapp.base.requests import check_items
 from webapp.interfaces.api.parsing import parse_json
 from webapp.interfaces.api.schemas import RecordBatch
 from webapp.record.runs.ingest import MAX_RECORDS

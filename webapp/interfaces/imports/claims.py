@@ -14,8 +14,7 @@ from django.db import Error, connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from webapp.base.advisory_locks import take_turns
-from webapp.base.claims import CLAIM, is_free
+from webapp.base.claims import CLAIM, is_free, take_turns
 from webapp.interfaces.imports.models import OPEN, Import, State
 
 log = logging.getLogger(__name__)

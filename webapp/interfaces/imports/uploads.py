@@ -66,7 +66,7 @@ class Bounded(TemporaryFileUploadHandler):
 
 
 def _may_upload(request: HttpRequest) -> bool:
-    """The API has asked for the token by now; for pages `webapp.interfaces.pages.route_rules` says it."""
+    """The API has asked for the token by now; for pages `webapp.interfaces.pages.middleware` says it."""
     return request.path.startswith(API) or bool(getattr(request, "may_upload", lambda: False)())
 
 

@@ -13,7 +13,7 @@ from webapp.identity.accounts.models import Project, Scope
 from webapp.interfaces import files
 from webapp.interfaces.mlflow import checks
 from webapp.interfaces.mlflow.door import DOORS, Call, authenticate, endpoint, in_mlflows_form, problem
-from webapp.interfaces.mlflow.payloads import MODEL_ID, run_info
+from webapp.interfaces.mlflow.experiments import MODEL_ID, run_info
 from webapp.interfaces.mlflow.runs import MLFLOW, check_active, find
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import client_run_by_key

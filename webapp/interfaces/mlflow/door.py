@@ -2,8 +2,12 @@
 
 `{"error_code", "message"}` with the names and statuses that MLflow's client knows. It repeats a request by itself after
 408, 429 and 5xx, so those are left for what a repetition can mend.
+
+Pages as MLflow's clients turn them: a token that says where the next one begins.
 """
 
+import base64
+import binascii
 import functools
 import logging
 from collections.abc import Callable, Mapping
@@ -11,13 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from django.core.exceptions import RequestDataTooBig
+from django.db.models import QuerySet
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from webapp.base.bodies import batch_of
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound, ServiceError, Unauthorized
 from webapp.base.limits import TooMany
+from webapp.base.requests import batch_of
 from webapp.identity.accounts.models import ApiToken, Project, Scope, User
 from webapp.interfaces.api.auth import READ, WRITE, BearerToken
 from webapp.interfaces.api.parsing import parse_json
@@ -150,3 +155,25 @@ def nothing_here(request: HttpRequest, rest: str = "") -> JsonResponse:
     return problem(
         404, "ENDPOINT_NOT_FOUND", f"Headroom does not speak this part of MLflow's API: {request.path}."
     )
+
+
+def page(found: QuerySet[Any], token: str, most: int) -> tuple[list[Any], dict[str, str]]:
+    """`most` rows from where the token says, and `next_page_token` where there are more. Raises InvalidInput."""
+    first = _first(token)
+    rows = list(found[first : first + most + 1])
+    if len(rows) <= most:
+        return rows, {}
+    following = base64.urlsafe_b64encode(str(first + most).encode()).decode()
+    return rows[:most], {"next_page_token": following}
+
+
+def _first(token: str) -> int:
+    if not token:
+        return 0
+    try:
+        text = base64.urlsafe_b64decode(token.encode()).decode("ascii")
+    except (binascii.Error, ValueError):
+        text = ""
+    if not text.isdigit() or len(text) > 9:
+        raise InvalidInput("page_token", "page_token is none that this server gave.")
+    return int(text)

@@ -1,17 +1,109 @@
-"""/api/2.0/mlflow/experiments: groups of runs in the token's project."""
+"""/api/2.0/mlflow/experiments: groups of runs in the token's project.
 
+Groups and runs in the form of MLflow's messages (protobuf's JSON).
+"""
+
+import math
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import QuerySet
 
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, Scope
-from webapp.interfaces.mlflow import checks, payloads
-from webapp.interfaces.mlflow.door import Call, endpoint
-from webapp.interfaces.mlflow.paging import page
+from webapp.interfaces.mlflow import checks
+from webapp.interfaces.mlflow.door import Call, endpoint, page
 from webapp.interfaces.tracking import groups
-from webapp.interfaces.tracking.models import Group
+from webapp.interfaces.tracking.groups import DEFAULT
+from webapp.interfaces.tracking.lines import Value, to_ms
+from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.interfaces.tracking.selectors import groups_of
+from webapp.record.runs.models import State
+
+DEFAULT_ID = "0"
+ARTIFACTS = "mlflow-artifacts:"  # the client asks its tracking server for what lies there
+MODEL_ID = re.compile(r"m-([0-9a-f]{32})-(\d{1,6})")  # of the run that logged it, and its number there
+STATUS = {
+    State.DRAFT: "SCHEDULED",
+    State.QUEUED: "SCHEDULED",
+    State.SUCCEEDED: "FINISHED",
+    State.FAILED: "FAILED",
+    State.LOST: "FAILED",
+    State.CANCELLED: "KILLED",
+}
+
+
+def group_id(group: Group) -> str:
+    """MLflow's clients know the default experiment by its id."""
+    return DEFAULT_ID if group.name == DEFAULT else str(group.pk)
+
+
+def experiment(group: Group) -> dict[str, Any]:
+    return {
+        "experiment_id": group_id(group),
+        "name": group.name,
+        "artifact_location": f"{ARTIFACTS}/{group_id(group)}",
+        "lifecycle_stage": "deleted" if group.deleted_at else "active",
+        "creation_time": to_ms(group.created_at),
+        "last_update_time": to_ms(group.changed_at),
+        "tags": pairs(group.tags),
+    }
+
+
+def default_experiment() -> dict[str, Any]:
+    """The default experiment of a project that has logged nothing into it yet."""
+    return {
+        "experiment_id": DEFAULT_ID,
+        "name": DEFAULT,
+        "artifact_location": f"{ARTIFACTS}/{DEFAULT_ID}",
+        "lifecycle_stage": "active",
+    }
+
+
+def pairs(values: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value} for key, value in sorted(values.items())]
+
+
+def run_info(found: ClientRun) -> dict[str, Any]:
+    """`status` is Headroom's: a person may have stopped the run, or it was lost (FAILED)."""
+    info: dict[str, Any] = {
+        "run_id": found.key,
+        "run_uuid": found.key,
+        "run_name": found.name,
+        "experiment_id": group_id(found.group),
+        "user_id": found.user_name,
+        "status": STATUS.get(State(found.run.state), "RUNNING"),
+        "start_time": found.start_ms,
+        "artifact_uri": f"{ARTIFACTS}/{group_id(found.group)}/{found.key}/artifacts",
+        "lifecycle_stage": "deleted" if found.deleted_at else "active",
+    }
+    return info if found.end_ms is None else info | {"end_time": found.end_ms}
+
+
+def run(found: ClientRun, metrics: Iterable[ClientMetric]) -> dict[str, Any]:
+    newest = [
+        _metric(metric.key, Value(metric.key, metric.value, metric.step, metric.time_ms))
+        for metric in metrics
+    ]
+    data = {"metrics": newest, "params": pairs(found.params), "tags": pairs(found.tags)}
+    return {"info": run_info(found), "data": data, "inputs": {"dataset_inputs": [], "model_inputs": []}}
+
+
+def history(values: Iterable[Value]) -> list[dict[str, Any]]:
+    return [_metric(value.name, value) for value in values]
+
+
+def _metric(key: str, value: Value) -> dict[str, Any]:
+    return {"key": key, "value": number(value.value), "timestamp": value.time_ms, "step": value.step}
+
+
+def number(value: float) -> float | str:
+    """JSON has no word of its own for what is not finite; protobuf's JSON has."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
 
 MOST_LISTED = 50_000
 
@@ -19,7 +111,7 @@ MOST_LISTED = 50_000
 def find_group(project: Project, experiment_id: str) -> Group:
     """Raises NotFound, also for an experiment of another project."""
     found = groups_of(project)
-    if experiment_id == payloads.DEFAULT_ID:
+    if experiment_id == DEFAULT_ID:
         group = found.filter(name=groups.DEFAULT).first()
     else:
         is_id = experiment_id.isascii() and experiment_id.isdigit() and len(experiment_id) < 19
@@ -31,7 +123,7 @@ def find_group(project: Project, experiment_id: str) -> Group:
 
 def writable_group(project: Project, experiment_id: str) -> Group:
     """The same to log into: the default one is made when it is first needed. Raises NotFound, InvalidInput."""
-    if experiment_id == payloads.DEFAULT_ID:
+    if experiment_id == DEFAULT_ID:
         group = groups.ensure_group(project, groups.DEFAULT)
     else:
         group = find_group(project, experiment_id)
@@ -44,18 +136,18 @@ def writable_group(project: Project, experiment_id: str) -> Group:
 def create(call: Call) -> dict[str, Any]:
     tags = checks.pairs(call.body, "tags", checks.MAX_ENTITIES, checks.MAX_GROUP_TAG)
     group = groups.create_group(call.project, checks.text(call.body, "name"), tags=tags)
-    return {"experiment_id": payloads.group_id(group)}
+    return {"experiment_id": group_id(group)}
 
 
 @endpoint("GET", Scope.READ)
 def get(call: Call) -> dict[str, Any]:
     experiment_id = checks.text(call.body, "experiment_id")
     try:
-        return {"experiment": payloads.experiment(find_group(call.project, experiment_id))}
+        return {"experiment": experiment(find_group(call.project, experiment_id))}
     except NotFound:
-        if experiment_id != payloads.DEFAULT_ID:
+        if experiment_id != DEFAULT_ID:
             raise
-    return {"experiment": payloads.default_experiment()}
+    return {"experiment": default_experiment()}
 
 
 @endpoint("GET", Scope.READ)
@@ -63,9 +155,9 @@ def get_by_name(call: Call) -> dict[str, Any]:
     name = checks.text(call.body, "experiment_name")
     group = groups_of(call.project).filter(name=name).first()
     if group is not None:
-        return {"experiment": payloads.experiment(group)}
+        return {"experiment": experiment(group)}
     if name == groups.DEFAULT:
-        return {"experiment": payloads.default_experiment()}
+        return {"experiment": default_experiment()}
     raise NotFound(f"Could not find experiment with name '{name}'.")
 
 
@@ -77,7 +169,7 @@ def search(call: Call) -> dict[str, Any]:
         found = found.filter(name=name)
     most = checks.whole(call.body, "max_results", default=1000, least=1, most=MOST_LISTED)
     rows, following = page(found.order_by("-pk"), checks.text(call.body, "page_token", default=""), most)
-    return {"experiments": [payloads.experiment(row) for row in rows], **following}
+    return {"experiments": [experiment(row) for row in rows], **following}
 
 
 def _of_view(found: QuerySet[Group], view: str) -> QuerySet[Group]:
@@ -137,6 +229,6 @@ def delete_tag(call: Call) -> dict[str, Any]:
     group = writable_group(call.project, checks.text(call.body, "experiment_id"))
     name = checks.key(call.body)
     if name not in group.tags:
-        raise NotFound(f"No tag with name: {name} in experiment with id {payloads.group_id(group)}.")
+        raise NotFound(f"No tag with name: {name} in experiment with id {group_id(group)}.")
     groups.set_group_tags(group, {name: None})
     return {}

@@ -13,7 +13,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Scope
-from webapp.interfaces.mlflow import checks, payloads
+from webapp.interfaces.mlflow import checks, experiments
 from webapp.interfaces.mlflow.door import Call, NotKept, endpoint, problem
 from webapp.interfaces.mlflow.experiments import name_wanted
 from webapp.interfaces.mlflow.runs import MLFLOW, find_active, runs_of_groups
@@ -42,7 +42,7 @@ def by_method(**views: Callable[..., HttpResponseBase]) -> Callable[..., HttpRes
 def _find(call: Call) -> tuple[ClientRun, str, dict[str, Any]]:
     """The run, the id and what is known of a model. Raises NotFound, also for one of another project."""
     model_id = call.path["model_id"]
-    found = payloads.MODEL_ID.fullmatch(model_id)
+    found = experiments.MODEL_ID.fullmatch(model_id)
     run = client_run_by_key(call.project, MLFLOW, found[1]) if found else None
     if run is None or model_id not in run.logged_models:
         raise NotFound(f"Logged model with ID '{model_id}' not found.")
@@ -50,20 +50,20 @@ def _find(call: Call) -> tuple[ClientRun, str, dict[str, Any]]:
 
 
 def _payload(run: ClientRun, model_id: str, about: dict[str, Any]) -> dict[str, Any]:
-    group = payloads.group_id(run.group)
+    group = experiments.group_id(run.group)
     info = {
         "model_id": model_id,
         "experiment_id": group,
         "name": about["name"],
         "creation_timestamp_ms": about["made_ms"],
         "last_updated_timestamp_ms": about["changed_ms"],
-        "artifact_uri": f"{payloads.ARTIFACTS}/{group}/models/{model_id}/artifacts",
+        "artifact_uri": f"{experiments.ARTIFACTS}/{group}/models/{model_id}/artifacts",
         "status": about["status"],
         "model_type": about["model_type"],
         "source_run_id": run.key,
-        "tags": payloads.pairs(about["tags"]),
+        "tags": experiments.pairs(about["tags"]),
     }
-    return {"model": {"info": info, "data": {"params": payloads.pairs(about["params"]), "metrics": []}}}
+    return {"model": {"info": info, "data": {"params": experiments.pairs(about["params"]), "metrics": []}}}
 
 
 @endpoint("POST", Scope.WRITE)

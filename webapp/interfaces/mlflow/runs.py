@@ -1,22 +1,26 @@
-"""/api/2.0/mlflow/runs: made, described, logged to, ended, found."""
+"""/api/2.0/mlflow/runs: made, described, logged to, ended, found.
+
+Also what comes in batches, and what goes out of a metric (/api/2.0/mlflow).
+"""
 
 import json
 import time
 from typing import Any
 
+from django.db import transaction
 from django.db.models import QuerySet
 
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Scope
-from webapp.interfaces.mlflow import checks, payloads
-from webapp.interfaces.mlflow.door import Call, endpoint
+from webapp.interfaces.mlflow import checks, experiments
+from webapp.interfaces.mlflow.door import Call, endpoint, page
 from webapp.interfaces.mlflow.experiments import writable_group
-from webapp.interfaces.mlflow.paging import page
 from webapp.interfaces.mlflow.search import narrow, ordered
 from webapp.interfaces.tracking import client_runs, groups
 from webapp.interfaces.tracking.intake import store_values
+from webapp.interfaces.tracking.lines import Value
 from webapp.interfaces.tracking.models import ClientRun
-from webapp.interfaces.tracking.selectors import client_run_by_key, newest_of, runs_of_client
+from webapp.interfaces.tracking.selectors import client_run_by_key, history, newest_of, runs_of_client
 from webapp.record.runs.models import State
 
 MLFLOW = ClientRun.Client.MLFLOW
@@ -56,7 +60,9 @@ def _now_ms() -> int:
 def create(call: Call) -> dict[str, Any]:
     tags = checks.pairs(call.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG)
     name = checks.text(call.body, "run_name", default="") or tags.get(RUN_NAME, "")
-    group = writable_group(call.project, checks.text(call.body, "experiment_id", default=payloads.DEFAULT_ID))
+    group = writable_group(
+        call.project, checks.text(call.body, "experiment_id", default=experiments.DEFAULT_ID)
+    )
     begun = ClientRun(
         client=MLFLOW,
         name=name,
@@ -67,13 +73,13 @@ def create(call: Call) -> dict[str, Any]:
     made = client_runs.make_client_run(group, begun, user=call.user)
     if RUN_NAME not in tags:
         client_runs.describe(made, tags={RUN_NAME: made.name})
-    return {"run": payloads.run(_again(made), [])}
+    return {"run": experiments.run(_again(made), [])}
 
 
 @endpoint("GET", Scope.READ)
 def get(call: Call) -> dict[str, Any]:
     found = find(call)
-    return {"run": payloads.run(found, newest_of([found]).get(found.pk, []))}
+    return {"run": experiments.run(found, newest_of([found]).get(found.pk, []))}
 
 
 @endpoint("POST", Scope.WRITE)
@@ -90,7 +96,7 @@ def update(call: Call) -> dict[str, Any]:
         client_runs.end(found, state=ENDS[status], end_ms=_now_ms() if end_ms < 0 else end_ms)
     elif status == "RUNNING":
         client_runs.go_on(found)
-    return {"run_info": payloads.run_info(_again(found))}
+    return {"run_info": experiments.run_info(_again(found))}
 
 
 @endpoint("POST", Scope.WRITE)
@@ -116,7 +122,7 @@ def search(call: Call) -> dict[str, Any]:
     most = checks.whole(body, "max_results", default=DEFAULT_FOUND, least=1, most=MOST_FOUND)
     rows, following = page(ordered(found, orders), checks.text(body, "page_token", default=""), most)
     newest = newest_of(rows)
-    return {"runs": [payloads.run(row, newest.get(row.pk, [])) for row in rows], **following}
+    return {"runs": [experiments.run(row, newest.get(row.pk, [])) for row in rows], **following}
 
 
 def _in_view(call: Call, view: str) -> QuerySet[ClientRun]:
@@ -135,7 +141,7 @@ def runs_of_groups(call: Call) -> QuerySet[ClientRun]:
     numbers = [int(each) for each in texts if each.isascii() and each.isdigit() and len(each) < 19]
     found = runs_of_client(call.project, MLFLOW)
     here = found.filter(group__in=numbers)
-    if payloads.DEFAULT_ID in texts:
+    if experiments.DEFAULT_ID in texts:
         here = here | found.filter(group__name=groups.DEFAULT)
     return here
 
@@ -183,4 +189,69 @@ def log_model(call: Call) -> dict[str, Any]:
         raise InvalidInput("model_json", "model_json must be a JSON object, as text.")
     known = json.loads(found.tags.get(LOGGED_MODELS, "[]"))
     client_runs.describe(found, tags={LOGGED_MODELS: json.dumps([*known, model])})
+    return {}
+
+
+MOST_VALUES = 25_000
+MOST_RUNS = 100
+
+
+@endpoint("POST", Scope.WRITE)
+def log_batch(call: Call) -> dict[str, Any]:
+    """All of it or nothing, and safe to repeat."""
+    found = find_active(call)
+    values, params, tags = checks.batch(call.body)
+    with transaction.atomic():
+        if params or tags:
+            client_runs.describe(found, params=params, tags=tags, name=tags.get(RUN_NAME))
+        if values:
+            store_values(found, values)
+    return {}
+
+
+@endpoint("GET", Scope.READ)
+def get_history(call: Call) -> dict[str, Any]:
+    """Every value; with `max_results` as many from where `page_token` says."""
+    values = history(find(call), checks.text(call.body, "metric_key"))
+    if "max_results" not in call.body:
+        return {"metrics": experiments.history(values)}
+    first = checks.whole({"page_token": call.body.get("page_token") or 0}, "page_token", default=0)
+    last = first + checks.whole(call.body, "max_results", default=None, least=1)
+    following = {"next_page_token": str(last)} if last < len(values) else {}
+    return {"metrics": experiments.history(values[first:last]), **following}
+
+
+@endpoint("GET", Scope.READ)
+def get_history_bulk_interval(call: Call) -> dict[str, Any]:
+    """The values of one metric of several runs between two steps: at most `max_results` of each run, evenly picked, the
+    first and the last among them."""
+    keys = call.body.get("run_ids") or []
+    keys = [keys] if isinstance(keys, str) else keys
+    if not 1 <= len(keys) <= MOST_RUNS:
+        raise InvalidInput("run_ids", f"run_ids must be 1 to {MOST_RUNS} ids.")
+    name = checks.text(call.body, "metric_key")
+    first = checks.whole(call.body, "start_step", default=-checks.INT64, least=-checks.INT64)
+    last = checks.whole(call.body, "end_step", default=checks.INT64 - 1, least=-checks.INT64)
+    most = checks.whole(call.body, "max_results", default=2500, least=1, most=MOST_VALUES)
+    found = []
+    for key in keys:
+        values = history(client_run_by_key(call.project, MLFLOW, key), name)
+        here = [value for value in values if first <= value.step <= last]
+        found += [item | {"run_id": key} for item in experiments.history(_picked(here, most))]
+    return {"metrics": found}
+
+
+def _picked(values: list[Value], most: int) -> list[Value]:
+    """At most so many, evenly, the first and the last among them."""
+    if len(values) <= most:
+        return values
+    if most == 1:
+        return values[-1:]
+    return [values[i * (len(values) - 1) // (most - 1)] for i in range(most)]
+
+
+@endpoint("POST", Scope.WRITE, most=16 * checks.MAX_BODY)
+def accept_unkept(call: Call) -> dict[str, Any]:
+    """Links to data sets and models: nothing here would show them, and no training needs to stop for that."""
+    find_active(call)
     return {}

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from stack import environment
 from webapp.interfaces.api import health
-from webapp.interfaces.pages.durations import duration
+from webapp.interfaces.pages.ages import duration
 from webapp.record.health.models import ClusterSeen
 from webapp.reporting.status.troubles import CLUSTER_OLD
 

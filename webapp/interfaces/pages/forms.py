@@ -12,7 +12,7 @@ from django.urls import reverse
 from webapp.identity.accounts.models import Role, Scope
 from webapp.identity.accounts.permissions import grants
 from webapp.identity.accounts.services import PERMISSION_OF_SCOPE
-from webapp.record.runs import launch_seeds
+from webapp.record.runs import launch_set
 from webapp.record.runs.bounds import MAX_RETRIES, MAX_SEED
 from webapp.record.runs.models import Run
 
@@ -24,7 +24,7 @@ RELOAD = {
     "hx-include": "[name=recipe],[name=revision],[name=seed],[name=name],[name=priority],[name=retries]",
     "hx-push-url": "true",
 }
-MAX_SEEDS = launch_seeds.MAX_SEEDS
+MAX_SEEDS = launch_set.MAX_SEEDS
 RETRIES_WORDS = f"Automatic retries are a whole number from 0 to {MAX_RETRIES}, or empty."
 SEEDS_WORDS = f"Seeds are 1 to {MAX_SEEDS} whole numbers from 0 to {MAX_SEED}, such as 0 or 0, 1, 2."
 

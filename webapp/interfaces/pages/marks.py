@@ -1,6 +1,8 @@
 """Marks drawn on the server as inline SVG: the whisker, the sparkline, the small multiple, the legend's keys.
 
 Pure functions from numbers to SVG; colours are classes of static/css/components.css, so both themes work.
+
+Ties drawn as ties: a bar on the left of rows that cannot be told apart.
 """
 
 import math
@@ -237,3 +239,13 @@ def shared_scale(ceilings: Sequence[dict[str, Any] | None]) -> tuple[float, floa
     if not ends:
         return 0.0, 1.0
     return max(0.0, min(ends) - SCALE_MARGIN), min(1.0, max(ends) + SCALE_MARGIN)
+
+
+def tie_stripes(rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+    """Each row with the class of its tie bar: neighbouring tie groups alternate, who is alone has none."""
+    striped, current, parity = [], None, False
+    for row in rows:
+        if row["tied"] and row["tie_group"] != current:
+            current, parity = row["tie_group"], not parity
+        striped.append((row, ("odd" if parity else "even") if row["tied"] else ""))
+    return striped

@@ -19,7 +19,7 @@ from webapp.operation.moving.archive import Manifest, MovingError, Reader
 from webapp.operation.moving.people import Match, Person
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
-from webapp.record.health.schema import lacking_of, missing_migrations, named, old_words, unknown_of
+from webapp.record.health.patience import lacking_of, missing_migrations, named, old_words, unknown_of
 from webapp.record.runs.models import State
 from webapp.record.runs.states import ACTIVE, INSTALLATION
 

@@ -6,8 +6,8 @@ from django.db.models import QuerySet
 
 from webapp.identity.accounts.models import Project
 from webapp.record.logs.models import JobLog
+from webapp.record.retention.folders import KEEP_TAG
 from webapp.record.retention.models import RetentionPolicy
-from webapp.record.retention.rules import KEEP_TAG
 from webapp.record.runs.states import ENDED
 
 MOST_LOGS = 200  # at a time

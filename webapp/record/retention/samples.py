@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from django.db.models import QuerySet
 
 from webapp.identity.accounts.models import Project
+from webapp.record.retention.folders import KEEP_TAG
 from webapp.record.retention.models import RetentionPolicy
-from webapp.record.retention.rules import KEEP_TAG
 from webapp.record.runs.states import ENDED
 from webapp.record.samples.models import SampleFile
 from webapp.record.samples.store import remove_file

@@ -19,9 +19,8 @@ from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import hand_to_job
 from webapp.record.recipes.models import Revision
-from webapp.record.recipes.places import check_model_place
 from webapp.record.recipes.selectors import find_revision
-from webapp.record.recipes.services import parse_config
+from webapp.record.recipes.services import check_model_place, parse_config
 from webapp.record.runs import outbox, places
 from webapp.record.runs.bounds import (
     MAX_MODEL,

@@ -4,7 +4,7 @@ What a person wants now is refused while there is no room (`submit`). What waits
 by the worker and goes on by itself (`why_held`).
 """
 
-from webapp.base import nudge, origin
+from webapp.base import nudge
 from webapp.base.disk import Disk, bytes_in_words, disk_now, low_words
 from webapp.base.errors import NoRoom
 from webapp.record.runs.models import Dispatch, Run
@@ -44,5 +44,5 @@ def _low_disk() -> Disk | None:
 
 
 def _want(run: Run, kind: Dispatch.Kind, attempt: int) -> None:
-    Dispatch.objects.get_or_create(run=run, attempt=attempt, kind=kind, defaults=origin.columns())
+    Dispatch.objects.get_or_create(run=run, attempt=attempt, kind=kind, defaults=nudge.columns())
     nudge.send(names.DISPATCH, run.pk)

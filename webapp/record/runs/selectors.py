@@ -167,7 +167,7 @@ def series_of(run: Run) -> QuerySet[Series]:
 
 
 def metric_names(run: Run) -> list[str]:
-    """All metrics of the run, by name; what its machines do is none (`webapp.record.runs.machines`)."""
+    """All metrics of the run, by name; what its machines do is none (`webapp.record.runs.timeline`)."""
     found = series_of(run).exclude(metric__startswith=SYSTEM)
     return list(found.order_by("metric").values_list("metric", flat=True))
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from webapp.record.alarm_rules.rules import Comparison, Rule
-from webapp.record.runs.thinning import stride_for
+from webapp.record.runs.sampling import stride_for
 
 Mark = tuple[int, float | None]
 

@@ -6,6 +6,6 @@ class AlertsConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.identity.accounts.events import noticed
-        from webapp.reporting.alerts.notices import on_noticed
+        from webapp.reporting.alerts.firing import on_noticed
 
         noticed.connect(on_noticed)

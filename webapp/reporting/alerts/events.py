@@ -34,8 +34,8 @@ from webapp.science.curves.axes import DEFAULT_METRIC
 from webapp.science.curves.models import Fit
 from webapp.science.curves.record.recalibrating import record_of
 from webapp.science.curves.run.history import whole_fits
+from webapp.science.predictions.claims import outcome_sentence
 from webapp.science.predictions.models import Outcome
-from webapp.science.predictions.sentences import outcome_sentence
 
 
 @dataclass(frozen=True)

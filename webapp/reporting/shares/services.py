@@ -1,4 +1,7 @@
-"""Shares: every write."""
+"""Shares: every write.
+
+What a share is called unless its author says otherwise.
+"""
 
 import secrets
 from datetime import timedelta
@@ -11,8 +14,12 @@ from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import digest
 from webapp.identity.audit.services import record
+from webapp.record.runs.bounds import label_of
+from webapp.record.runs.models import Run
 from webapp.reporting.shares.models import Share
 from webapp.reporting.shares.questions import Question
+from webapp.science.predictions import claims
+from webapp.science.predictions.models import Prediction
 
 TOKEN_BYTES = 24  # 192 random bits: a plain hash of it cannot be searched
 MAX_DAYS = 3650
@@ -59,3 +66,25 @@ def note_visit(share: Share) -> None:
     now = timezone.now()
     if share.last_seen_at is None or share.last_seen_at < now - SEEN_RESOLUTION:
         Share.objects.filter(pk=share.pk).update(last_seen_at=now)
+
+
+LONGEST = 160
+
+
+def title_of(kind: str, question: Question) -> str:
+    """The run's name, "A against B", or the claim; one query at most."""
+    if kind == Share.Kind.PREDICTION:
+        return _of_prediction(question["prediction"])
+    wanted = [question["run"]] if kind == Share.Kind.RUN else question["runs"]
+    found = Run.objects.filter(pk__in=wanted).only("name", "seed").in_bulk() if wanted else {}
+    labels = [label_of(found[pk]) for pk in wanted if pk in found]
+    if kind == Share.Kind.COMPARISON:
+        labels += question["refs"]
+    if len(labels) > 3:
+        return f"{len(labels)} curves"
+    return " against ".join(labels)[:LONGEST]
+
+
+def _of_prediction(key: str) -> str:
+    found = Prediction.objects.select_related("rival__revision__recipe").get(pk=key)
+    return claims.in_a_line(found)[:LONGEST]

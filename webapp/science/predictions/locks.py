@@ -1,7 +1,7 @@
 """One change of a prediction at a time, and which predictions take no change any more."""
 
 from webapp.base.errors import Conflict
-from webapp.science.predictions.known import passed_already
+from webapp.science.predictions.frozen import passed_already
 from webapp.science.predictions.models import Outcome, Prediction
 
 

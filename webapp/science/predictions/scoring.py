@@ -9,11 +9,11 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import bump
+from webapp.science.predictions.claims import outcome_sentence
+from webapp.science.predictions.frozen import evaluated_until
 from webapp.science.predictions.judging import Judgement, judge
-from webapp.science.predictions.known import evaluated_until
 from webapp.science.predictions.locks import locked, newly_passed
 from webapp.science.predictions.models import Outcome, Pending, Prediction
-from webapp.science.predictions.sentences import outcome_sentence
 from webapp.science.predictions.telling import tell
 
 log = logging.getLogger(__name__)

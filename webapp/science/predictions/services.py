@@ -29,12 +29,19 @@ from webapp.science.predictions.checks import (
     unrounded,
 )
 from webapp.science.predictions.claims import Claim
-from webapp.science.predictions.comments import comment, edit_comment, resolve_comment
-from webapp.science.predictions.frozen import Proposal, Rival, frozen_of, says, target_hours
-from webapp.science.predictions.known import known_of, passed_already, same_recipe
+from webapp.science.predictions.comments import ask_review, comment, edit_comment, resolve_comment, review
+from webapp.science.predictions.frozen import (
+    Proposal,
+    Rival,
+    frozen_of,
+    known_of,
+    passed_already,
+    same_recipe,
+    says,
+    target_hours,
+)
 from webapp.science.predictions.locks import locked, refuse_closed
 from webapp.science.predictions.models import Prediction, Review
-from webapp.science.predictions.reviewing import ask_review, review
 from webapp.science.predictions.status import review_of
 from webapp.science.predictions.telling import tell
 

@@ -23,25 +23,12 @@ from webapp.interfaces.tracking import client_runs, groups
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.recipes import services as recipes
 from webapp.record.retention import services as retention
-from webapp.record.runs import (
-    bulk,
-    deleting,
-    drafts,
-    editing,
-    extending,
-    launch,
-    launch_seeds,
-    launch_set,
-    lifecycle,
-    meaning,
-    places,
-)
+from webapp.record.runs import bulk, deleting, editing, launch, launch_set, lifecycle, meaning, places
 from webapp.record.savedviews import services as views
 from webapp.record.savedviews.models import SavedView
 from webapp.reporting.policies import services as policies
 from webapp.reporting.shares import services as shares
 from webapp.reporting.shares.models import Share
-from webapp.science.studies import keeping
 from webapp.science.studies import services as studies
 from webapp.science.studies.models import Study
 from webapp.science.studies.planning import StudyRequest
@@ -260,9 +247,9 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.record.runs.launch.resume_run": [
         (lambda w: launch.resume_run(w.ended, user=w.user), "run.resumed")
     ],
-    "webapp.record.runs.launch_seeds.launch_seeds": [
+    "webapp.record.runs.launch_set.launch_seeds": [
         (
-            lambda w: launch_seeds.launch_seeds(w.request, [1, 2], user=w.user, project=w.project),
+            lambda w: launch_set.launch_seeds(w.request, [1, 2], user=w.user, project=w.project),
             "run.launched",
         )  # fmt: skip
     ],
@@ -305,11 +292,11 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.record.runs.launch.queue_first_attempt": [
         (lambda w: launch.queue_first_attempt(w.draft, w.user), "run.launched")
     ],
-    "webapp.record.runs.drafts.launch_draft": [
-        (lambda w: drafts.launch_draft(w.draft, user=w.user), "run.launched")
+    "webapp.record.runs.deleting.launch_draft": [
+        (lambda w: deleting.launch_draft(w.draft, user=w.user), "run.launched")
     ],
-    "webapp.record.runs.drafts.delete_draft": [
-        (lambda w: drafts.delete_draft(w.draft, user=w.user), "run.draft_deleted")
+    "webapp.record.runs.deleting.delete_draft": [
+        (lambda w: deleting.delete_draft(w.draft, user=w.user), "run.draft_deleted")
     ],
     "webapp.record.runs.editing.change_run": [
         (lambda w: editing.change_run(w.run, {"name": "another"}, user=w.user), "run.changed")
@@ -323,8 +310,8 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             "run.restored",
         )
     ],
-    "webapp.record.runs.extending.extend_run": [
-        (lambda w: extending.extend_run(w.queued, 2.0, user=w.user), "run.extended")
+    "webapp.record.runs.lifecycle.extend_run": [
+        (lambda w: lifecycle.extend_run(w.queued, 2.0, user=w.user), "run.extended")
     ],
     "webapp.record.runs.meaning.state_meaning": [
         (
@@ -388,17 +375,17 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             "study.run_removed",
         )
     ],
-    "webapp.science.studies.keeping.rename_study": [
-        (lambda w: keeping.rename_study(w.study, "New", was="A study", user=w.user), "study.renamed")
+    "webapp.science.studies.services.rename_study": [
+        (lambda w: studies.rename_study(w.study, "New", was="A study", user=w.user), "study.renamed")
     ],
-    "webapp.science.studies.keeping.archive_study": [
-        (lambda w: keeping.archive_study(w.study, user=w.user), "study.archived")
+    "webapp.science.studies.services.archive_study": [
+        (lambda w: studies.archive_study(w.study, user=w.user), "study.archived")
     ],
-    "webapp.science.studies.keeping.unarchive_study": [
+    "webapp.science.studies.services.unarchive_study": [
         (
             lambda w: (
-                keeping.archive_study(study := w.study, user=w.user)
-                and keeping.unarchive_study(study, user=w.user)
+                studies.archive_study(study := w.study, user=w.user)
+                and studies.unarchive_study(study, user=w.user)
             ),
             "study.unarchived",
         )
@@ -455,8 +442,6 @@ SILENT = {
         "objections": "reads",
         "job_spec": "the worker's part of a launch, which is told",
     },
-    "webapp.record.runs.drafts": {},
-    "webapp.record.runs.extending": {},
     "webapp.record.runs.meaning": {
         "meaning_of": "reads",
         "mean_incoming": "part of what a trainer reports",
@@ -469,9 +454,7 @@ SILENT = {
         "share_of": "reads",
         "check_priority": "reads",
     },
-    "webapp.record.runs.launch_seeds": {},
     "webapp.record.runs.launch_set": {"leave_one_out": "reads"},
-    "webapp.record.runs.describing": {"report_described": "a trainer's report"},
     "webapp.record.runs.lifecycle": {
         "claim_dispatches": "the worker's part of a launch",
         "dispatch_done": "the worker's part of a launch",
@@ -480,7 +463,7 @@ SILENT = {
         "report_finished": "a trainer's report",
         "ensure_attempts": "a trainer's report",
     },
-    "webapp.record.runs.refusals": {"note_refused": "a trainer's report", "refused_of": "reads"},
+    "webapp.record.runs.ingest": {"note_refused": "a trainer's report", "refused_of": "reads"},
     "webapp.interfaces.tracking.client_runs": {
         "presentable": "reads",
         "describe": "a trainer's report",
@@ -504,7 +487,7 @@ SILENT = {
         "store_lines": "a trainer's report; a new run is told by make_client_run",
         "store_alerts": "a trainer's report",
     },
-    "webapp.record.runs.editing": {"cleaned": "reads"},
+    "webapp.record.runs.editing": {"cleaned": "reads", "report_described": "a trainer's report"},
     "webapp.record.runs.deleting": {"is_predicted": "reads", "purge": "what was told when it was deleted"},
     "webapp.record.runs.bulk": {
         "most_for": "reads",
@@ -523,7 +506,6 @@ SILENT = {
         "watch_disk": "what the disk shows",
     },
     "webapp.interfaces.imports.services": {"clean_up": "system: tests/webapp/interfaces/imports"},
-    "webapp.science.studies.keeping": {},
     "webapp.science.studies.services": {"checked_name": "reads", "record_change": "tells of the others"},
     "webapp.reporting.shares.services": {"note_visit": "a visit changes nothing that anybody made"},
     "webapp.record.savedviews.services": {

@@ -9,8 +9,7 @@ from tests.webapp.interfaces.imports.conftest import upload
 from training.records import Record
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import create_project, set_role
-from webapp.interfaces.exports.of_project import project_pieces
-from webapp.interfaces.exports.of_run import run_pieces
+from webapp.interfaces.exports.of_project import project_pieces, run_pieces
 from webapp.interfaces.imports.asked import asked_of
 from webapp.interfaces.imports.models import State
 from webapp.interfaces.imports.reading import take_turn

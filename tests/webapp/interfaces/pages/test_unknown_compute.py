@@ -22,7 +22,7 @@ from webapp.reporting.shares.questions import question_of
 from webapp.reporting.shares.selectors import drawing_of
 from webapp.reporting.shares.services import create_share
 from webapp.science.curves.services import refit
-from webapp.science.decisions.moment import said, standing
+from webapp.science.decisions.services import said, standing
 from webapp.science.studies.results import results
 from webapp.science.studies.selectors import groups_of
 from webapp.science.studies.services import add_run

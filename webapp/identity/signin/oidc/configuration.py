@@ -1,9 +1,14 @@
-"""Which provider, out of the settings."""
+"""Which provider, out of the settings.
+
+Why nobody is signed in by the provider.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+
+from webapp.identity.accounts.models import User
 
 
 @dataclass(frozen=True)
@@ -25,3 +30,18 @@ def configuration() -> Configuration | None:
     if not stored.get("issuer") or not stored.get("client_id"):
         return None
     return Configuration(**stored)
+
+
+class ProviderFailed(Exception):
+    """The provider cannot be reached or its words cannot be used. The text may be shown."""
+
+
+class NotAccepted(Exception):
+    """The answer is not one to a question of this session, or it does not say who this is. The text may be shown.
+
+    `account` is the one that would have been opened, where it is known: for the audit log, not for the page.
+    """
+
+    def __init__(self, text: str, account: User | None = None) -> None:
+        super().__init__(text)
+        self.account = account

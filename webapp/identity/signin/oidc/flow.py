@@ -11,8 +11,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from webapp.identity.signin.oidc.claims import Expected, checked, header_of
-from webapp.identity.signin.oidc.configuration import Configuration
-from webapp.identity.signin.oidc.errors import NotAccepted, ProviderFailed
+from webapp.identity.signin.oidc.configuration import Configuration, NotAccepted, ProviderFailed
 from webapp.identity.signin.oidc.provider import Provider, fetch_json, keys, provider
 
 ASKED = "oidc_asked"

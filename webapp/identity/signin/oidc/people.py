@@ -12,8 +12,7 @@ from webapp.identity.accounts.log import record_account
 from webapp.identity.accounts.members import put_member
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.signin.models import Identity
-from webapp.identity.signin.oidc.configuration import Configuration
-from webapp.identity.signin.oidc.errors import NotAccepted
+from webapp.identity.signin.oidc.configuration import Configuration, NotAccepted
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from webapp.base import outbound
-from webapp.identity.signin.oidc.errors import ProviderFailed
+from webapp.identity.signin.oidc.configuration import ProviderFailed
 
 log = logging.getLogger(__name__)
 KEPT_S = 600

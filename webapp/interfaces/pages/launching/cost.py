@@ -4,10 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 from training.schema import Recipe
+from webapp.interfaces.pages.ages import duration
 from webapp.interfaces.pages.cluster import Cluster
-from webapp.interfaces.pages.durations import duration
 from webapp.record.runs.pace import Pace, Range
-from webapp.record.runs.queue import Prospect
+from webapp.record.runs.places import Prospect
 from webapp.science.curves import words
 
 Payload = dict[str, Any]

@@ -1,4 +1,7 @@
-"""The form that writes a block: which chart, table or number, of what."""
+"""The form that writes a block: which chart, table or number, of what.
+
+The text that an empty list of reports offers to begin with.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,8 +9,8 @@ from typing import Any
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Revision
+from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
-from webapp.record.runs.names import label_of
 from webapp.reporting.reports import resolve
 from webapp.reporting.reports.blocks import text_of
 from webapp.reporting.reports.selectors import ask_of
@@ -78,3 +81,40 @@ def block_of(project: Project, query: Mapping[str, Any]) -> str:
     if shown["kind"] == "problem":
         raise InvalidInput("what", shown["reason"][:1].upper() + shown["reason"][1:])
     return text
+
+
+TITLE = "Where this recipe tops out"
+BEFORE = """## What we asked
+
+Does the recipe still gain, and where does its curve bend? Write the answer first, then the evidence.
+
+"""
+AFTER = """
+
+## What we read from it
+
+- The **ceiling** comes with its interval, or it is said not to be identified.
+- What lies beyond the last evaluation is an extrapolation.
+
+| Choice | Kept | Why |
+|---|---|---|
+| Loss | yes | the ceilings tie, the curve climbs faster |
+| Batch | no | nothing gained |
+
+> Numbers in the blocks are read from the runs: nobody types them.
+"""
+
+
+def example(project: Project) -> str:
+    """The example about the project's newest fitted run; without a run its blocks say what to put in."""
+    runs = Run.objects.filter(project=project, archived_at=None)
+    run = (
+        runs.filter(fits__isnull=False).order_by("-created_at").first()
+        or runs.order_by("-created_at").first()
+    )
+    key = run.pk if run else "ID-OF-A-RUN"
+    blocks = [
+        text_of({"number": "ceiling", "run": key}),
+        text_of({"chart": "run", "run": key, "caption": "The curve so far."}),
+    ]
+    return BEFORE + "\n\n".join(blocks) + AFTER

@@ -1,4 +1,7 @@
-"""What the run page says of alarms: the banner above the chart, and the words in its head."""
+"""What the run page says of alarms: the banner above the chart, and the words in its head.
+
+What a run's page says of policies that acted in its current attempt.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,6 +15,7 @@ from webapp.record.runs.models import Run
 from webapp.reporting.alarms import words
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import most_severe
+from webapp.reporting.policies.selectors import acted_on
 
 UNJUDGED_AFTER = timedelta(seconds=60)
 
@@ -54,3 +58,9 @@ def is_unjudged(run: Run) -> bool:
     """Whether nobody has judged the run's newest records for a minute: no mark then means nothing."""
     wanted = run.alarms_wanted_at
     return wanted is not None and timezone.now() - wanted > UNJUDGED_AFTER
+
+
+def acted(run: Run) -> str:
+    """As HTML; empty where none did. What was done in earlier attempts is in their tab."""
+    actions = [action for action in acted_on(run) if action.attempt == run.attempt_number]
+    return render_to_string("run/_policies.html", {"actions": actions}).strip() if actions else ""

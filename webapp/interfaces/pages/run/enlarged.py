@@ -8,9 +8,8 @@ from django.utils.text import slugify
 from webapp.interfaces.pages.run.diagnostics import METRICS, Panel
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import CurvePoint
-from webapp.record.runs.sampling import Sampled, sampled_points
+from webapp.record.runs.sampling import LARGEST, LAST, SMALLEST, Sampled, sampled_points
 from webapp.record.runs.selectors import metric_names, stored_name
-from webapp.record.runs.thinning import LARGEST, LAST, SMALLEST
 from webapp.reporting.alarms import words as alarm_words
 from webapp.science.curves import words
 

@@ -8,11 +8,11 @@ from itertools import groupby
 from typing import Any
 
 from webapp.base.disk import bytes_in_words
-from webapp.interfaces.pages.durations import duration
+from webapp.interfaces.pages.ages import duration
 from webapp.interfaces.pages.marks import Limit
 from webapp.record.alarm_rules.configured import rules
-from webapp.record.runs.machines import HOST, Figure, Line, figures_of, lines_of
 from webapp.record.runs.models import Run
+from webapp.record.runs.timeline import HOST, Figure, Line, figures_of, lines_of
 from webapp.reporting.alarms import words
 from webapp.reporting.alarms.models import Alarm
 

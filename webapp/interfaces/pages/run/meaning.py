@@ -1,6 +1,10 @@
-"""What the page of a run that trains elsewhere says and asks about its metrics (`webapp.record.runs.meaning`)."""
+"""What the page of a run that trains elsewhere says and asks about its metrics (`webapp.record.runs.meaning`).
+
+What the form says that puts right what is said of runs (`webapp.record.runs.editing`).
+"""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from django.db.models import Case, Max, Value, When
@@ -106,3 +110,29 @@ def _amount(sent: Mapping[str, str], field: str, label: str) -> float | None:
         return amount_in(text)
     except NoAmount as error:
         raise InvalidInput(field, f"{label}: {error}.") from None
+
+
+TEXTS = ("name", "notes", "task", "model")
+OF_MANY = ("notes", "task", "model", "seed")
+
+
+def changes_in(sent: Mapping[str, str]) -> dict[str, Any]:
+    """What was sent of the fields. Raises InvalidInput (seed)."""
+    changes: dict[str, Any] = {field: sent[field] for field in TEXTS if field in sent}
+    if "tags" in sent:
+        changes["tags"] = sent["tags"].replace(",", " ").split()
+    if "seed" in sent:
+        seed = sent["seed"].strip()
+        if not (seed.isascii() and seed.isdecimal() and len(seed) < 20):
+            raise InvalidInput("seed", "Seed: a whole number from 0.")
+        changes["seed"] = int(seed)
+    return changes
+
+
+def many_changes_in(sent: Mapping[str, str]) -> dict[str, Any]:
+    """The same of many runs: what is empty stays as it is in each. Raises InvalidInput (seed, n_prompts, devices)."""
+    changes = changes_in(
+        {field: value for field, value in sent.items() if value.strip() and field in OF_MANY}
+    )
+    said = {field: value for field, value in asdict(meaning_in(sent)).items() if value}
+    return changes | ({"meaning": said} if said else {})

@@ -1,4 +1,7 @@
-"""What each tab of the run page shows. Heavier analyses are made here, so only while their tab is open."""
+"""What each tab of the run page shows. Heavier analyses are made here, so only while their tab is open.
+
+What the run page says of the forecast: its ceiling beside the paper's, and the table at more compute.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,6 +10,7 @@ from typing import Any
 
 from django.db.models import Count, Sum
 from django.http import QueryDict
+from django.template.loader import render_to_string
 from django.utils import timezone
 
 from webapp.interfaces.pages import configuration
@@ -23,12 +27,13 @@ from webapp.record.runs.selectors import attempts_of, transitions_of
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.services import current_alarms
 from webapp.reporting.policies.selectors import acted_on, policy_of
+from webapp.science.curves import ahead, words
 from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.run.figure import end_of_budget
+from webapp.science.curves.run.forecast import DEFAULT_DELTA, plan_answers
 from webapp.science.curves.run.forms_table import forms_payload
 from webapp.science.curves.run.history import MOST_ROWS, hindsight_rows, history_payload, whole_fits
-from webapp.science.curves.run.planning import DEFAULT_DELTA, plan_answers
 from webapp.science.curves.run.window_table import window_payload
 
 Context = dict[str, Any]
@@ -231,3 +236,22 @@ CONTEXTS: dict[str, Callable[[TabRequest], Context]] = {
     "attempts": _attempts,
     "decisions": lambda asked: panel(asked.run),
 }
+
+
+def words_of(figure: dict[str, Any]) -> dict[str, Any]:
+    """{"forecast_ceiling", "paper_text", "forecast_html"} of the payload of `run_figure`."""
+    forecast, paper = figure["forecast"], figure["ceiling"]
+    ceiling = forecast["ceiling"] if forecast else ahead.ceiling(None)
+    context = {
+        "forecast": forecast,
+        "level": words.percent(forecast["level"]) if forecast else "",
+        "ends": words.span((ceiling["lo"], ceiling["hi"])),
+        "recalibrated": forecast["recalibrated"] if forecast else "",
+    }
+    return {
+        "forecast_ceiling": ceiling,
+        "paper_text": f"{paper['text']}, {paper['interval_text']}"
+        if paper["lo"] is not None
+        else "no fit yet",
+        "forecast_html": render_to_string("run/_forecast.html", context).strip(),
+    }

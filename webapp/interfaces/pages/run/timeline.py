@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import QueryDict
 
-from webapp.interfaces.pages.durations import duration
+from webapp.interfaces.pages.ages import duration
 from webapp.record.runs.models import Run
 from webapp.record.runs.timeline import LANES, Span, Timeline, timeline_of
 

@@ -14,7 +14,7 @@ from webapp.interfaces.pages import marks
 from webapp.interfaces.pages.run_list.rows import Row
 from webapp.interfaces.pages.templatetags.headroom import age, pill, rate, span
 from webapp.record.runs.filtering.fields import CONFIG_PREFIX, MAX_PATH, config_path
-from webapp.record.runs.filtering.tree import Comparison, Value, to_text
+from webapp.record.runs.filtering.parsing import Comparison, Value, to_text
 from webapp.science.curves import words
 from webapp.science.curves.ahead import NO_FORECAST
 

@@ -8,8 +8,8 @@ from django.db.models import prefetch_related_objects
 
 from scaling.course import widened_ceiling
 from webapp.interfaces.pages.run.alarms import is_unjudged, mark_words
+from webapp.record.runs.ingest import spent_hours, summary_of
 from webapp.record.runs.models import Run
-from webapp.record.runs.summaries import spent_hours, summary_of
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import active_alarms
 from webapp.science.curves import ahead

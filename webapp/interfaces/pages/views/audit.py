@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.selectors import members_of
-from webapp.identity.audit import exports
+from webapp.identity.audit import selectors
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.selectors import (
     EventFilter,
@@ -31,8 +31,8 @@ from webapp.interfaces.pages.team.forms import AuditForm
 
 Lines = Callable[[Iterable[dict[str, Any]]], Iterator[str]]
 FORMATS: dict[str, tuple[Lines, str]] = {
-    "csv": (exports.csv_lines, "text/csv; charset=utf-8"),
-    "jsonl": (exports.jsonl_lines, "application/jsonl; charset=utf-8"),
+    "csv": (selectors.csv_lines, "text/csv; charset=utf-8"),
+    "jsonl": (selectors.jsonl_lines, "application/jsonl; charset=utf-8"),
 }
 LINKED = {"run": "run", "recipe": "recipe", "study": "study"}  # kind of thing -> its page
 ORGANISATION = "organisation"

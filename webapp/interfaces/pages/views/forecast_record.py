@@ -9,8 +9,8 @@ from django.shortcuts import redirect, render
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import current_project, granted, signed_in
 from webapp.interfaces.pages.prediction import record as said
+from webapp.science.curves.record.keeping import choices_of, switch_recalibration
 from webapp.science.curves.record.reading import record
-from webapp.science.curves.record.services import choices_of, switch_recalibration
 
 KINDS = {"share": "how far was forecast", "task": "task", "recipe": "recipe"}
 

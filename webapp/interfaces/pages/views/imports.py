@@ -1,4 +1,7 @@
-"""Imports: the list, a new one, what the columns of a table are, and how far one is."""
+"""Imports: the list, a new one, what the columns of a table are, and how far one is.
+
+The example project that came with Headroom: opening it, and removing it for good.
+"""
 
 from typing import Any
 
@@ -13,11 +16,12 @@ from webapp.base.disk import bytes_in_words
 from webapp.base.errors import InvalidInput, ServiceError
 from webapp.interfaces.imports import selectors, services, uploads
 from webapp.interfaces.imports.asked import Server
+from webapp.interfaces.imports.example import remove_example
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.readers.rows import Options
-from webapp.interfaces.imports.tables import preview_of
-from webapp.interfaces.pages.access import current_project, signed_in
-from webapp.interfaces.pages.fragments import page_or_fragment
+from webapp.interfaces.imports.services import preview_of
+from webapp.interfaces.pages.access import SESSION_KEY, current_project, example_project, signed_in
+from webapp.interfaces.pages.answers import page_or_fragment
 from webapp.interfaces.pages.import_forms import FILE, SERVER, ColumnsForm, NewImportForm, kinds_in_words
 
 PAGE_SIZE = 30
@@ -129,3 +133,19 @@ def resume(request: HttpRequest, import_id: str) -> HttpResponse:
     except ServiceError as error:
         messages.warning(request, error.message)
     return redirect("import", found.pk)
+
+
+@never_cache
+def open_example(request: HttpRequest) -> HttpResponse:
+    """From now on the pages show it: its studies first."""
+    request.session[SESSION_KEY] = example_project(request).slug
+    return redirect("studies")
+
+
+def remove(request: HttpRequest) -> HttpResponse:
+    """For owners of its organisation."""
+    example_project(request)
+    remove_example(actor=signed_in(request))
+    request.session.pop(SESSION_KEY, None)
+    messages.success(request, "The example project is removed.")
+    return redirect("overview")

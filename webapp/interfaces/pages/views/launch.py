@@ -16,26 +16,25 @@ from training.schema import Recipe
 from training.tasks import task_names
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project
-from webapp.interfaces.pages import configuration, facts
+from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.access import current_project, get_run, signed_in
+from webapp.interfaces.pages.answers import not_here, page_or_fragment
 from webapp.interfaces.pages.cluster import cluster_now
 from webapp.interfaces.pages.forms import LaunchForm, new_key
-from webapp.interfaces.pages.fragments import page_or_fragment
 from webapp.interfaces.pages.launching import cost, draft, families, fields
 from webapp.interfaces.pages.launching.checks import setting_of
 from webapp.interfaces.pages.launching.draft import ESSENTIALS, Draft
 from webapp.interfaces.pages.launching.fields import Status
 from webapp.interfaces.pages.launching.specs import by_path
-from webapp.interfaces.pages.recipe_asked import not_here
 from webapp.interfaces.pages.team.automation import RunPolicyForm
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.selectors import newest_shipped
 from webapp.record.runs.launch import LaunchRequest, objections
-from webapp.record.runs.launch_seeds import launch_seeds
+from webapp.record.runs.launch_set import launch_seeds
 from webapp.record.runs.models import Run, State
 from webapp.record.runs.once import Launched
 from webapp.record.runs.pace import pace_of
-from webapp.record.runs.queue import Prospect, prospect
+from webapp.record.runs.places import Prospect, prospect
 from webapp.reporting.policies.selectors import own_actions, project_policy
 from webapp.reporting.policies.services import set_run_policy
 
@@ -215,7 +214,7 @@ def _form_arguments(choice: Choice) -> dict[str, Any]:
             "revision": [(n, f"rev {n}{f': {message[:80]}' if message else ''}") for n, message in numbers],
             "task": [(name, name) for name in task_names()],
         },
-        "devices": facts.devices(choice.revision.config),
+        "devices": configuration.devices(choice.revision.config),
     }
 
 
@@ -306,7 +305,7 @@ def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draf
         + max([base.number, *(r.number for r in choice.newest if r.recipe_id == base.recipe_id)]),
         "in_text": in_text,
         "task_options": fields.options_of(str(form["task"].value() or "")),
-        "facts": facts.key_settings(choice.revision.config),
+        "facts": configuration.key_settings(choice.revision.config),
         "models": list(available_models(default_home())),
         "settings_choices": fields.choices() if choice.focus else [],
         "policy_form": _policy_form(request, choice),

@@ -11,9 +11,9 @@ from django.utils.safestring import SafeString
 
 from training.models import BASE_MODEL, available_models, default_home
 from webapp.interfaces.pages.access import current_project, signed_in
+from webapp.interfaces.pages.answers import wants_fragment
 from webapp.interfaces.pages.cluster import cluster_now
 from webapp.interfaces.pages.context import may_of
-from webapp.interfaces.pages.fragments import wants_fragment
 from webapp.interfaces.pages.overview import MOST, PARTS
 from webapp.interfaces.pages.overview import overview as overview_of
 from webapp.interfaces.pages.prediction.listing import named

@@ -10,7 +10,7 @@ from django.views.decorators.cache import never_cache
 
 from webapp.base.errors import ServiceError
 from webapp.interfaces.pages.access import signed_in
-from webapp.interfaces.pages.links import gone, unlisted
+from webapp.interfaces.pages.answers import gone, unlisted
 from webapp.interfaces.pages.report import reading
 from webapp.reporting.reports import selectors, services
 from webapp.reporting.shares import services as share_services

@@ -1,17 +1,22 @@
-"""Reports: the list, reading, writing with a preview, publishing, and their history."""
+"""Reports: the list, reading, writing with a preview, publishing, and their history.
 
+A report as a file: self-contained HTML.
+"""
+
+import re
 from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 
 from webapp.base.errors import InvalidInput, ServiceError
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.forms import new_key
 from webapp.interfaces.pages.report import picker, reading
-from webapp.interfaces.pages.report.example import TITLE, example
+from webapp.interfaces.pages.report.picker import TITLE, example
 from webapp.reporting.reports import selectors, services
 from webapp.reporting.reports.models import Report
 
@@ -209,3 +214,18 @@ def history(request: HttpRequest, report_id: str) -> HttpResponse:
     """Versions, drafts, and texts that came too late, each with what it changed."""
     found = reading.get_report(request, report_id)
     return render(request, "reports/history.html", {"report": found, "steps": selectors.history(found)})
+
+
+def as_html(request: HttpRequest, report_id: str) -> HttpResponse:
+    """One file that needs nothing else."""
+    from webapp.reporting.reports.export import html_of  # few ask for a file, and matplotlib comes with it
+
+    version = reading.asked_version(request, reading.get_report(request, report_id))
+    base = request.build_absolute_uri("/").rstrip("/")
+    text = html_of(version, reading.byline(version), timezone.now(), base)
+    name = re.sub(r"[^A-Za-z0-9]+", "-", version.title).strip("-").lower()[:60] or "report"
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}.html"',
+        "X-Content-Type-Options": "nosniff",
+    }
+    return HttpResponse(text, content_type="text/html; charset=utf-8", headers=headers)

@@ -11,9 +11,9 @@ from django.urls import reverse
 
 from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError
 from webapp.interfaces.pages.access import allow, current_project, signed_in
+from webapp.interfaces.pages.answers import page_or_fragment
 from webapp.interfaces.pages.forms import new_key
-from webapp.interfaces.pages.fragments import page_or_fragment
-from webapp.interfaces.pages.run.changing import many_changes_in
+from webapp.interfaces.pages.run.meaning import many_changes_in
 from webapp.interfaces.pages.run_list import bulk_words
 from webapp.interfaces.pages.run_list.list_page import list_page, state_from
 from webapp.interfaces.pages.run_list.listing import everything, state_of

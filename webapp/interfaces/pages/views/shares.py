@@ -15,14 +15,14 @@ from django.views.decorators.clickjacking import xframe_options_exempt
 
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.interfaces.pages.access import current_project, signed_in
+from webapp.interfaces.pages.answers import WORDS, gone, status_of, unlisted
 from webapp.interfaces.pages.forms import ShareForm
-from webapp.interfaces.pages.links import WORDS, gone, status_of, unlisted
 from webapp.reporting.shares import services
 from webapp.reporting.shares.drawing import PIXELS, Drawing
 from webapp.reporting.shares.models import Share
 from webapp.reporting.shares.questions import Question, question_of
 from webapp.reporting.shares.selectors import drawing_of, share_by_token, shares_of
-from webapp.reporting.shares.titles import title_of
+from webapp.reporting.shares.services import title_of
 
 DESCRIPTION_LENGTH = 200  # what previews of links show
 
@@ -106,7 +106,7 @@ def picture(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _find(token: str) -> tuple[Share | None, Drawing | None, str]:
-    """The share with its chart, or why there is nothing to show: a key of `webapp.interfaces.pages.links.WORDS`."""
+    """The share with its chart, or why there is nothing to show: a key of `webapp.interfaces.pages.answers.WORDS`."""
     share = share_by_token(token)
     if share is None:
         return None, None, "unknown"

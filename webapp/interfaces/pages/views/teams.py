@@ -1,4 +1,7 @@
-"""Who is in a project, what it is called, its secrets, and the organisation that it belongs to."""
+"""Who is in a project, what it is called, its secrets, and the organisation that it belongs to.
+
+What happens by itself in a project: what its runs are stopped for, and what is cleaned up after them.
+"""
 
 from typing import Any
 
@@ -12,13 +15,14 @@ from django.views.decorators.cache import never_cache
 
 from webapp.base.errors import REFUSED, NotFound, ServiceError
 from webapp.identity.accounts import invitations, members, organisations, selectors
-from webapp.identity.accounts.invitation_mail import send_invitation
+from webapp.identity.accounts.invitations import send_invitation
 from webapp.identity.accounts.models import Invitation, Organisation, Project, Role, User
 from webapp.identity.accounts.permissions import Permission
 from webapp.identity.secrets import services as secrets
-from webapp.identity.secrets.names import COMMON
+from webapp.identity.secrets.services import COMMON
 from webapp.interfaces.pages.access import SESSION_KEY, current_project, granted, projects_of, signed_in
 from webapp.interfaces.pages.forms import add_service_error
+from webapp.interfaces.pages.team.automation import PolicyForm, RetentionForm
 from webapp.interfaces.pages.team.forms import (
     InviteForm,
     NewProjectForm,
@@ -28,8 +32,12 @@ from webapp.interfaces.pages.team.forms import (
     QueueForm,
     SecretForm,
 )
+from webapp.record.retention import services as retention
+from webapp.record.retention.selectors import policy_of, preview
 from webapp.record.runs import places
 from webapp.record.runs.models import ProjectQueue
+from webapp.reporting.policies import services as policies
+from webapp.reporting.policies.selectors import project_policy
 
 UNPROCESSABLE = 422
 
@@ -288,3 +296,64 @@ def _organisation(request: HttpRequest, new_project_form: NewProjectForm | None 
         "now": timezone.now(),
     }
     return render(request, "teams/organisation.html", context, status=_status(form))
+
+
+@never_cache
+def automation(request: HttpRequest) -> HttpResponse:
+    """Every member sees what is in force; admins change it."""
+    return _page(request)
+
+
+def set_policies(request: HttpRequest) -> HttpResponse:
+    """What the project's runs are stopped for from now on."""
+    project = current_project(request)
+    form = PolicyForm(request.POST, policy=project_policy(project))
+    if form.is_valid():
+        try:
+            policies.set_project_policy(
+                project, actions=form.actions, advice_delta=form.cleaned_data["advice_delta"], user=signed_in(request)
+            )  # fmt: skip
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            messages.info(request, "The policies are saved: they hold for what is found from now on.")
+            return redirect("automation")
+    return _page(request, policy_form=form)
+
+
+def set_retention(request: HttpRequest) -> HttpResponse:
+    """What is cleaned up from now on."""
+    project = current_project(request)
+    form = RetentionForm(request.POST, policy=policy_of(project))
+    if form.is_valid():
+        try:
+            retention.set_policy(project, user=signed_in(request), **form.cleaned_data)
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            messages.info(request, "The clean-up is saved: it holds from the next step on, within a minute.")
+            return redirect("automation")
+    return _page(request, retention_form=form)
+
+
+@never_cache
+def retention_preview(request: HttpRequest) -> HttpResponse:
+    """The dry run: what the stored policy would take away now."""
+    project = current_project(request)
+    policy = policy_of(project)
+    return render(request, "teams/_preview.html", {"retention": policy, "preview": preview(project, policy)})
+
+
+def _page(
+    request: HttpRequest, policy_form: PolicyForm | None = None, retention_form: RetentionForm | None = None
+) -> HttpResponse:
+    project = current_project(request)
+    policy, kept = project_policy(project), policy_of(project)
+    context = {
+        "policy": policy,
+        "policy_form": policy_form or PolicyForm(policy=policy),
+        "retention": kept,
+        "retention_form": retention_form or RetentionForm(policy=kept),
+    }
+    failed = any(form is not None and form.errors for form in (policy_form, retention_form))
+    return render(request, "teams/automation.html", context, status=UNPROCESSABLE if failed else 200)

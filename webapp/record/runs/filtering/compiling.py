@@ -22,7 +22,6 @@ from webapp.identity.accounts.models import Project, User
 from webapp.record.alarm_rules.configured import rules_by_name
 from webapp.record.recipes.models import Revision
 from webapp.record.runs.filtering import config_values, values
-from webapp.record.runs.filtering.errors import FilterError, nearest
 from webapp.record.runs.filtering.fields import (
     ALARM_WORDS,
     BY_NAME,
@@ -42,8 +41,18 @@ from webapp.record.runs.filtering.fields import (
     field_names,
     metric_name,
 )
-from webapp.record.runs.filtering.parsing import parse
-from webapp.record.runs.filtering.tree import And, Comparison, Node, Not, Value, Word, comparisons
+from webapp.record.runs.filtering.parsing import (
+    And,
+    Comparison,
+    FilterError,
+    Node,
+    Not,
+    Value,
+    Word,
+    comparisons,
+    nearest,
+    parse,
+)
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import newest_value
 from webapp.record.runs.states import ACTIVE

@@ -22,7 +22,7 @@ from webapp.record.runs.filtering.fields import (
     STATE_GROUPS,
     config_path,
 )
-from webapp.record.runs.filtering.tree import PLAIN_VALUE, PLAIN_WORD, quoted
+from webapp.record.runs.filtering.parsing import PLAIN_VALUE, PLAIN_WORD, quoted
 from webapp.record.runs.models import Run, Series
 
 MOST = 12

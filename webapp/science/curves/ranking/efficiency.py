@@ -17,9 +17,8 @@ from scaling.fitting import fit_points
 from scaling.seeds import CORPUS_LOG_B, Between
 from webapp.science.curves import estimates, words
 from webapp.science.curves.axes import DEFAULT_LEVEL
-from webapp.science.curves.bulk import fits_of
 from webapp.science.curves.estimates import Said
-from webapp.science.curves.fitting import crash_note, curves_of
+from webapp.science.curves.fitting import crash_note, curves_of, fits_of
 from webapp.science.curves.ranking.standing import name_of
 
 Payload = dict[str, Any]

@@ -13,7 +13,7 @@ from scaling.seeds import CORPUS, Between
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import latest_of_runs
-from webapp.science.curves import forecasts, remembered
+from webapp.science.curves import estimates, forecasts
 from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.models import Fit
 from webapp.science.curves.record.recalibrating import NOTHING, Record, record_of
@@ -65,7 +65,7 @@ def courses_of(
     Intervals are recalibrated as the project's record asks for. Four queries at most, one more on axes other than
     device-hours.
     """
-    stored, unit, record = remembered.latest(run_ids), units(run_ids, x), record_of(project)
+    stored, unit, record = estimates.latest(run_ids), units(run_ids, x), record_of(project)
     found = {
         pk: course(pk, stored[pk].fit.forecast if pk in stored else None, unit, record) for pk in run_ids
     }
@@ -97,7 +97,7 @@ def seeds_of_tasks(project: Project, x: str = DEFAULT_AXIS) -> Mapping[str, Betw
 def _by_task(project: Project, x: str) -> dict[str, Between]:
     several = _recipes_with_seeds(project)
     ids = [pk for runs in several.values() for pk in runs]
-    stored, unit = remembered.latest(ids), units(ids, x) if ids else None
+    stored, unit = estimates.latest(ids), units(ids, x) if ids else None
     by_task: dict[str, list[list[Course | None]]] = defaultdict(list)
     for (task, *_), runs in several.items():
         known = [(pk, stored[pk].fit.forecast) for pk in runs if pk in stored]

@@ -1,6 +1,8 @@
 """Keeping the record: forecasts at fixed origins while a run goes on, and their scores once it has ended.
 
 What is done is found by what is stored, so that all of it may be repeated, at the same time, and after a loss.
+
+What people do with the record: switch recalibration, and choose a part of it.
 """
 
 import logging
@@ -8,17 +10,20 @@ import time
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from scaling.points import MIN_POINTS, Points
 from scaling.scores import LATE, late_mean
+from webapp.identity.accounts.models import Project, User
+from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.models import Fit, ForecastOrigin, ForecastOutcome
 from webapp.science.curves.record import methods
-from webapp.science.curves.record.recalibrating import note_changed
+from webapp.science.curves.record.recalibrating import note_changed, outcomes_of, switch
 from webapp.science.curves.storing import store_fit
 
 log = logging.getLogger(__name__)
@@ -197,3 +202,24 @@ def _note(run_id: str, *, digest: str, why: str = "", **numbers: float | None) -
     ForecastOutcome.objects.update_or_create(
         run_id=run_id, defaults={"data_digest": digest, "why": why, "judged_at": timezone.now(), **values}
     )
+
+
+@transaction.atomic
+def switch_recalibration(project: Project, *, is_on: bool, actor: User) -> bool:
+    """Whether the project's intervals follow their record; whether that changed."""
+    if not switch(project, is_on=is_on):
+        return False
+    record(
+        "project.changed", actor=actor, project=project, kind="project", key=project.slug, name=project.name,
+        changed={"recalibrates": [not is_on, is_on]},
+    )  # fmt: skip
+    return True
+
+
+def choices_of(project: Project) -> tuple[list[str], list[tuple[str, str]]]:
+    """Tasks, and (slug, name) of recipes, of which runs are judged. Two queries."""
+    judged = outcomes_of(project).filter(why="").order_by()
+    tasks = judged.values_list("run__task", flat=True).distinct()
+    of = ("run__revision__recipe__slug", "run__revision__recipe__name")
+    recipes = judged.filter(run__revision__isnull=False).values_list(*of).distinct()
+    return sorted(tasks), sorted(recipes, key=lambda one: one[1])

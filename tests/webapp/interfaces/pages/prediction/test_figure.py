@@ -16,12 +16,13 @@ from webapp.science.curves.fitting import curve_of
 from webapp.science.curves.storing import outcome_of
 from webapp.science.predictions import selectors
 from webapp.science.predictions.figure import (
+    Frozen,
     after_sentence,
+    known_of,
     parameter_rows,
     prediction_figure,
     roles,
 )
-from webapp.science.predictions.frozen_curve import Frozen, known_of
 
 
 def figure_of(claim, **more):

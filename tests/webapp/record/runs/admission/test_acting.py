@@ -13,7 +13,7 @@ from webapp.record.health.models import ClusterSeen
 from webapp.record.health.services import note_cluster, note_groups
 from webapp.record.runs import ingest, lifecycle, observation, places, retrying
 from webapp.record.runs.admission import reading
-from webapp.record.runs.admission.words import LATER, UNKNOWN
+from webapp.record.runs.admission.acting import LATER, UNKNOWN
 from webapp.record.runs.models import Attempt, Run, State
 from webapp.record.runs.observation import JobStatus
 

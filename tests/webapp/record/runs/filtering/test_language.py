@@ -10,10 +10,21 @@ from hypothesis import strategies as st
 from tests.deep import examples
 from webapp.record.runs.filtering import FilterError, parse, values
 from webapp.record.runs.filtering.compiling import compile_filter
-from webapp.record.runs.filtering.errors import nearest
 from webapp.record.runs.filtering.fields import BY_NAME, FIELDS, field_names
-from webapp.record.runs.filtering.parsing import MAX_CONDITIONS, MAX_DEPTH, MAX_LENGTH
-from webapp.record.runs.filtering.tree import And, Comparison, Not, Or, Value, Word, comparisons, to_text
+from webapp.record.runs.filtering.parsing import (
+    MAX_CONDITIONS,
+    MAX_DEPTH,
+    MAX_LENGTH,
+    And,
+    Comparison,
+    Not,
+    Or,
+    Value,
+    Word,
+    comparisons,
+    nearest,
+    to_text,
+)
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=12)
 NAMES = st.sampled_from([*BY_NAME, "config.loss.type", "config.Odd-Key.0"])
