@@ -14,8 +14,8 @@ from webapp.record.logs.services import follow
 from webapp.record.retention import services
 from webapp.record.runs.deleting import purge
 from webapp.reporting.alerts import delivery, firing
-from webapp.reporting.alerts.defaults import ensure_for_everybody
 from webapp.reporting.alerts.models import Delivery
+from webapp.reporting.alerts.rules import ensure_for_everybody
 from worker import names
 from worker.refits import claim_turn
 

@@ -10,8 +10,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from training.checkpoint_names import are_stacked, in_files, put_together
-from training.trainer.lora import start_of
-from training.trainer.network import Networks
+from training.trainer.network import Networks, start_of
 from training.weights import weight_files
 
 

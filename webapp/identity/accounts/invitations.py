@@ -20,10 +20,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
-from webapp.identity.accounts.members import checked_role, lock
 from webapp.identity.accounts.models import Invitation, Membership, Project, Role, User
 from webapp.identity.accounts.permissions import role_in
-from webapp.identity.accounts.services import digest, set_role
+from webapp.identity.accounts.services import checked_role, digest, lock, set_role
 from webapp.identity.audit.services import record
 
 TOKEN_BYTES = 32

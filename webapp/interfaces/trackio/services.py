@@ -20,10 +20,9 @@ from training.records import MAX_STEP, MIN_STEP
 from webapp.base.errors import InvalidInput, ServiceError
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.tracking import client_runs, intake
-from webapp.interfaces.tracking.attempts import rejoin
 from webapp.interfaces.tracking.groups import MAX_NAME as MAX_GROUP
 from webapp.interfaces.tracking.groups import ensure_group
-from webapp.interfaces.tracking.intake import locked, store_lists
+from webapp.interfaces.tracking.intake import locked, rejoin, store_lists
 from webapp.interfaces.tracking.lines import Value, by_moment, to_ms
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.tracking.translate import GLOBAL_STEP, MAX_NAME, TRANSFORMERS, said_by, to_value

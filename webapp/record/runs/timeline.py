@@ -1,6 +1,6 @@
 """Where the time of a run's steps went: spans of its parts on the clock, from what its records say of themselves.
 
-Headroom's driver tells how long each part took and how long before the record it ended (`training.driver.spans`);
+Headroom's driver tells how long each part took and how long before the record it ended (`training.driver.stepmetrics`);
 its older records the share in which the trainer waited; and verl `timing_s/...`, one part after the other.
 
 What the machines of a run do, on its clock: the series whose names begin with `system/` (`headroom.system`).

@@ -25,9 +25,9 @@ from webapp.record.runs.bounds import label_of
 from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.models import Run
 from webapp.reporting.alerts import conditions, delivery
-from webapp.reporting.alerts.defaults import MINE
 from webapp.reporting.alerts.events import Event, RunData, events_of
 from webapp.reporting.alerts.models import AlertRule, Firing, Notice, Watch
+from webapp.reporting.alerts.rules import MINE
 from webapp.science.curves.models import Fit
 
 SAME_AS = {"prediction_resubmitted": "review_asked"}  # a kind of notice that has the rule of another
@@ -37,7 +37,7 @@ SAME_AS = {"prediction_resubmitted": "review_asked"}  # a kind of notice that ha
 def notify(user: User, *, project: Project, kind: str, text: str, url: str) -> Notice | None:
     """Tell a person: on their page, and through the channels that their rule for this kind names.
 
-    `url` is a path of this server. A kind without a rule (see `webapp.reporting.alerts.defaults`) goes to the page.
+    `url` is a path of this server. A kind without a rule (see `webapp.reporting.alerts.rules`) goes to the page.
     None where the person has turned the kind off, or has taken the page out of it.
     """
     key = SAME_AS.get(kind, kind)

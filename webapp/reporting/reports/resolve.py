@@ -20,8 +20,8 @@ from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
 from webapp.reporting.reports.blocks import Ask, Problem
 from webapp.reporting.shares.models import Share
-from webapp.reporting.shares.questions import question_of
 from webapp.reporting.shares.selectors import drawing_of
+from webapp.reporting.shares.services import question_of
 from webapp.science.curves import words
 from webapp.science.curves.comparison.compare import comparison
 from webapp.science.curves.ranking.leaderboard import leaderboard

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from cachetools import LRUCache
@@ -30,7 +30,7 @@ from webapp.science.curves.selectors import halfway_ids, latest_ids
 
 PARAMETERS = ("A", "B", "C_mid", "R0")
 LOGARITHMIC = ("B", "C_mid")
-Payload = dict
+Payload = dict[str, Any]
 Said = tuple[float, float | None, float | None]  # value, lo, hi; an end is None where it is open
 
 

@@ -27,7 +27,7 @@ class Part(NamedTuple):
 def fit_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
     """The columns of a stored fit for each part, in its order."""
     from scaling.many import fit_many
-    from webapp.science.curves.storing import outcome_of
+    from webapp.science.curves.answers import outcome_of
 
     if not parts:
         return []

@@ -15,10 +15,10 @@ from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.science.curves import forecasts
+from webapp.science.curves.answers import outcome_of, store_fit
 from webapp.science.curves.fitting import Curve, Question, curve_of, fit_curve, try_fit
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.run.forecast import forecast_of_run, noise_of
-from webapp.science.curves.storing import outcome_of, store_fit
 from webapp.science.predictions.checks import (
     check,
     check_numbers,

@@ -12,7 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from tests.launching import tracked_run
 from tests.members import member
 from tests.webapp.interfaces.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
-from webapp.identity.accounts import invitations, members, organisations
+from webapp.identity.accounts import invitations, services
 from webapp.identity.accounts.models import Invitation, Organisation, Role
 from webapp.identity.audit.models import Event
 from webapp.identity.secrets import services as secrets
@@ -141,45 +141,45 @@ def _stopped_study(world: World):
 # A service: how it is called (or what makes such a call, once all that it needs is there), and the verbs that follow.
 Call = Callable[[World], object]
 RECORDED: dict[str, list[tuple[Call, str]]] = {
-    "webapp.identity.accounts.members.change_role": [
-        (lambda w: members.change_role(w.project, w.bob, "admin", actor=w.user), "member.role_changed")
+    "webapp.identity.accounts.services.change_role": [
+        (lambda w: services.change_role(w.project, w.bob, "admin", actor=w.user), "member.role_changed")
     ],
-    "webapp.identity.accounts.members.remove_member": [
-        (lambda w: members.remove_member(w.project, w.bob, actor=w.user), "member.removed"),
-        (lambda w: members.remove_member(w.project, w.bob, actor=w.bob), "member.left"),
+    "webapp.identity.accounts.services.remove_member": [
+        (lambda w: services.remove_member(w.project, w.bob, actor=w.user), "member.removed"),
+        (lambda w: services.remove_member(w.project, w.bob, actor=w.bob), "member.left"),
     ],
-    "webapp.identity.accounts.members.put_member": [
-        (lambda w: members.put_member(w.project, w.bob, "admin"), "member.role_changed")
+    "webapp.identity.accounts.services.put_member": [
+        (lambda w: services.put_member(w.project, w.bob, "admin"), "member.role_changed")
     ],
-    "webapp.identity.accounts.organisations.found_project": [
+    "webapp.identity.accounts.services.found_project": [
         (
-            lambda w: organisations.found_project(w.organisation, slug="new", name="New", actor=w.user),
+            lambda w: services.found_project(w.organisation, slug="new", name="New", actor=w.user),
             "project.created",
         )
     ],
-    "webapp.identity.accounts.organisations.change_project": [
+    "webapp.identity.accounts.services.change_project": [
         (
-            lambda w: organisations.change_project(w.project, name="N", ranks_forecasters=True, actor=w.user),
+            lambda w: services.change_project(w.project, name="N", ranks_forecasters=True, actor=w.user),
             "project.changed",
         )
     ],
-    "webapp.identity.accounts.organisations.rename_organisation": [
+    "webapp.identity.accounts.services.rename_organisation": [
         (
-            lambda w: organisations.rename_organisation(w.organisation, name="New", actor=w.user),
+            lambda w: services.rename_organisation(w.organisation, name="New", actor=w.user),
             "organisation.renamed",
         )
     ],
-    "webapp.identity.accounts.organisations.add_owner": [
+    "webapp.identity.accounts.services.add_owner": [
         (
-            lambda w: organisations.add_owner(w.organisation, username="bob", actor=w.user),
+            lambda w: services.add_owner(w.organisation, username="bob", actor=w.user),
             "organisation.owner_added",
         )
     ],
-    "webapp.identity.accounts.organisations.remove_owner": [
+    "webapp.identity.accounts.services.remove_owner": [
         (
             lambda w: (
                 w.organisation.owners.add(w.bob),
-                organisations.remove_owner(w.organisation, user=w.bob, actor=w.user),
+                services.remove_owner(w.organisation, user=w.bob, actor=w.user),
             ),
             "organisation.owner_removed",
         )
@@ -410,8 +410,9 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     ],
 }
 SILENT = {
-    "webapp.identity.accounts.members": {"lock": "a lock", "checked_role": "reads"},
-    "webapp.identity.accounts.organisations": {
+    "webapp.identity.accounts.services": {
+        "lock": "a lock",
+        "checked_role": "reads",
         "found_organisation": "told in the new organisation's own log: tests/webapp/identity/accounts",
         "person_of": "reads",
         "checked_name": "reads",
@@ -560,7 +561,7 @@ def test_what_changes_nothing_is_not_told(world):
     config = world.changed()
     repeatable = (
         lambda: world.launch("k"),
-        lambda: members.put_member(world.project, world.bob, "admin"),
+        lambda: services.put_member(world.project, world.bob, "admin"),
         lambda: recipes.add_revision(recipe=world.recipe, config=config, user=world.user),
         lambda: world.bulk("tag", run, "paper"),
         lambda: shares.revoke_share(share, user=world.user),

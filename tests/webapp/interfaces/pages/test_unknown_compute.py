@@ -18,9 +18,8 @@ from webapp.reporting.reports.blocks import parse
 from webapp.reporting.reports.resolve import NUMBERS, shown
 from webapp.reporting.shares.drawing import Drawing
 from webapp.reporting.shares.models import Share
-from webapp.reporting.shares.questions import question_of
 from webapp.reporting.shares.selectors import drawing_of
-from webapp.reporting.shares.services import create_share
+from webapp.reporting.shares.services import create_share, question_of
 from webapp.science.curves.services import refit
 from webapp.science.decisions.services import said, standing
 from webapp.science.studies.results import results

@@ -17,7 +17,7 @@ from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.models import Event
 from webapp.operation.moving import importing, tables
 from webapp.operation.moving.archive import MovingError
-from webapp.operation.moving.people import Person, keep_name, match
+from webapp.operation.moving.importing import Person, keep_name, match
 from webapp.record.health import patience
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ACTIVE

@@ -19,9 +19,9 @@ from webapp.base.sealing import Unreadable, seal, unseal
 from webapp.identity.accounts.models import Membership, Role
 from webapp.record.runs import lifecycle
 from webapp.reporting.alerts import channels, delivery
-from webapp.reporting.alerts.defaults import ensure_defaults
 from webapp.reporting.alerts.firing import check_changed, notify
 from webapp.reporting.alerts.models import AlertRule, Channel, Delivery, Firing, Notice
+from webapp.reporting.alerts.rules import ensure_defaults
 
 pytestmark = pytest.mark.django_db
 

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from webapp.base.errors import Conflict
 from webapp.identity.accounts.log import record_account
-from webapp.identity.accounts.members import put_member
 from webapp.identity.accounts.models import Project, User
+from webapp.identity.accounts.services import put_member
 from webapp.identity.signin.models import Identity
 from webapp.identity.signin.oidc.configuration import Configuration, NotAccepted
 

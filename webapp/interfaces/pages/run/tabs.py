@@ -18,7 +18,7 @@ from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run import diagnostics, logs
 from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
-from webapp.interfaces.pages.run.enlarged import diagnostics_context
+from webapp.interfaces.pages.run.diagnostics import diagnostics_context
 from webapp.interfaces.pages.run.machines import machines_context
 from webapp.interfaces.pages.run.questions import OF, BadQuestion, FigureRequest, delta_of, forgiving
 from webapp.interfaces.pages.run.timeline import timeline_context
@@ -32,9 +32,8 @@ from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.run.figure import end_of_budget
 from webapp.science.curves.run.forecast import DEFAULT_DELTA, plan_answers
-from webapp.science.curves.run.forms_table import forms_payload
 from webapp.science.curves.run.history import MOST_ROWS, hindsight_rows, history_payload, whole_fits
-from webapp.science.curves.run.window_table import window_payload
+from webapp.science.curves.run.window_table import forms_payload, window_payload
 
 Context = dict[str, Any]
 MOST_TRANSITIONS = 200  # newest of a run that its tab shows

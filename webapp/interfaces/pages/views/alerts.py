@@ -18,9 +18,9 @@ from webapp.interfaces.pages.access import allow, current_project, granted, sign
 from webapp.interfaces.pages.alert_forms import FORMS, ChannelForm, QuietForm, RuleForm, quiet_initial
 from webapp.record.runs.filtering import FilterError
 from webapp.reporting.alerts import channels, conditions, delivery, preview, rules, selectors
-from webapp.reporting.alerts.defaults import ensure_defaults
 from webapp.reporting.alerts.firing import mark_read
 from webapp.reporting.alerts.models import AlertRule, Channel
+from webapp.reporting.alerts.rules import ensure_defaults
 from webapp.reporting.alerts.selectors import notices_of, unread_count
 
 KINDS = {

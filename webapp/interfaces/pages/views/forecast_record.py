@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import current_project, granted, signed_in
 from webapp.interfaces.pages.prediction import record as said
-from webapp.science.curves.record.keeping import choices_of, switch_recalibration
+from webapp.science.curves.record import keeping
 from webapp.science.curves.record.reading import record
 
 KINDS = {"share": "how far was forecast", "task": "task", "recipe": "recipe"}
@@ -20,7 +20,7 @@ def forecast_record(request: HttpRequest) -> HttpResponse:
     project = current_project(request)
     asked = {name: request.GET.get(name, "") for name in ("task", "recipe")}
     found = record(project, **asked)
-    tasks, recipes = choices_of(project)
+    tasks, recipes = keeping.choices_of(project)
     context: dict[str, Any] = {
         "asked": asked,
         "tasks": tasks,
@@ -44,7 +44,7 @@ def forecast_record(request: HttpRequest) -> HttpResponse:
 def switch(request: HttpRequest) -> HttpResponse:
     """Recalibrate the project's intervals, or no more."""
     project, is_on = current_project(request), request.POST.get("on") == "1"
-    if switch_recalibration(project, is_on=is_on, actor=signed_in(request)):
+    if keeping.switch_recalibration(project, is_on=is_on, actor=signed_in(request)):
         messages.success(
             request, "Intervals are recalibrated." if is_on else "Intervals are shown as they are forecast."
         )

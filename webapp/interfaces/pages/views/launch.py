@@ -26,7 +26,7 @@ from webapp.interfaces.pages.launching.checks import setting_of
 from webapp.interfaces.pages.launching.draft import ESSENTIALS, Draft
 from webapp.interfaces.pages.launching.fields import Status
 from webapp.interfaces.pages.launching.specs import by_path
-from webapp.interfaces.pages.team.automation import RunPolicyForm
+from webapp.interfaces.pages.team.forms import RunPolicyForm
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.selectors import newest_shipped
 from webapp.record.runs.launch import LaunchRequest, objections

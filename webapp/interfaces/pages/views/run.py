@@ -1,6 +1,8 @@
 """The run page: chart and answers (live through the figure endpoint), tabs, log, stop and resume.
 
 Every record of a run as a file, and the files that its trainer gave away.
+
+The responses that a run kept: to be read, filtered, followed over the steps, compared and saved.
 """
 
 from collections.abc import Callable
@@ -24,7 +26,8 @@ from webapp.base.amounts import NoAmount, amount_in
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces import files
-from webapp.interfaces.exports.forms import download
+from webapp.interfaces.exports.forms import download, jsonl_pieces
+from webapp.interfaces.exports.forms import download as file_of
 from webapp.interfaces.exports.of_project import run_pieces
 from webapp.interfaces.pages import marks
 from webapp.interfaces.pages.access import allow, get_run, granted, projects_of, signed_in
@@ -32,6 +35,7 @@ from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
 from webapp.interfaces.pages.prediction.listing import of_run
 from webapp.interfaces.pages.run import alarms as alarm_pages
 from webapp.interfaces.pages.run import meaning as meanings
+from webapp.interfaces.pages.run import samples
 from webapp.interfaces.pages.run import tabs as forecast_page
 from webapp.interfaces.pages.run.attempts import before_resuming
 from webapp.interfaces.pages.run.logs import last_words, since
@@ -49,6 +53,7 @@ from webapp.record.runs.meaning import state_meaning
 from webapp.record.runs.models import Attempt, Run, State, Summary
 from webapp.record.runs.states import ACTIVE, ENDED
 from webapp.record.runs.timeline import as_trace, timeline_of
+from webapp.record.samples.selectors import files_of, lines_of
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.services import current_alarms
 from webapp.science.curves.answers import DEFAULT_GOAL
@@ -337,3 +342,18 @@ def timeline(request: HttpRequest, run_id: str) -> HttpResponseBase:
 def file(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
     """A file of the run, to be saved."""
     return files.download(store.find(get_run(request, run_id), path))
+
+
+def samples_page(request: HttpRequest, run_id: str) -> HttpResponse:
+    """A step's responses, or those to one prompt. What cannot be read in the address is said."""
+    run = get_run(request, run_id)
+    return render(request, "run/samples.html", samples.samples_context(run, request.GET))
+
+
+def download_samples(request: HttpRequest, run_id: str) -> HttpResponseBase:
+    """What the page shows as JSON lines, whole; of all steps where the address names none."""
+    run = get_run(request, run_id)
+    asked = samples.asked_of(request.GET)
+    chosen = {"kind": asked.kind or None, "step": asked.step}
+    files = files_of(run).filter(**{name: value for name, value in chosen.items() if value is not None})
+    return file_of("jsonl", f"{run.pk}-samples", jsonl_pieces(lines_of(list(files), asked.wanted)))

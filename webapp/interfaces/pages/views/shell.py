@@ -18,8 +18,8 @@ from webapp.interfaces.pages.answers import page_or_fragment
 from webapp.interfaces.pages.api_docs import Group, Shape, groups_of, shapes_of
 from webapp.interfaces.pages.overview import queued
 from webapp.interfaces.pages.search import search
-from webapp.reporting.status.payloads import status_payload
 from webapp.reporting.status.status import status_now
+from webapp.reporting.status.troubles import status_payload
 
 
 @never_cache

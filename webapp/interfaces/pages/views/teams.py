@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
 from webapp.base.errors import REFUSED, NotFound, ServiceError
-from webapp.identity.accounts import invitations, members, organisations, selectors
+from webapp.identity.accounts import invitations, selectors, services
 from webapp.identity.accounts.invitations import send_invitation
 from webapp.identity.accounts.models import Invitation, Organisation, Project, Role, User
 from webapp.identity.accounts.permissions import Permission
@@ -22,14 +22,15 @@ from webapp.identity.secrets import services as secrets
 from webapp.identity.secrets.services import COMMON
 from webapp.interfaces.pages.access import SESSION_KEY, current_project, granted, projects_of, signed_in
 from webapp.interfaces.pages.forms import add_service_error
-from webapp.interfaces.pages.team.automation import PolicyForm, RetentionForm
 from webapp.interfaces.pages.team.forms import (
     InviteForm,
     NewProjectForm,
     OrganisationForm,
     OwnerForm,
+    PolicyForm,
     ProjectForm,
     QueueForm,
+    RetentionForm,
     SecretForm,
 )
 from webapp.record.retention import services as retention
@@ -89,7 +90,7 @@ def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
     project, user = current_project(request), get_object_or_404(User, pk=user_id)
     role = request.POST.get("role", "")
     try:
-        members.change_role(project, user, role, actor=signed_in(request))
+        services.change_role(project, user, role, actor=signed_in(request))
     except REFUSED as error:
         messages.warning(request, error.message)
     else:
@@ -101,7 +102,7 @@ def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
     """Take somebody out of the project."""
     project, user = current_project(request), get_object_or_404(User, pk=user_id)
     try:
-        members.remove_member(project, user, actor=signed_in(request))
+        services.remove_member(project, user, actor=signed_in(request))
     except REFUSED as error:
         messages.warning(request, error.message)
     else:
@@ -113,7 +114,7 @@ def leave_project(request: HttpRequest) -> HttpResponse:
     """The reader leaves the project. An owner who is no member has nothing to leave, and is told so."""
     project, user = current_project(request), signed_in(request)
     try:
-        members.remove_member(project, user, actor=user)
+        services.remove_member(project, user, actor=user)
     except ServiceError as error:
         messages.warning(request, error.message)
         return redirect("members")
@@ -143,7 +144,7 @@ def project_settings(request: HttpRequest) -> HttpResponse:
     form = ProjectForm.of(project, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         try:
-            organisations.change_project(project, actor=signed_in(request), **form.cleaned_data)
+            services.change_project(project, actor=signed_in(request), **form.cleaned_data)
         except ServiceError as error:
             add_service_error(form, error.field, error.message)
         else:
@@ -230,7 +231,7 @@ def new_project(request: HttpRequest) -> HttpResponse:
     found, form = current_project(request).organisation, NewProjectForm(request.POST)
     if form.is_valid():
         try:
-            project = organisations.found_project(found, actor=signed_in(request), **form.cleaned_data)
+            project = services.found_project(found, actor=signed_in(request), **form.cleaned_data)
         except ServiceError as error:
             add_service_error(form, error.field, error.message)
         else:
@@ -244,16 +245,14 @@ def rename_organisation(request: HttpRequest) -> HttpResponse:
     """Give the organisation another name."""
     found = current_project(request).organisation
     name = request.POST.get("name", "")
-    return _change(
-        request, lambda: organisations.rename_organisation(found, name=name, actor=signed_in(request))
-    )
+    return _change(request, lambda: services.rename_organisation(found, name=name, actor=signed_in(request)))
 
 
 def add_owner(request: HttpRequest) -> HttpResponse:
     """Make somebody of its projects an owner."""
     found = current_project(request).organisation
     name = request.POST.get("username", "")
-    return _change(request, lambda: organisations.add_owner(found, username=name, actor=signed_in(request)))
+    return _change(request, lambda: services.add_owner(found, username=name, actor=signed_in(request)))
 
 
 def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
@@ -261,8 +260,8 @@ def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
     found, actor = current_project(request).organisation, signed_in(request)
 
     def end() -> None:
-        user = organisations.person_of(found, user_id)
-        organisations.remove_owner(found, user=user, actor=actor)
+        user = services.person_of(found, user_id)
+        services.remove_owner(found, user=user, actor=actor)
 
     return _change(request, end)
 

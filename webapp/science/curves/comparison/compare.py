@@ -12,8 +12,9 @@ from typing import Any
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
 from webapp.science.curves import answers, estimates, words
+from webapp.science.curves.answers import HTML_NAMES, shown
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS
-from webapp.science.curves.comparison import drawing, told_apart
+from webapp.science.curves.comparison import drawing, odds
 from webapp.science.curves.comparison.entries import (
     PUBLISHED,
     RECIPE,
@@ -31,7 +32,6 @@ from webapp.science.curves.comparison.entries import (
 from webapp.science.curves.estimates import Said
 from webapp.science.curves.fitting import Curve, Question, curves_of, fits_of, thinned_curves
 from webapp.science.curves.models import ReferenceFit
-from webapp.science.curves.parameters import HTML_NAMES, shown
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import courses_of, seeds_of_tasks
 from webapp.science.curves.selectors import run_totals
@@ -127,7 +127,7 @@ def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Paylo
         "scale": _scale(table),
         "unfitted": unfitted,
         "empty": is_empty(entries),
-        "sentences": told_apart.sentences(entries, view, x, unfitted=unfitted),
+        "sentences": odds.sentences(entries, view, x, unfitted=unfitted),
         "notes": _notes(entries, series, view=view, x=x, many=many) + missing,
         "missing": missing,
     }
@@ -176,11 +176,11 @@ def _sampled_note(entries: Sequence[Entry], view: str, x: str) -> str:
 
 def _table(entries: Sequence[Entry]) -> list[Payload]:
     """A row for each entry, those of a task and model together, the best first; published ones last."""
-    groups = told_apart.by_rivals(entries)
+    groups = odds.by_rivals(entries)
     several = len(groups) > 1
     rows = []
     for (task, model), rivals in groups.items():
-        found = told_apart.compared(rivals)
+        found = odds.compare(rivals)
         said = [_row(entry) | standing.told(found, place) for place, entry in enumerate(rivals)]
         for row in said:
             row |= {"tie_group": f"{task} {model} {row['rank']}" if row["tied"] else None}

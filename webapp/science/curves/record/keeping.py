@@ -20,11 +20,11 @@ from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
+from webapp.science.curves.answers import store_fit
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.models import Fit, ForecastOrigin, ForecastOutcome
 from webapp.science.curves.record import methods
 from webapp.science.curves.record.recalibrating import note_changed, outcomes_of, switch
-from webapp.science.curves.storing import store_fit
 
 log = logging.getLogger(__name__)
 SHARES = (0.25, 0.375, 0.5, 0.75)  # of the budget while a run goes on, of its compute when it has ended

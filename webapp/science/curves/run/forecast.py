@@ -10,7 +10,7 @@ import numpy as np
 import scaling
 from scaling import plan
 from scaling.course import Course
-from scaling.saturates import noise
+from scaling.noise import noise
 from scaling.scores import late_mean
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED

@@ -12,8 +12,8 @@ from tests.webapp.interfaces.pages.data import record
 from webapp.record.runs import ingest, lifecycle
 from webapp.science.curves import words
 from webapp.science.curves.ahead import ceiling, for_evaluations
+from webapp.science.curves.answers import outcome_of
 from webapp.science.curves.fitting import curve_of
-from webapp.science.curves.storing import outcome_of
 from webapp.science.predictions import selectors
 from webapp.science.predictions.figure import (
     Frozen,
