@@ -28,6 +28,37 @@ FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.2, 5.0
 MOST_FAILURES = 20  # in a row, while it is followed
 ENDED = frozenset({"finished", "partial", "failed"})
 File = tuple[str, tuple[str, IO[bytes]]]
+AMOUNTS = ("device_hours", "flops", "tokens")
+SAID = ("name", "task", "model", "source", "timezone", "percent", "per_row", "ignore", "experiments")
+TEXT: dict[str, Any] = {"default": ""}
+MANY: dict[str, Any] = {"action": "append", "default": []}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--columns": {"metavar": "JSON", "help": 'of a table: {"step": "iteration", "pass_rate": "val_acc"}'},
+    "--devices": {
+        "type": float, "metavar": "N", "help": "device-hours are N x time where nothing says them",
+    },
+    "--pass-rate": {"metavar": "NAME", "help": "the metric that is the held-out pass rate"},
+    "--percent": {
+        "action": "store_true", "help": "the pass rate is in percent, from 0 to 100; it is never assumed",
+    },
+    "--per-row": MANY | {
+        "metavar": "AMOUNT", "choices": AMOUNTS,
+        "help": "device_hours, flops or tokens: the column has the amount of each row, not the total so far; repeat it",
+    },
+    "--ignore": MANY | {"metavar": "COLUMN", "help": "a column or metric to leave out; repeat it"},
+    "--experiment": MANY | {
+        "metavar": "NAME", "dest": "experiments", "help": "of MLflow: one to read; repeat it (all)",
+    },
+    "--name": TEXT | {"help": "of a run that nothing in the source names (the file's name)"},
+    "--task": TEXT | {"help": "of runs whose source does not name theirs"},
+    "--model": TEXT | {"help": "of runs whose source does not name theirs"},
+    "--source": TEXT | {"help": "its name: the same again adds to the same runs (the file's name)"},
+    "--timezone": TEXT | {"help": "of times without an offset, such as UTC"},
+    "--resume": {"metavar": "ID", "help": "the import that a mended PATH belongs to"},
+    "--address": {"help": "of a server to be read, such as https://mlflow.example"},
+    "--address-token": {"help": "what opens that server (HEADROOM_IMPORT_TOKEN)"},
+    "--address-user": TEXT | {"help": "with it the token is a password"},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -181,39 +212,6 @@ def _files_below(path: Path) -> list[Path]:
 
 
 OK, UNREACHABLE, BROKEN = 0, 1, 2
-AMOUNTS = ("device_hours", "flops", "tokens")
-SAID = ("name", "task", "model", "source", "timezone", "percent", "per_row", "ignore", "experiments")
-
-
-TEXT: dict[str, Any] = {"default": ""}
-MANY: dict[str, Any] = {"action": "append", "default": []}
-OPTIONS: dict[str, dict[str, Any]] = {
-    "--columns": {"metavar": "JSON", "help": 'of a table: {"step": "iteration", "pass_rate": "val_acc"}'},
-    "--devices": {
-        "type": float, "metavar": "N", "help": "device-hours are N x time where nothing says them",
-    },
-    "--pass-rate": {"metavar": "NAME", "help": "the metric that is the held-out pass rate"},
-    "--percent": {
-        "action": "store_true", "help": "the pass rate is in percent, from 0 to 100; it is never assumed",
-    },
-    "--per-row": MANY | {
-        "metavar": "AMOUNT", "choices": AMOUNTS,
-        "help": "device_hours, flops or tokens: the column has the amount of each row, not the total so far; repeat it",
-    },
-    "--ignore": MANY | {"metavar": "COLUMN", "help": "a column or metric to leave out; repeat it"},
-    "--experiment": MANY | {
-        "metavar": "NAME", "dest": "experiments", "help": "of MLflow: one to read; repeat it (all)",
-    },
-    "--name": TEXT | {"help": "of a run that nothing in the source names (the file's name)"},
-    "--task": TEXT | {"help": "of runs whose source does not name theirs"},
-    "--model": TEXT | {"help": "of runs whose source does not name theirs"},
-    "--source": TEXT | {"help": "its name: the same again adds to the same runs (the file's name)"},
-    "--timezone": TEXT | {"help": "of times without an offset, such as UTC"},
-    "--resume": {"metavar": "ID", "help": "the import that a mended PATH belongs to"},
-    "--address": {"help": "of a server to be read, such as https://mlflow.example"},
-    "--address-token": {"help": "what opens that server (HEADROOM_IMPORT_TOKEN)"},
-    "--address-user": TEXT | {"help": "with it the token is a password"},
-}  # fmt: skip
 
 
 def add_import(commands: Any) -> None:

@@ -31,6 +31,9 @@ OWN = Path(__file__).parent / "data" / "corpus"
 AXES = ("tokens", "device_hours", "flops")
 NAMES = ("task", "recipe", "seed")
 PROVENANCE = ("source", "licence")
+CUTS = (0.375, 0.5, 0.75)
+LEVELS = (0.9, 0.5)
+RECENT = 5
 
 
 @dataclass(frozen=True)
@@ -151,11 +154,6 @@ def _points(compute: list[float], reward: list[float], rows: list[str]) -> tuple
         raise TableError(f"{rows[error.row or 0]}: {error.reason}") from None
     order = np.argsort(x, kind="stable")
     return x[order], y[order]
-
-
-CUTS = (0.375, 0.5, 0.75)
-LEVELS = (0.9, 0.5)
-RECENT = 5
 
 
 @dataclass(frozen=True)

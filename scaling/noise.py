@@ -21,6 +21,9 @@ MAX_RHO = 0.9
 DOF_TO_TRUST_RHO = 20  # below it the lag-1 correlation found is shrunk towards none, in proportion
 KEPT = 0.9  # of the squared second differences: the largest come of bends and jumps
 MAX_N_EXACT = 400  # the expectations need n x n matrices; past this size the bias is negligible
+FALLS = 3.0  # standard errors
+JUMPS = 6.0  # times the noise, and the steps on its two sides
+SIDE = 3  # evaluations before and after a jump
 
 
 @dataclass(frozen=True)
@@ -149,11 +152,6 @@ def _effective_dof(q: Array, rho: float, n: int, n_chain: int) -> tuple[float, f
     covariance = reduced - (reduced @ q) @ q.T
     spread = float(np.trace(covariance))
     return spread, max(spread**2 / float((covariance**2).sum()), 1.0)
-
-
-FALLS = 3.0  # standard errors
-JUMPS = 6.0  # times the noise, and the steps on its two sides
-SIDE = 3  # evaluations before and after a jump
 
 
 def noise(data: Points) -> Array:

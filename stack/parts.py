@@ -37,6 +37,17 @@ save ""
 maxmemory-policy noeviction
 daemonize no
 """
+OBJECT_STORE_BYTES = 512 * 1024 * 1024
+# Between SIGTERM and SIGKILL of a stopped job: Ray's own 3 s are too short to write a checkpoint.
+JOB_STOP_SECONDS = 30
+# Generator and trainer take one core each; on a single core they share it.
+MIN_CPUS = 2
+RAY_PROGRAM = Path(sys.executable).with_name("ray")
+BIN = Path(sys.executable).parent
+# Fits are small; one thread each keeps two cores free for the training.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+CELERY = ONE_THREAD | {"CELERY_SKIP_CHECKS": "1"}  # the checks import all pages
+PROCESSES = 2  # of the web server and of a worker
 
 
 def redis_url(port: int) -> str:
@@ -67,14 +78,6 @@ def redis_answers(url: str) -> bool:
 def _quoted(path: Path) -> str:
     escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-OBJECT_STORE_BYTES = 512 * 1024 * 1024
-# Between SIGTERM and SIGKILL of a stopped job: Ray's own 3 s are too short to write a checkpoint.
-JOB_STOP_SECONDS = 30
-# Generator and trainer take one core each; on a single core they share it.
-MIN_CPUS = 2
-RAY_PROGRAM = Path(sys.executable).with_name("ray")
 
 
 @dataclass(frozen=True)
@@ -161,13 +164,6 @@ def ray_answers(address: str) -> bool:
     except httpx.HTTPError:
         return False
     return response.status_code == 200
-
-
-BIN = Path(sys.executable).parent
-# Fits are small; one thread each keeps two cores free for the training.
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-CELERY = ONE_THREAD | {"CELERY_SKIP_CHECKS": "1"}  # the checks import all pages
-PROCESSES = 2  # of the web server and of a worker
 
 
 def postgres_part(home: Path, log_folder: Path) -> tuple[Part, Path]:

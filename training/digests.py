@@ -11,6 +11,16 @@ from pathlib import Path
 from typing import Any
 
 THREADS = 8  # hashing lets the interpreter go; ranks write a file each
+# Of config.json: what says how the file was made, and not what the model computes.
+NOT_COMPARED = (
+    "_name_or_path",
+    "transformers_version",
+    "dtype",
+    "torch_dtype",
+    "use_cache",
+    "_attn_implementation",
+)
+TOKENIZER = "tokenizer.json"
 
 
 class DigestError(RuntimeError):
@@ -71,18 +81,6 @@ def _sha256_of_each(files: Iterable[Path]) -> list[str]:
 def _sha256(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-# Of config.json: what says how the file was made, and not what the model computes.
-NOT_COMPARED = (
-    "_name_or_path",
-    "transformers_version",
-    "dtype",
-    "torch_dtype",
-    "use_cache",
-    "_attn_implementation",
-)
-TOKENIZER = "tokenizer.json"
 
 
 def model_identity(folder: Path) -> dict[str, Any]:

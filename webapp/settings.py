@@ -226,7 +226,7 @@ MODEL_ROOTS = [root.strip() for root in os.environ.get("HEADROOM_MODEL_ROOTS", "
 
 # docs/runs.md: retries after a failure of the infrastructure, unless the run says another number.
 RETRIES = int(os.environ.get("HEADROOM_RETRIES") or 3)
-# Batches of records that trainers together are asked to keep to, in a second (`webapp.record.runs.gathering`).
+# Batches of records that trainers together are asked to keep to, in a second (`webapp.record.runs.selectors`).
 BATCHES_PER_SECOND = float(os.environ.get("HEADROOM_BATCHES_PER_SECOND") or 50)
 # A tracked run of which nothing was heard for so long is lost until it speaks again.
 TRACKED_LOST_MINUTES = float(os.environ.get("HEADROOM_TRACKED_LOST_MINUTES") or 60)

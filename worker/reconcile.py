@@ -11,7 +11,7 @@ from webapp.record.health.services import forget_old_workers, note_round
 from webapp.record.runs import observation, retrying
 from webapp.record.runs.models import Run
 from webapp.record.runs.observation import JobStatus
-from webapp.record.runs.retired_secrets import purge_retired
+from webapp.record.runs.tokens import purge_retired
 from worker.cluster import look_at_cluster, look_at_groups
 from worker.dispatch import send_dispatches
 from worker.ray_jobs import RayJobs, RayUnreachable, connect

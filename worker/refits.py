@@ -18,7 +18,15 @@ from webapp.reporting.alarms.services import judge_run
 from webapp.reporting.policies.services import act_on, sweep
 from webapp.science.curves.record import keeping
 from webapp.science.curves.services import refit
-from webapp.science.predictions import scoring
+from webapp.science.predictions import judging
+
+log = logging.getLogger(__name__)
+FORECASTS_SWEEP_MS = 5_000
+SWEEP_SECONDS = 0.5  # about: one run takes up to two seconds
+PREDICTIONS_SWEEP_MS = 60_000
+POLICIES_SWEEP_MS = 15_000
+MIN_INTERVAL_MS = 1000
+ALARMS_INTERVAL_MS = 2000  # all watched values are read again each time: 10,000 steps take some 0.1 s
 
 
 def claim_turn(kind: str, run_id: str, interval_ms: int) -> float | None:
@@ -36,11 +44,6 @@ def claim_turn(kind: str, run_id: str, interval_ms: int) -> float | None:
 @lru_cache(maxsize=1)
 def _store(url: str) -> redis.Redis:
     return redis.Redis.from_url(url, socket_connect_timeout=2, socket_timeout=5)
-
-
-log = logging.getLogger(__name__)
-FORECASTS_SWEEP_MS = 5_000
-SWEEP_SECONDS = 0.5  # about: one run takes up to two seconds
 
 
 def keep_after_refit(run_id: str) -> bool:
@@ -61,13 +64,10 @@ def judge_overdue() -> int:
     return keeping.keep_overdue(SWEEP_SECONDS)
 
 
-PREDICTIONS_SWEEP_MS = 60_000
-
-
 def score_after_refit(run_id: str) -> int:
     """Score the claims that this run decides; how many outcomes are new. Trouble is logged: the refit is done."""
     try:
-        return len(scoring.score_run(run_id))
+        return len(judging.score_run(run_id))
     except Exception:
         log.exception("scoring by run %s", run_id)
         return 0
@@ -75,14 +75,11 @@ def score_after_refit(run_id: str) -> int:
 
 def score_overdue() -> int:
     """Score every open claim, at most once a minute; how many outcomes are new."""
-    if not scoring.open_predictions().exists():
+    if not judging.open_predictions().exists():
         return 0
     if claim_turn("predictions", "all", PREDICTIONS_SWEEP_MS) != 0:
         return 0
-    return len(scoring.score_all())
-
-
-POLICIES_SWEEP_MS = 15_000
+    return len(judging.score_all())
 
 
 def act(run_id: str, *, after_refit: bool = False) -> int:
@@ -101,9 +98,6 @@ def act_on_overlooked() -> int:
     return sweep()
 
 
-MIN_INTERVAL_MS = 1000
-
-
 def refit_or_wait(run_id: str) -> float | None:
     """Refit the run if that is wanted and the last refit is old enough.
 
@@ -120,9 +114,6 @@ def refit_or_wait(run_id: str) -> float | None:
         act(run_id, after_refit=True)
         return None
     return wait_seconds
-
-
-ALARMS_INTERVAL_MS = 2000  # all watched values are read again each time: 10,000 steps take some 0.1 s
 
 
 def judge_or_wait(run_id: str) -> float | None:

@@ -19,6 +19,9 @@ from webapp.reporting.alerts.rules import ensure_for_everybody
 from worker import names
 from worker.refits import claim_turn
 
+ADVISORY_LOCK = 0x48434C4E  # "HCLN"
+DISK_MS = 20_000
+
 
 def fire_wanted() -> int:
     """Fire rules on the runs that changed; returns how many runs were looked at."""
@@ -54,10 +57,6 @@ def wish_example() -> int:
 def keep_logs() -> int:
     """Bring the stored logs up to date; returns how many changed."""
     return follow()
-
-
-ADVISORY_LOCK = 0x48434C4E  # "HCLN"
-DISK_MS = 20_000
 
 
 def clean_up_alone() -> int:

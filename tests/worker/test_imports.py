@@ -5,10 +5,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from benchmarks.bench_example import make_corpus
 from webapp.identity.accounts.services import create_project
-from webapp.interfaces.imports.asked import asked_of
 from webapp.interfaces.imports.claims import claim_next
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.services import begin_import
+from webapp.interfaces.imports.uploads import asked_of
 from worker import names
 from worker.app import app
 from worker.reconcile import STEPS

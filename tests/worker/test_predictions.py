@@ -51,7 +51,7 @@ def test_a_score_that_fails_leaves_the_refit_done(
     def broken(run_id: str) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("webapp.science.predictions.scoring.score_run", broken)
+    monkeypatch.setattr("webapp.science.predictions.judging.score_run", broken)
     Run.objects.filter(pk=run.pk).update(refit_wanted_at=timezone.now())
     refit_or_wait(run.pk)
 

@@ -22,6 +22,8 @@ from training.flops import ModelShape, Work
 from training.rollouts import Group
 from training.trainer.batching import StepResult, numbers
 
+Spans = dict[str, tuple[float, float]]  # what -> when it began and ended, in seconds since 1970
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -199,9 +201,6 @@ def staleness_metrics(batch: Sequence[tuple[Ticket, Group]], version: int) -> di
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-Spans = dict[str, tuple[float, float]]  # what -> when it began and ended, in seconds since 1970
 
 
 @dataclass

@@ -27,6 +27,7 @@ MAX_BYTES = 256 << 20  # of weights that lie packed and unpacked in memory at th
 PLAIN = ("UnquantizedLinearMethod", "UnquantizedEmbeddingMethod")
 
 Signature = tuple[tuple[str, torch.dtype, torch.Size], ...]
+_LOOK_SECONDS = 1.0
 
 
 def signature(named: Sequence[tuple[str, Tensor]]) -> Signature:
@@ -90,9 +91,6 @@ def _fresh(meta: Tensor, layer: nn.Module) -> Any:
         loader = loader.__wrapped__
     weight.weight_loader = loader
     return weight
-
-
-_LOOK_SECONDS = 1.0
 
 
 def die_with_parent() -> None:

@@ -30,6 +30,10 @@ from training.study.plan import PlannedRun
 POLL_SECONDS = 0.2
 SAMPLE_SECONDS = 5.0  # between looks at who has the cores
 OF_A_SERVER = ("HEADROOM_URL", "HEADROOM_RUN", "HEADROOM_ATTEMPT", "HEADROOM_TOKEN", "HEADROOM_TOKEN_FILE")
+PRETRAIN_SECONDS = 3 * 3600.0
+MOST_RESUMES = 5  # of a run, in one start, after what it ran on has failed: that is no failure of the run
+MOST_LOST_IN_A_ROW = 3  # then it is the machine, and all the others would be lost as well
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -114,13 +118,6 @@ def _busy_seconds() -> tuple[float, float]:
     times = psutil.cpu_times()
     total = sum(times[:8])  # without what guests count twice
     return total - times.idle - getattr(times, "iowait", 0.0), total
-
-
-PRETRAIN_SECONDS = 3 * 3600.0
-MOST_RESUMES = 5  # of a run, in one start, after what it ran on has failed: that is no failure of the run
-MOST_LOST_IN_A_ROW = 3  # then it is the machine, and all the others would be lost as well
-
-Say = Callable[[str], None]
 
 
 class StudyError(RuntimeError):

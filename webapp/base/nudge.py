@@ -16,6 +16,8 @@ from observability import context, tracing
 
 TRACE_HEADER = "traceparent"
 MAX_TRACEPARENT = 55  # of W3C Trace Context, version 00
+log = logging.getLogger(__name__)
+BROKER_SECONDS = 1.0
 
 
 def headers() -> dict[str, str]:
@@ -35,10 +37,6 @@ def variables(request_id: str) -> dict[str, str]:
 
 def _known(found: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
-
-
-log = logging.getLogger(__name__)
-BROKER_SECONDS = 1.0
 
 
 def send(task: str, *args: str) -> None:

@@ -8,6 +8,9 @@ from django.http import HttpRequest, QueryDict
 
 from webapp.base.errors import InvalidInput
 
+MAX_BATCH_BYTES = 16 * 1024 * 1024  # of records, and of what clients of other trackers log
+MAX_ITEMS = 500_000  # values, lists and objects of a JSON body: each takes up to 300 bytes once it is read
+
 
 def asked_by_script(request: HttpRequest) -> bool:
     """Whether htmx asks, or a script that wants JSON and no page."""
@@ -26,10 +29,6 @@ def without_nul(query: QueryDict) -> QueryDict:
     for name, value in pairs:
         found.appendlist(name.replace("\0", ""), value.replace("\0", ""))
     return found
-
-
-MAX_BATCH_BYTES = 16 * 1024 * 1024  # of records, and of what clients of other trackers log
-MAX_ITEMS = 500_000  # values, lists and objects of a JSON body: each takes up to 300 bytes once it is read
 
 
 def batch_of(request: HttpRequest, most: int = MAX_BATCH_BYTES) -> bytes:

@@ -35,6 +35,13 @@ WHY = {
     "expired": "This invitation has expired.",
     "no_admin": "Who invited you is not an admin of this project any more, so the invitation is void.",
 }
+log = logging.getLogger(__name__)
+TEXT = """{inviter} invites you to the project {project} of Headroom, as {role}.
+
+{url}
+
+The link works once, until {until} UTC. If you do not know {inviter}, ignore this mail.
+"""
 
 
 @transaction.atomic
@@ -212,16 +219,6 @@ def _record(verb: str, invitation: Invitation, actor: User, **detail: Any) -> No
         verb, actor=actor, project=invitation.project, kind="invitation", key=invitation.pk,
         name=invitation.email or "a link", **detail,
     )  # fmt: skip
-
-
-log = logging.getLogger(__name__)
-
-TEXT = """{inviter} invites you to the project {project} of Headroom, as {role}.
-
-{url}
-
-The link works once, until {until} UTC. If you do not know {inviter}, ignore this mail.
-"""
 
 
 def send_invitation(invitation: Invitation, url: str) -> bool | None:

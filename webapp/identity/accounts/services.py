@@ -31,6 +31,10 @@ DEFAULT_PROJECT = "default"
 TOKEN_PREFIX = "hr_"
 MAX_TOKEN_NAME = 80
 MAX_TOKEN_DAYS = 3650
+LAST_ADMIN = "{} is the project's last admin: make somebody else an admin first."
+MOST_METRICS = 1_000_000  # of a run, whatever its project wants
+SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,48}[a-z0-9])?")
+MAX_NAME = 100
 
 
 def default_organisation() -> Organisation:
@@ -151,9 +155,6 @@ def revoke_token(token: ApiToken, *, user: User | None = None) -> None:
         _record("token.revoked", token, actor=user, owner=owner)
 
 
-LAST_ADMIN = "{} is the project's last admin: make somebody else an admin first."
-
-
 @transaction.atomic
 def change_role(project: Project, user: User, role: str, *, actor: User) -> None:
     """Give a member another role; the same again changes nothing.
@@ -236,12 +237,6 @@ def _refuse_last_admin(membership: Membership) -> None:
 
 def _record_member(verb: str, project: Project, user: User, actor: User | None, **detail: Any) -> None:
     record(verb, actor=actor, project=project, kind="member", key=user.pk, name=user.get_username(), **detail)
-
-
-MOST_METRICS = 1_000_000  # of a run, whatever its project wants
-
-SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,48}[a-z0-9])?")
-MAX_NAME = 100
 
 
 @transaction.atomic

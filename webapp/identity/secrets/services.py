@@ -21,11 +21,20 @@ from django.utils import timezone
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
-from webapp.identity.secrets.cipher import Undecipherable, decrypt, encrypt
-from webapp.identity.secrets.models import ProjectSecret
+from webapp.identity.secrets.models import ProjectSecret, Undecipherable, decrypt, encrypt
 
 MASK = "•••"
 SHORTEST_REST = 4  # characters of a secret's end: fewer say nothing, and may be anything
+NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+COMMON = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+ENDINGS = ("_TOKEN", "_KEY", "_KEY_ID", "_SECRET", "_PASSWORD", "_USERNAME")
+RESERVED = (
+    "PATH", "PYTHON", "LD_", "DYLD_", "HEADROOM_", "RAY_", "OMP_", "CUDA_", "NVIDIA_", "NCCL_", "MKL_", "TORCH",
+    "PYTORCH", "VLLM_", "TRANSFORMERS_", "HF_HUB_", "HF_DATASETS_", "HF_ENDPOINT", "HF_HOME", "DJANGO_", "GIT_", "SSL_",
+    "MALLOC_", "GLIBC_", "BASH_", "DATABASE_", "REDIS_", "CELERY_",
+)  # fmt: skip
+log = logging.getLogger(__name__)
+MOST = 20  # of a project
 
 
 def redacted(text: str, values: Iterable[str]) -> str:
@@ -53,16 +62,6 @@ def _without_rest(text: str, form: str) -> str:
     return text
 
 
-NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-COMMON = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-ENDINGS = ("_TOKEN", "_KEY", "_KEY_ID", "_SECRET", "_PASSWORD", "_USERNAME")
-RESERVED = (
-    "PATH", "PYTHON", "LD_", "DYLD_", "HEADROOM_", "RAY_", "OMP_", "CUDA_", "NVIDIA_", "NCCL_", "MKL_", "TORCH",
-    "PYTORCH", "VLLM_", "TRANSFORMERS_", "HF_HUB_", "HF_DATASETS_", "HF_ENDPOINT", "HF_HOME", "DJANGO_", "GIT_", "SSL_",
-    "MALLOC_", "GLIBC_", "BASH_", "DATABASE_", "REDIS_", "CELERY_",
-)  # fmt: skip
-
-
 def check_name(name: str) -> None:
     """Raises InvalidInput (name) for what no secret may be called."""
     if not NAME.fullmatch(name):
@@ -78,10 +77,7 @@ def check_name(name: str) -> None:
         )
 
 
-log = logging.getLogger(__name__)
-
 SHORTEST, LONGEST = 8, 4096  # characters; a shorter value would take innocent words out of logs
-MOST = 20  # of a project
 
 
 @transaction.atomic

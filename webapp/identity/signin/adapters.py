@@ -25,6 +25,7 @@ from webapp.identity.accounts.models import User
 
 BEGUN = "half_signed_in"
 BACKEND = "django.contrib.auth.backends.ModelBackend"
+PURPOSE = b"headroom second factors"
 
 
 def enter(request: HttpRequest, user: User, *, next_url: str) -> HttpResponse:
@@ -53,9 +54,6 @@ def finish(request: HttpRequest, user: User) -> bool:
     request.session.clear()
     login(request, user, backend=BACKEND)
     return True
-
-
-PURPOSE = b"headroom second factors"
 
 
 class AccountAdapter(DefaultAccountAdapter):

@@ -41,6 +41,8 @@ KINDS = [
 ]  # without one of them recovery codes are for nothing
 LONGEST_WAIT_S = 15 * 60
 STEP_S = 30
+TYPED = {"autocomplete": "one-time-code", "spellcheck": "false", "autocapitalize": "none"}
+WRONG = "This code is wrong, or it was used already. Wait for the next one."
 
 
 class TooSoon(Exception):
@@ -113,10 +115,6 @@ def _digests(code: str) -> list[str]:
         salted_hmac("headroom recovery code", code, secret=str(key), algorithm="sha256").hexdigest()
         for key in keys
     ]
-
-
-TYPED = {"autocomplete": "one-time-code", "spellcheck": "false", "autocapitalize": "none"}
-WRONG = "This code is wrong, or it was used already. Wait for the next one."
 
 
 def password_field(label: str, autocomplete: str, **more: Any) -> forms.CharField:

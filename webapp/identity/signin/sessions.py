@@ -18,6 +18,23 @@ from webapp.identity.signin.models import SignedIn
 LIFETIME = timedelta(days=14)
 SEEN_EVERY = timedelta(minutes=5)
 SEEN_KEY = "seen_at"
+BROWSERS = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+    ("curl/", "curl"),
+)
+SYSTEMS = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
 
 
 def note(request: HttpRequest, user: User) -> None:
@@ -74,25 +91,6 @@ def end(signed_in: Iterable[SignedIn]) -> int:
 def end_others(user: User, keep: str | None) -> int:
     """End all of somebody's sessions but `keep` (None: all)."""
     return end(SignedIn.objects.filter(user=user).exclude(session_id=keep or ""))
-
-
-BROWSERS = (
-    ("Edg/", "Edge"),
-    ("OPR/", "Opera"),
-    ("Firefox/", "Firefox"),
-    ("Chrome/", "Chrome"),
-    ("Safari/", "Safari"),
-    ("curl/", "curl"),
-)
-SYSTEMS = (
-    ("Android", "Android"),
-    ("iPhone", "iPhone"),
-    ("iPad", "iPad"),
-    ("Windows", "Windows"),
-    ("Mac OS X", "macOS"),
-    ("CrOS", "ChromeOS"),
-    ("Linux", "Linux"),
-)
 
 
 def device_words(agent: str) -> str:

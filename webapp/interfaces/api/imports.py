@@ -15,9 +15,9 @@ from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import PageQuery
 from webapp.interfaces.imports import selectors, services, uploads
-from webapp.interfaces.imports.asked import OptionsBody, Server, asked_of_text
 from webapp.interfaces.imports.models import Import, ImportedRun
 from webapp.interfaces.imports.services import kind_of, preview_of
+from webapp.interfaces.imports.uploads import OptionsBody, Server, asked_of_text
 
 router = Router(tags=["imports"])
 Payload = dict[str, Any]

@@ -34,6 +34,7 @@ from webapp.interfaces.api.auth import (
 from webapp.interfaces.api.etags import unless_known
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page, page_since
+from webapp.interfaces.api.parsing import BATCH_BODY, parse_batch
 from webapp.interfaces.api.payloads import (
     point_payload,
     record_payload,
@@ -41,7 +42,6 @@ from webapp.interfaces.api.payloads import (
     run_payload,
     transition_payload,
 )
-from webapp.interfaces.api.records import BATCH_BODY, parse_batch
 from webapp.interfaces.api.schemas import (
     AxisQuery,
     BulkBody,
@@ -58,22 +58,11 @@ from webapp.interfaces.api.schemas import (
     StartBody,
     TrackBody,
 )
-from webapp.record.runs import (
-    bulk,
-    deleting,
-    editing,
-    gathering,
-    ingest,
-    launch,
-    lifecycle,
-    meaning,
-    places,
-    selectors,
-)
+from webapp.record.runs import bulk, deleting, editing, ingest, launch, lifecycle, meaning, places, selectors
 from webapp.record.runs.filtering import compile_filter
+from webapp.record.runs.launch import Launched
 from webapp.record.runs.meaning import Meaning
 from webapp.record.runs.models import Run, State
-from webapp.record.runs.once import Launched
 from webapp.record.runs.points import effective_points
 from webapp.reporting.alarms.services import current_alarms
 from webapp.reporting.policies.services import checked, set_run_policy
@@ -444,7 +433,7 @@ def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     answer: dict[str, object] = {"accepted": stored.accepted, "duplicates": stored.duplicates}
     if stored.names_left_out:
         answer["warning"] = TOO_MANY_NAMES.format(stored.names_left_out)
-    return answer | {"gather_seconds": gathering.asked_of_a_client()}
+    return answer | {"gather_seconds": selectors.asked_of_a_client()}
 
 
 @router.get(

@@ -29,7 +29,7 @@ from webapp.interfaces.imports.corpus_rows import store_corpus
 from webapp.interfaces.imports.models import Example
 from webapp.record.runs.deleting import remove_runs
 from webapp.record.runs.models import Run
-from webapp.reporting.reports.blocks import text_of
+from webapp.reporting.reports.document import text_of
 from webapp.reporting.reports.models import Report
 from webapp.reporting.reports.services import publish_unsigned
 from webapp.science.curves.models import Fit
@@ -48,6 +48,8 @@ baseline where the 90 % interval of the difference of means (over seeds) leaves 
 the margin of its study. None of this says what holds for an 8B model.
 """
 X = {"device_hours": "device_hours", "flops": "flops", "tokens": "tokens", "steps": "step"}
+log = logging.getLogger(__name__)
+ADVISORY_LOCK = 0x48455841  # "HEXA"
 
 
 def publish_findings(project: Project, folder: Path) -> None:
@@ -78,10 +80,7 @@ def _chart(study: Study, asked: Asked) -> str:
     return text_of(shown | {"caption": asked.question})
 
 
-log = logging.getLogger(__name__)
-
 SLUG, NAME, NONE = "example", "Example: the paper in miniature", "none"
-ADVISORY_LOCK = 0x48455841  # "HEXA"
 
 
 def corpus_folder() -> Path | None:

@@ -47,6 +47,9 @@ from worker import names
 
 UNPACKED = "unpacked"
 UNPACKED_TO_PACKED = 4  # bytes of an archive's files to what may be uploaded
+log = logging.getLogger(__name__)
+TURN_SECONDS = 30.0  # then others have theirs; finding the place again does not count
+MOST_NOTES = 20
 
 
 def opened(one: Import) -> tuple[str, Path | str, Options]:
@@ -95,11 +98,7 @@ def _unpacked(one: Import, archive: Path) -> Path:
     return inside[0] if len(inside) == 1 and inside[0].is_file() else folder
 
 
-log = logging.getLogger(__name__)
-
-TURN_SECONDS = 30.0  # then others have theirs; finding the place again does not count
 BATCH_ROWS, BATCH_VALUES = 1000, 50_000
-MOST_NOTES = 20
 
 
 class TurnOver(Exception):

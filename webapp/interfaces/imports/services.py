@@ -22,15 +22,19 @@ from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.interfaces.imports import uploads
 from webapp.interfaces.imports.apart import guess_kind, preview
-from webapp.interfaces.imports.asked import MAX_NAME, NO_SERVER, ImportRequest, Server
 from webapp.interfaces.imports.models import OPEN, RESUMABLE, Import, State
 from webapp.interfaces.imports.readers.guessing import in_percent
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import BadSource, Options, Preview
 from webapp.interfaces.imports.readers.table import METRIC_ROLES
+from webapp.interfaces.imports.uploads import MAX_NAME, NO_SERVER, ImportRequest, Server
 from worker import names
 
 PASS_RATES = {"pass_rate", "pass_rate_stderr"}  # may be named alone, also before anybody has seen the columns
+log = logging.getLogger(__name__)
+OURS = "headroom"  # of `readers.kinds.KINDS`
+MOST_WAITING = 100  # of a project
+ORPHANED = timedelta(days=1)  # a folder that no import knows, or an upload that was broken off
 
 
 def kind_of(path: Path) -> str | None:
@@ -89,11 +93,6 @@ def _check_percent(shown: Preview, options: Options) -> None:
         )
 
 
-log = logging.getLogger(__name__)
-
-OURS = "headroom"  # of `readers.kinds.KINDS`
-MOST_WAITING = 100  # of a project
-ORPHANED = timedelta(days=1)  # a folder that no import knows, or an upload that was broken off
 MAX_ADDRESS, MAX_CREDENTIAL = 500, 4000
 
 

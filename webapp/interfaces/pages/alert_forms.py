@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 
 from webapp.base.errors import ServiceError
-from webapp.record.alarm_rules.configured import rules_by_name
+from webapp.record.alarm_rules.rules import rules_by_name
 from webapp.reporting.alerts import hours
 from webapp.reporting.alerts.conditions import COMPARISONS, STATES
 from webapp.reporting.alerts.models import AlertRule, Channel, QuietHours

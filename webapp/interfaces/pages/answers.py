@@ -13,6 +13,14 @@ from django.utils.cache import patch_vary_headers
 from webapp.record.recipes.models import Revision
 from webapp.reporting.shares.models import Share
 
+WORDS = {
+    "unknown": ("There is no such link", "It may have been cut short when it was copied: ask for it again."),
+    "revoked": ("This link was closed", "Whoever shared it has closed it. Ask for a new one."),
+    "expired": ("This link has expired", "It was open until {until}. Ask for a new one."),
+    "deleted": ("Nothing is left to show", "What this link showed has been deleted."),
+    "withdrawn": ("Nothing is published here", "The report was withdrawn. Ask whoever shared it."),
+}
+
 
 def wants_fragment(request: HttpRequest) -> bool:
     """Whether htmx asks for a region; going back in history needs the whole page again."""
@@ -39,15 +47,6 @@ def not_here(request: HttpRequest, shown: Revision) -> str:
     if number and number != str(shown.number):
         return f"{shown.recipe.name} has no revision “{number}”. You see revision {shown.number}."
     return ""
-
-
-WORDS = {
-    "unknown": ("There is no such link", "It may have been cut short when it was copied: ask for it again."),
-    "revoked": ("This link was closed", "Whoever shared it has closed it. Ask for a new one."),
-    "expired": ("This link has expired", "It was open until {until}. Ask for a new one."),
-    "deleted": ("Nothing is left to show", "What this link showed has been deleted."),
-    "withdrawn": ("Nothing is published here", "The report was withdrawn. Ask whoever shared it."),
-}
 
 
 def gone(share: Share | None, why: str) -> HttpResponse:

@@ -21,6 +21,10 @@ from webapp.record.recipes.models import Revision
 from webapp.science.curves.comparison.entries import Entry
 
 Config = dict[str, Any]
+COLUMNS_UP_TO = 6  # series that have a column each; of more a setting's values are counted
+VALUES_UP_TO = 6
+ABSENT = "–"
+WORDS = {"name", "title", "description"}  # of a recipe: they name it and set nothing
 
 
 @dataclass(frozen=True)
@@ -168,12 +172,6 @@ def _clips(loss: Config) -> str:
 def devices(config: Config) -> int:
     """What a run of this configuration holds: GPUs where there are any, else CPU cores."""
     return Resources.model_validate(config["resources"]).devices
-
-
-COLUMNS_UP_TO = 6  # series that have a column each; of more a setting's values are counted
-VALUES_UP_TO = 6
-ABSENT = "–"
-WORDS = {"name", "title", "description"}  # of a recipe: they name it and set nothing
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,11 @@ SHAPES = (
     "M0 4.6l4.8 -8.6h-9.6z",  # triangle down
     "M-4.5 -2.2l2.3 -2.3l2.2 2.3l2.2 -2.3l2.3 2.3l-2.3 2.2l2.3 2.2l-2.3 2.3l-2.2 -2.3l-2.2 2.3l-2.3 -2.3l2.3 -2.2z",
 )  # the last: cross
+# Drawn in a box of 14 x 14. A triangle warns, an octagon is critical: shape and colour change together.
+_ALARM_SHAPES = {
+    "warning": "M7 1.2L13.4 12.6H.6z",
+    "critical": "M4.3.6h5.4l3.7 3.7v5.4l-3.7 3.7H4.3L.6 9.7V4.3z",
+}
 
 
 def shape_path(index: int) -> SafeString:
@@ -186,13 +191,6 @@ def _band(limit: Limit, width: int, height: int, margin: int, lo: float, hi: flo
         '<g class="limit {}"><rect class="alarm" y="{}" width="{}" height="{}"/><path d="M0,{}H{}"/></g>',
         limit.level, top, width, tall, border, width,
     )  # fmt: skip
-
-
-# Drawn in a box of 14 x 14. A triangle warns, an octagon is critical: shape and colour change together.
-_ALARM_SHAPES = {
-    "warning": "M7 1.2L13.4 12.6H.6z",
-    "critical": "M4.3.6h5.4l3.7 3.7v5.4l-3.7 3.7H4.3L.6 9.7V4.3z",
-}
 
 
 def alarm_mark(level: str) -> SafeString:

@@ -33,6 +33,7 @@ from webapp.interfaces.pages.access import allow, chosen_project, has_asked
 from webapp.interfaces.routes import EVERYBODY, NOTHING, TOKEN, Need, need_of
 
 API = "/api/"  # answers errors in its own form
+WORDS = "You have been signed out."
 
 
 class NeverAsked(RuntimeError):
@@ -146,9 +147,6 @@ def _page_of(request: HttpRequest) -> str:
 
 def _is_open(request: HttpRequest) -> bool:
     return has_asked(request) or getattr(request, "_sent_away", False)
-
-
-WORDS = "You have been signed out."
 
 
 class WithoutNul:

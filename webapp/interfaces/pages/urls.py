@@ -30,7 +30,6 @@ from webapp.interfaces.pages.views import (
     leaderboard,
     new_prediction,
     new_study,
-    overview,
     planner,
     predictions,
     recipes,
@@ -66,7 +65,7 @@ def _change(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
 # fmt: off
 urlpatterns = [
-    route("", overview.overview, "overview", Need(VIEW)),
+    route("", shell.overview, "overview", Need(VIEW)),
     route("connect", account.connect, "connect", Need(CONTRIBUTE, CONTRIBUTE)),
     route("example", imports.open_example, "example", Need(VIEW)),
     route("example/remove", imports.remove, "remove-example", Need(write=VIEW, owners=True)),

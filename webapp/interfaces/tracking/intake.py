@@ -40,6 +40,10 @@ from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Record, Run
 from webapp.record.runs.states import ENDED
 
+Moment = tuple[int, int]  # step, time in milliseconds
+CHUNK = 1000
+APART = "logged/"  # in front of a name whose series another name has
+
 
 def rejoin(run: Run, here: ClientRun, *, now_ms: int | None = None) -> None:
     """A client goes on with the run: an ended one runs again, as its next attempt. Safe to repeat before it logs.
@@ -96,10 +100,6 @@ def meter_at(run: Run, here: ClientRun, attempt: int, step: int) -> Meter:
     )
 
 
-Moment = tuple[int, int]  # step, time in milliseconds
-CHUNK = 1000
-
-
 def digest(name: str, value: float) -> int:
     """Of a name and a value; every NaN is the same value. A signed number of 64 bits."""
     bits = struct.pack("<d", value if value == value else float("nan"))
@@ -136,9 +136,6 @@ def new_lines(run: ClientRun, ids: Iterable[str]) -> set[str]:
     fresh = [key for key in wanted if key not in known]
     Receipt.objects.bulk_create([Receipt(run=run, key=key) for key in fresh], CHUNK)
     return set(fresh)
-
-
-APART = "logged/"  # in front of a name whose series another name has
 
 
 @dataclass(frozen=True)

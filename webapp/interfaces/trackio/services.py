@@ -31,6 +31,9 @@ from webapp.record.runs.models import Record, Run, State
 
 MAX_ID = 64
 MAX_TIME = 253_402_300_799_999  # milliseconds: the last of the year 9999
+log = logging.getLogger(__name__)
+TRACKIO = ClientRun.Client.TRACKIO
+MOST_KEPT = 100  # alerts of a run, and names of what was left out
 
 
 @dataclass(frozen=True)
@@ -163,12 +166,6 @@ def read(line: Line, *, last_step: int, now_ms: int, has_own_steps: bool = False
         else:
             found.values.append(Value(name, value, step, time_ms))
     return found
-
-
-log = logging.getLogger(__name__)
-
-TRACKIO = ClientRun.Client.TRACKIO
-MOST_KEPT = 100  # alerts of a run, and names of what was left out
 
 
 @transaction.atomic

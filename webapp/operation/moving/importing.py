@@ -30,6 +30,34 @@ from webapp.record.runs.models import State
 from webapp.record.runs.states import ACTIVE, INSTALLATION
 
 LONGEST = 150  # characters of a user name
+KEPT_IDS = {
+    "runs_run": "The run",
+    "predictions_prediction": "The prediction",
+    "studies_study": "The study",
+    "decisions_entry": "The decision",
+    "reports_report": "The report",
+}
+WENT_ON = "It was not ended when its project was exported; what came of it is in the other installation."
+# What had not ended is not at work here, whatever it does there; and no failure of there is retried on this cluster.
+STOP = f"""
+UPDATE "staged_{{table}}" SET state = '{State.CANCELLED}', {{words}} = %s, ended_at = coalesce(ended_at, %s)
+WHERE state = ANY(%s)
+"""  # nosec B608  # constants and names of code; values are parameters
+TELL = f"""
+INSERT INTO staged_runs_transition (id, run_id, attempt, from_state, to_state, at, part, reason)
+SELECT coalesce((SELECT max(id) FROM staged_runs_transition), 0) + row_number() OVER (ORDER BY id),
+    id, attempt_number, state, '{State.CANCELLED}', %s, '{INSTALLATION}', %s
+FROM staged_runs_run WHERE state = ANY(%s)
+"""  # nosec B608  # constants and names of code; values are parameters
+NO_RETRY = f"""
+UPDATE staged_runs_run SET retry_limit = 0
+WHERE state IN ('{State.FAILED}', '{State.LOST}') AND ended_at > now() - interval '1 day'
+"""  # nosec B608  # constants and names of code; values are parameters
+SEEN = """
+INSERT INTO alerts_watch (run_id, version, newest_fit, checked_at)
+SELECT r.id, r.version, coalesce((SELECT max(f.id) FROM curves_fit AS f WHERE f.run_id = r.id), 0), now()
+FROM runs_run AS r WHERE r.project_id = %s
+"""
 
 
 @dataclass(frozen=True)
@@ -104,36 +132,6 @@ def _by_name(person: Person, others: QuerySet[User]) -> User | None:
 def _by_address(person: Person, others: QuerySet[User]) -> User | None:
     same = list(others.filter(email__iexact=person.email)[:2]) if person.email else []
     return same[0] if len(same) == 1 else None
-
-
-KEPT_IDS = {
-    "runs_run": "The run",
-    "predictions_prediction": "The prediction",
-    "studies_study": "The study",
-    "decisions_entry": "The decision",
-    "reports_report": "The report",
-}
-WENT_ON = "It was not ended when its project was exported; what came of it is in the other installation."
-# What had not ended is not at work here, whatever it does there; and no failure of there is retried on this cluster.
-STOP = f"""
-UPDATE "staged_{{table}}" SET state = '{State.CANCELLED}', {{words}} = %s, ended_at = coalesce(ended_at, %s)
-WHERE state = ANY(%s)
-"""  # nosec B608  # constants and names of code; values are parameters
-TELL = f"""
-INSERT INTO staged_runs_transition (id, run_id, attempt, from_state, to_state, at, part, reason)
-SELECT coalesce((SELECT max(id) FROM staged_runs_transition), 0) + row_number() OVER (ORDER BY id),
-    id, attempt_number, state, '{State.CANCELLED}', %s, '{INSTALLATION}', %s
-FROM staged_runs_run WHERE state = ANY(%s)
-"""  # nosec B608  # constants and names of code; values are parameters
-NO_RETRY = f"""
-UPDATE staged_runs_run SET retry_limit = 0
-WHERE state IN ('{State.FAILED}', '{State.LOST}') AND ended_at > now() - interval '1 day'
-"""  # nosec B608  # constants and names of code; values are parameters
-SEEN = """
-INSERT INTO alerts_watch (run_id, version, newest_fit, checked_at)
-SELECT r.id, r.version, coalesce((SELECT max(f.id) FROM curves_fit AS f WHERE f.run_id = r.id), 0), now()
-FROM runs_run AS r WHERE r.project_id = %s
-"""
 
 
 @dataclass(frozen=True)

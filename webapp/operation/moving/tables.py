@@ -44,6 +44,33 @@ from webapp.science.predictions.models import Comment, Outcome, Pending, Predict
 from webapp.science.studies.models import Arm, Study, StudyRun
 
 PROJECT_FIELDS = ("slug", "name", "ranks_forecasters", "created_at")
+# With a project, and not in its file: why is said above.
+LEFT_OUT = {
+    "accounts.ApiToken": "a token",
+    "accounts.Invitation": "a link",
+    "shares.Share": "a link",
+    "secrets.ProjectSecret": "a secret",
+    "alerts.Channel": "its address is a secret",
+    "alerts.AlertRule_channels": "goes with its channel",
+    "alerts.Delivery": "goes with its channel",
+    "alerts.Firing": "what people were told there",
+    "alerts.Notice": "what people were told there",
+    "alerts.Watch": "how far the rules there have looked; made anew",
+    "runs.Dispatch": "hand-overs to the other installation's cluster",
+    "runs.IdempotencyKey": "requests that the other installation answered",
+    "runs.BulkAction": "answers to clicks",
+    "imports.Import": "its files and credentials are there",
+    "imports.ImportedRun": "goes with its import",
+    "curves.KeptFigure": "worked out from the rest",
+    "curves.ForecastOrigin": "forecast and judged anew from the runs",
+    "curves.ForecastOutcome": "forecast and judged anew from the runs",
+    "curves.Recalibration": "follows from the runs there; a project decides anew whether it wants it",
+    "retention.Looked": "of folders that are there",
+    "samples.SampleFile": "its files lie beside the checkpoints, which stay there",
+}
+CONSTANT = (Project, Organisation)
+PEOPLE = "people"
+PEOPLE_COLUMNS = ("id", "username", "email", "first_name", "last_name")
 
 
 @dataclass(frozen=True)
@@ -139,34 +166,7 @@ PARTS = (
     Part(DefaultView, "project"),
     Part(Event, "project"),
 )
-# With a project, and not in its file: why is said above.
-LEFT_OUT = {
-    "accounts.ApiToken": "a token",
-    "accounts.Invitation": "a link",
-    "shares.Share": "a link",
-    "secrets.ProjectSecret": "a secret",
-    "alerts.Channel": "its address is a secret",
-    "alerts.AlertRule_channels": "goes with its channel",
-    "alerts.Delivery": "goes with its channel",
-    "alerts.Firing": "what people were told there",
-    "alerts.Notice": "what people were told there",
-    "alerts.Watch": "how far the rules there have looked; made anew",
-    "runs.Dispatch": "hand-overs to the other installation's cluster",
-    "runs.IdempotencyKey": "requests that the other installation answered",
-    "runs.BulkAction": "answers to clicks",
-    "imports.Import": "its files and credentials are there",
-    "imports.ImportedRun": "goes with its import",
-    "curves.KeptFigure": "worked out from the rest",
-    "curves.ForecastOrigin": "forecast and judged anew from the runs",
-    "curves.ForecastOutcome": "forecast and judged anew from the runs",
-    "curves.Recalibration": "follows from the runs there; a project decides anew whether it wants it",
-    "retention.Looked": "of folders that are there",
-    "samples.SampleFile": "its files lie beside the checkpoints, which stay there",
-}
 PARTS_BY_MODEL = {part.model: part for part in PARTS}
-CONSTANT = (Project, Organisation)
-PEOPLE = "people"
-PEOPLE_COLUMNS = ("id", "username", "email", "first_name", "last_name")
 
 
 def people_rows(project: Project) -> "QuerySet[User]":

@@ -37,6 +37,7 @@ from webapp.record.runs.models import Run
 from webapp.reporting.status.status import Status, Waiting, status_now
 
 log = logging.getLogger(__name__)
+Network = IPv4Network | IPv6Network
 
 
 class State(Collector):
@@ -145,9 +146,6 @@ def _labelled(name: str, said: str, label: str, counted: Mapping[str, float]) ->
     for key, value in counted.items():
         family.add_metric([key], value)
     return family
-
-
-Network = IPv4Network | IPv6Network
 
 
 @require_safe

@@ -32,6 +32,7 @@ SELECT name.relname FROM pg_index AS half JOIN pg_class AS name ON name.oid = ha
 WHERE NOT half.indisvalid AND name.relkind = 'i' AND half.indrelid IN ({_OURS}) ORDER BY 1
 """  # nosec B608  # constants
 _MAKES = re.compile(r"^(CREATE (?:UNIQUE )?INDEX CONCURRENTLY)(?! IF NOT EXISTS)")
+MOST_NAMED = 3
 
 
 class LockedOut(RuntimeError):
@@ -130,9 +131,6 @@ def _next_migration(connection: BaseDatabaseWrapper) -> str:
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return f"{plan[0][0].app_label}.{plan[0][0].name}" if plan else ""
-
-
-MOST_NAMED = 3
 
 
 def missing_migrations() -> list[str]:

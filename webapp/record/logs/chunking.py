@@ -11,6 +11,13 @@ from webapp.record.logs.models import JobLog, LogChunk
 CHUNK_BYTES = 32 * 1024  # a chunk of this size is not added to
 HEAD_BYTES = 8 * 1024 * 1024
 TAIL_BYTES = 8 * 1024 * 1024
+MOST_CHARACTERS = 8192  # of a line
+MATCHED = 20  # lines by which the end of what is kept is found again in another copy
+KEPT_END_LINES = 1200  # more than a tail has
+BEGIN_MISSING = "[The beginning is not kept: its job's machine gave only the end.]"
+PART_MISSING = "[A part is missing here: its job's machine gave only the end.]"
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and moves of a terminal
+TRACEBACK = "Traceback (most recent call last):"
 
 
 def add_lines(log: JobLog, last: LogChunk | None, lines: Iterable[str]) -> list[LogChunk]:
@@ -76,15 +83,8 @@ def skip(log: JobLog, size: int, lines: int, behind_head: Iterable[tuple[int, in
     return gone
 
 
-MOST_CHARACTERS = 8192  # of a line
-MATCHED = 20  # lines by which the end of what is kept is found again in another copy
-KEPT_END_LINES = 1200  # more than a tail has
 FULL_TAIL_BYTES, FULL_TAIL_LINES = 60 * 1024, 990  # a tail of this size was cut off at its beginning
-BEGIN_MISSING = "[The beginning is not kept: its job's machine gave only the end.]"
-PART_MISSING = "[A part is missing here: its job's machine gave only the end.]"
 
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and moves of a terminal
-TRACEBACK = "Traceback (most recent call last):"
 MOST_OF_ERROR, LINES_WITHOUT_TRACEBACK = 24, 8
 
 

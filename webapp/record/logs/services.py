@@ -35,6 +35,13 @@ from webapp.record.runs.models import Attempt, Run, State
 from webapp.record.runs.states import ACTIVE, ENDED
 
 COUNTED_AT_ONCE = 1024 * 1024
+log = logging.getLogger(__name__)
+MOST_OF_LOG = 1024 * 1024  # bytes read of one log in a round; the rest follows in the next
+MOST_OF_ROUND = 8 * 1024 * 1024
+CLOSED_AFTER = timedelta(seconds=6)  # its attempt's end: until then last words may come
+MOST_CLOSED = 50  # a round
+MOST_ENDS = 8  # chunks in which the end of a log is looked for: more bytes than a tail has
+COUNTS = ("read_to", "lines", "size", "head_lines", "left_out_lines", "left_out_size", "closed_at")
 
 
 @dataclass(frozen=True)
@@ -92,16 +99,6 @@ def _count(file: BinaryIO, length: int) -> tuple[int, int]:
         done, lines = done + len(piece), lines + piece.count(b"\n")
     rest = file.readline(COUNTED_AT_ONCE)
     return done + len(rest), lines + (1 if rest else 0)
-
-
-log = logging.getLogger(__name__)
-
-MOST_OF_LOG = 1024 * 1024  # bytes read of one log in a round; the rest follows in the next
-MOST_OF_ROUND = 8 * 1024 * 1024
-CLOSED_AFTER = timedelta(seconds=6)  # its attempt's end: until then last words may come
-MOST_CLOSED = 50  # a round
-MOST_ENDS = 8  # chunks in which the end of a log is looked for: more bytes than a tail has
-COUNTS = ("read_to", "lines", "size", "head_lines", "left_out_lines", "left_out_size", "closed_at")
 
 
 @dataclass

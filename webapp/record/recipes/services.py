@@ -27,6 +27,8 @@ from webapp.identity.audit.services import record
 from webapp.record.recipes.models import Recipe, Revision
 
 PATH_OPTIONS = ("path", "held_out_path")
+SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,78}[a-z0-9])?")
+SHIPPED = "shipped with Headroom"
 
 
 def outside_data(options: Mapping[str, Any]) -> str | None:
@@ -64,10 +66,6 @@ def _leads_out(path: Any) -> bool:
         return False
     normal = posixpath.normpath(path)
     return normal == ".." or normal.startswith(("/", "../")) or "\0" in path
-
-
-SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,78}[a-z0-9])?")
-SHIPPED = "shipped with Headroom"
 
 
 @transaction.atomic

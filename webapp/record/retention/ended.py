@@ -13,6 +13,7 @@ from webapp.record.samples.models import SampleFile
 from webapp.record.samples.store import remove_file
 
 MOST_FILES = 200  # at a time
+MOST_LOGS = 200  # at a time
 
 
 def old_samples(project: Project, policy: RetentionPolicy, now: datetime) -> QuerySet[SampleFile]:
@@ -32,9 +33,6 @@ def drop_old_samples(project: Project, policy: RetentionPolicy, now: datetime) -
     for file in found:
         remove_file(file.run_id, file.kind, file.step)
     return SampleFile.objects.filter(pk__in=[file.pk for file in found]).update(size=0)
-
-
-MOST_LOGS = 200  # at a time
 
 
 def old_logs(project: Project, policy: RetentionPolicy, now: datetime) -> QuerySet[JobLog]:

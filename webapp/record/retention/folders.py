@@ -23,6 +23,9 @@ MARKER = "COMPLETE"
 REMOVED = ".removed"
 NAME = re.compile(r"step-(\d{1,12})(?:\.(\d{1,6}))?")
 LEFT_OVER = re.compile(r"\..*\.partial|(damaged|stale)-step-.*")
+KEEP_TAG = "keep"  # a run with this tag loses nothing
+GRACE = timedelta(hours=1)  # after the end: whoever watches it may resume it at once
+LOST_GRACE = timedelta(days=1)  # a lost run may still be at work somewhere
 
 
 @dataclass(frozen=True)
@@ -122,11 +125,6 @@ def empty(folder: Path) -> None:
 def delete(folder: Path) -> None:
     """With all that is in it; what cannot be deleted now stays for the next time."""
     shutil.rmtree(folder, ignore_errors=True)
-
-
-KEEP_TAG = "keep"  # a run with this tag loses nothing
-GRACE = timedelta(hours=1)  # after the end: whoever watches it may resume it at once
-LOST_GRACE = timedelta(days=1)  # a lost run may still be at work somewhere
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,13 @@ from datetime import timedelta
 from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.deletion import RestrictedError
-from django.dispatch import Signal
 from django.utils import timezone
 
 from webapp.base.errors import Conflict
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.record.runs import launch
-from webapp.record.runs.models import Point, Run, Series, State
+from webapp.record.runs.models import Point, Run, Series, State, deleted_or_restored
 from webapp.record.runs.states import ENDED
 
 CHUNK = 100  # runs a transaction
@@ -28,6 +27,8 @@ DELETE FROM runs_point USING runs_series
 WHERE runs_point.series_id = runs_series.id AND runs_series.run_id = ANY(%s)
 """
 DELETE_RECORDS = "DELETE FROM runs_record WHERE run_id = ANY(%s)"
+log = logging.getLogger(__name__)
+UNDO = timedelta(days=1)
 
 
 def remove_runs(project: Project) -> Iterator[int]:
@@ -58,12 +59,6 @@ def _empty_points_of_nobody_else(project: Project) -> None:
         )  # nobody begins a series meanwhile
         if not Series.objects.exclude(run__project=project).exists():
             cursor.execute(f"TRUNCATE {Point._meta.db_table}")
-
-
-log = logging.getLogger(__name__)
-
-UNDO = timedelta(days=1)
-deleted_or_restored = Signal()  # project: of the run; inside the transaction
 
 
 @transaction.atomic

@@ -32,6 +32,7 @@ from webapp.record.runs.states import bump
 MEANING = "meaning"
 DETERMINED = ("task", "model", "seed", MEANING)  # by the launch, of a run that was launched here
 SHOWN_CHARACTERS = 200  # of notes, in the audit log
+MAX_CONFIG_CHARACTERS = 1_000_000  # of all of it as JSON
 
 
 def _name(value: str) -> str:
@@ -103,9 +104,6 @@ def _shown(value: Any) -> Any:
     if isinstance(value, list):
         return ", ".join(value) or "none"
     return value[:SHOWN_CHARACTERS] or "none" if isinstance(value, str) else value
-
-
-MAX_CONFIG_CHARACTERS = 1_000_000  # of all of it as JSON
 
 
 @transaction.atomic

@@ -62,59 +62,7 @@ ON CONFLICT (run_id) DO UPDATE SET
             OR jsonb_array_length(known.spark) >= %(most)s
         THEN known.spark ELSE known.spark || excluded.spark END
 """
-
-
-def note_records(run: Run, records: Sequence[Record]) -> None:
-    """Bring the summary up to date with records that were just stored."""
-    newest = max(records, key=_place)
-    is_so = run.meaning.keys().isdisjoint(("pass_rate", "percent"))  # else the next refit knows them
-    rates = [record for record in records if is_so and record.metrics.get(PASS_RATE) is not None]
-    rates.sort(key=_place)
-    latest = rates[-1] if rates else None
-    values: dict[str, Any] = {
-        "run": run.pk,
-        "used_hours": None if "device_hours" in run.meaning else newest.compute.device_hours,
-        "derived": not run.meaning.keys().isdisjoint(
-            ("devices", "device_hours")
-        ),  # then the next refit knows them
-        "used_attempt": newest.attempt,
-        "used_seq": newest.seq,
-        "pass_rate": latest.metrics[PASS_RATE] if latest else None,
-        "stderr": latest.metrics.get(f"{PASS_RATE}_stderr") if latest else None,
-        "attempt": latest.attempt if latest else 0,
-        "seq": latest.seq if latest else -1,
-        "spark": json.dumps(thinned([record.metrics[PASS_RATE] for record in rates])),
-        "most": MAX_SPARK,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(NOTE, values)
-
-
-def summary_of(run: Run) -> Summary:
-    """The run's summary; an empty one where it has reported nothing yet."""
-    return getattr(run, "summary", None) or Summary(run=run)
-
-
-def spent_hours(run: Run, used_hours: float | None) -> float | None:
-    """The device-hours of a summary as a page may show them; None where nobody knows.
-
-    Of a run that was launched here nothing reported is nothing spent; of one that trains elsewhere it is unknown.
-    """
-    return 0.0 if used_hours is None and run.origin == Run.Origin.LAUNCHED else used_hours
-
-
-def _place(record: Record) -> tuple[int, int]:
-    return record.attempt, record.seq
-
-
-def thinned(values: Sequence[float | None], points: int = SPARK_POINTS) -> list[float | None]:
-    """Some `points` evenly picked values, the last among them."""
-    stride = (len(values) + points - 1) // points or 1
-    return [value for i, value in enumerate(values) if i % stride == 0 or i == len(values) - 1]
-
-
 MAX_RECORDS = 5000
-
 # Kept for the connection's life, emptied by each commit, so that a batch does not grow the system catalogue. Emptied of
 # an earlier batch in this very transaction, too.
 EMPTY_INCOMING = """
@@ -174,6 +122,56 @@ SELECT position FROM incoming_record AS new CROSS JOIN LATERAL (
 WHERE (old.step, old."time", old.compute, old.metrics) <> (new.step, new."time", new.compute, new.metrics)
 ORDER BY position LIMIT 1
 """
+MAX_REASON = 1000
+
+
+def note_records(run: Run, records: Sequence[Record]) -> None:
+    """Bring the summary up to date with records that were just stored."""
+    newest = max(records, key=_place)
+    is_so = run.meaning.keys().isdisjoint(("pass_rate", "percent"))  # else the next refit knows them
+    rates = [record for record in records if is_so and record.metrics.get(PASS_RATE) is not None]
+    rates.sort(key=_place)
+    latest = rates[-1] if rates else None
+    values: dict[str, Any] = {
+        "run": run.pk,
+        "used_hours": None if "device_hours" in run.meaning else newest.compute.device_hours,
+        "derived": not run.meaning.keys().isdisjoint(
+            ("devices", "device_hours")
+        ),  # then the next refit knows them
+        "used_attempt": newest.attempt,
+        "used_seq": newest.seq,
+        "pass_rate": latest.metrics[PASS_RATE] if latest else None,
+        "stderr": latest.metrics.get(f"{PASS_RATE}_stderr") if latest else None,
+        "attempt": latest.attempt if latest else 0,
+        "seq": latest.seq if latest else -1,
+        "spark": json.dumps(thinned([record.metrics[PASS_RATE] for record in rates])),
+        "most": MAX_SPARK,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(NOTE, values)
+
+
+def summary_of(run: Run) -> Summary:
+    """The run's summary; an empty one where it has reported nothing yet."""
+    return getattr(run, "summary", None) or Summary(run=run)
+
+
+def spent_hours(run: Run, used_hours: float | None) -> float | None:
+    """The device-hours of a summary as a page may show them; None where nobody knows.
+
+    Of a run that was launched here nothing reported is nothing spent; of one that trains elsewhere it is unknown.
+    """
+    return 0.0 if used_hours is None and run.origin == Run.Origin.LAUNCHED else used_hours
+
+
+def _place(record: Record) -> tuple[int, int]:
+    return record.attempt, record.seq
+
+
+def thinned(values: Sequence[float | None], points: int = SPARK_POINTS) -> list[float | None]:
+    """Some `points` evenly picked values, the last among them."""
+    stride = (len(values) + points - 1) // points or 1
+    return [value for i, value in enumerate(values) if i % stride == 0 or i == len(values) - 1]
 
 
 @dataclass(frozen=True)
@@ -321,9 +319,6 @@ def _note_report(run: Run, *, new: bool, refit: bool, speaks: bool) -> None:
         fields["version"] = F("version") + 1
     if fields:
         Run.objects.filter(pk=run.pk).update(**fields)
-
-
-MAX_REASON = 1000
 
 
 @dataclass(frozen=True)

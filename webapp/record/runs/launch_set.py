@@ -15,11 +15,11 @@ from webapp.identity.accounts.models import Project, User
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.selectors import find_revision
 from webapp.record.recipes.services import add_revision
-from webapp.record.runs.launch import LaunchRequest, launch_run, revision_of
+from webapp.record.runs.launch import Launched, LaunchRequest, launch_run, revision_of
 from webapp.record.runs.models import Run
-from webapp.record.runs.once import Launched
 
 MAX_RUNS = 500
+MAX_SEEDS = 4
 
 
 def leave_one_out(size: str = "") -> list[str]:
@@ -88,9 +88,6 @@ def _newest(project: Project, slug: str) -> Revision:
     if found is None:
         raise InvalidInput("recipes", f"There is no recipe {slug}.")
     return found
-
-
-MAX_SEEDS = 4
 
 
 @transaction.atomic

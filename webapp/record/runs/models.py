@@ -5,11 +5,13 @@ import secrets
 from django.conf import settings
 from django.db import models
 from django.db.models import Value
+from django.dispatch import Signal
 
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Revision
 
 ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+deleted_or_restored = Signal()  # project: of the run; inside the transaction
 
 
 def new_run_id() -> str:

@@ -25,6 +25,7 @@ MOST_AT_WORK = 10_000
 MOST_QUOTA_HOURS = 1e9
 ROUNDING = 1e-9  # of the quota: 1 - 0.9 is a little less than 0.1
 LEAST_SHARE, MOST_SHARE = 0.01, 1000.0
+MOST_READ = 200
 
 
 @dataclass(frozen=True)
@@ -163,9 +164,6 @@ def check_priority(priority: int, *, user: User | None, project: Project) -> Non
         raise InvalidInput("priority", "priority must be low, normal or high.")
     if priority == Run.Priority.HIGH and user is not None and not may(user, project, Permission.ADMIN):
         raise InvalidInput("priority", "The priority high is for admins of the project.")
-
-
-MOST_READ = 200
 
 
 @dataclass(frozen=True)

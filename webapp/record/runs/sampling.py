@@ -24,6 +24,35 @@ MAX_POINTS = 120
 LAST, SMALLEST, LARGEST = 1, 2, 4  # what a point is of its stretch; they add up
 ROLES = {LAST: "last", SMALLEST: "min", LARGEST: "max"}
 EVERY_POINT = "every point"
+MIN_SAMPLE = 10
+_POINTS = f"""{CHOSEN}
+SELECT chosen.run_id, {COLUMNS}
+FROM unnest(%(owners)s::text[], %(attempts)s::int[], %(seqs)s::bigint[]) AS wanted (run_id, attempt, seq)
+JOIN chosen ON chosen.run_id = wanted.run_id
+JOIN runs_point AS p ON p.series_id = chosen.id AND p.attempt = wanted.attempt AND p.seq = wanted.seq
+ORDER BY chosen.id, p.attempt, p.seq
+"""  # nosec B608  # constants; values are parameters
+FEWEST_POINTS = MAX_POINTS // 8
+INDEXED_STRIDE = 8  # the index point_every_8 has the points of these steps alone
+# Of each series the newest point, and its length as far as it matters.
+_ENDS = f"""
+SELECT s.id, s.metric, newest.step, newest.value, (SELECT count(*) FROM (
+    SELECT 1 FROM runs_effective_point AS p WHERE p.series_id = s.id LIMIT {MAX_POINTS + 1}) AS counted)
+FROM runs_series AS s
+JOIN LATERAL (
+    SELECT p.step, p.value FROM runs_effective_point AS p WHERE p.series_id = s.id
+    ORDER BY p.attempt DESC, p.seq DESC LIMIT 1
+) AS newest ON true
+WHERE s.run_id = %(run)s AND s.metric = ANY(%(metrics)s)
+"""  # nosec B608  # constants; values are parameters
+_THINNED = """
+SELECT p.series_id, p.step, p.value, p.attempt, p.seq FROM runs_effective_point AS p
+WHERE p.series_id = ANY(%(long)s) AND {indexed} p.step %% %(stride)s = 0
+UNION ALL
+SELECT p.series_id, p.step, p.value, p.attempt, p.seq FROM runs_effective_point AS p
+WHERE p.series_id = ANY(%(short)s)
+ORDER BY step, attempt, seq
+"""
 
 
 @dataclass(frozen=True)
@@ -90,16 +119,6 @@ def _roles(stretch: np.ndarray, value: np.ndarray) -> np.ndarray:
     unsorted = np.empty_like(roles)
     unsorted[order] = roles
     return unsorted
-
-
-MIN_SAMPLE = 10
-_POINTS = f"""{CHOSEN}
-SELECT chosen.run_id, {COLUMNS}
-FROM unnest(%(owners)s::text[], %(attempts)s::int[], %(seqs)s::bigint[]) AS wanted (run_id, attempt, seq)
-JOIN chosen ON chosen.run_id = wanted.run_id
-JOIN runs_point AS p ON p.series_id = chosen.id AND p.attempt = wanted.attempt AND p.seq = wanted.seq
-ORDER BY chosen.id, p.attempt, p.seq
-"""  # nosec B608  # constants; values are parameters
 
 
 @dataclass(frozen=True)
@@ -240,30 +259,6 @@ def _points(found: dict[str, _Found], metric: str) -> dict[str, list[CurvePoint]
         for run_id, *row in cursor.fetchall():
             points[run_id].append(CurvePoint(*row))
     return points
-
-
-FEWEST_POINTS = MAX_POINTS // 8
-INDEXED_STRIDE = 8  # the index point_every_8 has the points of these steps alone
-
-# Of each series the newest point, and its length as far as it matters.
-_ENDS = f"""
-SELECT s.id, s.metric, newest.step, newest.value, (SELECT count(*) FROM (
-    SELECT 1 FROM runs_effective_point AS p WHERE p.series_id = s.id LIMIT {MAX_POINTS + 1}) AS counted)
-FROM runs_series AS s
-JOIN LATERAL (
-    SELECT p.step, p.value FROM runs_effective_point AS p WHERE p.series_id = s.id
-    ORDER BY p.attempt DESC, p.seq DESC LIMIT 1
-) AS newest ON true
-WHERE s.run_id = %(run)s AND s.metric = ANY(%(metrics)s)
-"""  # nosec B608  # constants; values are parameters
-_THINNED = """
-SELECT p.series_id, p.step, p.value, p.attempt, p.seq FROM runs_effective_point AS p
-WHERE p.series_id = ANY(%(long)s) AND {indexed} p.step %% %(stride)s = 0
-UNION ALL
-SELECT p.series_id, p.step, p.value, p.attempt, p.seq FROM runs_effective_point AS p
-WHERE p.series_id = ANY(%(short)s)
-ORDER BY step, attempt, seq
-"""
 
 
 @dataclass

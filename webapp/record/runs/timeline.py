@@ -58,6 +58,20 @@ _VALUES = """
 SELECT attempt, seq, step, date_part('epoch', time), metric, value FROM runs_effective_point
 WHERE run_id = %(run)s AND metric = ANY(%(names)s) AND step BETWEEN %(lo)s AND %(hi)s ORDER BY attempt, seq
 """
+SECONDS = 15.0  # between two looks
+HOST = "host"
+_ENDS = """
+SELECT s.id, s.metric, first.time, newest.time, newest.value FROM runs_series AS s
+JOIN LATERAL (SELECT time FROM runs_point WHERE series_id = s.id ORDER BY attempt, seq LIMIT 1) AS first ON true
+JOIN LATERAL (
+    SELECT time, value FROM runs_point WHERE series_id = s.id ORDER BY attempt DESC, seq DESC LIMIT 1
+) AS newest ON true
+WHERE s.run_id = %(run)s AND s.metric = ANY(%(metrics)s)
+"""
+_STRETCHES = """
+SELECT series_id, floor(date_part('epoch', time - %(start)s) / %(width)s)::bigint AS place, avg(value), max(value)
+FROM runs_point WHERE series_id = ANY(%(series)s) GROUP BY series_id, place ORDER BY series_id, place
+"""
 
 
 @dataclass(frozen=True)
@@ -174,23 +188,6 @@ def as_trace(run: Run, timeline: Timeline) -> dict[str, Any]:
         "args": {"name": f"{run.name} ({run.pk})"},
     }
     return {"displayTimeUnit": "ms", "traceEvents": [process, *named, *events]}
-
-
-SECONDS = 15.0  # between two looks
-HOST = "host"
-
-_ENDS = """
-SELECT s.id, s.metric, first.time, newest.time, newest.value FROM runs_series AS s
-JOIN LATERAL (SELECT time FROM runs_point WHERE series_id = s.id ORDER BY attempt, seq LIMIT 1) AS first ON true
-JOIN LATERAL (
-    SELECT time, value FROM runs_point WHERE series_id = s.id ORDER BY attempt DESC, seq DESC LIMIT 1
-) AS newest ON true
-WHERE s.run_id = %(run)s AND s.metric = ANY(%(metrics)s)
-"""
-_STRETCHES = """
-SELECT series_id, floor(date_part('epoch', time - %(start)s) / %(width)s)::bigint AS place, avg(value), max(value)
-FROM runs_point WHERE series_id = ANY(%(series)s) GROUP BY series_id, place ORDER BY series_id, place
-"""
 
 
 @dataclass(frozen=True)

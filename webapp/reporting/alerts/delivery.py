@@ -37,6 +37,12 @@ FIRST_WAIT = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(hours=4)
 MAX_TRIES = 13  # with the waits between them: some 20 hours
 MOST_IN_DIGEST = 100
+TIMEOUT_S = 10.0
+TRY_AGAIN = {408, 425, 429}  # statuses of the caller's fault that may get better by waiting
+NO_SERVER = "This server has no mail server: its operator sets HEADROOM_EMAIL_URL or HEADROOM_SMTP_HOST."
+PAUSE_AFTER = 10  # failed tries in a row, of whatever deliveries
+FINAL_COUNTS = 5  # a refusal for good counts as so many
+KEPT = timedelta(days=1)  # what waited longer for a paused channel is no news
 
 
 def enqueue(firing: Firing, channels: Iterable[Channel], now: datetime | None = None) -> list[Delivery]:
@@ -91,11 +97,6 @@ def wait_after(tries: int, chance: float | None = None) -> timedelta:
     """How long to wait after this many failed tries: doubling from 30 s to 4 h, give or take a fifth (by `chance`)."""
     chance = random.random() if chance is None else chance  # nosec B311  # no secret: it spreads retries
     return claims.wait_after(tries, first=FIRST_WAIT, longest=LONGEST_WAIT) * (0.8 + 0.4 * chance)
-
-
-TIMEOUT_S = 10.0
-TRY_AGAIN = {408, 425, 429}  # statuses of the caller's fault that may get better by waiting
-NO_SERVER = "This server has no mail server: its operator sets HEADROOM_EMAIL_URL or HEADROOM_SMTP_HOST."
 
 
 @dataclass(frozen=True)
@@ -176,11 +177,6 @@ _SENDERS: dict[str, Callable[[Channel, str, Message], Outcome]] = {
     Channel.Kind.WEBHOOK: _webhook,
     Channel.Kind.SLACK: _slack,
 }
-
-
-PAUSE_AFTER = 10  # failed tries in a row, of whatever deliveries
-FINAL_COUNTS = 5  # a refusal for good counts as so many
-KEPT = timedelta(days=1)  # what waited longer for a paused channel is no news
 
 
 def deliver_due(*, seconds: float = 40.0, now: datetime | None = None) -> int:

@@ -31,6 +31,11 @@ from webapp.reporting.alerts.rules import MINE
 from webapp.science.curves.models import Fit
 
 SAME_AS = {"prediction_resubmitted": "review_asked"}  # a kind of notice that has the rule of another
+log = logging.getLogger(__name__)
+MAX_AGE = timedelta(
+    days=1
+)  # what is older is no news: a run that a filter matches only now does not fire for its past
+MAX_RUNS = 200  # a round
 
 
 @transaction.atomic
@@ -87,14 +92,6 @@ def mark_read(user: User, *, notice_id: int | None = None, up_to: int | None = N
     elif up_to is not None:
         unread = unread.filter(pk__lte=up_to)
     return unread.update(read_at=timezone.now())
-
-
-log = logging.getLogger(__name__)
-
-MAX_AGE = timedelta(
-    days=1
-)  # what is older is no news: a run that a filter matches only now does not fire for its past
-MAX_RUNS = 200  # a round
 
 
 def changed_runs(limit: int = MAX_RUNS) -> list[Run]:

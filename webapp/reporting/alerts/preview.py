@@ -26,6 +26,7 @@ from webapp.reporting.alerts.models import Notice
 PAST = timedelta(days=7)
 MOST_RUNS = 60
 SECONDS = 2.0
+PAGE = "page"
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,6 @@ def metric_names(project: Project, newest_runs: int = 30) -> list[str]:
         Series.objects.filter(run__in=newest).order_by("metric").values_list("metric", flat=True).distinct()
     )
     return list(rows[:500])
-
-
-PAGE = "page"
 
 
 @dataclass(frozen=True)

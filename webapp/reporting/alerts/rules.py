@@ -21,6 +21,7 @@ from webapp.reporting.alerts.models import AlertRule, Channel
 
 MAX_RULES = 100  # of one person, or of the project
 MAX_COOLDOWN = 7 * 24 * 60
+MINE = "by:me"
 
 
 @dataclass(frozen=True)
@@ -225,9 +226,6 @@ def _clean_name(name: str) -> str:
 
 def _taken(name: str) -> Conflict:
     return Conflict(f"name: there is a rule “{name}” already.", field="name")
-
-
-MINE = "by:me"
 
 
 @dataclass(frozen=True)

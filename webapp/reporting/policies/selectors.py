@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from webapp.identity.accounts.models import Project
-from webapp.record.alarm_rules.configured import rules_by_name
-from webapp.record.alarm_rules.rules import Comparison, Level
+from webapp.record.alarm_rules.rules import Comparison, Level, rules_by_name
 from webapp.record.runs.models import Attempt, Point, Run, Summary
 from webapp.record.runs.selectors import PASS_RATE
-from webapp.reporting.alarms import words as alarm_words
+from webapp.reporting.alarms import judge as alarm_words
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import alarms_of
 from webapp.reporting.policies.kinds import BY_KEY, DEFAULT_DELTA, DEFAULTS, kind_of_alarm
@@ -20,6 +19,10 @@ from webapp.reporting.policies.models import PolicyAction, ProjectPolicy, RunPol
 from webapp.science.curves import words
 from webapp.science.curves.fitting import Question, curve_of
 from webapp.science.curves.run.forecast import stop_advice
+
+OVERRUN = 1.05  # of the budget: the driver should have ended it
+EVALUATIONS = 3  # of this attempt, before the planner's advice counts
+AXIS = "device_hours"
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,6 @@ def _known(actions: Mapping[str, str]) -> dict[str, str]:
 
 def _delta(row: ProjectPolicy | None) -> float:
     return row.advice_delta if row is not None else DEFAULT_DELTA
-
-
-OVERRUN = 1.05  # of the budget: the driver should have ended it
-EVALUATIONS = 3  # of this attempt, before the planner's advice counts
-AXIS = "device_hours"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
-from webapp.reporting.reports.blocks import Ask, Problem
+from webapp.reporting.reports.document import Ask, Problem
 from webapp.reporting.shares.models import Share
 from webapp.reporting.shares.selectors import drawing_of
 from webapp.reporting.shares.services import question_of

@@ -38,6 +38,10 @@ KINDS = (
     Share.Kind.PREDICTION.value,
 )  # reports: their own page
 Question = dict[str, Any]
+TOKEN_BYTES = 24  # 192 random bits: a plain hash of it cannot be searched
+MAX_DAYS = 3650
+SEEN_RESOLUTION = timedelta(minutes=5)
+LONGEST = 160
 
 
 def question_of(project: Project, kind: str, query: QueryDict) -> Question:
@@ -132,11 +136,6 @@ def _known_references(slugs: list[str]) -> list[str]:
     return wanted
 
 
-TOKEN_BYTES = 24  # 192 random bits: a plain hash of it cannot be searched
-MAX_DAYS = 3650
-SEEN_RESOLUTION = timedelta(minutes=5)
-
-
 @transaction.atomic
 def create_share(
     *, user: User, project: Project, kind: str, title: str, question: Question, days: int | None
@@ -177,9 +176,6 @@ def note_visit(share: Share) -> None:
     now = timezone.now()
     if share.last_seen_at is None or share.last_seen_at < now - SEEN_RESOLUTION:
         Share.objects.filter(pk=share.pk).update(last_seen_at=now)
-
-
-LONGEST = 160
 
 
 def title_of(kind: str, question: Question) -> str:

@@ -15,6 +15,7 @@ UNSENT_LATE = timedelta(seconds=60)
 ALERT_LATE = timedelta(minutes=5)
 CLUSTER_OLD = timedelta(seconds=90)
 MOST_QUEUED = 1000  # hints; workers take hundreds a second
+Payload = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -172,9 +173,6 @@ def span_words(span: timedelta) -> str:
         if seconds < 7200
         else f"{seconds // 3600} h"
     )
-
-
-Payload = dict[str, Any]
 
 
 def status_payload(status: Status, *, is_admin: bool) -> Payload:

@@ -19,8 +19,7 @@ from webapp.base import metrics
 from webapp.record.runs.models import Run
 from webapp.science.curves import words
 from webapp.science.curves.axes import AXES, Axis
-from webapp.science.curves.fitting import Curve, Question, fit_curve
-from webapp.science.curves.forecasts import forecast_of
+from webapp.science.curves.fitting import Curve, Question, fit_curve, forecast_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.outlook import outlook_of
 
@@ -28,6 +27,14 @@ Payload = dict[str, Any]
 TOO_EARLY = "Too early to say: a fit needs at least five evaluations after the first update."
 SHARE_OF_GAIN = 0.9  # the target cell asks for the compute to this share of the gain A - R0
 UNITS = {key: axis.unit for key, axis in AXES.items()}
+HTML_NAMES = {"C_mid": "C<sub>mid</sub>", "R0": "R<sub>0</sub>"}
+MEANINGS = {
+    "A": "ceiling",
+    "B": "steepness",
+    "C_mid": "compute at half of the gain",
+    "R0": "pass rate at the start",
+}
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -184,15 +191,6 @@ def _with_interval(value: str, interval: words.Interval, show) -> str:
     return f"{value} ({lo} to {hi})"
 
 
-HTML_NAMES = {"C_mid": "C<sub>mid</sub>", "R0": "R<sub>0</sub>"}
-MEANINGS = {
-    "A": "ceiling",
-    "B": "steepness",
-    "C_mid": "compute at half of the gain",
-    "R0": "pass rate at the start",
-}
-
-
 def parameter_rows(fit: "scaling.Fit", level: float) -> list[dict[str, str]]:
     """Parameters with their intervals in words; A without a point where it is not identified."""
     if not fit.params:
@@ -221,9 +219,6 @@ def _text(name: str, value: float, interval: words.Interval) -> str:
     if name == "B":
         return f"{value:.2f}"
     return words.amount(value) if name == "C_mid" else words.rate(value, interval)
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

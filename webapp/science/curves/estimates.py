@@ -21,7 +21,7 @@ import scaling
 from scaling import curve
 from scaling.course import Course
 from scaling.recipes import Columns, cut_to_rates, log_columns, pool_columns
-from webapp.science.curves import answers, forecasts, words
+from webapp.science.curves import answers, fitting, words
 from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL
 from webapp.science.curves.fitting import CRASHED
 from webapp.science.curves.models import Fit
@@ -32,6 +32,8 @@ PARAMETERS = ("A", "B", "C_mid", "R0")
 LOGARITHMIC = ("B", "C_mid")
 Payload = dict[str, Any]
 Said = tuple[float, float | None, float | None]  # value, lo, hi; an end is None where it is open
+MOST_FITS = 10_000
+_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def of_stored(row: Fit | None) -> RunFit | None:
     return RunFit(
         row.status, row.params, ends, (row.fitted_lo or 0.0, row.fitted_hi or 0.0), row.n, row.r2, row.message,
         outlook.quantile if outlook else _normal(row.level), outlook=outlook,
-        forecast=forecasts.read(row.forecast),
+        forecast=fitting.read(row.forecast),
     )  # fmt: skip
 
 
@@ -217,10 +219,7 @@ def _open(ends: np.ndarray, value: float) -> np.ndarray:
     return np.where(np.isnan(ends), value, ends)
 
 
-MOST_FITS = 10_000
-
 _fits: LRUCache[tuple[int, str], RunFit] = LRUCache(MOST_FITS)  # (row, run)
-_lock = Lock()
 
 
 class Stored(NamedTuple):

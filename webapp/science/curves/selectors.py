@@ -16,6 +16,24 @@ from webapp.record.runs.models import Run
 from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.models import Fit
 
+_HALFWAY = """
+SELECT f.run_id, f.id FROM unnest(%(runs)s::text[], %(limits)s::float8[]) AS wanted(run_id, most)
+JOIN LATERAL (
+    SELECT one.run_id, one.id FROM curves_fit AS one
+    WHERE one.run_id = wanted.run_id AND one.metric = %(metric)s AND one.x = %(x)s AND one.form = 'sigmoid'
+        AND one.cutoff IS NULL AND one.window_lo IS NULL AND one.fitted_hi <= wanted.most AND NOT one.superseded
+    ORDER BY one.fitted_hi DESC, one.id DESC LIMIT 1
+) AS f ON true
+"""
+WHOLE_CURVE = {
+    "metric": DEFAULT_METRIC,
+    "x": DEFAULT_AXIS,
+    "form": "sigmoid",
+    "cutoff": None,
+    "window_lo": None,
+    "superseded": False,
+}
+
 
 def stored_fits(run: Run) -> QuerySet[Fit]:
     """All fits of a run, newest first."""
@@ -79,27 +97,6 @@ def halfway_ids(limits: Mapping[str, float]) -> dict[str, int]:
     with connection.cursor() as cursor:
         cursor.execute(_HALFWAY, asked)
         return dict(cursor.fetchall())
-
-
-_HALFWAY = """
-SELECT f.run_id, f.id FROM unnest(%(runs)s::text[], %(limits)s::float8[]) AS wanted(run_id, most)
-JOIN LATERAL (
-    SELECT one.run_id, one.id FROM curves_fit AS one
-    WHERE one.run_id = wanted.run_id AND one.metric = %(metric)s AND one.x = %(x)s AND one.form = 'sigmoid'
-        AND one.cutoff IS NULL AND one.window_lo IS NULL AND one.fitted_hi <= wanted.most AND NOT one.superseded
-    ORDER BY one.fitted_hi DESC, one.id DESC LIMIT 1
-) AS f ON true
-"""
-
-
-WHOLE_CURVE = {
-    "metric": DEFAULT_METRIC,
-    "x": DEFAULT_AXIS,
-    "form": "sigmoid",
-    "cutoff": None,
-    "window_lo": None,
-    "superseded": False,
-}
 
 
 def newly_identified(project: Project, since: datetime, most: int = 20) -> Sequence[Fit]:

@@ -19,7 +19,7 @@ from webapp.record.runs.ingest import spent_hours
 from webapp.record.runs.models import Run, Summary
 from webapp.science.curves import estimates, words
 from webapp.science.curves.axes import DEFAULT_LEVEL
-from webapp.science.curves.forecasts import read
+from webapp.science.curves.fitting import read
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.record.recalibrating import Widening, record_of
@@ -33,6 +33,8 @@ from webapp.science.studies.results import progress_sentence, stored_headline
 from webapp.science.studies.selectors import progress_of, stored_courses_of, study_by_id
 
 Payload = dict[str, Any]
+LONGEST = 4000  # characters of a reason
+LONGEST_TARGET = 300  # of what a switch goes to
 
 
 def moment_of(found: Object) -> tuple[str, Payload]:
@@ -99,10 +101,6 @@ def forecast(row: Fit | None, hours: float | None, widening: Widening) -> Payloa
     said = words.between((lo, hi), found.level)
     return {"at": hours, "value": value, "lo": lo, "hi": hi, "level": found.level,
             "text": f"{words.rate(value, (lo, hi))}, {said}"}  # fmt: skip
-
-
-LONGEST = 4000  # characters of a reason
-LONGEST_TARGET = 300  # of what a switch goes to
 
 
 def decide(

@@ -1,5 +1,9 @@
 """Reviews of a prediction, asked for and given; and comments: threads of one level, tied to points of the chart, with
 mentions of members.
+
+Telling people about a prediction: only who may still see its project.
+
+One change of a prediction at a time, and which predictions take no change any more.
 """
 
 import math
@@ -12,14 +16,14 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from webapp.base.errors import Forbidden, InvalidInput
+from webapp.base.errors import Conflict, Forbidden, InvalidInput
+from webapp.identity.accounts.events import notify
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
 from webapp.science.predictions.checks import text_from
-from webapp.science.predictions.locks import locked, refuse_closed
-from webapp.science.predictions.models import Comment, Prediction, Review, ReviewRequest
-from webapp.science.predictions.telling import tell
+from webapp.science.predictions.frozen import passed_already
+from webapp.science.predictions.models import Comment, Outcome, Prediction, Review, ReviewRequest
 
 MAX_TEXT = 5_000
 MAX_EARLIER = 50  # texts that are kept; one more edit is refused
@@ -27,6 +31,51 @@ MAX_MENTIONS = 20
 SAME_WITHIN = timedelta(minutes=1)
 # A mail address is no mention; a name may hold dots, but does not end with one.
 MENTION = re.compile(r"(?<![\w.@+-])@(\w(?:[\w.@+-]*[\w@+-])?)")
+MAX_REVIEWERS = 20
+VERDICTS = {
+    Review.Verdict.APPROVED: "approved",
+    Review.Verdict.CHANGES: "asked for changes of",
+    Review.Verdict.REJECTED: "rejected",
+}
+
+
+def locked(prediction: Prediction) -> Prediction:
+    """The prediction as it is now, until this transaction ends nobody else's."""
+    rows = Prediction.objects.select_for_update(of=("self",)).select_related("project", "run", "author")
+    return rows.get(pk=prediction.pk)
+
+
+def refuse_closed(prediction: Prediction, verb: str, field: str | None = None) -> None:
+    """Raises Conflict where it was withdrawn, replaced or scored, or where a run has passed its target."""
+    said = f"{field}: " if field else ""
+    if prediction.withdrawn_at is not None:
+        raise Conflict(f"{said}this prediction was withdrawn; it cannot be {verb}.", field=field)
+    if Prediction.objects.filter(replaces=prediction).exists():
+        raise Conflict(f"{said}this prediction was replaced; it cannot be {verb}.", field=field)
+    if Outcome.objects.filter(prediction=prediction).exists():
+        raise Conflict(f"{said}this prediction was scored; it cannot be {verb}.", field=field)
+    if newly_passed(prediction):
+        raise Conflict(f"{said}a run has passed its target; the claim cannot be {verb}.", field=field)
+
+
+def newly_passed(prediction: Prediction) -> list[str]:
+    """The runs of its recipe that passed the target after the claim was made."""
+    seen = set(prediction.frozen["seen"])
+    return [pk for pk in passed_already(prediction.run, prediction.x, prediction.target) if pk not in seen]
+
+
+def address(prediction: Prediction) -> str:
+    """The path of the prediction's page."""
+    return f"/predictions/{prediction.pk}"
+
+
+def tell(person: User, prediction: Prediction, kind: str, text: str, *, at: str = "") -> bool:
+    """A notice for this person, with a link to the prediction, at `at` ("#comment-3"). False for no member."""
+    if not may(person, prediction.project, Permission.VIEW):
+        return False
+    words = " ".join(text.split())
+    notify(person, project=prediction.project, kind=kind, text=words, url=address(prediction) + at)
+    return True
 
 
 @transaction.atomic
@@ -165,14 +214,6 @@ def _anchor(anchor: Any) -> tuple[float | None, float | None]:
     if numbers[0] < 0 or not -1.0 <= numbers[1] <= 2.0:
         raise InvalidInput("anchor", "anchor lies outside of the chart.")
     return float(numbers[0]), float(numbers[1])
-
-
-MAX_REVIEWERS = 20
-VERDICTS = {
-    Review.Verdict.APPROVED: "approved",
-    Review.Verdict.CHANGES: "asked for changes of",
-    Review.Verdict.REJECTED: "rejected",
-}
 
 
 @transaction.atomic

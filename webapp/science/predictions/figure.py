@@ -15,7 +15,7 @@ import numpy as np
 import scaling
 from scaling.course import Course
 from scaling.curve import curve as curve_at
-from webapp.science.curves import answers, forecasts, outlook, words
+from webapp.science.curves import answers, fitting, outlook, words
 from webapp.science.curves.ahead import ceiling, for_evaluations
 from webapp.science.curves.axes import AXES, Axis
 from webapp.science.curves.fitting import Curve, Question, try_fit
@@ -23,6 +23,17 @@ from webapp.science.predictions.claims import Claim, Statement, claim_of, outcom
 from webapp.science.predictions.models import Outcome, Prediction
 
 Payload = dict[str, Any]
+ROOM = 1.12  # the chart goes on a little beyond the target
+CHANGED = (
+    "Evaluations up to the cutoff have changed since this was frozen: a resumed attempt superseded some of them. The "
+    "curve and its band are as they were frozen; the points are those that count now."
+)
+PARAMETERS = {
+    "A": "ceiling of Eq. 1",
+    "B": "steepness",
+    "C_mid": "compute at half of the gain",
+    "R0": "pass rate at the start",
+}
 
 
 @dataclass(frozen=True)
@@ -35,11 +46,11 @@ class Frozen:
     @cached_property
     def forecast(self) -> Course | None:
         copied = self.copied
-        return forecasts.read(copied["forecast"]) if "forecast" in copied else _of_eq_1(copied)
+        return fitting.read(copied["forecast"]) if "forecast" in copied else _of_eq_1(copied)
 
     def drawn(self, last: float) -> Payload:
         """Solid over the fitted window, dashed to `last`, and the band over both; None for each without a curve."""
-        if (shown := forecasts.drawn(self.forecast, self.copied["fitted_lo"], last)) is None:
+        if (shown := fitting.drawn(self.forecast, self.copied["fitted_lo"], last)) is None:
             return {"window": None, "solid": None, "dashed": None, "band": None}
         return {"window": [self.copied["fitted_lo"], self.copied["fitted_hi"]], **shown}
 
@@ -90,13 +101,6 @@ def known_of(prediction: Prediction, curve: Curve) -> Known:
     if fit is not None and fit.digest != prediction.data_digest:
         fit = None
     return Known(curve.only(curve.x <= prediction.cutoff), question, fit)
-
-
-ROOM = 1.12  # the chart goes on a little beyond the target
-CHANGED = (
-    "Evaluations up to the cutoff have changed since this was frozen: a resumed attempt superseded some of them. The "
-    "curve and its band are as they were frozen; the points are those that count now."
-)
 
 
 @dataclass(frozen=True)
@@ -240,14 +244,6 @@ def parameter_rows(prediction: Prediction) -> list[dict[str, str]]:
         {"name": "Forecast ceiling", "sub": "", "meaning": meaning, "value": value, "interval": interval},
         *rows,
     ]
-
-
-PARAMETERS = {
-    "A": "ceiling of Eq. 1",
-    "B": "steepness",
-    "C_mid": "compute at half of the gain",
-    "R0": "pass rate at the start",
-}
 
 
 def _parameter(name: str, meaning: str, value: float, ends: Any, frozen: Payload) -> dict[str, str]:

@@ -18,7 +18,7 @@ from scaling.course import Course
 from scaling.seeds import Between
 from webapp.record.runs.models import Point, Record, Run
 from webapp.record.runs.selectors import used_hours
-from webapp.science.curves import ahead, answers, forecasts, words
+from webapp.science.curves import ahead, answers, fitting, words
 from webapp.science.curves.answers import UNITS
 from webapp.science.curves.fitting import Curve, Question
 from webapp.science.predictions.models import Prediction
@@ -29,6 +29,8 @@ NOT_KNOWN = (
     "The forecast does not know the ceiling yet: give a value and an interval of your own, with reasons."
 )
 MOST_PROBABLE = 0.999  # draws tell probabilities to about 0.01: none of them means never
+# Every held-out pass rate counts, overall and of a part: one tells of the other.
+PASS_RATES = Q(series__metric__startswith="eval/", series__metric__endswith="pass_rate")
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def frozen_of(
         "message": fit.message,
         "params": fit.params,
         "intervals": answers.shown_intervals(fit),
-        "forecast": forecasts.stored(forecast) if forecast else None,
+        "forecast": fitting.stored(forecast) if forecast else None,
         "n": fit.n,
         "fitted_lo": fit.window[0],
         "fitted_hi": fit.window[1],
@@ -148,10 +150,6 @@ def target_hours(curve: Curve, x: str, target: float) -> float | None:
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and np.isfinite(value) else None
-
-
-# Every held-out pass rate counts, overall and of a part: one tells of the other.
-PASS_RATES = Q(series__metric__startswith="eval/", series__metric__endswith="pass_rate")
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,10 @@ from webapp.science.studies.models import StudyKind
 
 MAX_MODEL = 200  # characters
 SAYS_NOTHING = ("name", "title", "description")  # fields of a recipe that train nothing
+UNKNOWN = (
+    "Nothing is known of how fast runs go here, since none has ended well yet: "
+    "start and evaluations come on top."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,12 +214,6 @@ class Pace:
             f"Estimated from {words.count(self.runs, 'earlier run')} {whose}: a run lasts {self.stretch:.2g} times its "
             f"training, with start and evaluations."
         )
-
-
-UNKNOWN = (
-    "Nothing is known of how fast runs go here, since none has ended well yet: "
-    "start and evaluations come on top."
-)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from webapp.identity.accounts.models import Invitation, Organisation, Role
 from webapp.identity.audit.models import Event
 from webapp.identity.secrets import services as secrets
 from webapp.interfaces.imports import services as imports
-from webapp.interfaces.imports.asked import asked_of
 from webapp.interfaces.imports.models import State
+from webapp.interfaces.imports.uploads import asked_of
 from webapp.interfaces.tracking import client_runs, groups
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.recipes import services as recipes
@@ -411,6 +411,14 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
 }
 SILENT = {
     "webapp.identity.accounts.services": {
+        "create_token": "told: tests/webapp/identity/accounts",
+        "revoke_token": "told: tests/webapp/identity/accounts",
+        "create_project": "people make one by found_project",
+        "set_role": "people change one by change_role",
+        "default_organisation": "the installation's own",
+        "default_project": "the installation's own",
+        "first_account": "reads",
+        "digest": "reads",
         "lock": "a lock",
         "checked_role": "reads",
         "found_organisation": "told in the new organisation's own log: tests/webapp/identity/accounts",
@@ -419,11 +427,14 @@ SILENT = {
         "checked_slug": "reads",
     },
     "webapp.identity.accounts.invitations": {
+        "send_invitation": "a mail of what was told",
         "open_invitations": "reads",
         "find_invitation": "reads",
         "why_refused": "reads",
     },
     "webapp.identity.secrets.services": {
+        "check_name": "reads",
+        "redacted": "reads",
         "live_secrets": "reads",
         "hand_to_job": "part of a launch, which is told; when it was last is kept beside the secret",
         "redact": "reads",
@@ -432,12 +443,17 @@ SILENT = {
         "encrypt_anew": "the operator's; no secret changes",
     },
     "webapp.record.recipes.services": {
+        "check_model_place": "reads",
+        "model_roots": "reads",
+        "outside_data": "reads",
+        "words_on": "reads",
         "parse_config": "reads",
         "sync_shipped_recipes": "the installation brings its own recipes",
         "shipped_recipes": "reads",
         "shipped_slugs": "reads",
     },
     "webapp.record.runs.launch": {
+        "run_once": "part of a launch, which is told",
         "revision_of": "reads",
         "resolved_config": "reads",
         "objections": "reads",
@@ -449,6 +465,8 @@ SILENT = {
         "as_if_said": "a preview: nothing of it stays",
     },
     "webapp.record.runs.places": {
+        "prospect": "reads",
+        "waiting_of": "reads",
         "quota_of": "reads",
         "beyond_quota": "reads",
         "check_quota": "reads",
@@ -464,7 +482,15 @@ SILENT = {
         "report_finished": "a trainer's report",
         "ensure_attempts": "a trainer's report",
     },
-    "webapp.record.runs.ingest": {"note_refused": "a trainer's report", "refused_of": "reads"},
+    "webapp.record.runs.ingest": {
+        "store_records": "a trainer's report",
+        "note_records": "a trainer's report",
+        "spent_hours": "reads",
+        "summary_of": "reads",
+        "thinned": "reads",
+        "note_refused": "a trainer's report",
+        "refused_of": "reads",
+    },
     "webapp.interfaces.tracking.client_runs": {
         "presentable": "reads",
         "describe": "a trainer's report",
@@ -484,12 +510,22 @@ SILENT = {
         "check_name": "reads",
     },
     "webapp.interfaces.trackio.services": {
+        "parse": "reads",
+        "read": "reads",
+        "run_key": "reads",
+        "text": "reads",
+        "time_of": "reads",
         "ensure_run": "a trainer's report; a new run is told by make_client_run",
         "store_lines": "a trainer's report; a new run is told by make_client_run",
         "store_alerts": "a trainer's report",
     },
     "webapp.record.runs.editing": {"cleaned": "reads", "report_described": "a trainer's report"},
-    "webapp.record.runs.deleting": {"is_predicted": "reads", "purge": "what was told when it was deleted"},
+    "webapp.record.runs.deleting": {
+        "remove": "part of deletions that are told",
+        "remove_runs": "the owner's removal of a project's runs",
+        "is_predicted": "reads",
+        "purge": "what was told when it was deleted",
+    },
     "webapp.record.runs.bulk": {
         "most_for": "reads",
         "sentence": "reads",
@@ -506,9 +542,18 @@ SILENT = {
         "clean_run": "system: tests/webapp/record/retention",
         "watch_disk": "what the disk shows",
     },
-    "webapp.interfaces.imports.services": {"clean_up": "system: tests/webapp/interfaces/imports"},
+    "webapp.interfaces.imports.services": {
+        "kind_of": "reads",
+        "mapping_of": "reads",
+        "preview_of": "reads",
+        "clean_up": "system: tests/webapp/interfaces/imports",
+    },
     "webapp.science.studies.services": {"checked_name": "reads", "record_change": "tells of the others"},
-    "webapp.reporting.shares.services": {"note_visit": "a visit changes nothing that anybody made"},
+    "webapp.reporting.shares.services": {
+        "question_of": "reads",
+        "title_of": "reads",
+        "note_visit": "a visit changes nothing that anybody made",
+    },
     "webapp.record.savedviews.services": {
         "overwrite_view": "a person's own list of runs",
         "rename_view": "a person's own list of runs",

@@ -14,7 +14,7 @@ from webapp.interfaces.pages.run_list.bulk_words import consequences
 from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import listed
-from webapp.reporting.reports.blocks import parse
+from webapp.reporting.reports.document import parse
 from webapp.reporting.reports.resolve import NUMBERS, shown
 from webapp.reporting.shares.drawing import Drawing
 from webapp.reporting.shares.models import Share

@@ -24,7 +24,7 @@ from webapp.reporting.policies.services import set_project_policy  # noqa: E402
 from webapp.reporting.reports.services import create_report, publish  # noqa: E402
 from webapp.science.curves.services import refit  # noqa: E402
 from webapp.science.decisions.services import decide  # noqa: E402
-from webapp.science.predictions import comments, scoring, services  # noqa: E402
+from webapp.science.predictions import comments, judging, services  # noqa: E402
 from webapp.science.studies.models import Arm, Study, StudyRun  # noqa: E402
 
 SECRET = "hf_of_the_lab_1234"
@@ -105,7 +105,7 @@ def predict(lab, run, ada, grace) -> None:
     hours = np.linspace(8.4, 12.6, 12)
     add_points(run, hours, rate(hours))
     refit(run.pk)
-    assert scoring.score_run(run.pk)
+    assert judging.score_run(run.pk)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from webapp.identity.signin.oidc.configuration import NotAccepted
+from webapp.identity.signin.oidc.provider import NotAccepted
 
 # Signatures with the provider's public keys only: neither `none` nor those with a shared secret (HS...).
 ALGORITHMS = [

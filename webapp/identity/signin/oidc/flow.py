@@ -11,8 +11,15 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from webapp.identity.signin.oidc.claims import Expected, checked, header_of
-from webapp.identity.signin.oidc.configuration import Configuration, NotAccepted, ProviderFailed
-from webapp.identity.signin.oidc.provider import Provider, fetch_json, keys, provider
+from webapp.identity.signin.oidc.provider import (
+    Configuration,
+    NotAccepted,
+    Provider,
+    ProviderFailed,
+    fetch_json,
+    keys,
+    provider,
+)
 
 ASKED = "oidc_asked"
 ASKED_FOR_S = 600

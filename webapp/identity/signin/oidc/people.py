@@ -12,7 +12,7 @@ from webapp.identity.accounts.log import record_account
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import put_member
 from webapp.identity.signin.models import Identity
-from webapp.identity.signin.oidc.configuration import Configuration, NotAccepted
+from webapp.identity.signin.oidc.provider import Configuration, NotAccepted
 
 log = logging.getLogger(__name__)
 

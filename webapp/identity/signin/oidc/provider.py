@@ -1,19 +1,61 @@
-"""The provider's own words: its addresses (discovery) and its keys, kept for ten minutes in each process."""
+"""The provider's own words: its addresses (discovery) and its keys, kept for ten minutes in each process.
+
+Which provider, out of the settings.
+
+Why nobody is signed in by the provider.
+"""
 
 import logging
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.core.cache import cache
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from webapp.base import outbound
-from webapp.identity.signin.oidc.configuration import ProviderFailed
+from webapp.identity.accounts.models import User
 
 log = logging.getLogger(__name__)
 KEPT_S = 600
 KEYS_AGAIN_AFTER_S = 30  # a token with an unknown key makes us look again, but not at every attempt
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """`settings.OIDC` (HEADROOM_OIDC_...): the provider and what its people get here."""
+
+    issuer: str
+    client_id: str
+    client_secret: str
+    name: str
+    allowed_domains: tuple[str, ...] = ()
+    default_project: str = ""
+    default_role: str = "viewer"
+
+
+def configuration() -> Configuration | None:
+    """The provider in force; None where there is none."""
+    stored: dict[str, Any] = settings.OIDC
+    if not stored.get("issuer") or not stored.get("client_id"):
+        return None
+    return Configuration(**stored)
+
+
+class ProviderFailed(Exception):
+    """The provider cannot be reached or its words cannot be used. The text may be shown."""
+
+
+class NotAccepted(Exception):
+    """The answer is not one to a question of this session, or it does not say who this is. The text may be shown.
+
+    `account` is the one that would have been opened, where it is known: for the audit log, not for the page.
+    """
+
+    def __init__(self, text: str, account: User | None = None) -> None:
+        super().__init__(text)
+        self.account = account
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ Item = TypeVar("Item")
 PART = 2**32  # rows of the second file of a run count on from here, of the third from twice as many
 TORN = "ends in the middle of a record, as after a crash; what is whole was read."
 MODEL_NAMES = ("model_name_or_path", "model_name", "model", "actor_rollout_ref.model.path")
+MAX_LINE = 4 * 1024 * 1024
 
 
 def files_below(folder: Path, is_wanted: Callable[[str], bool], without: tuple[str, ...] = ()) -> list[Path]:
@@ -98,9 +99,6 @@ def grouped(items: Iterator[Item], belong: Callable[[list[Item], Item], bool]) -
         group.append(item)
     if group:
         yield group
-
-
-MAX_LINE = 4 * 1024 * 1024
 
 
 class Lines:

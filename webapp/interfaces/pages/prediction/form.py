@@ -20,7 +20,7 @@ from webapp.interfaces.pages.forms import new_key
 from webapp.interfaces.pages.run.questions import BadQuestion, question_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
-from webapp.science.curves import forecasts, words
+from webapp.science.curves import fitting, words
 from webapp.science.curves.axes import AXES, DEFAULT_LEVEL
 from webapp.science.curves.fitting import Curve, Question
 from webapp.science.curves.run.forecast import end_of_budget
@@ -39,6 +39,8 @@ FIELD_OF = {
     "hi": "hi_claim",
 }  # of the services -> of this form, where `lo` is the window's start
 DECIMAL = {"inputmode": "decimal", "autocomplete": "off"}
+Payload = dict[str, Any]
+MOST_RIVALS = 100
 
 
 def asked_of(query: QueryDict) -> Question:
@@ -256,16 +258,12 @@ def draft_from(prediction: Prediction) -> Draft:
     )  # fmt: skip
 
 
-Payload = dict[str, Any]
-MOST_RIVALS = 100
-
-
 def preview_figure(basis: Basis, question: Question, claim: Claim | None) -> Payload:
     """As the figure of a prediction, from a forecast that is not frozen yet."""
     fit, curve = basis.fit, basis.curve
     cutoff = question.cutoff if question.cutoff is not None else _last(curve)
     end = reach(claim.target if claim else cutoff, curve)
-    drawn = forecasts.drawn(basis.forecast, fit.window[0], end) if fit else None
+    drawn = fitting.drawn(basis.forecast, fit.window[0], end) if fit else None
     return {
         "x": axis_payload(AXES[question.x]),
         "points": points_of(curve, question.window_lo, cutoff, _last(curve)),

@@ -28,6 +28,15 @@ SORTS: dict[str, tuple[str, list[Any]]] = {
 
 
 MOST_OF_RUN = 8
+CSV_COLUMNS = (
+    "id", "created_at", "author", "run", "recipe", "revision", "task", "model", "metric", "x", "window_lo", "cutoff",
+    "known_until", "form", "data_digest", "statement", "target", "level", "value", "lo", "hi", "rival", "probability",
+    "life", "review", "replaces", "withdrawn_at", "outcome_run", "actual", "actual_lo", "actual_hi", "error", "inside",
+    "interval_score", "happened", "probability_score", "reasons",
+)  # fmt: skip
+OF_OUTCOME = (
+    "actual", "actual_lo", "actual_hi", "error", "inside", "interval_score", "happened", "probability_score",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,17 +135,6 @@ def choices_of(project: Project) -> dict[str, list[tuple[str, str]]]:
     recipes = here.filter(revision__isnull=False).order_by("revision__recipe__name")
     named = recipes.values_list("revision__recipe__slug", "revision__recipe__name").distinct()
     return {"authors": [(name, name) for name in authors], "recipes": list(named)}
-
-
-CSV_COLUMNS = (
-    "id", "created_at", "author", "run", "recipe", "revision", "task", "model", "metric", "x", "window_lo", "cutoff",
-    "known_until", "form", "data_digest", "statement", "target", "level", "value", "lo", "hi", "rival", "probability",
-    "life", "review", "replaces", "withdrawn_at", "outcome_run", "actual", "actual_lo", "actual_hi", "error", "inside",
-    "interval_score", "happened", "probability_score", "reasons",
-)  # fmt: skip
-OF_OUTCOME = (
-    "actual", "actual_lo", "actual_hi", "error", "inside", "interval_score", "happened", "probability_score",
-)  # fmt: skip
 
 
 def csv_rows(predictions: Iterable[Prediction]) -> Iterable[list[Any]]:

@@ -25,11 +25,26 @@ from webapp.science.curves.fitting import curve_of
 from webapp.science.curves.run.window_table import forms_payload, window_payload
 from webapp.science.predictions import claims, selectors
 from webapp.science.predictions.calibration import Record
+from webapp.science.predictions.comments import newly_passed
 from webapp.science.predictions.figure import Anchor, known_of, parameter_rows, prediction_figure, question_of
-from webapp.science.predictions.locks import newly_passed
 from webapp.science.predictions.models import Comment, Outcome, Pending, Prediction, Review, ReviewRequest
 
 MOST = 8
+Context = dict[str, Any]
+REGIONS = {  # what is written anew while the page is open
+    "actions": "predictions/_actions.html",
+    "status": "predictions/_status.html",
+    "verdicts": "predictions/_verdicts.html",
+    "talk": "predictions/_talk.html",
+    "history": "predictions/_history.html",
+}
+VERDICTS = {
+    Review.Verdict.APPROVED: ("Approve", "The claim is well made. You need not believe it."),
+    Review.Verdict.CHANGES: ("Ask for changes", "Say what; the author makes a new claim in its place."),
+    Review.Verdict.REJECTED: ("Reject", "Say why it should not count."),
+}
+CLOSED = {"withdrawn", "replaced", "scored"}
+REPLACEABLE = {"unreviewed", "asked", "changes"}
 
 
 def record_rows(prediction: Prediction) -> list[dict[str, Any]]:
@@ -132,22 +147,6 @@ def people_of(prediction: Prediction) -> list[str]:
     return list(found.order_by("username").values_list("username", flat=True))
 
 
-Context = dict[str, Any]
-REGIONS = {  # what is written anew while the page is open
-    "actions": "predictions/_actions.html",
-    "status": "predictions/_status.html",
-    "verdicts": "predictions/_verdicts.html",
-    "talk": "predictions/_talk.html",
-    "history": "predictions/_history.html",
-}
-VERDICTS = {
-    Review.Verdict.APPROVED: ("Approve", "The claim is well made. You need not believe it."),
-    Review.Verdict.CHANGES: ("Ask for changes", "Say what; the author makes a new claim in its place."),
-    Review.Verdict.REJECTED: ("Reject", "Say why it should not count."),
-}
-CLOSED = {"withdrawn", "replaced", "scored"}
-
-
 def version_of(prediction: Prediction) -> str:
     """Changes with everything that the page shows. Two queries."""
     newest = {model.__name__: _newest(model) for model in (Review, ReviewRequest, Outcome, Pending, Comment)}
@@ -217,9 +216,6 @@ def replace_query(prediction: Prediction) -> str:
     """What asks the form for a changed claim: the same question, of all that is known by now."""
     question = replace(question_of(prediction), cutoff=None)
     return urlencode([("run", prediction.run_id), ("replaces", prediction.pk), *hidden_fields(question)])
-
-
-REPLACEABLE = {"unreviewed", "asked", "changes"}
 
 
 def review_refusal(prediction: Prediction, reader: User, may: Collection[Permission], is_closed: bool) -> str:

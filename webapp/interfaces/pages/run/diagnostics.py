@@ -14,18 +14,20 @@ from typing import Any
 from django.utils.text import slugify
 
 from webapp.interfaces.pages.marks import Limit
-from webapp.record.alarm_rules.configured import rules
-from webapp.record.alarm_rules.rules import Rule
+from webapp.record.alarm_rules.rules import Rule, rules
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import CurvePoint
 from webapp.record.runs.sampling import LARGEST, LAST, SMALLEST, Sampled, sampled_points, thinned_series
 from webapp.record.runs.selectors import metric_names, stored_name
-from webapp.reporting.alarms import words
+from webapp.reporting.alarms import judge
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import most_severe
 from webapp.science.curves.words import amount, count
 
 NEAR = 0.5  # a limit is drawn from half of it on
+Payload = dict[str, Any]
+POINTS = 1000
+MOST_OTHERS = 1000  # names in the list; any can be asked for
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Panel:
     def latest(self) -> str:
         """The newest value with three significant digits; "not finite" where that is what was reported last."""
         is_finite = not any(alarm.active and alarm.threshold is None for alarm in self.alarms)
-        return words.number(self.metric.name, self.values[-1] if is_finite else None)
+        return judge.number(self.metric.name, self.values[-1] if is_finite else None)
 
     @property
     def label(self) -> str:
@@ -105,7 +107,7 @@ class Panel:
         """The thresholds in sight: of its alarms, those that the values are near, and the first of any rate."""
         own = [rule for rule in rules() if rule.metric == self.metric.name]
         known = {alarm.rule: alarm.threshold for alarm in self.alarms}
-        always = {own[0].name} if own and words.is_share(self.metric.name) else set()
+        always = {own[0].name} if own and judge.is_share(self.metric.name) else set()
         limits = [
             (rule, known.get(rule.name, None if rule.comparison.relative else rule.threshold)) for rule in own
         ]
@@ -149,9 +151,6 @@ def panels(run: Run, alarms: Sequence[Alarm] = ()) -> list[Panel]:
     return shown
 
 
-Payload = dict[str, Any]
-POINTS = 1000
-MOST_OTHERS = 1000  # names in the list; any can be asked for
 TITLES = {metric.name: metric.title for metric in METRICS}
 
 
@@ -184,7 +183,7 @@ def enlarged(name: str, sample: Sampled, panel: Panel | None) -> Payload:
         "name": name,
         "slug": slugify(name),
         "title": TITLES.get(name, name),
-        "latest": panel.latest if panel else words.number(name, latest),
+        "latest": panel.latest if panel else judge.number(name, latest),
         "caption": caption(sample),
         "chart": {
             "kind": "metric",
@@ -202,7 +201,7 @@ def enlarged(name: str, sample: Sampled, panel: Panel | None) -> Payload:
                     "upwards": limit.upwards,
                     "level": str(limit.level),
                     "text": f"{limit.level} {'from' if limit.upwards else 'down from'} "
-                    f"{words.number(name, limit.value)}",
+                    f"{judge.number(name, limit.value)}",
                 }
                 for limit in (panel.limits if panel else [])
             ],
@@ -241,4 +240,4 @@ def caption(sample: Sampled) -> str:
 
 def _hover(name: str, value: float, hours: float | None) -> str:
     at = "" if hours is None else f", {amount(hours)} device-hours"
-    return f"{words.number(name, value)}{at}"
+    return f"{judge.number(name, value)}{at}"

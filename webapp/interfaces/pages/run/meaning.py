@@ -37,6 +37,8 @@ ELSEWHERE = {
     "text": f"A point of the curve is a value of {DEFAULT_METRIC}. If another metric of this run is its held-out pass "
     "rate, say so under Metrics: what was reported before counts, too.",
 }
+TEXTS = ("name", "notes", "task", "model")
+OF_MANY = ("notes", "task", "model", "seed")
 
 
 def known_axis(run: Run, metric: str = DEFAULT_METRIC) -> str | None:
@@ -110,10 +112,6 @@ def _amount(sent: Mapping[str, str], field: str, label: str) -> float | None:
         return amount_in(text)
     except NoAmount as error:
         raise InvalidInput(field, f"{label}: {error}.") from None
-
-
-TEXTS = ("name", "notes", "task", "model")
-OF_MANY = ("notes", "task", "model", "seed")
 
 
 def changes_in(sent: Mapping[str, str]) -> dict[str, Any]:

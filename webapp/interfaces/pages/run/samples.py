@@ -36,6 +36,20 @@ MOST_WORDS = 10_000  # of each text that is compared
 _WORDS = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")  # each with the space after it
 _KEPT = "\n\t"
 _STATED = re.compile(r"(?:\n####\s*|\b(?:final )?answer(?: is\b|:)+\s*)([^\n]{1,200})\s*$", re.IGNORECASE)
+Context = dict[str, Any]
+A_PAGE = 20  # responses
+MOST_OF_A_QUERY = 200  # characters of a text that is looked for
+FLAG_WORDS = {
+    "correct": "correct",
+    "incorrect": "not correct",
+    "unjudged": "not judged",
+    "truncated": "cut off by length",
+    "interrupted": "thinking ended by force",
+    "forced": "with forced tokens",
+    "left_out": "not in the loss",
+}
+NUMBERS = ("reward_min", "reward_max", "tokens_min", "tokens_max", "difficulty_min", "difficulty_max")
+TITLES = {"eval": "Evaluations", "train": "Batches"}
 
 
 def _shown(code: int) -> str:
@@ -141,22 +155,6 @@ def compared(one: str, two: str) -> list[Part] | None:
         if c < d:
             parts.append(Part("new", harmless("".join(right[c:d]))))
     return parts
-
-
-Context = dict[str, Any]
-A_PAGE = 20  # responses
-MOST_OF_A_QUERY = 200  # characters of a text that is looked for
-FLAG_WORDS = {
-    "correct": "correct",
-    "incorrect": "not correct",
-    "unjudged": "not judged",
-    "truncated": "cut off by length",
-    "interrupted": "thinking ended by force",
-    "forced": "with forced tokens",
-    "left_out": "not in the loss",
-}
-NUMBERS = ("reward_min", "reward_max", "tokens_min", "tokens_max", "difficulty_min", "difficulty_max")
-TITLES = {"eval": "Evaluations", "train": "Batches"}
 
 
 @dataclass(frozen=True)

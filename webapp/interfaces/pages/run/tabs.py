@@ -17,11 +17,10 @@ from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run import diagnostics, logs
-from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
 from webapp.interfaces.pages.run.diagnostics import diagnostics_context
-from webapp.interfaces.pages.run.machines import machines_context
+from webapp.interfaces.pages.run.logs import attempt_rows, last_line
 from webapp.interfaces.pages.run.questions import OF, BadQuestion, FigureRequest, delta_of, forgiving
-from webapp.interfaces.pages.run.timeline import timeline_context
+from webapp.interfaces.pages.run.timeline import machines_context, timeline_context
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import attempts_of, transitions_of
 from webapp.reporting.alarms.models import Alarm

@@ -12,9 +12,16 @@ from webapp.base.requests import without_nul
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project, granted, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
-from webapp.interfaces.pages.run_list.columns import ALWAYS, BY_KEY, COLUMNS, DEFAULTS, Column, is_setting
+from webapp.interfaces.pages.run_list.columns import (
+    ALWAYS,
+    BY_KEY,
+    COLUMNS,
+    DEFAULTS,
+    Column,
+    is_setting,
+    rows_of,
+)
 from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, Table, state_of
-from webapp.interfaces.pages.run_list.rows import rows_of
 from webapp.record.recipes.models import Recipe
 from webapp.record.runs.bulk import ACTIONS, NEEDS, report_of
 from webapp.record.runs.filtering import Compiled, FilterError, compile_filter, config_values

@@ -16,12 +16,13 @@ from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run_list.columns import (
     DEFAULTS,
     Column,
+    Row,
     chosen_keys,
     columns_of,
     is_setting,
     row_html,
+    rows_of,
 )
-from webapp.interfaces.pages.run_list.rows import Row, rows_of
 from webapp.record.runs.filtering import Compiled
 from webapp.record.runs.filtering.config_values import text_of
 from webapp.record.runs.filtering.fields import STATE_GROUPS, config_path

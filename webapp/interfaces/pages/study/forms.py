@@ -21,6 +21,7 @@ from webapp.science.studies.planning import SAYS_NOTHING, Plan, StudyRequest, Va
 MAX_SEEDS = 50
 RELOAD = {"hx-trigger": "change consume", "hx-target": "#study-form", "hx-include": "closest form"}
 ANY_SETTING = "setting"
+Payload = dict[str, Any]
 
 
 class StudyForm(forms.Form):
@@ -145,9 +146,6 @@ def numbers_in(text: str) -> tuple[int, ...]:
         if not re.fullmatch(r"\d{1,10}", piece):
             raise InvalidInput("seeds", f"{piece[:20]!r} is no whole number from 0 to 2147483647.")
     return tuple(int(piece) for piece in pieces)
-
-
-Payload = dict[str, Any]
 
 
 def choices_for(base: Recipe, ticked: set[str] | None) -> list[Payload]:

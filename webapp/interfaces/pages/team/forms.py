@@ -23,6 +23,7 @@ ROLES = (
     (Role.ADMIN, "admin: also members, invitations, secrets, the audit log"),
 )
 OFF = {"autocomplete": "off", "spellcheck": "false"}
+NO_COMPLETION = {"autocomplete": "off"}
 
 
 class InviteForm(forms.Form):
@@ -194,9 +195,6 @@ class AuditForm(forms.Form):
     )
     since = forms.CharField(required=False, label="From day", widget=forms.DateInput(attrs={"type": "date"}))
     until = forms.CharField(required=False, label="To day", widget=forms.DateInput(attrs={"type": "date"}))
-
-
-NO_COMPLETION = {"autocomplete": "off"}
 
 
 class PolicyForm(forms.Form):

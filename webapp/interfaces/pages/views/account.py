@@ -31,6 +31,18 @@ from webapp.interfaces.pages.answers import wants_fragment
 from webapp.interfaces.pages.forms import TokenForm
 from webapp.record.runs.models import Record, Run
 
+DAYS = 30
+LINES = """\
+export HEADROOM_URL={url} HEADROOM_TOKEN={token}
+PATH="$PWD/.venv/bin:$PATH" python - <<'END'
+import headroom
+run = headroom.init(name="first steps", task="my task", model="my model")
+for step in range(1, 25):
+    run.log_evaluation(0.7 - 0.6 * 0.9**step, n_prompts=1000, step=step, compute={{"device_hours": step / 100}})
+run.finish()
+END
+"""
+
 
 def choose_project(request: HttpRequest) -> HttpResponse:
     """Work in another of the user's projects from now on."""
@@ -105,19 +117,6 @@ def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
     revoke(token, user=user)
     messages.info(request, "The token is revoked: requests with it are refused from now on.")
     return redirect("tokens")
-
-
-DAYS = 30
-LINES = """\
-export HEADROOM_URL={url} HEADROOM_TOKEN={token}
-PATH="$PWD/.venv/bin:$PATH" python - <<'END'
-import headroom
-run = headroom.init(name="first steps", task="my task", model="my model")
-for step in range(1, 25):
-    run.log_evaluation(0.7 - 0.6 * 0.9**step, n_prompts=1000, step=step, compute={{"device_hours": step / 100}})
-run.finish()
-END
-"""
 
 
 @never_cache

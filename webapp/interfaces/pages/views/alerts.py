@@ -32,6 +32,8 @@ KINDS = {
     "outcome": "A prediction is scored",
 }
 NEWEST = 30
+UNDER_THE_BELL = 8
+A_PAGE = 50
 
 
 @never_cache
@@ -303,10 +305,6 @@ def _service(request: HttpRequest, do: Any) -> Any:
     except REFUSED as error:
         messages.error(request, error.message)
         return None
-
-
-UNDER_THE_BELL = 8
-A_PAGE = 50
 
 
 @never_cache

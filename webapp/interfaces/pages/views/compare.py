@@ -16,10 +16,9 @@ from webapp.record.runs.panels import metrics_of
 from webapp.record.runs.selectors import RunFilters, runs_of
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS
 from webapp.science.curves.comparison import odds
-from webapp.science.curves.comparison.choice import BY, MOST_RUNS, Choice, choose
 from webapp.science.curves.comparison.compare import entries_of, payload_of
 from webapp.science.curves.comparison.drawing import VIEWS as KNOWN_VIEWS
-from webapp.science.curves.comparison.entries import Entry
+from webapp.science.curves.comparison.entries import BY, MOST_RUNS, Choice, Entry, choose
 from webapp.science.curves.comparison.panels import MOST_PATTERNS, panels_of
 from webapp.science.curves.models import ReferenceFit
 

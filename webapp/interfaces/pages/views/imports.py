@@ -15,11 +15,11 @@ from django.views.decorators.cache import never_cache
 from webapp.base.disk import bytes_in_words
 from webapp.base.errors import InvalidInput, ServiceError
 from webapp.interfaces.imports import selectors, services, uploads
-from webapp.interfaces.imports.asked import Server
 from webapp.interfaces.imports.example import remove_example
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.readers.rows import Options
 from webapp.interfaces.imports.services import preview_of
+from webapp.interfaces.imports.uploads import Server
 from webapp.interfaces.pages.access import SESSION_KEY, current_project, example_project, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment
 from webapp.interfaces.pages.import_forms import FILE, SERVER, ColumnsForm, NewImportForm, kinds_in_words

@@ -19,20 +19,19 @@ from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.access import current_project, get_run, signed_in
 from webapp.interfaces.pages.answers import not_here, page_or_fragment
-from webapp.interfaces.pages.cluster import cluster_now
 from webapp.interfaces.pages.forms import LaunchForm, new_key
-from webapp.interfaces.pages.launching import cost, draft, families, fields
+from webapp.interfaces.pages.launching import cost, draft, fields
 from webapp.interfaces.pages.launching.checks import setting_of
+from webapp.interfaces.pages.launching.cost import cluster_now
 from webapp.interfaces.pages.launching.draft import ESSENTIALS, Draft
 from webapp.interfaces.pages.launching.fields import Status
 from webapp.interfaces.pages.launching.specs import by_path
 from webapp.interfaces.pages.team.forms import RunPolicyForm
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.selectors import newest_shipped
-from webapp.record.runs.launch import LaunchRequest, objections
+from webapp.record.runs.launch import Launched, LaunchRequest, objections
 from webapp.record.runs.launch_set import launch_seeds
 from webapp.record.runs.models import Run, State
-from webapp.record.runs.once import Launched
 from webapp.record.runs.pace import pace_of
 from webapp.record.runs.places import Prospect, prospect
 from webapp.reporting.policies.selectors import own_actions, project_policy
@@ -104,7 +103,7 @@ def _choice(request: HttpRequest) -> Choice | None:
     sent = request.POST if request.method == "POST" else request.GET
     cloned = get_run(request, sent["clone"]) if sent.get("clone") else None
     project = cloned.project if cloned else current_project(request)
-    newest = families.usual_first(_newest_revisions(project), families.slug_of)
+    newest = fields.usual_first(_newest_revisions(project), fields.slug_of)
     if not newest:
         return None
     choice = Choice(project, newest, _chosen(request, sent, newest), cloned)
@@ -210,7 +209,7 @@ def _form_arguments(choice: Choice) -> dict[str, Any]:
     numbers = choice.revision.recipe.revisions.order_by("-number").values_list("number", "message")
     return {
         "choices": {
-            "recipe": families.options(choice.newest, choice.revision),
+            "recipe": fields.options(choice.newest, choice.revision),
             "revision": [(n, f"rev {n}{f': {message[:80]}' if message else ''}") for n, message in numbers],
             "task": [(name, name) for name in task_names()],
         },
@@ -297,7 +296,7 @@ def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draf
         "num_settings": sum(len(section.fields) for section in sections),
         "sizes": []
         if choice.cloned
-        else families.sizes(choice.newest, choice.revision, newest_shipped(choice.project)),
+        else fields.sizes(choice.newest, choice.revision, newest_shipped(choice.project)),
         "one": _one(choice, form, asked),
         "changes": changed,
         "generated": draft.message_of(changed),

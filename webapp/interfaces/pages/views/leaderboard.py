@@ -11,7 +11,7 @@ from django.utils.http import urlencode
 from django.utils.text import slugify
 
 from webapp.base.spreadsheets import csv_file
-from webapp.interfaces.api.tables import leaderboard_rows
+from webapp.interfaces.api.paging import leaderboard_rows
 from webapp.interfaces.pages.access import current_project
 from webapp.interfaces.pages.marks import tie_stripes
 from webapp.interfaces.pages.views.compare import read_budget

@@ -42,6 +42,7 @@ from webapp.science.predictions.models import Comment, Prediction
 from webapp.science.predictions.status import REVIEW_WORDS
 
 PAGE_SIZE = 25
+Context = dict[str, Any]
 
 
 def predictions(request: HttpRequest) -> HttpResponse:
@@ -101,9 +102,6 @@ def board(people: list[Forecaster]) -> list[tuple[dict[str, Any], str]]:
         vars(one) | {"tie_group": one.rank, "coverage": said.row_cells([one.coverage])[0]} for one in people
     ]
     return tie_stripes(rows)
-
-
-Context = dict[str, Any]
 
 
 def get_prediction(

@@ -41,6 +41,11 @@ FORMS: dict[str, tuple[Pieces, str]] = {
     "csv": (lambda rows, state: export.csv_lines(rows, state.columns), "text/csv; charset=utf-8"),
     "json": (export.json_pieces, "application/json"),
 }
+MOST_COMPARED = 100
+TOO_MANY_COMPARED = (
+    f"More runs were chosen than can be compared: these are the first {MOST_COMPARED} of them."
+)
+SHOWN = 12  # runs that a confirmation names
 
 
 def runs(request: HttpRequest) -> HttpResponse:
@@ -69,13 +74,6 @@ def _refused(error: InvalidInput, form: str) -> HttpResponse:
         return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
     said = {"code": error.code, "message": error.message, "field": error.field}
     return JsonResponse({"error": said}, status=error.status)
-
-
-MOST_COMPARED = 100
-TOO_MANY_COMPARED = (
-    f"More runs were chosen than can be compared: these are the first {MOST_COMPARED} of them."
-)
-SHOWN = 12  # runs that a confirmation names
 
 
 def complete(request: HttpRequest) -> HttpResponse:

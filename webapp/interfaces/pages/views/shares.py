@@ -20,7 +20,7 @@ from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.answers import WORDS, gone, status_of, unlisted
 from webapp.interfaces.pages.forms import ShareForm
-from webapp.interfaces.pages.report import reading
+from webapp.interfaces.pages.report import picker
 from webapp.reporting.reports import selectors
 from webapp.reporting.reports.services import create_link
 from webapp.reporting.shares import services
@@ -30,6 +30,7 @@ from webapp.reporting.shares.selectors import drawing_of, share_by_token, shares
 from webapp.reporting.shares.services import Question, question_of, title_of
 
 DESCRIPTION_LENGTH = 200  # what previews of links show
+DAYS = (("30", "for 30 days"), ("7", "for 7 days"), ("365", "for a year"), ("", "until somebody closes it"))
 
 
 @never_cache
@@ -149,13 +150,10 @@ def description_of(drawing: Drawing) -> str:
     return words if len(words) <= DESCRIPTION_LENGTH else f"{words[: DESCRIPTION_LENGTH - 1].rstrip()}…"
 
 
-DAYS = (("30", "for 30 days"), ("7", "for 7 days"), ("365", "for a year"), ("", "until somebody closes it"))
-
-
 @never_cache
 def links(request: HttpRequest, report_id: str) -> HttpResponse:
     """The links to a report, and a new one, which is shown once."""
-    found = reading.get_report(request, report_id)
+    found = picker.get_report(request, report_id)
     token, problem = "", ""
     if request.method == "POST":
         days = request.POST.get("days", "")
@@ -184,7 +182,7 @@ def links(request: HttpRequest, report_id: str) -> HttpResponse:
 
 def revoke_report(request: HttpRequest, report_id: str, link_id: int) -> HttpResponse:
     """Close a link; closing it again changes nothing."""
-    found = reading.get_report(request, report_id)
+    found = picker.get_report(request, report_id)
     link = selectors.links_of(found).filter(pk=link_id).first() if link_id < 2**63 else None
     if link is None:
         raise Http404("no such link")
@@ -210,6 +208,6 @@ def shared_report(request: HttpRequest, token: str) -> HttpResponse:
     context = {
         "version": version,
         "publication": publication,
-        "byline": reading.byline(version),
+        "byline": picker.byline(version),
     }
     return unlisted(HttpResponse(render_to_string("reports/shared.html", context)))

@@ -31,7 +31,7 @@ from webapp.identity.signin import adapters, forms, passwords, sessions
 from webapp.identity.signin.forms import OwnPasswordForm
 from webapp.identity.signin.models import Identity
 from webapp.identity.signin.oidc import flow, people
-from webapp.identity.signin.oidc.configuration import (
+from webapp.identity.signin.oidc.provider import (
     Configuration,
     NotAccepted,
     ProviderFailed,
@@ -39,16 +39,19 @@ from webapp.identity.signin.oidc.configuration import (
 )
 from webapp.identity.signin.sessions import device_words
 from webapp.interfaces.pages.access import SESSION_KEY, signed_in
-from webapp.interfaces.pages.forms import SignInForm, add_service_error
-from webapp.interfaces.pages.profile.forms import (
+from webapp.interfaces.pages.forms import (
     ChangePasswordForm,
     ForgottenForm,
     NewPasswordForm,
     ProfileForm,
+    SignInForm,
+    add_service_error,
 )
 from webapp.interfaces.pages.team.forms import JoinForm
 
 LINK_WANTED = "openid_link_wanted"
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+GONE = 410
 
 
 def _around() -> dict[str, Any]:
@@ -279,10 +282,6 @@ def unlink_identity(request: HttpRequest, identity_id: int) -> HttpResponse:
     else:
         messages.success(request, "It is unlinked.")
     return redirect("profile")
-
-
-BACKEND = "django.contrib.auth.backends.ModelBackend"
-GONE = 410
 
 
 @sensitive_post_parameters("password", "again")

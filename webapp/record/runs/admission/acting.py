@@ -12,7 +12,7 @@ from django.db.models import F, Q
 
 from training.bundles import Amounts, needed, total
 from webapp.base.claims import take_turns
-from webapp.record.runs import outbox, stopping
+from webapp.record.runs import outbox
 from webapp.record.runs.admission import reading
 from webapp.record.runs.admission.deciding import decide
 from webapp.record.runs.admission.parts import Cluster, Decision, Queued, Share, Span, Wait, Why
@@ -26,6 +26,16 @@ UNITS = {"GPU": ("GPU", "GPUs"), "CPU": ("CPU core", "CPU cores")}
 RUNGS = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440, 2880, 4320, 7200, 10080)
 LATER = "waits for its turn, behind more runs than are counted"
 UNKNOWN = "waits until the run before it has started: what the cluster has is not known"
+STEPS_BACK = "Steps back for a run of higher priority and goes on later"
+# Rows that somebody else changes at the moment are told the next time: nobody waits for the other in a circle.
+TELL = """
+WITH held AS (
+    SELECT id FROM runs_run WHERE id = ANY(%(runs)s) AND state = 'queued' FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE runs_run AS r SET state_reason = w.reason, version = r.version + 1
+FROM held JOIN unnest(%(runs)s::text[], %(reasons)s::text[]) AS w(run_id, reason) ON w.run_id = held.id
+WHERE r.id = held.id
+"""
 
 
 def sentences(
@@ -124,19 +134,6 @@ def _minutes(minutes: int) -> str:
     return f"{minutes / 60:g} h" if minutes < 2880 else f"{minutes / 1440:g} days"
 
 
-STEPS_BACK = "Steps back for a run of higher priority and goes on later"
-
-# Rows that somebody else changes at the moment are told the next time: nobody waits for the other in a circle.
-TELL = """
-WITH held AS (
-    SELECT id FROM runs_run WHERE id = ANY(%(runs)s) AND state = 'queued' FOR NO KEY UPDATE SKIP LOCKED
-)
-UPDATE runs_run AS r SET state_reason = w.reason, version = r.version + 1
-FROM held JOIN unnest(%(runs)s::text[], %(reasons)s::text[]) AS w(run_id, reason) ON w.run_id = held.id
-WHERE r.id = held.id
-"""
-
-
 @transaction.atomic
 def admit(
     free: Q, now: datetime, claim: timedelta, *, run_id: str | None = None, most: int = 100
@@ -207,7 +204,7 @@ def _claim(going: Sequence[reading.Row], until: datetime) -> list[Dispatch]:
 
 def _step_back(runs: Sequence[Run]) -> None:
     """They are asked to stop, which writes a checkpoint; `retrying` queues them again once they have."""
-    reason = stopping.while_waiting(STEPS_BACK)
+    reason = outbox.while_waiting(STEPS_BACK)
     moves = [Move(run.pk, run.attempt_number, State.STOPPING, reason, {State.RUNNING}) for run in runs]
     moved = move_many(moves, part=DISPATCH)
     for run in runs:

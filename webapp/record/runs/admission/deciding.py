@@ -34,6 +34,8 @@ from webapp.record.runs.admission.parts import (
 LOOKED_AT = 500  # runs in the order of the queue that may go now
 TOLD = 100  # runs in the order of the queue of which it is said when they start
 MOST_AHEAD_OF_GROWTH = 8  # runs that wait inside Ray for nodes, where the cluster grows
+AGES_EVERY = timedelta(hours=6)  # of waiting: then a run counts as of the next priority, so that none starves
+TOP_LEVEL = 2
 
 
 def decide(
@@ -267,10 +269,6 @@ def _between(one: float, other: float) -> Span | None:
     """The order of ends may differ, so either may be the earlier."""
     first, last = sorted((one, other))
     return None if first == inf else Span(first, None if last == inf else last)
-
-
-AGES_EVERY = timedelta(hours=6)  # of waiting: then a run counts as of the next priority, so that none starves
-TOP_LEVEL = 2
 
 
 def in_order(

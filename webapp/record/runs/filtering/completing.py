@@ -8,7 +8,7 @@ from django.db.models import F, Max, Q, QuerySet
 
 from headroom.adapters.naming import RENAMED
 from webapp.identity.accounts.models import Project, User
-from webapp.record.alarm_rules.configured import rules_by_name
+from webapp.record.alarm_rules.rules import rules_by_name
 from webapp.record.recipes.models import Recipe
 from webapp.record.runs.filtering.config_values import text_of
 from webapp.record.runs.filtering.fields import (

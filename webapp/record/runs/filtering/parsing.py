@@ -21,6 +21,48 @@ from webapp.record.runs.filtering.fields import PREFIXES
 PLAIN_VALUE = re.compile(r"[^\s\"'(),:=!<>~][^\s\"(),]*")
 PLAIN_WORD = re.compile(r"[^\s\"'(),:=!<>~][^\s\"(),:=!<>~]*")
 KEYWORDS = frozenset({"and", "or", "not"})
+MAX_LENGTH = 1000  # characters
+MAX_DEPTH = 12  # AND, OR and NOT within each other
+MAX_CONDITIONS = 60
+# AND binds closer than OR; conditions side by side are joined by AND. A field is a word with an operator behind it,
+# so a value may hold what a word may not ("https://...", "10:30"). After a dot a field's name may go on in quotes.
+GRAMMAR = r"""
+?start: either
+?either: both (_OR both)*
+?both: one (_AND? one)*
+?one: negation | group | comparison | word
+negation: NOT+ (group | comparison | word)
+?group: _LPAR either _RPAR
+comparison: FIELD OP value (_COMMA value)*
+value: VALUE | STRING
+word: WORD | STRING
+
+_AND.2: /and(?=[\s("')]|$)/i
+_OR.2: /or(?=[\s("')]|$)/i
+NOT.2: /not(?=[\s("')]|$)/i
+FIELD.3: /[^\s"'(),:=!<>~](?:[^\s"(),:=!<>~]|(?<=\.)"(?:[^"\\]|\\.)+")*(?=\s*(?:[:=<>~]|!=))/
+WORD: /(?!(?:and|or|not)(?:[\s("')]|$))[^\s"'(),:=!<>~][^\s"(),:=!<>~]*/i
+VALUE: /[^\s"'(),:=!<>~][^\s"(),]*/
+STRING: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/s
+OP: /!=|>=|<=|==|[:=<>~]/
+_LPAR: "("
+_RPAR: ")"
+_COMMA: ","
+%ignore /\s+/
+"""
+EXPECTED = {  # the order in which they are named
+    "VALUE": "a value",
+    "OP": "one of : = != > >= < <= ~",
+    "FIELD": "a condition such as state:running",
+    "WORD": "a word to search for",
+    "_LPAR": '"("',
+    "_RPAR": '")"',
+    "_COMMA": '","',
+    "_AND": "AND",
+    "_OR": "OR",
+    "$END": "the end",
+}
+QUOTE = re.compile(r"[\"']")
 
 
 @dataclass(frozen=True)
@@ -141,51 +183,6 @@ def nearest(name: str, known: list[str]) -> str:
     """`did you mean "state"?` for a name that is nearly known; empty for one that is not."""
     found = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     return f'did you mean "{found[0]}"?' if found else ""
-
-
-MAX_LENGTH = 1000  # characters
-MAX_DEPTH = 12  # AND, OR and NOT within each other
-MAX_CONDITIONS = 60
-
-# AND binds closer than OR; conditions side by side are joined by AND. A field is a word with an operator behind it,
-# so a value may hold what a word may not ("https://...", "10:30"). After a dot a field's name may go on in quotes.
-GRAMMAR = r"""
-?start: either
-?either: both (_OR both)*
-?both: one (_AND? one)*
-?one: negation | group | comparison | word
-negation: NOT+ (group | comparison | word)
-?group: _LPAR either _RPAR
-comparison: FIELD OP value (_COMMA value)*
-value: VALUE | STRING
-word: WORD | STRING
-
-_AND.2: /and(?=[\s("')]|$)/i
-_OR.2: /or(?=[\s("')]|$)/i
-NOT.2: /not(?=[\s("')]|$)/i
-FIELD.3: /[^\s"'(),:=!<>~](?:[^\s"(),:=!<>~]|(?<=\.)"(?:[^"\\]|\\.)+")*(?=\s*(?:[:=<>~]|!=))/
-WORD: /(?!(?:and|or|not)(?:[\s("')]|$))[^\s"'(),:=!<>~][^\s"(),:=!<>~]*/i
-VALUE: /[^\s"'(),:=!<>~][^\s"(),]*/
-STRING: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/s
-OP: /!=|>=|<=|==|[:=<>~]/
-_LPAR: "("
-_RPAR: ")"
-_COMMA: ","
-%ignore /\s+/
-"""
-EXPECTED = {  # the order in which they are named
-    "VALUE": "a value",
-    "OP": "one of : = != > >= < <= ~",
-    "FIELD": "a condition such as state:running",
-    "WORD": "a word to search for",
-    "_LPAR": '"("',
-    "_RPAR": '")"',
-    "_COMMA": '","',
-    "_AND": "AND",
-    "_OR": "OR",
-    "$END": "the end",
-}
-QUOTE = re.compile(r"[\"']")
 
 
 class _Builder(Transformer):

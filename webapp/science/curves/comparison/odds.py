@@ -19,6 +19,10 @@ from webapp.science.curves.comparison.entries import PUBLISHED, Entry
 from webapp.science.curves.ranking import standing
 
 PAIRS_UP_TO = 3  # entries, of which every pair is told
+Payload = dict[str, Any]
+STOPS = 120  # of the slider
+CROSSINGS_UP_TO = 6  # entries: fifteen pairs
+_GRID = 60
 
 
 def compare(
@@ -79,12 +83,6 @@ def _of_rivals(rivals: list[Entry], x: str) -> list[str]:
         return standing.answer(names, found, x)
     pairs = [standing.pair(names, found, a, b, x) for a, b in combinations(range(len(rivals)), 2)]
     return [*pairs, standing.seeds_sentence(found)]
-
-
-Payload = dict[str, Any]
-STOPS = 120  # of the slider
-CROSSINGS_UP_TO = 6  # entries: fifteen pairs
-_GRID = 60
 
 
 def budget_stops(entries: Sequence[Entry]) -> list[float]:

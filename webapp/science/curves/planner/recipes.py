@@ -28,6 +28,7 @@ Payload = dict[str, Any]
 LEVEL = words.percent(DEFAULT_LEVEL)
 GRID = 80  # points of a curve
 HOURS = "device-hours"
+LEAST_GAIN = 0.001  # of a pass rate: less is called nothing
 
 
 @dataclass(frozen=True)
@@ -198,9 +199,6 @@ def _drawn(candidate: Candidate, last: float) -> Payload:
         | dict(zip(("x", "y", "lo", "hi"), (x, *rest), strict=True))
         | {"solid_until": candidate.seen}
     )
-
-
-LEAST_GAIN = 0.001  # of a pass rate: less is called nothing
 
 
 def to_continue(courses: Mapping[str, Course | None], keep: int, more: float) -> Payload:

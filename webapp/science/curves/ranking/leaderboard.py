@@ -44,6 +44,15 @@ MOST_RUNS = 2000  # newest fitted runs that are ranked
 REVISIONS = Prefetch(
     "revision", Revision.objects.select_related("recipe").defer("config")
 )  # few stand behind many runs
+SORTS: dict[str, tuple[str, float]] = {
+    "ceiling": ("forecast", -1.0),
+    "a": ("A", -1.0),
+    "b": ("B", -1.0),
+    "c90": ("c90", 1.0),
+    "seeds": ("seeds", -1.0),
+    "evidence": ("evidence_grade", -1.0),
+}
+FILTER = "used:none ceiling.lo:none NOT pass_rate:none"  # as the list of runs understands it
 
 
 @dataclass
@@ -323,19 +332,6 @@ def in_order(rows: Sequence[Payload], sort: str) -> list[Payload]:
     name, sign = SORTS[sort]
     known = [row for row in rows if row[name] is not None]
     return sorted(known, key=lambda row: sign * row[name]) + [row for row in rows if row[name] is None]
-
-
-SORTS: dict[str, tuple[str, float]] = {
-    "ceiling": ("forecast", -1.0),
-    "a": ("A", -1.0),
-    "b": ("B", -1.0),
-    "c90": ("c90", 1.0),
-    "seeds": ("seeds", -1.0),
-    "evidence": ("evidence_grade", -1.0),
-}
-
-
-FILTER = "used:none ceiling.lo:none NOT pass_rate:none"  # as the list of runs understands it
 
 
 def unranked(project: Project, task: str = "", model: str = "") -> dict[str, Any]:

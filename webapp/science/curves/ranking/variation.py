@@ -13,7 +13,7 @@ from scaling.seeds import CORPUS, Between
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import latest_of_runs
-from webapp.science.curves import estimates, forecasts
+from webapp.science.curves import estimates, fitting
 from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.models import Fit
 from webapp.science.curves.record.recalibrating import NOTHING, Record, record_of
@@ -28,7 +28,7 @@ MOST_NOW = 6  # forecasts that a page works out itself, of runs whose refit has 
 @lru_cache(maxsize=128)
 def forecast_now(fit: "scaling.Fit") -> Course | None:
     """The forecast that its refit will store."""
-    return forecasts.read(forecasts.forecast_of(fit))
+    return fitting.read(fitting.forecast_of(fit))
 
 
 Units = Callable[[str], float | None]  # run -> device-hours that one unit of an axis took it so far

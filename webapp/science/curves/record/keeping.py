@@ -23,7 +23,7 @@ from webapp.record.runs.states import ENDED
 from webapp.science.curves.answers import store_fit
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.models import Fit, ForecastOrigin, ForecastOutcome
-from webapp.science.curves.record import methods
+from webapp.science.curves.record import recalibrating
 from webapp.science.curves.record.recalibrating import note_changed, outcomes_of, switch
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ def _origin(run: Run, curve: Curve, cut: float, *, as_it_went: bool) -> bool:
     digest = digest_of(early)
     if ForecastOrigin.objects.filter(run=run, data_digest=digest).exists():
         return False
-    status, message, says = methods.forecast(early)
+    status, message, says = recalibrating.forecast(early)
     values = {
         "cut": cut, "seen": float(early.x[-1]), "n": len(early.x), "as_it_went": as_it_went, "status": status,
         "message": message, "says": says,
@@ -176,17 +176,17 @@ def _score(origin: ForecastOrigin, curve: Curve, target: float, came: float) -> 
     origin.said, origin.ratios = None, None
     if LEAST_SHARE <= origin.cut / float(curve.x[-1]) < 1 - LATE:
         origin.said = {
-            "forecast": methods.at(origin.says, target) if origin.says else None,
-            "last": methods.last_value(early),
-            "eq1": methods.eq1(early, target),
+            "forecast": recalibrating.at(origin.says, target) if origin.says else None,
+            "last": recalibrating.last_value(early),
+            "eq1": recalibrating.eq1(early, target),
         }
         if abs(origin.cut / float(curve.x[-1]) / PAPER_SHARE - 1) <= SAME_CUT:
-            origin.said["paper"] = methods.paper(early, target)
+            origin.said["paper"] = recalibrating.paper(early, target)
         origin.ratios = ratios(origin.said["forecast"], came)
     origin.save(update_fields=["said", "ratios"])
 
 
-def ratios(said: methods.Payload | None, came: float) -> dict[str, float] | None:
+def ratios(said: recalibrating.Payload | None, came: float) -> dict[str, float] | None:
     """Of each level how many half widths, on its side, what came lies from the value: 1 is the interval's end."""
     if said is None:
         return None

@@ -14,7 +14,7 @@ from scaling.noise import noise
 from scaling.scores import late_mean
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
-from webapp.science.curves import ahead, answers, forecasts, words
+from webapp.science.curves import ahead, answers, fitting, words
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal
 from webapp.science.curves.axes import AXES, Axis
 from webapp.science.curves.fitting import Curve, Question, fitted_points, try_fit
@@ -23,13 +23,15 @@ from webapp.science.curves.record.recalibrating import Widening, record_of
 Payload = dict[str, Any]
 DRAWN_TO = 2.0  # times the compute known, without a budget
 MIN_POINTS_FOR_HINDSIGHT = 5
+DEFAULT_DELTA = 0.01  # of pass rate: less than this left to gain is not worth going on
+MORE = (1.1, 1.25, 1.5, 2.0, 4.0)  # multiples of the compute so far
 
 
 def basis_of(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload:
     """What is kept for `answered`: stored forecasts of the question and of half of its compute, and what of the fit
     their sentences mention."""
     return {
-        "forecast": forecasts.forecast_of(fit) if fit else None,
+        "forecast": fitting.forecast_of(fit) if fit else None,
         "noise_sd": noise_of(fit),
         "start": start_of(fit, curve),
         "half": _half(curve, question) if fit else None,
@@ -46,7 +48,7 @@ def start_of(fit: "scaling.Fit | None", curve: Curve) -> float | None:
 
 def forecast_of_run(run: Run, fit: "scaling.Fit | None", question: Question) -> Course | None:
     """The forecast from the points of a fit, recalibrated by the project's other runs; None where there is none."""
-    stored = forecasts.forecast_of(fit) if fit else None
+    stored = fitting.forecast_of(fit) if fit else None
     return _widened(stored, record_of(run.project_id).widening(question.level, run.pk))
 
 
@@ -64,7 +66,7 @@ def _half(curve: Curve, question: Question) -> Payload | None:
     fit, _ = try_fit(curve, early)
     if fit is None or not curve.after(early).any():
         return None
-    return {"cutoff": half, "forecast": forecasts.forecast_of(fit), "noise_sd": noise_of(fit)}
+    return {"cutoff": half, "forecast": fitting.forecast_of(fit), "noise_sd": noise_of(fit)}
 
 
 def noise_of(fit: "scaling.Fit | None") -> float:
@@ -99,7 +101,7 @@ def answered(
 
 
 def _widened(stored: Payload | None, widening: Widening) -> Course | None:
-    found = forecasts.read(stored)
+    found = fitting.read(stored)
     return None if found is None else found.widened(widening.factor)
 
 
@@ -135,7 +137,7 @@ def drawn(found: Course, curve: Curve, end_x: float | None) -> Payload | None:
         return None
     far = end_x or DRAWN_TO * found.seen
     last = max(far, 1.25 * float(curve.x[-1]), 1.25 * found.seen)
-    return forecasts.drawn(found, float(curve.x[0]), last)
+    return fitting.drawn(found, float(curve.x[0]), last)
 
 
 def hindsight(
@@ -177,10 +179,6 @@ def end_of_budget(run: Run, curve: Curve) -> float | None:
     if not hours or not np.isfinite(hours):
         return None
     return float(curve.x[-1] * run.budget_hours / hours)
-
-
-DEFAULT_DELTA = 0.01  # of pass rate: less than this left to gain is not worth going on
-MORE = (1.1, 1.25, 1.5, 2.0, 4.0)  # multiples of the compute so far
 
 
 def plan_answers(

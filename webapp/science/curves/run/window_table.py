@@ -20,6 +20,8 @@ Payload = dict[str, Any]
 Window = tuple[float | None, float | None]
 LEFT_OUT = (0.05, 0.1, 0.2, 0.33)  # shares of the evaluations left out at the start
 CUTOFFS = (0.5, 0.75)  # shares of the greatest compute
+LABELS = {"sigmoid": "Sigmoid", "power": "Power law", "logistic": "Logistic"}
+GRID_POINTS = 80
 
 
 def window_payload(curve: Curve, question: Question, axis: Axis) -> Payload:
@@ -128,10 +130,6 @@ def _window_text(lo: float | None, cutoff: float | None, axis: Axis) -> str:
 
 def _sentence(text: str) -> str:
     return text[0].upper() + text[1:] + ("" if text.endswith(".") else ".")
-
-
-LABELS = {"sigmoid": "Sigmoid", "power": "Power law", "logistic": "Logistic"}
-GRID_POINTS = 80
 
 
 def forms_payload(curve: Curve, question: Question, axis: Axis, end_x: float | None) -> Payload:
