@@ -22,6 +22,7 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound, ServiceError, Unauthorized
 from webapp.base.limits import TooMany
 from webapp.base.requests import batch_of
@@ -285,6 +286,6 @@ def _first(token: str) -> int:
         text = base64.urlsafe_b64decode(token.encode()).decode("ascii")
     except (binascii.Error, ValueError):
         text = ""
-    if not text.isdigit() or len(text) > 9:
+    if (first := whole_in(text)) is None:
         raise InvalidInput("page_token", "page_token is none that this server gave.")
-    return int(text)
+    return first

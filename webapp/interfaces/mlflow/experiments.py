@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, Scope
 from webapp.interfaces.mlflow import door
@@ -112,8 +113,7 @@ def find_group(project: Project, experiment_id: str) -> Group:
     if experiment_id == DEFAULT_ID:
         group = found.filter(name=groups.DEFAULT).first()
     else:
-        is_id = experiment_id.isascii() and experiment_id.isdigit() and len(experiment_id) < 19
-        group = found.filter(pk=int(experiment_id)).first() if is_id else None
+        group = found.filter(pk=whole_in(experiment_id, 18)).first()
     if group is None:
         raise NotFound(f"No Experiment with id={experiment_id} exists.")
     return group

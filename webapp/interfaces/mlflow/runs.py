@@ -10,6 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Scope
 from webapp.interfaces.mlflow import door, experiments
@@ -140,7 +141,7 @@ def runs_of_groups(call: Call) -> QuerySet[ClientRun]:
     if not isinstance(ids, list) or not all(isinstance(each, str | int) for each in ids):
         raise InvalidInput("experiment_ids", "experiment_ids must be a list of ids.")
     texts = {str(each) for each in ids}
-    numbers = [int(each) for each in texts if each.isascii() and each.isdigit() and len(each) < 19]
+    numbers = [number for each in texts if (number := whole_in(each, 18)) is not None]
     found = runs_of_client(call.project, MLFLOW)
     here = found.filter(group__in=numbers)
     if experiments.DEFAULT_ID in texts:

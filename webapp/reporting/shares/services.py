@@ -14,7 +14,7 @@ from django.db import transaction
 from django.http import QueryDict
 from django.utils import timezone
 
-from webapp.base.amounts import NoAmount, amount_in
+from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import digest
@@ -118,10 +118,10 @@ def _known_runs(project: Project, ids: list[str]) -> list[str]:
 
 def _runs_of_recipe(project: Project, token: str) -> list[str]:
     slug, _, number = token.rpartition("@")
-    if not slug or not number.isdecimal() or len(number) > 9:
+    if not slug or (revision := whole_in(number)) is None:
         raise InvalidInput("recipe", "recipe must be a slug and a revision, such as scalerl@2.")
     runs = Run.objects.filter(
-        project=project, revision__recipe__slug=slug, revision__number=int(number)
+        project=project, revision__recipe__slug=slug, revision__number=revision
     ).order_by("seed", "pk")
     if not (found := list(runs.values_list("pk", flat=True))):
         raise NotFound(f"There is no run of {token} in this project.", field="recipe")

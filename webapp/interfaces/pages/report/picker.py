@@ -12,6 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from django.utils import timezone
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.permissions import Permission
@@ -137,8 +138,8 @@ def asked_publication(request: HttpRequest, report: Report) -> Publication | Non
     wanted = request.GET.get("version", "")
     if not wanted:
         return selectors.publication_of(report)
-    number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 9 else -1
-    found = selectors.publication_of(report, number)
+    number = whole_in(wanted)
+    found = selectors.publication_of(report, number) if number is not None else None
     if found is None:
         raise Http404(f"There is no version {wanted[:12]}.")
     return found

@@ -20,6 +20,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from headroom.adapters.naming import SYSTEM
+from webapp.base.amounts import whole_in
 from webapp.identity.audit.models import Event
 from webapp.record.logs.selectors import MOST_WANTED, Gap, Kept, Line, last_error_of
 from webapp.record.runs.models import Attempt, Run, State
@@ -100,7 +101,7 @@ def log_page(attempt: Attempt, query: QueryDict) -> LogPage:
     if wanted:
         lines = kept.newest_matching(wanted, SHOWN + 1)
         return LogPage(kept, lines[-SHOWN:], wanted, False, len(lines) > SHOWN)
-    before = _number(query.get("before", ""))
+    before = whole_in(query.get("before", ""), 15)
     if before is not None and 1 < before <= kept.total:
         return LogPage(kept, kept.before(before, SHOWN), "", False, False)
     return LogPage(kept, kept.newest(SHOWN), "", True, False)
@@ -117,10 +118,6 @@ def since(attempt: Attempt, after: int) -> dict[str, Any]:
         "anew": kept.is_tail,  # its end is given as a whole, and its numbers move
         "more": len(lines) == MOST_AT_ONCE,
     }
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
 
 
 def last_words(run: Run) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Case, Max, Value, When
 
 from headroom.adapters.naming import originals_of
-from webapp.base.amounts import NoAmount, amount_in
+from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import InvalidInput
 from webapp.record.runs.meaning import METRICS, Meaning, as_if_said, meaning_of
 from webapp.record.runs.models import Point, Run, Series
@@ -120,10 +120,9 @@ def changes_in(sent: Mapping[str, str]) -> dict[str, Any]:
     if "tags" in sent:
         changes["tags"] = sent["tags"].replace(",", " ").split()
     if "seed" in sent:
-        seed = sent["seed"].strip()
-        if not (seed.isascii() and seed.isdecimal() and len(seed) < 20):
+        changes["seed"] = whole_in(sent["seed"].strip(), 19)
+        if changes["seed"] is None:
             raise InvalidInput("seed", "Seed: a whole number from 0.")
-        changes["seed"] = int(seed)
     return changes
 
 

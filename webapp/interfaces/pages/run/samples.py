@@ -17,6 +17,7 @@ from django.shortcuts import get_object_or_404
 
 from training.samples import FLAGS, MOST_STEP, Wanted
 from training.verifiers.text import BEGIN_THINK, END_THINK, last_boxed
+from webapp.base.amounts import whole_in
 from webapp.record.runs.models import Run
 from webapp.record.samples.models import SampleFile
 from webapp.record.samples.selectors import (
@@ -339,11 +340,11 @@ def _side_by_side(run: Run, kind: str, rows: Sequence[Mapping[str, Any]], asked:
         return {}
     run_id, _, step = asked.against.rpartition(":")
     other = get_object_or_404(Run, pk=run_id, project=run.project_id) if run_id and run_id != run.pk else run
-    if not (step.isascii() and step.isdecimal() and len(step) < 19):
+    if (number := whole_in(step, 18)) is None:
         return {"pair_problem": f"“{harmless(asked.against)}” is no step: write a step, or RUN:STEP."}
-    file = files_of(other).filter(kind=kind, step=int(step)).first()
+    file = files_of(other).filter(kind=kind, step=number).first()
     if file is None:
-        return {"pair_problem": f"{other.name} has no {kind} samples of step {int(step):,}."}
+        return {"pair_problem": f"{other.name} has no {kind} samples of step {number:,}."}
     try:
         there, _ = rows_of(file, Wanted(prompt_id=asked.wanted.prompt_id))
     except Gone as error:
@@ -376,7 +377,7 @@ def _whole(query: QueryDict, name: str, problems: list[str]) -> int | None:
     text = query.get(name, "").strip().replace(",", "")
     if not text:
         return None
-    if text.isascii() and text.isdecimal() and len(text) < 19 and int(text) <= MOST_STEP:
-        return int(text)
+    if (number := whole_in(text, 18)) is not None and number <= MOST_STEP:
+        return number
     problems.append(f"{name} is no whole number: it is left out.")
     return None

@@ -13,6 +13,7 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from webapp.base.amounts import whole_in
 from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.marks import shared_scale
@@ -157,8 +158,9 @@ def _plan(tab: TabRequest) -> Context:
 def _log(tab: TabRequest) -> Context:
     numbers = list(tab.run.attempts.order_by("-number").values_list("number", flat=True))
     wanted = tab.query.get("attempt", "")
-    known = wanted.isdecimal() and len(wanted) < 9 and int(wanted) in numbers
-    number = int(wanted) if known else (numbers[0] if numbers else None)
+    known = (number := whole_in(wanted)) in numbers
+    if not known:
+        number = numbers[0] if numbers else None
     attempt = tab.run.attempts.filter(number=number).first() if number is not None else None
     return {
         "attempt": attempt,

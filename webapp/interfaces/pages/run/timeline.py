@@ -12,6 +12,7 @@ from typing import Any
 
 from django.http import QueryDict
 
+from webapp.base.amounts import whole_in
 from webapp.base.disk import bytes_in_words
 from webapp.interfaces.pages.ages import duration
 from webapp.interfaces.pages.marks import Limit
@@ -80,8 +81,7 @@ def timeline_context(run: Run, query: QueryDict) -> dict[str, Any]:
 
 def until_of(query: QueryDict) -> int | None:
     """The step that is asked for; None for the newest, and for what is no step."""
-    said = query.get("until", "")
-    return int(said) if said.isascii() and said.isdecimal() and len(said) < 16 else None
+    return whole_in(query.get("until", ""), 15)
 
 
 def totals(timeline: Timeline) -> list[dict[str, str]]:

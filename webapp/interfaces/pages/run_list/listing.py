@@ -11,6 +11,7 @@ from django.http import QueryDict
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
+from webapp.base.amounts import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run_list.columns import (
@@ -124,7 +125,8 @@ class Table:
         self._project = project
         self._found = compiled.runs(project)
         self.shows_deleted = compiled.names("deleted")
-        self._asked = int(number) if number and number.isdigit() and len(number) < 9 else 1
+        asked = whole_in(number or "")
+        self._asked = 1 if asked is None else asked
 
     @cached_property
     def total(self) -> int:

@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import ApiToken, Project, Role, Scope
 from webapp.identity.accounts.permissions import Permission
@@ -135,8 +136,7 @@ def connect(request: HttpRequest) -> HttpResponse:
 
 
 def _number(request: HttpRequest) -> int:
-    text = request.GET.get("token", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+    return whole_in(request.GET.get("token", "")) or 0
 
 
 def _first_run(token: ApiToken) -> Run | None:

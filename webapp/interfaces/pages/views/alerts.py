@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import REFUSED, Conflict, InvalidInput, ServiceError
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted, signed_in
@@ -44,10 +45,9 @@ def alerts(request: HttpRequest) -> HttpResponse:
     if not any(row.rule.default_key for row in own):  # the worker has not met this member yet
         ensure_defaults(user, project)
         own = selectors.rules_of(user, project, shared=False)
-    before = request.GET.get("before", "")
     firings = selectors.firings_of(project, user).select_related("run", "rule")
-    if before.isdigit() and len(before) < 19:
-        firings = firings.filter(pk__lt=int(before))
+    if (before := whole_in(request.GET.get("before", ""), 18)) is not None:
+        firings = firings.filter(pk__lt=before)
     found = list(firings[: NEWEST + 1])
     context = {
         "own": own,
@@ -333,13 +333,10 @@ def unread(request: HttpRequest) -> JsonResponse:
 
 def read(request: HttpRequest) -> HttpResponse:
     """Mark one (`notice`) or all up to one (`up_to`) as read; with `next` go on to what it is about. Safe to repeat."""
-    user, chosen = signed_in(request), {}
-    for name in ("notice", "up_to"):
-        text = request.POST.get(name, "")
-        if text.isdigit() and len(text) < 19:
-            chosen[name] = int(text)
-    if chosen:
-        mark_read(user, notice_id=chosen.get("notice"), up_to=chosen.get("up_to"))
+    user = signed_in(request)
+    notice, up_to = (whole_in(request.POST.get(name, ""), 18) for name in ("notice", "up_to"))
+    if notice is not None or up_to is not None:
+        mark_read(user, notice_id=notice, up_to=up_to)
     target = request.POST.get("next", "")
     if url_has_allowed_host_and_scheme(target, allowed_hosts=None) and target.startswith("/"):
         return redirect(target)

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.selectors import members_of
 from webapp.identity.audit import selectors
@@ -87,8 +88,8 @@ def _asked(request: HttpRequest) -> tuple[EventFilter, InvalidInput | None]:
 
 
 def _before(request: HttpRequest) -> int | None:
-    text = request.GET.get("before", "")
-    return min(int(text), MAX_ID) if text.isdecimal() and text.isascii() and len(text) < 20 else None
+    before = whole_in(request.GET.get("before", ""), 19)
+    return None if before is None else min(before, MAX_ID)
 
 
 def _scope(request: HttpRequest) -> QuerySet[Event]:

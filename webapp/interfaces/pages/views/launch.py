@@ -14,6 +14,7 @@ from django.utils.html import format_html, format_html_join
 from training.models import available_models, default_home
 from training.schema import Recipe
 from training.tasks import task_names
+from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages import configuration
@@ -129,14 +130,13 @@ def _newest_revisions(project: Project) -> list[Revision]:
 def _chosen(request: HttpRequest, sent: QueryDict, newest: Sequence[Revision]) -> Revision:
     """The revision that was sent, else the newest of its recipe; where no recipe was, that of the usual one."""
     found = next((revision for revision in newest if revision.recipe.slug == sent.get("recipe")), newest[0])
-    number = sent.get("revision", "")
+    number = whole_in(sent.get("revision", ""))
     if not sent.get("recipe") and not sent.get("clone"):
-        number = str(newest_shipped(found.recipe.project).get(found.recipe.slug, found.number))
-    is_other = number.isascii() and number.isdecimal() and len(number) < 10 and int(number) != found.number
+        number = newest_shipped(found.recipe.project).get(found.recipe.slug, found.number)
     if (
-        is_other and request.headers.get("HX-Trigger-Name") != "recipe"
+        number not in (None, found.number) and request.headers.get("HX-Trigger-Name") != "recipe"
     ):  # else the number is of the recipe before
-        return found.recipe.revisions.select_related("recipe").filter(number=int(number)).first() or found
+        return found.recipe.revisions.select_related("recipe").filter(number=number).first() or found
     return found
 
 

@@ -7,6 +7,7 @@ from django.shortcuts import redirect, render
 
 from training.models import available_models, default_home
 from training.tasks import task_names
+from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput, ServiceError
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project, signed_in
@@ -82,10 +83,10 @@ def chosen(request: HttpRequest, revisions: list[Revision]) -> Revision:
     """The revision that the request names, else the newest of its recipe, else of the first recipe."""
     asked = request.POST or request.GET
     newest = next((r for r in revisions if r.recipe.slug == asked.get("recipe")), revisions[0])
-    number = asked.get("revision", "")
+    number = whole_in(asked.get("revision", ""))
     same_recipe = request.headers.get("HX-Trigger-Name") != "recipe"
-    if same_recipe and number.isdecimal() and int(number) < newest.number:
-        return newest.recipe.revisions.select_related("recipe").filter(number=int(number)).first() or newest
+    if same_recipe and number is not None and number < newest.number:
+        return newest.recipe.revisions.select_related("recipe").filter(number=number).first() or newest
     return newest
 
 

@@ -15,7 +15,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from webapp.base.amounts import number_in
+from webapp.base.amounts import number_in, whole_in
 from webapp.base.errors import NotFound, ServiceError
 from webapp.base.spreadsheets import csv_file
 from webapp.identity.accounts.models import User
@@ -215,8 +215,8 @@ def withdraw(request: HttpRequest, prediction_id: str) -> HttpResponse:
 def comment(request: HttpRequest, prediction_id: str) -> HttpResponse:
     """A new comment, of its own or in a thread."""
     found = get_prediction(request, prediction_id)
-    text, parent_id = request.POST.get("text", ""), request.POST.get("parent", "")
-    parent = _comment(found, int(parent_id)) if parent_id.isdecimal() and len(parent_id) < 10 else None
+    text, sent_parent = request.POST.get("text", ""), request.POST.get("parent", "")
+    parent = _comment(found, parent_id) if (parent_id := whole_in(sent_parent)) is not None else None
     anchor = anchor_of(request.POST.get("anchor", "")) if parent is None else None
     kept = {
         "of": f"reply-{parent.pk}" if parent else "comment",

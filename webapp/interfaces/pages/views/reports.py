@@ -12,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, ServiceError
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.forms import new_key
@@ -147,8 +148,7 @@ def save(request: HttpRequest, report_id: str) -> HttpResponse:
 
 def _base(request: HttpRequest) -> int:
     """The draft that was written on; one that cannot be read is that of nobody."""
-    text = request.POST.get("base", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+    return whole_in(request.POST.get("base", "")) or 0
 
 
 def preview(request: HttpRequest, report_id: str) -> HttpResponse:

@@ -22,7 +22,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
 from scaling import MIN_POINTS
-from webapp.base.amounts import NoAmount, amount_in
+from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces import files
@@ -213,13 +213,12 @@ def log(request: HttpRequest, run_id: str, attempt: int) -> StreamingHttpRespons
 def log_lines(request: HttpRequest, run_id: str, attempt: int) -> JsonResponse:
     """The lines after the number `after`: what the open log appends."""
     found = _attempt(get_run(request, run_id), attempt)
-    after = request.GET.get("after", "")
-    if not (after.isascii() and after.isdecimal() and len(after) < 16):
+    if (after := whole_in(request.GET.get("after", ""), 15)) is None:
         body = {
             "error": {"code": "invalid_input", "message": "after: the number of a line.", "field": "after"}
         }
         return JsonResponse(body, status=400)
-    return JsonResponse(since(found, int(after)))
+    return JsonResponse(since(found, after))
 
 
 def _attempt(run: Run, number: int) -> Attempt:
@@ -260,7 +259,7 @@ def extend(request: HttpRequest, run_id: str) -> HttpResponse:
 def priority(request: HttpRequest, run_id: str) -> HttpResponse:
     """Put the queued run before or after others of its project."""
     run, sent = get_run(request, run_id), request.POST.get("priority", "")
-    value = int(sent) if sent.isascii() and sent.isdecimal() and len(sent) < 3 else -1
+    value = -1 if (number := whole_in(sent, 2)) is None else number
     return _change(
         request,
         run,

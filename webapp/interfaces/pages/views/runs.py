@@ -20,6 +20,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError
 from webapp.interfaces.pages.access import allow, current_project, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment
@@ -79,7 +80,8 @@ def _refused(error: InvalidInput, form: str) -> HttpResponse:
 def complete(request: HttpRequest) -> HttpResponse:
     """What could stand at place `at` of the filter `text`, as JSON."""
     text, at = request.GET.get("text", "")[:2000], request.GET.get("at", "")
-    place = min(int(at), len(text)) if at.isdigit() and len(at) < 6 else len(text)
+    place = whole_in(at, 5)
+    place = len(text) if place is None else min(place, len(text))
     return JsonResponse(completions(current_project(request), signed_in(request), text, place))
 
 
@@ -218,8 +220,7 @@ def _who(request: HttpRequest) -> dict[str, Any]:
 
 
 def _version(request: HttpRequest) -> dict[str, Any]:
-    text = request.POST.get("version", "")
-    return _who(request) | {"version": int(text) if text.isdigit() and len(text) < 9 else 0}
+    return _who(request) | {"version": whole_in(request.POST.get("version", "")) or 0}
 
 
 def _overwrite(request: HttpRequest, view_id: int) -> HttpResponse:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.clickjacking import xframe_options_exempt
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.answers import WORDS, gone, status_of, unlisted
@@ -158,14 +159,9 @@ def links(request: HttpRequest, report_id: str) -> HttpResponse:
     if request.method == "POST":
         days = request.POST.get("days", "")
         try:
-            number = (
-                None
-                if not days
-                else int(days)
-                if days.isascii() and days.isdecimal() and len(days) < 6
-                else 0
+            token = create_link(
+                found, user=signed_in(request), days=(whole_in(days, 5) or 0) if days else None
             )
-            token = create_link(found, user=signed_in(request), days=number)
         except ServiceError as error:
             problem = error.message
     now = timezone.now()

@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.base.spreadsheets import csv_file
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
@@ -188,8 +189,7 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
         messages.warning(request, f"There is no run {text[:40]} in this project.")
         return redirect("study", found.pk)
     try:
-        position = int(arm) if arm.isdecimal() and len(arm) < 6 else None
-        place = services.add_run(found, run, user=signed_in(request), position=position)
+        place = services.add_run(found, run, user=signed_in(request), position=whole_in(arm, 5))
     except ServiceError as error:
         messages.warning(request, error.message)
     else:

@@ -17,6 +17,7 @@ from scaling import ranking, seeds
 from scaling.ranking import Course
 from scaling.recipes import Columns
 from scaling.seeds import CORPUS, Between
+from webapp.base.amounts import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.bounds import label_of, recipe_key, recipe_name
 from webapp.record.runs.models import Run
@@ -329,6 +330,5 @@ def _runs(project: Project, ids: list[str], revisions: list[tuple[str, int]]) ->
 def _revision(token: str) -> tuple[str, int] | None:
     """("slug", 2) of "slug@2"; None for anything else."""
     slug, _, number = token.rpartition("@")
-    if not slug or not number.isdecimal() or len(number) > 9:
-        return None
-    return slug, int(number)
+    value = whole_in(number)
+    return (slug, value) if slug and value is not None else None
