@@ -8,7 +8,7 @@ from django.utils import timezone
 from webapp.base.claims import only_one
 from webapp.interfaces.tracking.client_runs import end_silent_trackio
 from webapp.record.health.services import forget_old_workers, note_round
-from webapp.record.runs import observation, retrying
+from webapp.record.runs import lifecycle, observation
 from webapp.record.runs.models import Run
 from webapp.record.runs.observation import JobStatus
 from webapp.record.runs.tokens import purge_retired
@@ -53,7 +53,7 @@ def observe_jobs() -> int:
     were looked at. A Ray that cannot be asked says nothing about its jobs.
     """
     rows = observation.unfinished_attempts()
-    if not (rows or observation.logs_wanted(1) or retrying.is_wanted()):  # of runs that have all ended
+    if not (rows or observation.logs_wanted(1) or lifecycle.is_wanted()):  # of runs that have all ended
         return 0
     try:
         with connect() as jobs:
@@ -68,8 +68,8 @@ def _compare(jobs: RayJobs, rows: list[observation.Unfinished]) -> None:
     known = jobs.all()
     look_at_groups(jobs, known)
     observation.observe(rows, known, _last_lines(jobs, rows, known))
-    retrying.go_on()
-    retrying.retry_failed({name for name, job in known.items() if job.status in observation.ALIVE})
+    lifecycle.go_on()
+    lifecycle.retry_failed({name for name, job in known.items() if job.status in observation.ALIVE})
     observation.stop_orphans(known, rows)
     read_logs(jobs, known)
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator,
 
 from training.data.adapters import GENERIC, Adapter, find_adapter
 from training.data.base import DataError, Kind, Problem
+from training.data.files import read_problems
 from training.data.hub import Location, fetch
-from training.data.problems import read_problems
 from training.models import default_home
 from training.tasks.base import PATIENCE_SECONDS, Place, Prompt, TaskError
 from training.verifiers.base import Verifier

@@ -26,7 +26,6 @@ from training.trainer.batching import Batch, BySample, StepResult, packed_shares
 from training.trainer.distributed import ALONE, Ranks, choose_device, gather, join
 from training.trainer.layout import Layout
 from training.trainer.loading import Filling, is_readable, skeleton
-from training.trainer.meter import Meter
 from training.trainer.network import (
     DTYPES,
     Critic,
@@ -45,7 +44,7 @@ from training.trainer.optimization import (
     make_scaler,
     set_learning_rates,
 )
-from training.trainer.passes import MicroBatch, evaluate, micro_batches_of
+from training.trainer.passes import Meter, MicroBatch, evaluate, micro_batches_of
 from training.trainer.state import State, begin_save, end_save, load_state
 from training.transfer import Weights, pack
 

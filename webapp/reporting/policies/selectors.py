@@ -14,8 +14,15 @@ from webapp.record.runs.selectors import PASS_RATE
 from webapp.reporting.alarms import judge as alarm_words
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import alarms_of
-from webapp.reporting.policies.kinds import BY_KEY, DEFAULT_DELTA, DEFAULTS, kind_of_alarm
-from webapp.reporting.policies.models import PolicyAction, ProjectPolicy, RunPolicy
+from webapp.reporting.policies.models import (
+    BY_KEY,
+    DEFAULT_DELTA,
+    DEFAULTS,
+    PolicyAction,
+    ProjectPolicy,
+    RunPolicy,
+    kind_of_alarm,
+)
 from webapp.science.curves import words
 from webapp.science.curves.fitting import Question, curve_of
 from webapp.science.curves.run.forecast import stop_advice

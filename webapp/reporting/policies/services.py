@@ -14,8 +14,17 @@ from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Attempt, Run, State
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alerts.firing import notify
-from webapp.reporting.policies.kinds import ADVISE, BY_KEY, DEFAULTS, OFF, STOP, WARN
-from webapp.reporting.policies.models import PolicyAction, ProjectPolicy, RunPolicy
+from webapp.reporting.policies.models import (
+    ADVISE,
+    BY_KEY,
+    DEFAULTS,
+    OFF,
+    STOP,
+    WARN,
+    PolicyAction,
+    ProjectPolicy,
+    RunPolicy,
+)
 from webapp.reporting.policies.selectors import (
     Finding,
     Policy,

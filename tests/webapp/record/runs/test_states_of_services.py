@@ -15,7 +15,7 @@ from tests.shared_rows import kept
 from training.records import Record
 from webapp.base.errors import ServiceError
 from webapp.identity.accounts.services import create_project
-from webapp.record.runs import deleting, ingest, launch, lifecycle, observation, places, retrying
+from webapp.record.runs import deleting, ingest, launch, lifecycle, observation, places
 from webapp.record.runs.models import Run, State, Transition
 from webapp.record.runs.observation import JobStatus
 from webapp.record.runs.states import ENDED, LEAVES
@@ -66,8 +66,8 @@ SERVICES = (
         "dispatched": dispatched,
         "refused for good": refused(retry=False),
         "refused for now": refused(retry=True),
-        "retried": lambda run, user: retrying.retry_failed(()),
-        "went on": lambda run, user: retrying.go_on(),
+        "retried": lambda run, user: lifecycle.retry_failed(()),
+        "went on": lambda run, user: lifecycle.go_on(),
         "unreachable": observed(None, answered=False),
         "unknown": observed(None),
     }

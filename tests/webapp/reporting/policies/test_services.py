@@ -10,8 +10,7 @@ from webapp.record.runs.models import Dispatch, Summary
 from webapp.reporting.alarms.services import judge_run
 from webapp.reporting.alerts.models import Notice
 from webapp.reporting.policies import services
-from webapp.reporting.policies.kinds import DEFAULTS, KINDS, kind_of_alarm
-from webapp.reporting.policies.models import PolicyAction
+from webapp.reporting.policies.models import DEFAULTS, KINDS, PolicyAction, kind_of_alarm
 from webapp.reporting.policies.selectors import policy_of, project_policy
 from webapp.reporting.policies.services import act_on, set_project_policy, set_run_policy, sweep
 

@@ -12,7 +12,7 @@ from webapp.identity.accounts.models import Project, Role
 from webapp.identity.accounts.services import MOST_METRICS
 from webapp.record.retention.models import RetentionPolicy
 from webapp.record.runs.places import LEAST_SHARE, MOST_SHARE
-from webapp.reporting.policies.kinds import KINDS
+from webapp.reporting.policies.models import KINDS
 from webapp.reporting.policies.selectors import Policy
 
 ROLES = (

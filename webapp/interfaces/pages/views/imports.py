@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 
 from webapp.base.disk import bytes_in_words
 from webapp.base.errors import InvalidInput, ServiceError
-from webapp.interfaces.imports import selectors, services, uploads
+from webapp.interfaces.imports import claims, services, uploads
 from webapp.interfaces.imports.example import remove_example
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.readers.rows import Options
@@ -33,8 +33,8 @@ UNPROCESSABLE = 422
 def imports(request: HttpRequest) -> HttpResponse:
     """All of the project, newest first; asked again while one is being read."""
     project = current_project(request)
-    page = Paginator(selectors.imports_of(project), PAGE_SIZE).get_page(request.GET.get("page"))
-    context = {"page": page, "any_open": selectors.any_open(project), "kinds": kinds_in_words()}
+    page = Paginator(claims.imports_of(project), PAGE_SIZE).get_page(request.GET.get("page"))
+    context = {"page": page, "any_open": claims.any_open(project), "kinds": kinds_in_words()}
     return page_or_fragment(request, "imports/list.html", "imports/_rows.html", context)
 
 
@@ -76,11 +76,11 @@ def one_import(request: HttpRequest, import_id: str) -> HttpResponse:
 
 
 def _get(request: HttpRequest, import_id: str) -> Import:
-    return selectors.import_by_id(current_project(request), import_id)
+    return claims.import_by_id(current_project(request), import_id)
 
 
 def _detail(found: Import) -> dict[str, Any]:
-    rows = list(selectors.runs_in(found)[: MOST_RUNS + 1])
+    rows = list(claims.runs_in(found)[: MOST_RUNS + 1])
     return {
         "one": found,
         "kind": kinds_in_words().get(found.kind, ""),

@@ -16,7 +16,6 @@ from webapp.interfaces.pages.access import current_project
 from webapp.interfaces.pages.marks import tie_stripes
 from webapp.interfaces.pages.views.compare import read_budget
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS
-from webapp.science.curves.ranking.efficiency import efficiencies
 from webapp.science.curves.ranking.leaderboard import (
     MOST_RUNS,
     SORTS,
@@ -26,6 +25,7 @@ from webapp.science.curves.ranking.leaderboard import (
     unranked,
 )
 from webapp.science.curves.ranking.leaderboard import leaderboard as ranked_groups
+from webapp.science.curves.ranking.variation import efficiencies
 
 __all__ = ["leaderboard", "leaderboard_csv", "leaderboard_efficiency", "tie_stripes"]
 

@@ -3,6 +3,8 @@
 How well a team's claims hold: coverage against what was claimed, and, if the team wants it, who forecasts best.
 
 One prediction: what it claims, what came since, its review, its comments, and the analyses behind its tabs.
+
+How good forecasts were: every run forecast as it went, judged by how it ended, beside simpler methods.
 """
 
 from collections.abc import Callable
@@ -26,6 +28,7 @@ from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.marks import tie_stripes
 from webapp.interfaces.pages.prediction import calibration as said
 from webapp.interfaces.pages.prediction import form
+from webapp.interfaces.pages.prediction import record as told
 from webapp.interfaces.pages.prediction.listing import (
     CSV_COLUMNS,
     PARTS,
@@ -36,6 +39,8 @@ from webapp.interfaces.pages.prediction.listing import (
     csv_rows,
 )
 from webapp.interfaces.pages.prediction.page import REGIONS, TABS, page_context, tab_context, version_of
+from webapp.science.curves.record import keeping
+from webapp.science.curves.record.reading import record
 from webapp.science.predictions import selectors, services
 from webapp.science.predictions.calibration import HORIZONS, Forecaster, calibration, forecasters
 from webapp.science.predictions.models import Comment, Prediction
@@ -43,6 +48,7 @@ from webapp.science.predictions.status import REVIEW_WORDS
 
 PAGE_SIZE = 25
 Context = dict[str, Any]
+GROUPS_OF_RECORD = {"share": "how far was forecast", "task": "task", "recipe": "recipe"}
 
 
 def predictions(request: HttpRequest) -> HttpResponse:
@@ -266,3 +272,41 @@ def _said(request: HttpRequest, found: Prediction, service: Callable[[], Any], *
         return redirect(f"{reverse('prediction', args=[found.pk])}#talk")
     context = _context(request, found) | {"problem": problem}
     return render(request, "predictions/_talk.html", context, status=status)
+
+
+def forecast_record(request: HttpRequest) -> HttpResponse:
+    """The record of all runs, or of a task or a recipe."""
+    project = current_project(request)
+    asked = {name: request.GET.get(name, "") for name in ("task", "recipe")}
+    found = record(project, **asked)
+    tasks, recipes = keeping.choices_of(project)
+    context: dict[str, Any] = {
+        "asked": asked,
+        "tasks": tasks,
+        "recipes": recipes,
+        "found": found,
+        "headline": told.headline(found),
+        "recalibration": told.recalibration(found),
+        "provenance": told.provenance(found),
+        "apart": told.apart(found),
+        "figure": told.figure(found),
+        "methods": told.method_cells(found.methods),
+        "levels": told.level_cells(found),
+        "kinds": [
+            (kind, title, cells)
+            for kind, title in GROUPS_OF_RECORD.items()
+            if (cells := told.group_cells(found, kind))
+        ],
+        "may_switch": Permission.ADMIN in granted(request),
+    }
+    return render(request, "predictions/record.html", context)
+
+
+def switch(request: HttpRequest) -> HttpResponse:
+    """Recalibrate the project's intervals, or no more."""
+    project, is_on = current_project(request), request.POST.get("on") == "1"
+    if keeping.switch_recalibration(project, is_on=is_on, actor=signed_in(request)):
+        messages.success(
+            request, "Intervals are recalibrated." if is_on else "Intervals are shown as they are forecast."
+        )
+    return redirect("forecast-record")

@@ -30,7 +30,7 @@ from webapp.identity.accounts.models import Invitation, User
 from webapp.identity.signin import adapters, forms, passwords, sessions
 from webapp.identity.signin.forms import OwnPasswordForm
 from webapp.identity.signin.models import Identity
-from webapp.identity.signin.oidc import flow, people
+from webapp.identity.signin.oidc import flow
 from webapp.identity.signin.oidc.provider import (
     Configuration,
     NotAccepted,
@@ -149,7 +149,7 @@ def openid_callback(request: HttpRequest) -> HttpResponse:
         asked, claims = flow.answer(request, it)
         if asked.links is not None:
             return _link(request, it, asked, claims)
-        user = people.account_of(it, claims)
+        user = flow.account_of(it, claims)
     except NotAccepted as error:
         record_refusal(error.account, how=it.name, why=str(error))
         return _not_in(request, str(error), 400)
@@ -162,7 +162,7 @@ def _link(request: HttpRequest, it: Configuration, asked: flow.Asked, claims: di
     if not isinstance(request.user, User) or request.user.pk != asked.links:
         raise NotAccepted("You are signed in as somebody else meanwhile. Begin again on your account page.")
     try:
-        people.link(it, request.user, claims)
+        flow.link(it, request.user, claims)
     except Conflict as error:
         messages.error(request, error.message)
     else:
@@ -276,7 +276,7 @@ def unlink_identity(request: HttpRequest, identity_id: int) -> HttpResponse:
     """The identity signs in no more."""
     user = signed_in(request)
     try:
-        people.unlink(user, get_object_or_404(Identity, pk=identity_id, user=user))
+        flow.unlink(user, get_object_or_404(Identity, pk=identity_id, user=user))
     except Conflict as error:
         messages.error(request, error.message)
     else:
