@@ -53,7 +53,7 @@ def observe_jobs() -> int:
     were looked at. A Ray that cannot be asked says nothing about its jobs.
     """
     rows = observation.unfinished_attempts()
-    if not (rows or observation.logs_wanted(1) or lifecycle.is_wanted()):  # of runs that have all ended
+    if not (rows or observation.logs_wanted(1) or lifecycle.is_retry_wanted()):  # of runs that have all ended
         return 0
     try:
         with connect() as jobs:

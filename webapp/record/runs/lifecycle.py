@@ -366,7 +366,7 @@ def _stepped_back() -> QuerySet[Attempt]:
     )
 
 
-def is_wanted() -> bool:
+def is_retry_wanted() -> bool:
     """Whether a run waits for its retry, be it the only one. One query."""
     return bool(_candidates())
 

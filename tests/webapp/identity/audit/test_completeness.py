@@ -478,7 +478,7 @@ SILENT = {
         "claim_dispatches": "the worker's part of a launch",
         "go_on": "system: tests/webapp/record/runs/test_retrying.py",
         "retry_failed": "system: tests/webapp/record/runs/test_retrying.py",
-        "is_wanted": "reads",
+        "is_retry_wanted": "reads",
         "dispatch_done": "the worker's part of a launch",
         "dispatch_failed": "the worker's part of a launch",
         "report_started": "a trainer's report",
