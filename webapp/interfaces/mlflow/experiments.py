@@ -113,7 +113,7 @@ def find_group(project: Project, experiment_id: str) -> Group:
     if experiment_id == DEFAULT_ID:
         group = found.filter(name=groups.DEFAULT).first()
     else:
-        group = found.filter(pk=whole_in(experiment_id, 18)).first()
+        group = found.filter(pk=whole_in(experiment_id, 18) or 0).first()
     if group is None:
         raise NotFound(f"No Experiment with id={experiment_id} exists.")
     return group

@@ -127,7 +127,7 @@ def sentence(row: BulkAction) -> str:
 
 def report_of(project: Project, text: str) -> dict[str, Any] | None:
     """The report that an address names; None where there is none."""
-    row = BulkAction.objects.filter(project=project, pk=whole_in(text, 18)).first()
+    row = BulkAction.objects.filter(project=project, pk=whole_in(text, 18) or 0).first()
     if row is None:
         return None
     deleted = [o["run"] for o in row.outcomes if o["phrase"] == DONE_OF["delete"]]

@@ -57,7 +57,7 @@ class Bar:
     y: int
     width: str
     css: str
-    judge: str
+    words: str
 
 
 def timeline_context(run: Run, query: QueryDict) -> dict[str, Any]:
